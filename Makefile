@@ -1,0 +1,46 @@
+# Each target first sees to the environment (`make env`), which is silent and quick once it is there.
+# ARGS goes to the program: make test ARGS="tests/devbroker -k port"
+
+.DEFAULT_GOAL := help
+.PHONY: help env demo test check bench chaos fmt lock clean
+bin := .venv/bin
+ARGS ?=
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+env: ## Python packages in .venv, a JDK, the development broker's jars
+	@scripts/setup_env.sh
+
+demo: env ## the whole path on a broker of its own, with made-up events
+	@$(bin)/moneystate demo $(ARGS)
+
+test: env ## all tests, with a real broker and Spark
+	@$(bin)/pytest -q tests $(ARGS)
+
+check: env ## what CI checks beside the tests: lint, format, types, import contracts, scripts
+	$(bin)/ruff check .
+	$(bin)/ruff format --check .
+	$(bin)/mypy
+	$(bin)/lint-imports
+	@set -e; for check in scripts/check_*.py; do echo "$$check"; $(bin)/python $$check; done
+	@set -e; for check in scripts/check_*.sh; do echo "$$check"; $$check; done
+
+bench: env ## throughput and latency
+	@$(bin)/python -m tests.bench $(ARGS)
+
+chaos: env ## kills and restarts of the real processes, for longer than the tests do
+	@$(bin)/python -m tests.chaos $(ARGS)
+
+fmt: env ## format, and mend what the linter can
+	$(bin)/ruff check --fix .
+	$(bin)/ruff format .
+
+lock: env ## requirements.lock from pyproject.toml and requirements.in (ARGS=--upgrade: newest versions)
+	@scripts/lock.sh $(ARGS)
+
+clean: ## all that was made in this folder; the jars in the cache folder stay
+	rm -rf .venv .env.lock build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf spark-warehouse metastore_db derby.log
+	find services state_tools tests -name '__pycache__' -prune -exec rm -rf {} +
+	find services state_tools -name '*.so' -delete

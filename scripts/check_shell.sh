@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# The shell scripts parse, and shellcheck, where it is installed, has nothing to say.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+for script in scripts/*.sh .ci/run; do
+    bash -n "$script"
+    [ -x "$script" ] || { echo "$script is not executable" >&2; exit 1; }
+    if command -v shellcheck >/dev/null; then shellcheck "$script"; fi
+done

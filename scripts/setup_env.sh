@@ -1,0 +1,160 @@
+#!/usr/bin/env bash
+# Makes the development environment: .venv with everything in requirements.lock, a Java that Spark can run on, the development
+# broker's jars, and the compiled core. Says nothing and is done in a moment where all of it is there; asks nothing, ever.
+# What it installs outside this folder: a JDK if none will do (apt-get, dnf or brew; root or a sudo without password), on
+# Debian the package with Python's venv module, and the jars in the user's cache folder.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+readonly stamp=.venv/.moneystate-env
+readonly core_stamp=.venv/.moneystate-core
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 DEBIAN_FRONTEND=noninteractive
+
+say() { printf 'env: %s\n' "$*" >&2; }
+fail() { printf 'env: %s\n' "$*" >&2; exit 3; }
+
+digest() {
+    if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi | cut -d ' ' -f 1
+}
+
+# The folder counts too: the scripts in .venv/bin name it, so a copy of the project needs an environment of its own.
+environment_key() {
+    { pwd -P; printf '%s\n' "${MONEYSTATE_CACHE:-}"; cat requirements.lock pyproject.toml scripts/setup_env.sh; } | digest
+}
+
+core_key() {
+    { environment_key; cat scripts/compile_core.py services/engine/*.py; } | digest
+}
+
+up_to_date() {
+    [ -x .venv/bin/python ] && [ -f "$stamp" ] || return 1
+    { read -r key && read -r java && read -r jars; } <"$stamp" || return 1
+    [ "$key" = "$(environment_key)" ] && [ -x "$java" ] && [ -d "$jars" ]
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+can_be_root() {
+    [ "$(id -u)" = 0 ] || { command -v sudo >/dev/null && sudo -n true 2>/dev/null; }
+}
+
+apt_install() {
+    say "installing $* with apt-get"
+    as_root apt-get update -qq </dev/null >&2 || true  # old package lists may still do
+    as_root apt-get install -y -qq --no-install-recommends "$@" </dev/null >&2
+}
+
+# --- Python -----------------------------------------------------------------------------------------------------------
+
+# Each candidate is run, not only looked for: version managers put names on PATH that merely say what is missing.
+find_python() {
+    local candidate
+    for candidate in ${PYTHON:+"$PYTHON"} python3.13 python3.12 python3.11 python3; do
+        if "$candidate" -c "$1" >/dev/null 2>&1; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+readonly new_enough='import sys; sys.exit(sys.version_info < (3, 11))'
+readonly with_venv="import ensurepip, venv; $new_enough"
+
+make_venv() {
+    local python version
+    if ! python=$(find_python "$with_venv"); then
+        if python=$(find_python "$new_enough"); then
+            version=$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
+            if ! { command -v apt-get >/dev/null && can_be_root && apt_install "$version-venv"; }; then
+                fail "$python lacks the module venv. On Debian and Ubuntu: apt-get install $version-venv"
+            fi
+        elif command -v apt-get >/dev/null && can_be_root && apt_install python3 python3-venv; then
+            python=$(find_python "$with_venv") || fail "this system's Python is older than 3.11; install a later one and set PYTHON"
+        else
+            fail "Python 3.11 or later is needed. Debian 12 or later, Ubuntu 24.04 or later: apt-get install python3 python3-venv;" \
+                "Fedora: dnf install python3; macOS: brew install python@3.13. Or set PYTHON to one elsewhere."
+        fi
+    fi
+    say "making .venv with $python ($("$python" -V 2>&1))"
+    "$python" -m venv --clear .venv || fail "$python -m venv failed; see above"
+}
+
+# A .venv that was copied or moved here is made anew: its scripts would run the environment at the old place.
+ensure_venv() {
+    if ! .venv/bin/python -c "$new_enough" 2>/dev/null || ! grep -qsF "$PWD/.venv" .venv/bin/activate; then make_venv; fi
+}
+
+install_packages() {
+    say "installing the locked packages (the first time some minutes: PySpark alone is 450 MB)"
+    # PySpark comes as source only; the project itself builds with the backend from the lock, hence no isolation there.
+    .venv/bin/python -m pip install --quiet --require-hashes -r requirements.lock </dev/null
+    .venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable . </dev/null
+}
+
+# --- Java -------------------------------------------------------------------------------------------------------------
+
+install_java() {
+    local version
+    if command -v apt-get >/dev/null && can_be_root; then
+        as_root apt-get update -qq </dev/null >&2 || true
+        for version in 17 21 25; do
+            if apt-cache show "openjdk-$version-jdk-headless" >/dev/null 2>&1; then
+                apt_install "openjdk-$version-jdk-headless"
+                return
+            fi
+        done
+    elif command -v dnf >/dev/null && can_be_root; then
+        say "installing java-21-openjdk-devel with dnf"
+        as_root dnf install -y -q java-21-openjdk-devel </dev/null >&2
+        return
+    elif command -v brew >/dev/null; then
+        say "installing openjdk@21 with brew"
+        brew install --quiet openjdk@21 </dev/null >&2
+        return
+    fi
+    return 1
+}
+
+# Prints the Java to use. The second look's message says what to install where this script could not.
+ensure_java() {
+    .venv/bin/python -m services.devbroker java 2>/dev/null && return
+    install_java || say "no JDK could be installed here"
+    .venv/bin/python -m services.devbroker java || exit 3
+}
+
+# --- all of it --------------------------------------------------------------------------------------------------------
+
+set_up() {
+    local java jars
+    ensure_venv
+    install_packages
+    java=$(ensure_java)
+    jars=$(.venv/bin/python -m services.devbroker jars) || exit 3
+    printf '%s\n' "$(environment_key)" "$java" "$jars" >"$stamp"
+    say "ready"
+}
+
+# The optional compile step (mypyc). It follows the core's sources, not the stamp above: a compiled module hides its source.
+compile_core() {
+    local key
+    [ -f scripts/compile_core.py ] || return 0
+    key=$(core_key)
+    [ "$(cat "$core_stamp" 2>/dev/null)" = "$key" ] && return
+    .venv/bin/python scripts/compile_core.py
+    printf '%s\n' "$key" >"$core_stamp"
+}
+
+# Two set-ups at once would spoil each other's .venv. (macOS has no flock: there it is the user's to mind.)
+lock_out_others() {
+    exec 9>.env.lock
+    if command -v flock >/dev/null; then flock 9; fi
+}
+
+if ! up_to_date; then
+    lock_out_others
+    up_to_date || set_up
+fi
+compile_core

@@ -1,0 +1,1 @@
+"""moneystate: stateful event processing on Spark and Kafka whose output is a pure function of the logs."""

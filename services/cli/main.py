@@ -1,0 +1,53 @@
+"""The command line: `moneystate COMMAND`. Exit codes: 0 done, 2 wrong use, 3 surroundings, 4 checkpoint, 5 the job failed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import click
+import typer
+
+from services.cli import kafka, settings_file
+from services.cli.enrich import enrich
+from services.errors import MoneystateError
+
+app = typer.Typer(
+    name="moneystate",
+    help="Stateful event processing on Spark and Kafka whose output is a pure function of the logs.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.add_typer(kafka.app, name="kafka")
+app.command()(enrich)
+
+
+@app.callback()
+def settings(
+    context: typer.Context,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="TOML file with a table of flags for each command.", envvar="MONEYSTATE_CONFIG", is_eager=True),
+    ] = None,
+) -> None:
+    settings_file.load(context, config)
+
+
+def main() -> None:
+    try:
+        code = app(standalone_mode=False)
+    except MoneystateError as e:
+        print(f"error: {e}", file=sys.stderr)
+        sys.exit(e.exit_code)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as e:
+        e.show()
+        sys.exit(e.exit_code)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

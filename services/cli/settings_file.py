@@ -1,0 +1,48 @@
+"""One TOML file for all flags: a table for each command, keys as the flags, with - or _.
+
+    [enrich]
+    bootstrap-servers = "broker:9092"
+    bound = "20s"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+
+from services.errors import ConfigError
+
+
+def load(context: click.Context, path: Path | None) -> Path | None:
+    """Make the file's values the defaults of the commands' flags: a flag or its variable still goes before them."""
+    if path is None:
+        return None
+    try:
+        content = tomllib.loads(path.read_text())
+    except (OSError, tomllib.TOMLDecodeError) as e:
+        raise ConfigError(f"--config {path}: expected a TOML file, came {e}.") from None
+    context.default_map = {name: _checked(context, path, name, table) for name, table in content.items()}
+    return path
+
+
+def _checked(context: click.Context, path: Path, name: str, table: Any) -> dict[str, Any]:
+    group = context.command
+    command = group.get_command(context, name) if isinstance(group, click.Group) else None
+    if command is None or not isinstance(table, dict):
+        raise ConfigError(f"--config {path}: expected a table for each command, came {name!r}.")
+    known = {p.name for p in command.params}
+    values = {key.replace("-", "_"): value for key, value in table.items()}
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"--config {path}: there is no flag --{key.replace('_', '-')} of {name}.")
+    return {key: _pairs(value) for key, value in values.items()}
+
+
+def _pairs(value: Any) -> Any:
+    """A table stands for a flag that is given several times as NAME=VALUE."""
+    if isinstance(value, dict):
+        return [f"{k}={v}" for k, v in value.items()]
+    return value

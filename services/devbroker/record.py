@@ -1,0 +1,73 @@
+"""What a running broker leaves in its data folder, so that any later process can find and stop it.
+
+A process is named by its id *and* the time when it was started *and* the configuration file on its command line: ids are
+used again, and a process that merely has the id of a broker long gone must never be signalled.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+
+RECORD_FILE = "broker.json"
+
+# psutil works the start time out from the boot time, which moves a little when the system's clock is set.
+START_TIME_TOLERANCE_S = 5.0
+
+
+@dataclass(frozen=True)
+class BrokerRecord:
+    """`created_s`: the start of the process in seconds since the epoch, as psutil tells it."""
+
+    pid: int
+    port: int
+    created_s: float
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+
+def config_file(data_dir: Path) -> Path:
+    """The broker's configuration; its path on a command line is what marks a process as the broker of this folder."""
+    return data_dir / "server.properties"
+
+
+def write_record(data_dir: Path, pid: int, port: int) -> BrokerRecord:
+    record = BrokerRecord(pid, port, psutil.Process(pid).create_time())
+    temporary = data_dir / f"{RECORD_FILE}.new"
+    temporary.write_text(json.dumps(asdict(record)))
+    os.replace(temporary, data_dir / RECORD_FILE)
+    return record
+
+
+def read_record(data_dir: Path) -> BrokerRecord | None:
+    """The record left last, of a broker that may be long gone; None if there is none that can be read."""
+    try:
+        return BrokerRecord(**json.loads((data_dir / RECORD_FILE).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def remove_record(data_dir: Path) -> None:
+    (data_dir / RECORD_FILE).unlink(missing_ok=True)
+
+
+def running_process(data_dir: Path) -> tuple[BrokerRecord, psutil.Process] | None:
+    """The broker that runs on this folder, or None: not started, stopped, crashed, or its id is another process's now."""
+    record = read_record(data_dir)
+    if record is None:
+        return None
+    try:
+        process = psutil.Process(record.pid)
+        same_start = abs(process.create_time() - record.created_s) <= START_TIME_TOLERANCE_S
+        if same_start and str(config_file(data_dir)) in process.cmdline():
+            return record, process
+    except (psutil.NoSuchProcess, psutil.AccessDenied, ValueError, TypeError):
+        # A zombie has no command line: psutil says ZombieProcess, which is a NoSuchProcess, or gives an empty one.
+        return None
+    return None

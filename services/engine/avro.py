@@ -1,0 +1,110 @@
+"""Avro's binary form, as far as state and events need it: bytes in, bytes out.
+
+Longs are zig-zag varints (Avro 1.12, "Binary encoding"); strings and bytes are a long and that many bytes. An array is
+written as one block in the form with a byte size (`-count`, `size`, items, `0`), which every Avro reader
+understands and which lets us take an array's bytes without walking its items.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+MAGIC: Final = b"\xc3\x01"
+HEADER_BYTES: Final = 10  # the magic and the CRC-64-AVRO fingerprint of the writer schema
+MAX_VARINT_BYTES: Final = 10
+
+
+class Malformed(Exception):
+    """Bytes that are not what the schema says. `args[0]` says where."""
+
+
+def write_long(out: bytearray, value: int) -> None:
+    n = value << 1 if value >= 0 else ((-value - 1) << 1) | 1
+    while n > 0x7F:
+        out.append((n & 0x7F) | 0x80)
+        n >>= 7
+    out.append(n)
+
+
+def write_bytes(out: bytearray, value: bytes) -> None:
+    write_long(out, len(value))
+    out += value
+
+
+def long_bytes(value: int) -> bytes:
+    out = bytearray()
+    write_long(out, value)
+    return bytes(out)
+
+
+def string_bytes(value: bytes) -> bytes:
+    """`value` with its length before it: an Avro string or bytes."""
+    n = len(value)
+    if n < 64:
+        return SHORT_LENGTHS[n] + value
+    return long_bytes(n) + value
+
+
+SHORT_LENGTHS: Final[list[bytes]] = [bytes([n << 1]) for n in range(64)]
+
+
+def read_long(buf: bytes, pos: int) -> tuple[int, int]:
+    """The long at `pos` and the position after it. Raises Malformed past the end or beyond 64 bits."""
+    end = len(buf)
+    if pos >= end:
+        raise Malformed("a number is cut off")
+    b = buf[pos]
+    pos += 1
+    if b < 0x80:
+        return (b >> 1) ^ -(b & 1), pos
+    n = b & 0x7F
+    shift = 7
+    while True:
+        if pos >= end:
+            raise Malformed("a number is cut off")
+        b = buf[pos]
+        pos += 1
+        n |= (b & 0x7F) << shift
+        if b < 0x80:
+            break
+        shift += 7
+        if shift > 63:
+            raise Malformed("a number of more than 64 bits")
+    if n > 0xFFFFFFFFFFFFFFFF:
+        raise Malformed("a number of more than 64 bits")
+    return (n >> 1) ^ -(n & 1), pos
+
+
+def skip_bytes(buf: bytes, pos: int) -> tuple[int, int]:
+    """Start and end of the bytes or string whose length stands at `pos`."""
+    n, start = read_long(buf, pos)
+    if n < 0 or start + n > len(buf):
+        raise Malformed("a text or bytes field reaches beyond the record")
+    return start, start + n
+
+
+def read_bytes(buf: bytes, pos: int) -> tuple[bytes, int]:
+    start, end = skip_bytes(buf, pos)
+    return buf[start:end], end
+
+
+def write_block(out: bytearray, count: int, items: bytes) -> None:
+    """An array of `count` items whose encodings stand one after the other in `items`."""
+    if count:
+        write_long(out, -count)
+        write_bytes(out, items)
+    out.append(0)
+
+
+def read_block(buf: bytes, pos: int) -> tuple[int, bytes, int]:
+    """Count, item bytes and the position after an array written by `write_block`."""
+    count, pos = read_long(buf, pos)
+    if count == 0:
+        return 0, b"", pos
+    if count > 0:
+        raise Malformed("an array block without its size: not written by this engine")
+    items, pos = read_bytes(buf, pos)
+    end, pos = read_long(buf, pos)
+    if end != 0:
+        raise Malformed("an array in more than one block: not written by this engine")
+    return -count, items, pos

@@ -1,0 +1,62 @@
+"""Blocks: what a source task hands to a key group in one batch.
+
+One row for each (key group, source task), so that Spark moves some hundred rows a batch whatever the number of events. A
+block lives for one batch between processes of one program version, so its form is Python's own (`marshal`), not a promise.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Iterable
+
+from services.engine.items import Aside, Item, Mark, Output
+
+
+class Block:
+    """The records of one source task for one key group.
+
+    items: with order times as far as the task's ranges decide them; asides: records of unordered inputs; passed: dead
+    letters, ready to write; marks: of all partitions of the task, the same for each key group.
+    """
+
+    def __init__(self, task: int, tasks: int, drain: bool, marks: list[Mark]) -> None:
+        self.task = task
+        self.tasks = tasks
+        self.drain = drain
+        self.marks = marks
+        self.items: list[Item] = []
+        self.asides: list[Aside] = []
+        self.passed: list[Output] = []
+        self.counts: dict[str, int] = {}
+
+    def pack(self) -> bytes:
+        return marshal.dumps(
+            (self.task, self.tasks, self.drain, self.marks, self.items, self.asides, self.passed, self.counts)
+        )
+
+
+def unpack(data: bytes) -> Block:
+    task, tasks, drain, marks, items, asides, passed, counts = marshal.loads(data)
+    block = Block(task, tasks, drain, marks)
+    block.items = items
+    block.asides = asides
+    block.passed = passed
+    block.counts = counts
+    return block
+
+
+def merge(blocks: Iterable[bytes]) -> Block:
+    """All blocks of a key group in one batch as one. Raises ValueError where one is missing: a broken shuffle."""
+    parts = sorted([unpack(data) for data in blocks], key=lambda b: b.task)
+    first = parts[0]
+    if [b.task for b in parts] != list(range(first.tasks)):
+        raise ValueError(f"blocks of tasks {[b.task for b in parts]} came, expected 0 to {first.tasks - 1}")
+    whole = Block(0, 1, first.drain, [])
+    for part in parts:
+        whole.marks.extend(part.marks)
+        whole.items.extend(part.items)
+        whole.asides.extend(part.asides)
+        whole.passed.extend(part.passed)
+        for name, n in part.counts.items():
+            whole.counts[name] = whole.counts.get(name, 0) + n
+    return whole

@@ -1,0 +1,96 @@
+"""A key group's clock: where it stands in time, its buffer's slots and its counts.
+
+Entry key `c`; value `KeyGroupClock` (avro/state/KeyGroupClock/v1.avsc), single-object encoded. Counts are totals since the
+checkpoint began; those that processors also count down (money that waits) are the present number.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from services.engine import avro
+from services.engine.fingerprints import KEY_GROUP_CLOCK
+from services.engine.items import NO_TIME
+from services.engine.order import Partition
+from services.engine.slots import Slot
+
+KEY: Final = b"c"
+STATE_VERSION: Final = 1  # the highest version of any state schema that this program writes
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.state_version = STATE_VERSION
+        self.watermark = NO_TIME
+        self.highs: dict[Partition, int] = {}
+        self.slots: dict[int, Slot] = {}
+        self.counts: dict[str, int] = {}
+
+    def add_counts(self, counts: dict[str, int]) -> None:
+        for name, n in counts.items():
+            self.counts[name] = self.counts.get(name, 0) + n
+
+    def buffered(self) -> int:
+        """Events whose order time the watermark has not passed."""
+        total = 0
+        for slot in self.slots.values():
+            total += slot.events
+        return total
+
+
+def encode(clock: Clock) -> bytes:
+    out = bytearray(KEY_GROUP_CLOCK)
+    avro.write_long(out, clock.state_version)
+    avro.write_long(out, clock.watermark)
+    items = bytearray()
+    for (topic, partition), high in sorted(clock.highs.items()):
+        avro.write_long(items, topic)
+        avro.write_long(items, partition)
+        avro.write_long(items, high)
+    avro.write_block(out, len(clock.highs), bytes(items))
+    items = bytearray()
+    for start in sorted(clock.slots):
+        slot = clock.slots[start]
+        avro.write_long(items, start)
+        avro.write_long(items, slot.chunks)
+        avro.write_long(items, slot.open_chunks)
+        avro.write_long(items, slot.events)
+    avro.write_block(out, len(clock.slots), bytes(items))
+    items = bytearray()
+    for name, n in sorted(clock.counts.items()):
+        avro.write_bytes(items, name.encode())
+        avro.write_long(items, n)
+    avro.write_block(out, len(clock.counts), bytes(items))
+    return bytes(out)
+
+
+def decode(entry: bytes | None) -> Clock:
+    """The clock in `entry`, a new one where there is none. Raises Malformed on an unknown schema."""
+    clock = Clock()
+    if entry is None:
+        return clock
+    if not entry.startswith(KEY_GROUP_CLOCK):
+        raise avro.Malformed("the key group's clock has a schema that this program does not know: it is newer")
+    pos = avro.HEADER_BYTES
+    clock.state_version, pos = avro.read_long(entry, pos)
+    clock.watermark, pos = avro.read_long(entry, pos)
+    count, block, pos = avro.read_block(entry, pos)
+    at = 0
+    for _ in range(count):
+        topic, at = avro.read_long(block, at)
+        partition, at = avro.read_long(block, at)
+        clock.highs[topic, partition], at = avro.read_long(block, at)
+    count, block, pos = avro.read_block(entry, pos)
+    at = 0
+    for _ in range(count):
+        start, at = avro.read_long(block, at)
+        chunks, at = avro.read_long(block, at)
+        open_chunks, at = avro.read_long(block, at)
+        events, at = avro.read_long(block, at)
+        clock.slots[start] = Slot(chunks, open_chunks, events)
+    count, block, pos = avro.read_block(entry, pos)
+    at = 0
+    for _ in range(count):
+        name, at = avro.read_bytes(block, at)
+        clock.counts[name.decode()], at = avro.read_long(block, at)
+    return clock

@@ -1,0 +1,12 @@
+"""Single-object headers of the engine's own state schemas.
+
+`C3 01` and the little-endian CRC-64-AVRO fingerprint of the schema: constants, so that the core needs no Avro library;
+`tests/test_schemas.py` holds them to the files under `avro/`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+BUFFER_CHUNK: Final = bytes.fromhex("c301d3ee91e868c659d4")
+KEY_GROUP_CLOCK: Final = bytes.fromhex("c3012d5cd377018963f0")

@@ -1,0 +1,145 @@
+"""The plan of a batch: what a source offset says (DESIGN.md section 5), and how a batch's records are shared out.
+
+An offset is the end of one batch and the start of the next. Spark keeps it as JSON text in its offset log before a
+batch runs and compares it as text, so its keys are sorted:
+
+    {"drain": false, "rules": "<hash>", "tick": 0,
+     "topics": {"<name>": {"id": "<topic id>", "partitions": {"0": {"end": 7, "state": "active"}}}}, "version": 1}
+
+`end`: the first offset that the batch does not read. `state`: `empty` (never had a record), `active` or `idle` (does not hold the
+watermark back). `drain`: the watermark goes to infinity; nothing follows. `tick`: raised to make a batch without data.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+VERSION = 1
+EMPTY, ACTIVE, IDLE = "empty", "active", "idle"
+
+TopicPartition = tuple[str, int]  # topic without prefix, partition
+
+
+@dataclass(frozen=True)
+class PartitionPlan:
+    end: int
+    state: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`topic_ids`: Kafka's id of each topic; another id under the same name is another topic."""
+
+    rules: str
+    topic_ids: Mapping[str, str]
+    partitions: Mapping[TopicPartition, PartitionPlan]
+    drain: bool = False
+    tick: int = 0
+
+    def to_offset(self) -> dict[str, Any]:
+        topics: dict[str, Any] = {}
+        for (topic, partition), planned in sorted(self.partitions.items(), key=lambda kv: (kv[0][0], str(kv[0][1]))):
+            entry = topics.setdefault(topic, {"id": self.topic_ids[topic], "partitions": {}})
+            entry["partitions"][str(partition)] = {"end": planned.end, "state": planned.state}
+        return {"drain": self.drain, "rules": self.rules, "tick": self.tick, "topics": topics, "version": VERSION}
+
+    def with_partitions(self, partitions: Mapping[TopicPartition, PartitionPlan]) -> Plan:
+        return replace(self, partitions=partitions)
+
+
+def from_offset(offset: Mapping[str, Any]) -> Plan:
+    """Raises ValueError for an offset that a newer program wrote."""
+    if offset["version"] != VERSION:
+        raise ValueError(f"an offset of version {offset['version']}, expected {VERSION}")
+    partitions = {
+        (topic, int(number)): PartitionPlan(planned["end"], planned["state"])
+        for topic, entry in offset["topics"].items()
+        for number, planned in entry["partitions"].items()
+    }
+    ids = {topic: entry["id"] for topic, entry in offset["topics"].items()}
+    return Plan(offset["rules"], ids, partitions, offset["drain"], offset["tick"])
+
+
+def digest(offset: Mapping[str, Any]) -> str:
+    """A short hash of an offset, for markers."""
+    text = json.dumps(offset, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def rules_hash(rules: Mapping[str, Any]) -> str:
+    return digest(rules)[:16]
+
+
+@dataclass(frozen=True)
+class Backlog:
+    """What one partition has to read: `records` of them, from event time `head_ms`, passing `per_ms` records for each ms.
+
+    `head_ms` None: unknown, so it is read first.
+    """
+
+    records: int
+    head_ms: int | None
+    per_ms: float = 0.0
+
+
+def share(backlogs: Mapping[TopicPartition, Backlog], budget: int) -> dict[TopicPartition, int]:
+    """How many records to read of each partition, `budget` in all, so that they end at about the same event time.
+
+    A partition that is ahead in event time waits for those behind: otherwise a backfill would buffer one topic's whole history
+    while it reads another's (DESIGN.md section 5). Always gives at least one record where there is any and budget > 0.
+    """
+    if sum(b.records for b in backlogs.values()) <= budget:
+        return {tp: b.records for tp, b in backlogs.items()}
+    low, high = _horizon_bounds(backlogs, budget)
+    for _ in range(60):
+        middle = (low + high) / 2
+        if sum(_taken(b, middle) for b in backlogs.values()) > budget:
+            high = middle
+        else:
+            low = middle
+    taken = {tp: int(_taken(b, low)) for tp, b in backlogs.items()}
+    left = budget - sum(taken.values())
+    for tp, b in sorted(backlogs.items(), key=lambda kv: kv[1].head_ms if kv[1].head_ms is not None else -1):
+        more = min(left, b.records - taken[tp])
+        if more > 0:
+            taken[tp] += more
+            left -= more
+    return taken
+
+
+def _horizon_bounds(backlogs: Mapping[TopicPartition, Backlog], budget: int) -> tuple[float, float]:
+    heads = [b.head_ms for b in backlogs.values() if b.records and b.head_ms is not None]
+    if not heads:
+        return 0.0, 1.0
+    spans = [b.records / b.per_ms for b in backlogs.values() if b.per_ms > 0]
+    return float(min(heads)), float(max(heads) + max([*spans, 1.0]))
+
+
+def _taken(backlog: Backlog, horizon_ms: float) -> float:
+    if backlog.head_ms is None:
+        return float(backlog.records)
+    if horizon_ms <= backlog.head_ms:
+        return 0.0
+    return min(float(backlog.records), (horizon_ms - backlog.head_ms) * backlog.per_ms)
+
+
+@dataclass
+class Idleness:
+    """Which partitions are idle by wall clock; only a live run declares any. Times in seconds of a monotonic clock."""
+
+    timeout_s: float | None
+    last_news: dict[TopicPartition, float] = field(default_factory=dict)
+
+    def state(self, tp: TopicPartition, before: str, news: bool, now_s: float) -> str:
+        """The state of a partition whose state was `before`; `news`: this batch reads something of it."""
+        if news:
+            self.last_news[tp] = now_s
+            return ACTIVE
+        since = self.last_news.setdefault(tp, now_s)
+        if before != IDLE and self.timeout_s is not None and now_s - since >= self.timeout_s:
+            return IDLE
+        return before

@@ -1,0 +1,39 @@
+"""The port to a key group's entries, and its form in memory for tests and offline tools.
+
+Entries are bytes under a bytes key, of one key group. An adapter may send many requests before it reads a reply, so
+the core asks for all that it will need at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+
+class StateAccess(Protocol):
+    """Entries of the key group in hand; `tests/engine/state_contract.py` holds every adapter to it."""
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The entries under `keys`, in their order; None where there is none."""
+        ...
+
+    def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Put each value under its key; None removes. Keys are unique."""
+        ...
+
+
+class MemoryState:
+    """Entries in a dict."""
+
+    def __init__(self, entries: dict[bytes, bytes] | None = None) -> None:
+        self.entries: dict[bytes, bytes] = {} if entries is None else entries
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        return [self.entries.get(key) for key in keys]
+
+    def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
+        for key, value in changes:
+            if value is None:
+                self.entries.pop(key, None)
+            else:
+                self.entries[key] = value

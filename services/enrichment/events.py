@@ -1,0 +1,223 @@
+"""Events as bytes: is a record one of ours, when and whose is it, and what of it does the step need.
+
+Records come in canonical form: single-object encoding with one of the schemas under `avro/events` and `avro/lookups`.
+An Avro record is its fields one after the other, so checking is a walk over them, and the parts of money that
+travel to the output unchanged are copied as bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from services.engine.avro import HEADER_BYTES, Malformed, read_bytes, read_long, skip_bytes
+from services.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
+from services.engine.processor import Rejected
+from services.enrichment import fingerprints as fp
+from services.enrichment.topics import LOOKUP_RESULTS, SESSION_EVENTS, USER_EVENTS, WALLET_EVENTS
+
+# What a field is. The event time and the user are those that the engine asks for.
+TEXT: Final = 0
+LONG: Final = 1
+BYTES: Final = 2
+BOOLEAN: Final = 3
+OPTIONAL_TEXT: Final = 4
+OUTCOME: Final = 5
+USER: Final = 6
+TIME: Final = 7
+
+MONEY_FIELDS: Final = [TEXT, USER, OPTIONAL_TEXT, TIME, BYTES, TEXT, BYTES, BYTES, TEXT, TEXT, BOOLEAN]
+ANYWHERE: Final = -1
+
+PAYMENT: Final = 0
+TRANSACTION: Final = 1
+ADDRESS: Final = 2
+BIRTH_DATE: Final = 3
+SESSION_CREATED: Final = 4
+LOOKUP_COMPLETED: Final = 5
+IGNORED: Final = 6
+HEARTBEAT: Final = 7
+
+
+class EventType:
+    """`topic`: where it belongs, ANYWHERE for the heartbeat."""
+
+    def __init__(self, kind: int, topic: int, fields: list[int]) -> None:
+        self.kind = kind
+        self.topic = topic
+        self.fields = fields
+
+
+TYPES: Final[dict[bytes, EventType]] = {
+    fp.PAYMENT_EVENT: EventType(PAYMENT, WALLET_EVENTS, MONEY_FIELDS),
+    fp.TRANSACTION_EVENT: EventType(TRANSACTION, WALLET_EVENTS, MONEY_FIELDS),
+    fp.KIND_OF_WALLET_EVENT: EventType(IGNORED, WALLET_EVENTS, [TEXT, USER, TIME, TEXT]),
+    fp.CHANGE_ADDRESS_EVENT: EventType(ADDRESS, USER_EVENTS, [TEXT, USER, TIME, TEXT, TEXT, TEXT]),
+    fp.CHANGE_BIRTH_DATE_EVENT: EventType(BIRTH_DATE, USER_EVENTS, [TEXT, USER, TIME, TEXT, TEXT]),
+    fp.OTHER_USER_EVENT: EventType(IGNORED, USER_EVENTS, [TEXT, USER, TIME, TEXT]),
+    fp.USER_SESSION_CREATED_EVENT: EventType(SESSION_CREATED, SESSION_EVENTS, [TEXT, USER, TIME, TEXT]),
+    fp.USER_SESSION_CLOSED_EVENT: EventType(IGNORED, SESSION_EVENTS, [TEXT, USER, TIME, TEXT]),
+    fp.HEARTBEAT: EventType(HEARTBEAT, ANYWHERE, [TIME]),
+    fp.SESSION_LOOKUP_COMPLETED: EventType(
+        LOOKUP_COMPLETED, LOOKUP_RESULTS, [TEXT, USER, TEXT, TIME, OUTCOME, OPTIONAL_TEXT, LONG, LONG]
+    ),
+}
+# Known schemas that are no input: they have no event time (DESIGN.md section 3).
+NO_INPUT: Final = [fp.MONEY_ENRICHED, fp.SESSION_LOOKUP_REQUESTED]
+
+
+def decode(topic: int, value: bytes) -> tuple[int, bytes | None]:
+    """Event time (ms; of a lookup reply its `requestedAt`) and user of a record, None for types that are ignored.
+
+    The whole body is checked. Raises Rejected with the reason where the record is a dead letter (section 3).
+    """
+    event_type = TYPES.get(value[:HEADER_BYTES])
+    if event_type is None:
+        if value[:HEADER_BYTES] in NO_INPUT:
+            raise Rejected("no_event_time", "a known type without the field processedAt")
+        raise Rejected("unknown_schema", "no known schema has this fingerprint")
+    try:
+        time, user, end = walk(event_type.fields, value)
+    except Malformed as e:
+        raise Rejected("malformed", str(e)) from None
+    if end != len(value):
+        raise Rejected("trailing_bytes", f"{len(value) - end} bytes after the body")
+    if event_type.topic != topic and event_type.topic != ANYWHERE:
+        raise Rejected("wrong_topic", "the type belongs to another topic")
+    if event_type.kind >= IGNORED:
+        return time, None
+    return time, user
+
+
+def walk(fields: list[int], value: bytes) -> tuple[int, bytes, int]:
+    """Event time, user and end of a body, all of it checked. Raises Malformed."""
+    pos = HEADER_BYTES
+    time = 0
+    user = b""
+    for field in fields:
+        if field == TEXT:
+            start, pos = skip_bytes(value, pos)
+            _check_text(value[start:pos])
+        elif field == BYTES:
+            start, pos = skip_bytes(value, pos)
+        elif field == USER:
+            user, pos = read_bytes(value, pos)
+            _check_text(user)
+        elif field == TIME:
+            time, pos = read_long(value, pos)
+            if time < MIN_EVENT_TIME or time > MAX_EVENT_TIME:
+                raise Malformed("a time outside the years 1 to 9999")
+        elif field == LONG:
+            _, pos = read_long(value, pos)
+        elif field == OPTIONAL_TEXT:
+            branch, pos = read_long(value, pos)
+            if branch == 1:
+                start, pos = skip_bytes(value, pos)
+                _check_text(value[start:pos])
+            elif branch != 0:
+                raise Malformed("a union branch that the schema does not have")
+        elif field == BOOLEAN:
+            if pos >= len(value):
+                raise Malformed("a boolean is cut off")
+            pos += 1
+        else:
+            outcome, pos = read_long(value, pos)
+            if outcome < 0 or outcome > 2:
+                raise Malformed("an enum symbol that the schema does not have")
+    return time, user, pos
+
+
+def _check_text(text: bytes) -> None:
+    if not text.isascii():
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            raise Malformed("a text that is not UTF-8") from None
+
+
+class Money:
+    """What the step needs of a payment or transaction. `body`: the Money record of MoneyEnriched, encoded."""
+
+    def __init__(self, id: bytes, session: bytes | None, money_type: bytes, old: bool, body: bytes) -> None:
+        self.id = id
+        self.session = session
+        self.money_type = money_type
+        self.old = old
+        self.body = body
+
+
+def parse_money(value: bytes) -> Money:
+    id, pos = read_bytes(value, HEADER_BYTES)
+    _, pos = skip_bytes(value, pos)
+    branch, pos = read_long(value, pos)
+    session: bytes | None = None
+    if branch == 1:
+        session, pos = read_bytes(value, pos)
+    _, pos = read_long(value, pos)
+    _, pos = skip_bytes(value, pos)
+    _, currency_end = skip_bytes(value, pos)
+    _, opening_end = skip_bytes(value, currency_end)
+    _, pos = skip_bytes(value, opening_end)
+    money_type, type_end = read_bytes(value, pos)
+    old = value[len(value) - 1] == 1
+    body = value[HEADER_BYTES:currency_end] + value[opening_end:type_end] + (b"\x01" if old else b"\x00")
+    return Money(id, session, money_type, old, body)
+
+
+def kind_of(value: bytes) -> int:
+    return TYPES[value[:HEADER_BYTES]].kind
+
+
+def parse_address(value: bytes) -> bytes:
+    """The country of residence."""
+    pos = HEADER_BYTES
+    for _ in range(2):
+        _, pos = skip_bytes(value, pos)
+    _, pos = read_long(value, pos)
+    _, pos = skip_bytes(value, pos)
+    country, _ = read_bytes(value, pos)
+    return country
+
+
+def parse_birth_date(value: bytes) -> bytes:
+    """The year of birth."""
+    pos = HEADER_BYTES
+    for _ in range(2):
+        _, pos = skip_bytes(value, pos)
+    _, pos = read_long(value, pos)
+    year, _ = read_bytes(value, pos)
+    return year
+
+
+def parse_session(value: bytes) -> tuple[bytes, bytes]:
+    """Session id and the client's country."""
+    session, pos = read_bytes(value, HEADER_BYTES)
+    _, pos = skip_bytes(value, pos)
+    _, pos = read_long(value, pos)
+    country, _ = read_bytes(value, pos)
+    return session, country
+
+
+class Reply:
+    """A SessionLookupCompleted. `outcome`: index of FOUND, NOT_FOUND, FAILED."""
+
+    def __init__(
+        self, session: bytes, money_id: bytes, requested_at: int, outcome: int, country: bytes | None
+    ) -> None:
+        self.session = session
+        self.money_id = money_id
+        self.requested_at = requested_at
+        self.outcome = outcome
+        self.country = country
+
+
+def parse_reply(value: bytes) -> Reply:
+    money_id, pos = read_bytes(value, HEADER_BYTES)
+    _, pos = skip_bytes(value, pos)
+    session, pos = read_bytes(value, pos)
+    requested_at, pos = read_long(value, pos)
+    outcome, pos = read_long(value, pos)
+    branch, pos = read_long(value, pos)
+    country: bytes | None = None
+    if branch == 1:
+        country, pos = read_bytes(value, pos)
+    return Reply(session, money_id, requested_at, outcome, country)

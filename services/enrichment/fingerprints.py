@@ -1,0 +1,25 @@
+"""Single-object headers of the enrichment's schemas.
+
+`C3 01` and the little-endian CRC-64-AVRO fingerprint of the schema: constants, so that the core needs no Avro library;
+`tests/test_schemas.py` holds them to the files under `avro/`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+USER_PAGE: Final = bytes.fromhex("c301cc45b63484aad18b")
+USER_STATE: Final = bytes.fromhex("c30115a6f82b34284050")
+WAITING_MONEY: Final = bytes.fromhex("c301f10f5dac6fa4fd09")
+CHANGE_ADDRESS_EVENT: Final = bytes.fromhex("c3016456b3f9b1ee6789")
+CHANGE_BIRTH_DATE_EVENT: Final = bytes.fromhex("c301ff20a2be3dcc2015")
+HEARTBEAT: Final = bytes.fromhex("c30100bc02ce2f7a6d09")
+KIND_OF_WALLET_EVENT: Final = bytes.fromhex("c301ae1d7b19f12aa68e")
+OTHER_USER_EVENT: Final = bytes.fromhex("c301171bc2edfbd4bf3f")
+PAYMENT_EVENT: Final = bytes.fromhex("c30193d6c749bb3a4257")
+TRANSACTION_EVENT: Final = bytes.fromhex("c3014a15f36220fbb898")
+USER_SESSION_CLOSED_EVENT: Final = bytes.fromhex("c3019c6e409a36132e14")
+USER_SESSION_CREATED_EVENT: Final = bytes.fromhex("c3016c0a9dc6cc5d7c71")
+SESSION_LOOKUP_COMPLETED: Final = bytes.fromhex("c30134aac530eb9c3a2d")
+SESSION_LOOKUP_REQUESTED: Final = bytes.fromhex("c301dd85951c302cbfea")
+MONEY_ENRICHED: Final = bytes.fromhex("c301d8ecbab305ab78d2")

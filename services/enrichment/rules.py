@@ -1,0 +1,19 @@
+"""The rules of one run: all that decides results besides the logs (DESIGN.md sections 2 and 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LOGIC_VERSION = 1  # raised when the same logs and rules would give other records than before
+
+
+@dataclass(frozen=True)
+class Rules:
+    """All times in ms. A change between two runs is on record in the plan (`services.engine.plan`)."""
+
+    bound_ms: int = 20_000
+    session_ttl_ms: int = 86_400_000
+    dedup_ttl_ms: int = 3_600_000
+    session_wait_ms: int = 60_000
+    max_future_ms: int = 600_000
+    lookup: bool = False

@@ -1,0 +1,343 @@
+"""What happens to an event (DESIGN.md section 3): the rules of the enrichment, one function for each.
+
+`t` is the order time of the event in hand. A user's state is changed in place; what is to be written or timed goes to
+`Effects`.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Final
+
+from services.engine.avro import long_bytes, string_bytes, write_bytes, write_long
+from services.engine.effects import Effects
+from services.engine.items import CLEANUP_RANK, NO_TIME, TIMER_RANK, Aside, Item
+from services.engine.processor import Change
+from services.engine.state import StateAccess
+from services.enrichment import events
+from services.enrichment import fingerprints as fp
+from services.enrichment.events import Money, Reply
+from services.enrichment.rules import Rules
+from services.enrichment.state import Page, User, WaitingMoney, position_of, split_positions
+from services.enrichment.topics import ENRICHED, LOOKUP_REQUESTS
+from services.enrichment.users import Users
+
+# Indices of the enums in MoneyEnriched and SessionLookupRequested.
+JOINED: Final = 0
+NO_SESSION: Final = 1
+LOOKED_UP: Final = 2
+NOT_FOUND: Final = 3
+LOOKUP_FAILED: Final = 4
+LATE: Final = 0
+OLD: Final = 1
+SESSION_MISSING: Final = 2
+STATUS_OF_OUTCOME: Final = [LOOKED_UP, NOT_FOUND, LOOKUP_FAILED]
+
+# Kinds of work besides those of events.
+WAIT_OVER: Final = 100
+SWEEP: Final = 101
+
+SWEEPS_PER_TTL: Final = 8  # expired state is removed at most an eighth of its TTL later
+
+
+class Work:
+    """An item with what its bytes say, taken apart once."""
+
+    def __init__(self, kind: int, user: bytes) -> None:
+        self.kind = kind
+        self.user = user
+        self.money: Money | None = None
+        self.session = b""
+        self.text = b""  # country, year of birth, or the position of waiting money
+
+
+def parse(item: Item) -> Work:
+    if item[1] == TIMER_RANK:
+        work = Work(WAIT_OVER, item[7])
+        work.session, pos = events.read_bytes(item[8], 0)
+        work.text = item[8][pos:]
+        return work
+    if item[1] == CLEANUP_RANK:
+        return Work(SWEEP, item[7])
+    value = item[8]
+    kind = events.kind_of(value)
+    work = Work(kind, item[7])
+    if kind <= events.TRANSACTION:
+        work.money = events.parse_money(value)
+    elif kind == events.SESSION_CREATED:
+        work.session, work.text = events.parse_session(value)
+    elif kind == events.ADDRESS:
+        work.text = events.parse_address(value)
+    else:
+        work.text = events.parse_birth_date(value)
+    return work
+
+
+class Enrichment:
+    """The processor of the money enrichment (`services.engine.processor.Processor`)."""
+
+    def __init__(self, rules: Rules) -> None:
+        self.rules = rules
+        self.users: Users
+        self.replies: dict[Aside, Reply] = {}
+        self.watermark_before = NO_TIME
+
+    def begin(
+        self, state: StateAccess, items: Sequence[Item], asides: Sequence[Aside], watermark_before: int
+    ) -> list[Work | None]:
+        """Three rounds: users, then the pages of those that have some, then waiting money that may go."""
+        works = [parse(item) for item in items]
+        self.watermark_before = watermark_before
+        self.replies = {aside: events.parse_reply(aside[4]) for aside in asides}
+        ids = [work.user for work in works]
+        ids.extend([aside[3] for aside in asides])
+        self.users = Users(state, ids)
+        users = self.users.by_id
+        self.users.load_pages(self._pages(works, asides))
+        sessions = [(users[w.user], w.session) for w in works if w.kind in (events.SESSION_CREATED, WAIT_OVER)]
+        sessions.extend([(users[aside[3]], reply.session) for aside, reply in self.replies.items()])
+        self.users.load_waiting(sessions)
+        return list(works)
+
+    def _pages(self, works: Sequence[Work], asides: Sequence[Aside]) -> list[tuple[User, int]]:
+        wanted: list[tuple[User, int]] = []
+        users = self.users.by_id
+        for work in works:
+            user = users[work.user]
+            if user.depth == 0:
+                continue
+            if work.money is not None:
+                wanted.append((user, user.page_number(work.money.id)))
+                wanted.append((user, user.page_number(work.money.money_type)))
+                if work.money.session is not None:
+                    wanted.append((user, user.page_number(work.money.session)))
+            elif work.kind == SWEEP:
+                wanted.extend([(user, number) for number in range(1 << user.depth)])
+            elif work.kind in (events.SESSION_CREATED, WAIT_OVER):
+                wanted.append((user, user.page_number(work.session)))
+        for aside in asides:
+            user = users[aside[3]]
+            wanted.append((user, user.page_number(self.replies[aside].session)))
+        return wanted
+
+    def step(self, item: Item, parsed: Work | None, effects: Effects) -> None:
+        work = parse(item) if parsed is None else parsed
+        user = self.users.by_id[work.user]
+        money = work.money
+        if money is not None:
+            self._money(user, item, money, effects)
+        elif work.kind == events.SESSION_CREATED:
+            self._session(user, item, work.session, work.text, effects)
+        elif work.kind == WAIT_OVER:
+            self._wait_over(user, item, work.session, work.text, effects)
+        elif work.kind == SWEEP:
+            self._sweep(user, item, effects)
+        elif work.kind == events.ADDRESS:
+            user.country = work.text
+            user.changed = True
+        else:
+            user.birth_year = work.text
+            user.changed = True
+
+    def finish(self, effects: Effects) -> list[Change]:
+        return self.users.changes()
+
+    # Money
+
+    def _money(self, user: User, item: Item, money: Money, effects: Effects) -> None:
+        t = item[0]
+        if self._duplicate(user, item, money.id, effects):
+            effects.count("duplicates")
+            return
+        late = t > item[6]
+        if late:
+            effects.count("late")
+        user.changed = True
+        types = user.page(money.money_type)
+        first = not types.has_type(money.money_type)
+        if first:
+            types.add_type(money.money_type)
+        head = money.body + user.info()
+        session = money.session
+        if session is None:
+            _emit(effects, user, head, None, first, NO_SESSION)
+            return
+        if not money.old:
+            known = user.page(session).sessions.get(session)
+            if known is not None and t < known[0]:
+                _emit(effects, user, head, known[1], first, JOINED)
+                return
+        waiting = WaitingMoney(t, first, head, money.id, session)
+        if money.old or late:
+            self._look_up(user, item, position_of(item), waiting, t, OLD if money.old else LATE, effects)
+            return
+        position = position_of(item)
+        user.waiting[position] = waiting
+        user.page(session).add_waiting(session, position)
+        effects.count("waiting")
+        due = t + self.rules.session_wait_ms
+        effects.set_timer(due, TIMER_RANK, item, user.id, string_bytes(session) + position)
+
+    def _duplicate(self, user: User, item: Item, money_id: bytes, effects: Effects) -> bool:
+        """Whether the id was seen within the TTL; if not, remember it. `t0` is not refreshed by a duplicate."""
+        t = item[0]
+        ttl = self.rules.dedup_ttl_ms
+        page = user.page(money_id)
+        seen_at = page.seen_at(money_id)
+        if seen_at != NO_TIME and t < seen_at + ttl:
+            return True
+        page.drop_ids(t - ttl)
+        page.add_id(money_id, t)
+        self._sweep_by(user, item, t + ttl, ttl, effects)
+        return False
+
+    # Sessions
+
+    def _session(self, user: User, item: Item, session: bytes, country: bytes, effects: Effects) -> None:
+        expires = item[6] + self.rules.session_ttl_ms
+        page = user.page(session)
+        if expires > item[0]:
+            known = page.sessions.get(session)
+            if known is None or known[0] < expires:
+                page.sessions[session] = (expires, country)
+                page.changed = user.changed = True
+                self._sweep_by(user, item, expires, self.rules.session_ttl_ms, effects)
+        for position in split_positions(page.waiting.get(session, b"")):
+            waiting = user.waiting[position]
+            if waiting.requested_at == NO_TIME:
+                _emit(effects, user, waiting.head, country, waiting.first, JOINED)
+                _forget(user, page, position, waiting)
+                effects.count("waiting", -1)
+
+    def _wait_over(self, user: User, item: Item, session: bytes, position: bytes, effects: Effects) -> None:
+        waiting = user.waiting.get(position)
+        if waiting is None or waiting.gone or waiting.requested_at != NO_TIME:
+            return  # its session came
+        effects.count("waiting", -1)
+        self._look_up(user, item, position, waiting, item[0], SESSION_MISSING, effects)
+
+    # Lookups
+
+    def _look_up(
+        self, user: User, item: Item, position: bytes, waiting: WaitingMoney, t: int, reason: int, effects: Effects
+    ) -> None:
+        page = user.page(waiting.session)
+        if not self.rules.lookup:
+            _emit(effects, user, waiting.head, None, waiting.first, LOOKUP_FAILED)
+            if position in user.waiting:
+                _forget(user, page, position, waiting)
+            return
+        _request(effects, user, waiting, t, reason)
+        for reply in page.replies:
+            if reply.money_id == waiting.money_id and reply.requested_at == t:
+                _resolve(effects, user, waiting, reply)
+                if position in user.waiting:
+                    _forget(user, page, position, waiting)
+                return
+        waiting.requested_at = t
+        waiting.reason = reason
+        waiting.changed = user.changed = True
+        if position not in user.waiting:
+            user.waiting[position] = waiting
+            page.add_waiting(waiting.session, position)
+        effects.count("looking_up")
+
+    def aside(self, record: Aside, effects: Effects) -> None:
+        """A lookup's reply: it resolves its pair, or is kept until the watermark has passed its request."""
+        reply = self.replies[record]
+        user = self.users.by_id[record[3]]
+        page = user.page(reply.session)
+        resolved = False
+        for position in split_positions(page.waiting.get(reply.session, b"")):
+            waiting = user.waiting[position]
+            if waiting.money_id == reply.money_id and waiting.requested_at == reply.requested_at:
+                _resolve(effects, user, waiting, reply)
+                _forget(user, page, position, waiting)
+                effects.count("looking_up", -1)
+                resolved = True
+        if resolved or not self.rules.lookup or reply.requested_at < self.watermark_before:
+            return
+        for kept in page.replies:
+            if kept.money_id == reply.money_id and kept.requested_at == reply.requested_at:
+                return  # the first one in the log wins
+        page.replies.append(reply)
+        page.changed = user.changed = True
+        by: Item = (reply.requested_at, CLEANUP_RANK, 0, record[0], record[1], record[2], 0, user.id, b"")
+        self._sweep_by(user, by, reply.requested_at, self.rules.session_wait_ms, effects)
+
+    # Removal
+
+    def _sweep_by(self, user: User, by: Item, expires: int, ttl: int, effects: Effects) -> None:
+        """See to it that the user is swept soon after `expires`.
+
+        Times are rounded up to a grid, so that a user needs one timer at a time and one sweep removes much; the grid is
+        shifted by the user's hash, so that not all users are swept in one batch.
+        """
+        grid = max(1, ttl // SWEEPS_PER_TTL)
+        phase = ((zlib.crc32(user.id) >> 26) * grid) >> 6
+        due = -((phase - expires) // grid) * grid + phase
+        if user.sweep_at == 0 or due < user.sweep_at:
+            user.sweep_at = due
+            user.changed = True
+            effects.set_timer(due, CLEANUP_RANK, by, user.id, b"")
+
+    def _sweep(self, user: User, item: Item, effects: Effects) -> None:
+        """Remove what no event after this time can meet, and schedule the next sweep if anything is left."""
+        t = item[0]
+        if user.sweep_at != t:
+            return  # an earlier sweep was scheduled after this one
+        self.users.load_all_pages(user)
+        user.changed = True
+        user.sweep_at = 0
+        for page in list(user.pages.values()):
+            _purge(page, t, t - self.rules.dedup_ttl_ms)
+            if page.ids_n:
+                self._sweep_by(user, item, page.first_seen() + self.rules.dedup_ttl_ms, self.rules.dedup_ttl_ms, effects)
+            if page.sessions:
+                least = min([expires for expires, _ in page.sessions.values()])
+                self._sweep_by(user, item, least, self.rules.session_ttl_ms, effects)
+            if page.replies:
+                least = min([reply.requested_at for reply in page.replies])
+                self._sweep_by(user, item, least, self.rules.session_wait_ms, effects)
+        self.users.shrink(user)
+
+
+def _purge(page: Page, t: int, seen_until: int) -> None:
+    page.drop_ids(seen_until)
+    over = [session for session, (expires, _) in page.sessions.items() if expires <= t]
+    for session in over:
+        del page.sessions[session]
+    kept = [reply for reply in page.replies if reply.requested_at > t]
+    if over or len(kept) < len(page.replies):
+        page.replies = kept
+        page.changed = True
+
+
+def _forget(user: User, page: Page, position: bytes, waiting: WaitingMoney) -> None:
+    waiting.gone = True
+    page.drop_waiting(waiting.session, position)
+    user.changed = True
+
+
+def _emit(effects: Effects, user: User, head: bytes, country: bytes | None, first: bool, status: int) -> None:
+    """A MoneyEnriched: `head` is its fields money and userInfo."""
+    session = b"\x00" if country is None else b"\x02" + string_bytes(country)
+    value = fp.MONEY_ENRICHED + head + session + (b"\x01" if first else b"\x00") + long_bytes(status)
+    effects.emit(ENRICHED, user.id, value, [])
+
+
+def _resolve(effects: Effects, user: User, waiting: WaitingMoney, reply: Reply) -> None:
+    status = STATUS_OF_OUTCOME[reply.outcome]
+    country = reply.country if status == LOOKED_UP else None
+    _emit(effects, user, waiting.head, country, waiting.first, status)
+
+
+def _request(effects: Effects, user: User, waiting: WaitingMoney, t: int, reason: int) -> None:
+    out = bytearray(fp.SESSION_LOOKUP_REQUESTED)
+    write_bytes(out, waiting.money_id)
+    write_bytes(out, user.id)
+    write_bytes(out, waiting.session)
+    write_long(out, t)
+    write_long(out, reason)
+    effects.emit(LOOKUP_REQUESTS, user.id, bytes(out), [])

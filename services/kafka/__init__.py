@@ -1,0 +1,1 @@
+"""Kafka: topics, ranges of records, the transactional sink and its markers."""

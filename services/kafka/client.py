@@ -1,0 +1,51 @@
+"""Kafka clients' settings, and their errors as ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from services.errors import BrokerError
+
+METADATA_TIMEOUT_S = 10.0  # a broker on the way up answers within a few seconds; longer only delays the message
+
+
+def base_config(bootstrap_servers: str, extra: dict[str, str]) -> dict[str, Any]:
+    """`extra`: librdkafka settings of the user (TLS, SASL), the same for all clients."""
+    return {"bootstrap.servers": bootstrap_servers, "log_level": 3, "topic.metadata.refresh.interval.ms": 60_000, **extra}
+
+
+def admin_client(bootstrap_servers: str, extra: dict[str, str]) -> AdminClient:
+    return AdminClient(base_config(bootstrap_servers, extra))
+
+
+def range_consumer(bootstrap_servers: str, extra: dict[str, str], group: str, **more: Any) -> Consumer:
+    """A consumer for given offsets: no group protocol, no commits of its own, no silent reset of a lost position."""
+    return Consumer(
+        {
+            **base_config(bootstrap_servers, extra),
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+            **more,
+        }
+    )
+
+
+def check_reachable(bootstrap_servers: str, extra: dict[str, str]) -> None:
+    try:
+        admin_client(bootstrap_servers, extra).list_topics(timeout=METADATA_TIMEOUT_S)
+    except KafkaException as e:
+        raise BrokerError(
+            f"{bootstrap_servers}: expected a Kafka broker, none answered within {METADATA_TIMEOUT_S:.0f} s ({reason(e)}).",
+            "check --bootstrap-servers, and that the broker runs (moneystate kafka status).",
+        ) from None
+
+
+def reason(e: KafkaException) -> str:
+    error = e.args[0]
+    return str(error.str()) if hasattr(error, "str") else str(error)

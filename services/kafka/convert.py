@@ -1,0 +1,41 @@
+"""Topics whose values are not in canonical form: what makes them so, and the way back."""
+
+from __future__ import annotations
+
+from services.engine.intake import Convert
+from services.engine.processor import InputTopic, Rejected
+from services.kafka.formats.base import Undecodable, ValueFormat, make_format, subject_of
+from services.kafka.formats.schemas import SchemaSet
+
+PLAIN = "avro"
+
+
+def converters(formats: dict[str, str], inputs: list[InputTopic], registry_url: str | None) -> dict[int, Convert]:
+    """By topic code; topics in Avro single-object encoding need none."""
+    wanted = {t.code: formats[t.name] for t in inputs if formats.get(t.name, PLAIN) != PLAIN}
+    if not wanted:
+        return {}
+    schemas = SchemaSet.load()
+    return {code: _rejecting(make_format(name, schemas, registry_url)) for code, name in wanted.items()}
+
+
+def writers(formats: dict[str, str], streams: list[str], prefix: str, registry_url: str | None) -> dict[int, Convert]:
+    """By stream number, for output topics that are to be written in another format."""
+    wanted = {n: formats[name] for n, name in enumerate(streams) if formats.get(name, PLAIN) != PLAIN}
+    if not wanted:
+        return {}
+    schemas = SchemaSet.load()
+    return {
+        n: make_format(name, schemas, registry_url, subject_of(prefix + streams[n])).from_canonical
+        for n, name in wanted.items()
+    }
+
+
+def _rejecting(fmt: ValueFormat) -> Convert:
+    def convert(value: bytes) -> bytes:
+        try:
+            return fmt.to_canonical(value)
+        except Undecodable as e:
+            raise Rejected(e.reason, e.detail) from None
+
+    return convert

@@ -1,0 +1,177 @@
+"""Plans batches: which offsets the next one reads, which partitions are idle, whether the job is at its end.
+
+All that depends on the surroundings (where the log ends, what time it is) is decided here and written into the
+offset, so that a batch that is run again is the same batch (DESIGN.md section 5).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from services.engine import plan as plans
+from services.engine.intake import Convert
+from services.engine.plan import Backlog, PartitionPlan, Plan
+from services.engine.processor import Decoder, Rejected
+from services.errors import BrokerError, SetupError
+from services.kafka.client import admin_client, range_consumer, reason
+from services.kafka.offsets import TopicState, log_ends, log_starts, topic_states
+from services.kafka.source_spec import SourceSpec
+
+METADATA_EVERY_S = 5.0  # how soon a new partition is noticed
+PEEK_S = 3.0  # a peek that finds nothing decodable in that time leaves the partition without a rate
+PEEK_RECORDS = 200
+
+
+@dataclass
+class Planner:
+    spec: SourceSpec
+    decoder: Decoder
+    converts: dict[int, Convert]
+
+    def __post_init__(self) -> None:
+        self.names = {t.name: t.code for t in self.spec.inputs}
+        self.admin: AdminClient = admin_client(self.spec.bootstrap_servers, self.spec.extra)
+        self.idleness = plans.Idleness(None if self.spec.bounded else self.spec.idle_timeout_s)
+        self.target: dict[plans.TopicPartition, int] | None = None
+        self.topics: dict[str, TopicState] = {}
+        self.topics_at = float("-inf")
+        self._peeker: Consumer | None = None
+
+    def fix_target(self) -> None:
+        """A bounded run reads what is there now."""
+        self.target = self._log_ends()
+
+    def next_offset(self, start: dict[str, Any]) -> dict[str, Any]:
+        """The end of the next batch; `start` itself where there is nothing to do."""
+        plan = plans.from_offset(start)
+        if self.spec.only_planned or plan.drain or self._stopping():
+            return start
+        try:
+            ends = self._log_ends() if self.target is None else self.target
+            following = self._following(plan, ends)
+        except KafkaException as e:
+            raise BrokerError(f"{self.spec.bootstrap_servers}: expected to plan a batch, but {reason(e)}.") from None
+        if following.partitions != plan.partitions:
+            return following.to_offset()
+        if self.spec.bounded and self.spec.drain:
+            return Plan(self.spec.rules, plan.topic_ids, plan.partitions, True, plan.tick).to_offset()
+        return start
+
+    def _stopping(self) -> bool:
+        """Spark asks for an offset only between batches: once `stop.seen` is there, none is in hand and none will follow."""
+        stop = Path(self.spec.stop_file)
+        if not stop.exists():
+            return False
+        stop.with_name(stop.name + ".seen").touch()
+        return True
+
+    def _following(self, plan: Plan, ends: dict[plans.TopicPartition, int]) -> Plan:
+        takes = self._share({tp: (p.end, ends.get(tp, p.end)) for tp, p in plan.partitions.items()})
+        now = time.monotonic()
+        partitions = {
+            tp: PartitionPlan(p.end + takes[tp], self.idleness.state(tp, p.state, takes[tp] > 0, now))
+            for tp, p in plan.partitions.items()
+        }
+        fresh = {tp: (self.spec.topic(tp[0]), tp[1]) for tp in ends.keys() - partitions.keys()}
+        if fresh:
+            # this batch only takes new partitions into the plan, so that their beginning is on record
+            starts = log_starts(self.admin, list(fresh.values()))
+            partitions.update({tp: PartitionPlan(starts[full], plans.EMPTY) for tp, full in fresh.items()})
+        ids = {name: state.topic_id for name, state in self._topics().items()}
+        return Plan(self.spec.rules, ids, partitions, False, plan.tick)
+
+    def _log_ends(self) -> dict[plans.TopicPartition, int]:
+        wanted = [(name, p) for name, state in self._topics().items() for p in state.partitions]
+        topics = {tp: (self.spec.topic(tp[0]), tp[1]) for tp in wanted}
+        ends = log_ends(self.admin, list(topics.values()))
+        return {tp: ends[full] for tp, full in topics.items()}
+
+    def _topics(self) -> dict[str, TopicState]:
+        now = time.monotonic()
+        if now - self.topics_at >= METADATA_EVERY_S:
+            found = topic_states(self.admin, [self.spec.topic(name) for name in self.names])
+            fresh = {name: found[self.spec.topic(name)] for name in self.names}
+            for name, state in self.topics.items():
+                if fresh[name].topic_id != state.topic_id:
+                    raise SetupError(
+                        f"{self.spec.topic(name)}: expected the topic that was there at the start, it was deleted and made anew.",
+                        "start a new checkpoint for the new topic.",
+                    )
+            self.topics, self.topics_at = fresh, now
+        return self.topics
+
+    # Sharing a batch's records out by event time
+
+    def _share(self, spans: dict[plans.TopicPartition, tuple[int, int]]) -> dict[plans.TopicPartition, int]:
+        """Records to read by partition, from (first offset, end of the log)."""
+        backlog = {tp: max(0, end - first) for tp, (first, end) in spans.items()}
+        budget = self.spec.max_records
+        if sum(backlog.values()) <= budget:
+            return backlog
+        waiting = [tp for tp, n in backlog.items() if n]
+        step = max(1, budget // len(waiting))
+        firsts = {tp: spans[tp][0] for tp in waiting}
+        probes = {tp: min(firsts[tp] + step, spans[tp][1] - 1) for tp in waiting}
+        heads, tails = self._peek(firsts), self._peek(probes)
+        backlogs = {tp: Backlog(n, *_rate(heads, tails, tp)) for tp, n in backlog.items()}
+        return plans.share(backlogs, budget)
+
+    def _peek(self, offsets: dict[plans.TopicPartition, int]) -> dict[plans.TopicPartition, tuple[int, int]]:
+        """Offset and event time (ms) of the first record at or after each offset that decodes."""
+        if self._peeker is None:
+            s = self.spec
+            self._peeker = range_consumer(
+                s.bootstrap_servers, s.extra, s.group, **{"fetch.message.max.bytes": 32_768, "fetch.wait.max.ms": 10}
+            )
+        found: dict[plans.TopicPartition, tuple[int, int]] = {}
+        looked = dict.fromkeys(offsets, 0)
+        self._peeker.assign([TopicPartition(self.spec.topic(t), p, offset) for (t, p), offset in offsets.items()])
+        prefix = len(self.spec.topic_prefix)
+        deadline = time.monotonic() + PEEK_S
+        while looked and time.monotonic() < deadline:
+            for message in self._peeker.consume(len(looked), 0.05):
+                tp = (message.topic()[prefix:], message.partition())
+                if message.error() is not None:
+                    if message.error().code() == KafkaError._PARTITION_EOF:
+                        looked.pop(tp, None)
+                    continue
+                at = self._event_time(tp[0], message.value())
+                if tp in looked:
+                    looked[tp] += 1
+                    if at is not None:
+                        found[tp] = (message.offset(), at)
+                    if at is not None or looked[tp] >= PEEK_RECORDS:
+                        del looked[tp]
+        self._peeker.unassign()
+        return found
+
+    def _event_time(self, topic: str, value: bytes | None) -> int | None:
+        if value is None:
+            return None
+        code = self.names[topic]
+        try:
+            convert = self.converts.get(code)
+            return self.decoder.decode(code, value if convert is None else convert(value))[0]
+        except Rejected:
+            return None
+
+
+def _rate(
+    heads: dict[plans.TopicPartition, tuple[int, int]],
+    tails: dict[plans.TopicPartition, tuple[int, int]],
+    tp: plans.TopicPartition,
+) -> tuple[int | None, float]:
+    """Event time at the head, and records for each ms from there."""
+    if tp not in heads:
+        return None, 0.0
+    offset, at = heads[tp]
+    later_offset, later = tails.get(tp, (offset, at))
+    if later_offset <= offset:
+        return at, 1.0
+    return at, (later_offset - offset) / max(1, later - at)

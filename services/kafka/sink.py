@@ -1,0 +1,201 @@
+"""The transactional sink: one Kafka transaction for each output partition of a batch.
+
+Its protocol, and what a crash after each step leaves behind (`tests/job/test_crash.py` kills the job after each of them):
+
+0. *planned*: Spark has written the batch's end offset to its offset log. After a crash the same batch is planned
+   again, as it was.
+1. *init*: `init_transactions` of a new producer. It ends a transaction that a predecessor left open (aborting it) and fences
+   the predecessor. Nothing is written.
+2. *marker read*: the marker says whether this batch is already in Kafka (`services.engine.marker.decide`). It can be
+   trusted only now: before step 1 the predecessor could still commit.
+3. *begun*: `begin_transaction`; nothing is visible.
+4. *produced*: the batch's records are with the broker, uncommitted. A crash leaves an open transaction, which
+   step 1 of the next run aborts; read_committed readers never see it.
+5. *marked*: the marker is in the same transaction. As 4.
+6. *committed*: output and marker are visible together. After a crash Spark runs the batch again, as its state and its
+   commit log do not have it; step 2 then finds the marker of the next batch with the digest of this batch's end: nothing
+   is written, only the state is made anew.
+7. *state*: Spark commits the state store of the partition. As 6.
+8. *logged*: Spark writes its commit log; the batch is done.
+
+A producer is kept by the Python worker between batches. Workers take turns on an output partition, so a kept producer goes on
+only where the marker that it wrote itself is the one that this batch follows; else another worker may have fenced it,
+and it is replaced (steps 1 and 2). A producer that is fenced after that is an error, never a reason to start anew: two
+jobs that did so would fence each other for ever. Hence `spark.speculation` has to be off.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaException, Producer
+
+from services.engine.items import Output
+from services.engine.marker import Decision, Marker, WrongMarker, decide, marker_key
+from services.engine.processor import Change
+from services.errors import BrokerError, MarkerError
+from services.kafka.client import base_config, reason
+from services.kafka.faults import reached
+from services.kafka.markers import read_markers
+
+TRANSACTION_S = 60.0  # longer than any batch's output takes; the broker aborts what is open for longer
+
+
+@dataclass(frozen=True)
+class SinkConfig:
+    """`streams`: topic of each stream number, with prefix; `changelog`: None to write none."""
+
+    bootstrap_servers: str
+    extra: dict[str, str]
+    application_id: str
+    streams: list[str]
+    commits: str
+    changelog: str | None
+    changelog_partitions: int
+    superseded: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class BatchId:
+    """`epoch`: Spark's query id; digests of the batch's start and end offset."""
+
+    epoch: str
+    number: int
+    start: str
+    end: str
+
+
+class PartitionSink:
+    """The sink of one output partition in this process."""
+
+    def __init__(self, config: SinkConfig, partition: int) -> None:
+        self.config = config
+        self.partition = partition
+        self.producer: Producer | None = None
+        self.marker: Marker | None = None
+
+    def open(self, batch: BatchId) -> Decision:
+        """Steps 1 to 3. Raises MarkerError where this batch must not be written."""
+        if self.producer is None or self.marker != Marker(batch.epoch, batch.number, batch.start):
+            self._start_anew(batch)
+        decision = self._decide(batch)
+        if decision is Decision.WRITE:
+            assert self.producer is not None
+            self.producer.begin_transaction()
+            reached("begun", batch.number)
+        return decision
+
+    def _start_anew(self, batch: BatchId) -> None:
+        c = self.config
+        self.producer = self._new_producer()
+        try:
+            self.producer.init_transactions(TRANSACTION_S)
+        except KafkaException as e:
+            self.abort()
+            raise _broker_error(c, "to begin transactions", e) from None
+        reached("init", batch.number)
+        self.marker = read_markers(c.bootstrap_servers, c.extra, c.commits).get(
+            marker_key(c.application_id, self.partition)
+        )
+        reached("marker read", batch.number)
+
+    def _decide(self, batch: BatchId) -> Decision:
+        try:
+            return decide(self.marker, batch.epoch, self.config.superseded, batch.number, batch.start, batch.end)
+        except WrongMarker as e:
+            raise MarkerError(
+                f"{self.config.commits}, output partition {self.partition}: {e.args[0]}.",
+                "go on with the checkpoint that wrote the markers, or start a new one with --new-epoch.",
+            ) from None
+
+    def write(self, outputs: Iterable[Output]) -> None:
+        """Step 4, for the records of the streams."""
+        streams = self.config.streams
+        for stream, key, value, headers in outputs:
+            self._produce(streams[stream], key, value, headers=headers) if headers else self._produce(
+                streams[stream], key, value
+            )
+
+    def write_changes(self, key_group: int, changes: Iterable[Change]) -> None:
+        """Step 4, for the changelog: a key group's entries keep to one of its partitions."""
+        c = self.config
+        if c.changelog is None:
+            return
+        to = key_group % c.changelog_partitions
+        for key, value in changes:
+            self._produce(c.changelog, key, value, partition=to)
+
+    def end_changelog(self, batch: BatchId, watermark: int, key_groups: list[int]) -> None:
+        """The end-of-batch record in every changelog partition that this output partition writes to (section 6)."""
+        c = self.config
+        if c.changelog is None:
+            return
+        for to in sorted({group % c.changelog_partitions for group in key_groups}):
+            mine = [group for group in key_groups if group % c.changelog_partitions == to]
+            end = {"batch": batch.number, "epoch": batch.epoch, "keyGroups": mine, "version": 1, "watermark": watermark}
+            key = f"e{c.application_id}/{self.partition}".encode()
+            self._produce(c.changelog, key, json.dumps(end, sort_keys=True).encode(), partition=to)
+
+    def commit(self, batch: BatchId) -> None:
+        """Steps 5 and 6. An error leaves the transaction to be aborted by the next producer."""
+        assert self.producer is not None
+        reached("produced", batch.number)
+        marker = Marker(batch.epoch, batch.number + 1, batch.end)
+        self._produce(self.config.commits, marker_key(self.config.application_id, self.partition), marker.encode())
+        reached("marked", batch.number)
+        try:
+            self.producer.commit_transaction(TRANSACTION_S)
+        except KafkaException as e:
+            self.producer = None
+            raise _broker_error(self.config, "to commit a transaction", e) from None
+        self.marker = marker
+        reached("committed", batch.number)
+
+    def abort(self) -> None:
+        """After an error of the batch: the next batch begins with a new producer."""
+        self.producer = None
+        self.marker = None
+
+    def _produce(self, topic: str, key: bytes | None, value: bytes | None, **more: object) -> None:
+        assert self.producer is not None
+        while True:
+            try:
+                self.producer.produce(topic, value, key, **more)
+                return
+            except BufferError:
+                self.producer.poll(0.05)
+
+    def _new_producer(self) -> Producer:
+        c = self.config
+        return Producer(
+            {
+                **base_config(c.bootstrap_servers, c.extra),
+                "transactional.id": f"{c.application_id}-{self.partition}",
+                "transaction.timeout.ms": int(TRANSACTION_S * 1000),
+                "partitioner": "murmur2_random",
+                "linger.ms": 5,
+                "batch.size": 512 * 1024,
+                "compression.type": "lz4",
+                "queue.buffering.max.messages": 500_000,
+                "queue.buffering.max.kbytes": 256 * 1024,
+                "message.max.bytes": 8 * 1024 * 1024,
+            }
+        )
+
+
+def _broker_error(config: SinkConfig, what: str, e: KafkaException) -> BrokerError:
+    return BrokerError(f"{config.bootstrap_servers}: expected {what}, but {reason(e)}.", "see the broker's log; start again.")
+
+
+_sinks: dict[tuple[str, str, int], PartitionSink] = {}
+
+
+def cached_sink(config: SinkConfig, partition: int) -> PartitionSink:
+    """This process's sink of an output partition."""
+    key = (config.bootstrap_servers, config.application_id, partition)
+    sink = _sinks.get(key)
+    if sink is None or sink.config != config:
+        sink = _sinks[key] = PartitionSink(config, partition)
+    return sink

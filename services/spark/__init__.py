@@ -1,0 +1,1 @@
+"""Spark: the source, the stateful operator, the sink's action and the job that ties them together."""

@@ -1,0 +1,273 @@
+"""A job: a processor on the engine, from its input topics to its output topics, until it is told to stop.
+
+The order of a start: look at everything (broker, checkpoint, topics, markers) and write nothing; then create what is missing; then
+run. An error before the second step leaves no trace.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from services import errors
+from services.engine import plan as plans
+from services.engine.processor import InputTopic, Processor
+from services.errors import JobError, MoneystateError
+from services.kafka.client import admin_client, check_reachable
+from services.kafka.faults import reached
+from services.kafka.groups import GroupProgress
+from services.kafka.markers import read_markers
+from services.kafka.offsets import topic_states
+from services.kafka.sink import BatchId, SinkConfig
+from services.kafka.source_spec import SourceSpec
+from services.kafka.starting import resolve_start
+from services.kafka.topics import TopicSpec, ensure_topics
+from services.spark import startup
+from services.spark.checkpoint import Checkpoint
+from services.spark.operator import RESULT_SCHEMA, KeyGroupOperator
+from services.spark.progress import BatchProgress, Meter
+from services.spark.session import open_session
+from services.spark.sink import Report, SinkSpec, run_sink
+from services.spark.source import OPTION, MoneystateSource
+
+POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """A service as a job. Names of topics without prefix; `rules`: all that decides results besides the logs."""
+
+    name: str
+    inputs: list[InputTopic]
+    decoder: str
+    make: Callable[[], Processor[Any]]
+    streams: list[str]
+    dead_letter_stream: int
+    changelog: str
+    commits: str
+    rules: Mapping[str, Any]
+    bound_ms: int
+    max_future_ms: int
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a job runs; nothing here decides results, but `formats` what its topics hold. Seconds where the name says so."""
+
+    bootstrap_servers: str
+    checkpoint: str
+    topic_prefix: str = ""
+    application_id: str = ""
+    bounded: bool = False
+    drain: bool = False
+    idle_timeout_s: float = 30.0
+    starting_offsets: str = "earliest"
+    new_epoch: bool = False
+    finish_batch: bool = False
+    key_groups: int = 64
+    partitions: int = 4
+    max_records: int = 100_000
+    trigger_interval_s: float = 0.0
+    formats: dict[str, str] = field(default_factory=dict)
+    registry_url: str | None = None
+    master: str | None = None
+    create_topics: bool = True
+    topic_partitions: int = 4
+    kafka_config: dict[str, str] = field(default_factory=dict)
+    spark_config: dict[str, str] = field(default_factory=dict)
+    source_tasks: int = 2
+    pipelined: bool = True
+
+    def application(self) -> str:
+        return self.application_id or self.topic_prefix or "moneystate"
+
+
+class Job:
+    """One run. `stop` may be called from a signal handler."""
+
+    def __init__(self, spec: JobSpec, options: RunOptions, on_batch: Callable[[BatchProgress], None]) -> None:
+        self.spec = spec
+        self.options = options
+        self.on_batch = on_batch
+        self.checkpoint = Checkpoint(options.checkpoint)
+        self.scratch = Path(tempfile.mkdtemp(prefix="moneystate-"))
+        self.stop_file = self.scratch / "stop"
+        self.stopped_file = self.scratch / "stop.seen"
+        self.failure: MoneystateError | None = None
+
+    def stop(self) -> None:
+        """Finish the batch in hand and end."""
+        self.stop_file.touch()
+
+    def run(self) -> Report:
+        """Run to the end, or until `stop`. Gives the last batch's report; raises MoneystateError."""
+        try:
+            self._prepare()
+            session = open_session(self.spec.name, self.options.master, self.options.partitions, self.options.spark_config)
+            try:
+                return self._run_query(session)
+            finally:
+                session.stop()
+        finally:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+    # Start
+
+    def _prepare(self) -> None:
+        o, checkpoint = self.options, self.checkpoint
+        check_reachable(o.bootstrap_servers, o.kafka_config)
+        checkpoint.check_writable()
+        settings = startup.settings_of(self.spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix)
+        if not checkpoint.is_new():
+            startup.check_existing(checkpoint, settings, self.spec.rules, o.finish_batch)
+        admin = admin_client(o.bootstrap_servers, o.kafka_config)
+        inputs = [TopicSpec(o.topic_prefix + t.name, o.topic_partitions, keep_for_good=True) for t in self.spec.inputs]
+        outputs = [TopicSpec(o.topic_prefix + name, o.topic_partitions) for name in self.spec.streams]
+        outputs.append(TopicSpec(o.topic_prefix + self.spec.changelog, o.topic_partitions, compacted=True))
+        outputs.append(TopicSpec(o.topic_prefix + self.spec.commits, 1, compacted=True))
+        commits = o.topic_prefix + self.spec.commits
+        startup.check_topics(admin, inputs + outputs, o.create_topics)
+        if startup.exists(admin, commits):
+            markers = read_markers(o.bootstrap_servers, o.kafka_config, commits)
+            replaced = startup.check_markers(checkpoint, markers, o.application(), o.partitions, o.new_epoch)
+        else:
+            replaced = []
+        if not checkpoint.is_new():
+            startup.check_retention(admin, checkpoint, o.topic_prefix)
+        elif startup.all_exist(admin, inputs):
+            resolve_start(admin, o.starting_offsets, o.topic_prefix, [t.name for t in self.spec.inputs])
+        ensure_topics(admin, inputs + outputs, o.create_topics)
+        if checkpoint.is_new():
+            start = resolve_start(admin, o.starting_offsets, o.topic_prefix, [t.name for t in self.spec.inputs])
+            offset = plans.Plan(plans.rules_hash(self.spec.rules), start.topic_ids, start.partitions).to_offset()
+            checkpoint.begin(settings, {"offset": offset, "superseded": replaced})
+        checkpoint.keep_rules(self.spec.rules)
+
+    # Run
+
+    def _run_query(self, session: SparkSession) -> Report:
+        o = self.options
+        session.dataSource.register(MoneystateSource)
+        blocks = session.readStream.format("moneystate").option(OPTION, self._source().to_json()).load()
+        operator = KeyGroupOperator(self.spec.make, o.key_groups, self.spec.bound_ms, o.pipelined)
+        results = blocks.groupBy("key").transformWithState(operator, RESULT_SCHEMA, "Append", "None")
+        loop = _BatchLoop(self, self._sink())
+        writer = results.writeStream.foreachBatch(loop).option("checkpointLocation", str(self.checkpoint.root))
+        if o.bounded or o.finish_batch:
+            writer = writer.trigger(availableNow=True)
+        elif o.trigger_interval_s:
+            writer = writer.trigger(processingTime=f"{o.trigger_interval_s} seconds")
+        self._wait(writer.start())
+        return loop.last
+
+    def _wait(self, query: StreamingQuery) -> None:
+        """Until the query has ended by itself, or the planner has seen the stop file: then no batch is in hand."""
+        try:
+            while not query.awaitTermination(POLL_S):
+                if self.stopped_file.exists():
+                    query.stop()
+                    return
+        except Exception as e:
+            raise self.failure or as_one_line(e) from e
+
+    def _source(self) -> SourceSpec:
+        o = self.options
+        return SourceSpec(
+            bootstrap_servers=o.bootstrap_servers,
+            extra=o.kafka_config,
+            topic_prefix=o.topic_prefix,
+            group=o.application(),
+            inputs=self.spec.inputs,
+            decoder=self.spec.decoder,
+            key_groups=o.key_groups,
+            output_partitions=o.partitions,
+            source_tasks=o.source_tasks,
+            bound_ms=self.spec.bound_ms,
+            max_future_ms=self.spec.max_future_ms,
+            dead_letter_stream=self.spec.dead_letter_stream,
+            max_records=o.max_records,
+            rules=plans.rules_hash(self.spec.rules),
+            start=self.checkpoint.start()["offset"],
+            bounded=o.bounded,
+            drain=o.drain,
+            idle_timeout_s=o.idle_timeout_s,
+            stop_file=str(self.stop_file),
+            only_planned=o.finish_batch,
+            formats=o.formats,
+            registry_url=o.registry_url,
+        )
+
+    def _sink(self) -> SinkSpec:
+        o = self.options
+        changelog = o.topic_prefix + self.spec.changelog
+        admin = admin_client(o.bootstrap_servers, o.kafka_config)
+        config = SinkConfig(
+            bootstrap_servers=o.bootstrap_servers,
+            extra=o.kafka_config,
+            application_id=o.application(),
+            streams=[o.topic_prefix + name for name in self.spec.streams],
+            commits=o.topic_prefix + self.spec.commits,
+            changelog=changelog,
+            changelog_partitions=len(topic_states(admin, [changelog])[changelog].partitions),
+            superseded=self.checkpoint.start()["superseded"],
+        )
+        return SinkSpec(config, self.spec.streams, o.topic_prefix, o.formats, o.registry_url)
+
+
+class _BatchLoop:
+    """What `foreachBatch` calls. Spark has planned the batch by then: its offsets stand in the checkpoint."""
+
+    def __init__(self, job: Job, sink: SinkSpec) -> None:
+        self.job = job
+        self.sink = sink
+        self.last = Report()
+        self.meter = Meter()
+        o = job.options
+        self.group = GroupProgress(o.bootstrap_servers, o.kafka_config, o.application(), o.topic_prefix)
+
+    def __call__(self, results: DataFrame, number: int) -> None:
+        try:
+            self._batch(results, number)
+        except MoneystateError as e:
+            self.job.failure = e
+            raise
+        except Exception as e:
+            self.job.failure = as_one_line(e)
+            raise
+
+    def _batch(self, results: DataFrame, number: int) -> None:
+        checkpoint = self.job.checkpoint
+        start, end = checkpoint.offset(number - 1), checkpoint.offset(number)
+        epoch = checkpoint.epoch()
+        assert epoch is not None
+        reached("planned", number)
+        report = run_sink(results, self.sink, BatchId(epoch, number, plans.digest(start), plans.digest(end)))
+        reached("sunk", number)
+        self.last = report
+        before, after = plans.from_offset(start), plans.from_offset(end)
+        self.group.commit(after)
+        self.job.on_batch(self.meter.measure(number, before, after, report, self.job.spec.inputs))
+
+
+_OURS = re.compile(r"services\.(?:errors|kafka\.formats\.registry)\.(\w+): ([^\n]+)")
+
+
+def as_one_line(e: Exception) -> MoneystateError:
+    """The error of ours inside what Spark makes of it; else Spark's first line."""
+    if isinstance(e, MoneystateError):
+        return e
+    text = str(e)
+    found = _OURS.findall(text)
+    if found:
+        name, message = found[-1]
+        return getattr(errors, name, JobError)(message)
+    first = next((line for line in text.splitlines() if line.strip()), type(e).__name__)
+    return JobError(f"the Spark job failed: {first}", "see the log; start again once the cause is gone.")

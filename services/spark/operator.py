@@ -1,0 +1,67 @@
+"""The stateful operator: a key group's batch inside `transformWithState`, in Spark's state store."""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from services.engine.block import merge
+from services.engine.items import Output
+from services.engine.keygroup import BatchResult, run_batch
+from services.engine.order import Partition
+from services.engine.processor import Change, Processor
+from services.spark.state_access import access_to
+
+STATE_NAME = "entries"
+KEY_SCHEMA = StructType([StructField("entry", BinaryType(), False)])
+VALUE_SCHEMA = StructType([StructField("content", BinaryType(), False)])
+RESULT_SCHEMA = StructType([StructField("result", BinaryType(), False)])
+
+
+class GroupResult(NamedTuple):
+    """A key group's `BatchResult`, as it goes to the sink."""
+
+    key_group: int
+    outputs: list[Output]
+    changes: list[Change]
+    watermark: int
+    counts: dict[str, int]
+    buffered: int
+    silent: list[Partition]
+
+
+class KeyGroupOperator(StatefulProcessor):
+    """`make`: builds the service's processor, once in each Python worker and batch."""
+
+    def __init__(self, make: Callable[[], Processor[Any]], key_groups: int, bound_ms: int, pipelined: bool) -> None:
+        self.make = make
+        self.key_groups = key_groups
+        self.bound_ms = bound_ms
+        self.pipelined = pipelined
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.entries = handle.getMapState(STATE_NAME, KEY_SCHEMA, VALUE_SCHEMA)
+        self.processor = self.make()
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        block = merge([row.block for row in rows])
+        result = run_batch(block, access_to(self.entries, self.pipelined), self.processor, self.bound_ms)
+        yield Row(result=pack(int(key[0]) % self.key_groups, result))
+
+    def close(self) -> None:
+        pass
+
+
+def pack(key_group: int, result: BatchResult) -> bytes:
+    r = result
+    packed = (key_group, r.outputs, r.changes, r.watermark, r.counts, r.buffered, r.silent)
+    return marshal.dumps(packed)
+
+
+def unpack(data: bytes) -> GroupResult:
+    return GroupResult(*marshal.loads(data))

@@ -1,0 +1,118 @@
+"""The sink's one action a batch: each output partition writes its key groups' results in one transaction and says what it did."""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from services.engine.items import Output
+from services.engine.marker import Decision
+from services.kafka.convert import writers
+from services.kafka.sink import BatchId, SinkConfig, cached_sink
+from services.spark.operator import GroupResult, unpack
+
+REPORT_SCHEMA = "report binary"
+ARROW_REPORT_SCHEMA = pa.schema([("report", pa.binary())])
+
+
+@dataclass(frozen=True)
+class SinkSpec:
+    """`stream_names`: without prefix; `formats`: of the topics that are not written as Avro."""
+
+    config: SinkConfig
+    stream_names: list[str]
+    topic_prefix: str
+    formats: dict[str, str] = field(default_factory=dict)
+    registry_url: str | None = None
+
+
+@dataclass
+class Report:
+    """What a batch did, summed over its key groups. `watermark`: the same in all of them."""
+
+    outputs: int = 0
+    written: bool = True
+    watermark: int = 0
+    buffered: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    silent: list[tuple[int, int]] = field(default_factory=list)
+
+    def add(self, result: GroupResult) -> None:
+        self.outputs += len(result.outputs)
+        self.watermark = result.watermark
+        self.buffered += result.buffered
+        self.silent = result.silent
+        self._add_counts(result.counts)
+
+    def merge(self, other: Report) -> None:
+        self.outputs += other.outputs
+        self.written = self.written and other.written
+        self.watermark = other.watermark or self.watermark
+        self.buffered += other.buffered
+        self.silent = other.silent or self.silent
+        self._add_counts(other.counts)
+
+    def _add_counts(self, counts: dict[str, int]) -> None:
+        for name, n in counts.items():
+            self.counts[name] = self.counts.get(name, 0) + n
+
+    def pack(self) -> bytes:
+        return marshal.dumps((self.outputs, self.written, self.watermark, self.buffered, self.counts, self.silent))
+
+
+def run_sink(results: DataFrame, spec: SinkSpec, batch: BatchId) -> Report:
+    """Write a batch; the only action on `results`."""
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        report = write_partition(spec, context.partitionId(), batch, _results(batches))
+        yield pa.RecordBatch.from_arrays([pa.array([report.pack()], pa.binary())], schema=ARROW_REPORT_SCHEMA)
+
+    rows = results.mapInArrow(write, REPORT_SCHEMA).collect()
+    whole = Report()
+    for row in rows:
+        whole.merge(Report(*marshal.loads(row.report)))
+    return whole
+
+
+def _results(batches: Iterable[pa.RecordBatch]) -> Iterator[GroupResult]:
+    for batch in batches:
+        for packed in batch.column(0):
+            yield unpack(packed.as_py())
+
+
+def write_partition(spec: SinkSpec, partition: int, batch: BatchId, results: Iterable[GroupResult]) -> Report:
+    sink = cached_sink(spec.config, partition)
+    convert = writers(spec.formats, spec.stream_names, spec.topic_prefix, spec.registry_url)
+    report = Report()
+    groups: list[int] = []
+    decision = sink.open(batch)
+    report.written = decision is Decision.WRITE
+    try:
+        for result in results:
+            report.add(result)
+            groups.append(result.key_group)
+            if report.written:
+                outputs = result.outputs
+                sink.write([_converted(o, convert) for o in outputs] if convert else outputs)
+                sink.write_changes(result.key_group, result.changes)
+        if report.written:
+            sink.end_changelog(batch, report.watermark, groups)
+            sink.commit(batch)
+    except BaseException:
+        sink.abort()
+        raise
+    return report
+
+
+def _converted(output: Output, convert: dict) -> Output:  # type: ignore[type-arg]
+    stream, key, value, headers = output
+    if stream not in convert or value is None:
+        return output
+    return stream, key, convert[stream](value), headers

@@ -1,0 +1,23 @@
+"""Fixtures for all tests."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from services.devbroker import DevBroker
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevBroker]:
+    """A real broker for the whole run, on free loopback ports. It ends with this process, however that ends."""
+    with DevBroker(tmp_path_factory.mktemp("broker")) as running:
+        yield running
+
+
+@pytest.fixture
+def topic_prefix() -> str:
+    """A prefix of its own for each test: the broker is shared, its topics are not."""
+    return f"t{uuid.uuid4().hex[:12]}-"

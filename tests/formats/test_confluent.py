@@ -1,0 +1,423 @@
+"""The format confluent, against a registry over real HTTP."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import struct
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.errors import BrokerError, ConfigError
+from services.kafka.formats import SchemaSet, Undecodable, make_format, subject_of
+from services.kafka.formats.confluent import ConfluentFormat
+from services.kafka.formats.registry import ANSWERS, RegistryClient, RegistryUnavailable
+from tests.formats.registry_server import RegistryServer
+from tests.formats.values import NAMES, PAYMENT, body_of, canonical, datums, framed, payment, reason
+
+SETTINGS = settings(max_examples=40, deadline=None, database=None)
+SET = SchemaSet.load()
+SUBJECT = subject_of("wallet-events")
+PAYMENT_SOURCE = SET.by_name["PaymentEvent"].source
+
+
+@pytest.fixture(scope="module")
+def lasting() -> Iterator[ConfluentFormat]:
+    """For Hypothesis, which runs many examples within one test."""
+    ANSWERS.clear()
+    with RegistryServer() as server:
+        yield made(server)
+    ANSWERS.clear()
+
+
+def made(server: RegistryServer, waits: list[float] | None = None, schemas: SchemaSet = SET) -> ConfluentFormat:
+    slept = [] if waits is None else waits
+    return ConfluentFormat(schemas, RegistryClient(server.url, sleep=slept.append), SUBJECT)
+
+
+def evolved(*fields: dict[str, Any], without: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The payment's schema with fields replaced, added at the front, or taken away."""
+    source = copy.deepcopy(PAYMENT_SOURCE)
+    gone = {field["name"] for field in fields} | set(without)
+    source["fields"] = [*fields, *(field for field in source["fields"] if field["name"] not in gone)]
+    return source
+
+
+def decimal_field(name: str, precision: int, scale: int) -> dict[str, Any]:
+    return {"name": name, "type": {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}}
+
+
+def time_field(type_of_time: Any) -> dict[str, Any]:
+    return {"name": "processedAt", "type": type_of_time}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@SETTINGS
+@given(data=st.data())
+def test_canonical_to_confluent_and_back_is_identical(name: str, lasting: ConfluentFormat, data: st.DataObject) -> None:
+    found = SET.by_name[name]
+    value = canonical(found, data.draw(datums(found.parsed)))
+    written = lasting.from_canonical(value)
+    assert written[:1] == b"\x00"
+    assert written[5:] == value[10:]
+    assert lasting.to_canonical(written) == value
+
+
+@SETTINGS
+@given(body=st.binary(max_size=40), with_extra=st.booleans())
+def test_arbitrary_bodies_are_accepted_or_refused_and_nothing_else(
+    lasting: ConfluentFormat, body: bytes, with_extra: bool
+) -> None:
+    more = [{"name": "extra", "type": {"type": "map", "values": ["null", "Heartbeat"]}}] if with_extra else []
+    writer = {"type": "record", "name": "Heartbeat", "namespace": "moneystate.events", "fields": [time_field("long")]}
+    writer |= {"fields": [time_field("long"), *more]}
+    value = framed(lasting._registry.register("any", json.dumps(writer)), body)
+    assert reason(lasting.to_canonical, value) in ("", "malformed", "trailing_bytes")
+
+
+def test_writing_registers_the_whole_schema_once_under_the_subject(registry: RegistryServer) -> None:
+    confluent = made(registry)
+    written = [confluent.from_canonical(payment(SET, id=str(n))) for n in range(3)]
+    (schema_id,) = {struct.unpack(">bI", value[:5])[1] for value in written}
+    entry = registry.state.schemas[schema_id]
+    assert entry["subject"] == "wallet-events-value"
+    assert json.loads(entry["schema"]) == PAYMENT_SOURCE
+    assert registry.state.requests == ["POST /subjects/wallet-events-value/versions"]
+
+
+def test_a_subject_with_odd_letters_is_one_part_of_the_path(registry: RegistryServer) -> None:
+    ConfluentFormat(SET, RegistryClient(registry.url), "a/b ü-value").from_canonical(payment(SET))
+    assert [entry["subject"] for entry in registry.state.schemas.values()] == ["a/b ü-value"]
+
+
+def test_an_id_is_asked_for_once_in_a_process(registry: RegistryServer) -> None:
+    schema_id = registry.add(PAYMENT_SOURCE)
+    value = framed(schema_id, payment(SET)[10:])
+    first = made(registry)
+    for confluent in (first, first, made(registry), pickle.loads(pickle.dumps(make_format_for(registry)))):
+        assert confluent.to_canonical(value) == payment(SET)
+    assert registry.state.requests == [f"GET /schemas/ids/{schema_id}"]
+    registry.stop()
+    assert made(registry).to_canonical(value) == payment(SET)
+
+
+def make_format_for(server: RegistryServer) -> Any:
+    return make_format("confluent", SET, server.url, subject=SUBJECT)
+
+
+def test_a_used_format_survives_pickling_without_its_connections(registry: RegistryServer) -> None:
+    confluent = make_format_for(registry)
+    value = confluent.from_canonical(payment(SET))
+    again = pickle.loads(pickle.dumps(confluent))
+    assert again.to_canonical(value) == payment(SET)
+    assert again.from_canonical(payment(SET)) == value
+
+
+@pytest.mark.parametrize(
+    ("writer", "written", "expected"),
+    [
+        (evolved({"name": "extra", "type": {"type": "array", "items": "string"}}), {"extra": ["a", "b"]}, {}),
+        (evolved({"name": "extra", "type": {"type": "map", "values": ["null", "int"]}}), {"extra": {"k": 1}}, {}),
+        (evolved(without=("isOldMoneyEvent", "userSessionId")), {}, {}),
+        (evolved(time_field("long")), {}, {}),
+        (evolved(time_field("int")), {"processedAt": 7}, {"processedAt": 7}),
+        (evolved({"name": "userSessionId", "type": "string"}), {"userSessionId": "s"}, {"userSessionId": "s"}),
+        (
+            evolved({"name": "userSessionId", "type": ["string", "null"]}),
+            {"userSessionId": "s"},
+            {"userSessionId": "s"},
+        ),
+        (evolved({"name": "id", "type": ["null", "string"]}), {}, {}),
+        (evolved({"name": "id", "type": "bytes"}), {"id": b"m-1"}, {}),
+        (evolved({"name": "id", "type": {"type": "string", "avro.java.string": "String"}}), {}, {}),
+        (evolved({"name": "amount", "type": ["null", decimal_field("", 20, 4)["type"]]}), {}, {}),
+        (evolved(decimal_field("amount", 10, 4)), {}, {}),
+        (evolved(decimal_field("amount", 30, 4)), {}, {}),
+        (evolved({"name": "amount", "type": "bytes"}), {"amount": b"\x01\xe8\x48"}, {}),
+        (PAYMENT_SOURCE | {"doc": "another text", "owner": "someone"}, {}, {}),
+    ],
+)
+def test_other_writer_schemas_resolve_to_ours(
+    registry: RegistryServer, writer: Any, written: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    value = framed(registry.add(writer), body_of(writer, PAYMENT | written))
+    assert made(registry).to_canonical(value) == payment(SET, **expected)
+
+
+def test_an_older_writer_gets_the_defaults_of_our_newer_schema(registry: RegistryServer) -> None:
+    """Added fields with defaults, a field and the record itself renamed with aliases."""
+    newer = evolved(
+        {"name": "label", "type": "string", "default": "none"},
+        decimal_field("fee", 20, 4) | {"default": "\x00\xfa"},
+        {"name": "kind", "aliases": ["moneyType"], "type": "string"},
+        without=("moneyType",),
+    )
+    newer |= {"name": "Paid", "aliases": ["PaymentEvent"]}
+    schemas = SchemaSet([newer])
+    value = framed(registry.add(PAYMENT_SOURCE), payment(SET)[10:])
+    expected = PAYMENT | {"label": "none", "fee": Decimal("0.0250"), "kind": "CARD"}
+    assert made(registry, schemas=schemas).to_canonical(value) == canonical(schemas.by_name["Paid"], expected)
+
+
+@pytest.mark.parametrize(
+    ("writer", "written"),
+    [
+        (evolved(decimal_field("amount", 20, 2)), {}),
+        (evolved({"name": "amount", "type": ["null", decimal_field("", 20, 2)["type"]]}), {}),
+        (evolved({"name": "amount", "type": "string"}), {"amount": "12.5"}),
+        (evolved({"name": "amount", "type": "double"}), {"amount": 12.5}),
+        (evolved(time_field({"type": "long", "logicalType": "timestamp-micros"})), {}),
+        (evolved(time_field({"type": "long", "logicalType": "local-timestamp-millis"})), {}),
+        (evolved(time_field({"type": "int", "logicalType": "date"})), {"processedAt": 7}),
+        (evolved(time_field("string")), {"processedAt": "2020-12-16T00:00:00Z"}),
+        (evolved(without=("amount",)), {}),
+        (evolved({"name": "id", "type": ["null", "string"]}), {"id": None}),
+        (PAYMENT_SOURCE | {"namespace": "elsewhere"}, {}),
+        (["null", PAYMENT_SOURCE], {}),
+    ],
+)
+def test_a_writer_schema_that_does_not_fit_is_unknown(
+    registry: RegistryServer, writer: Any, written: dict[str, Any]
+) -> None:
+    value = framed(registry.add(writer), body_of(writer, PAYMENT | written))
+    assert_unknown_after_one_request(registry, value)
+
+
+@pytest.mark.parametrize(
+    "writer",
+    [
+        {"type": "enum", "name": "PaymentEvent", "namespace": "moneystate.events", "symbols": ["A"]},
+        {"type": "record", "name": "moneystate.events.Broken", "fields": [{"name": "f", "type": "Unknown"}]},
+        {"type": "record"},
+        "string",
+        "7",
+        "{no json",
+        "[" * 5000,
+    ],
+)
+def test_a_writer_schema_that_is_no_record_schema_is_unknown(registry: RegistryServer, writer: Any) -> None:
+    assert_unknown_after_one_request(registry, framed(registry.add(writer), b"\x00"))
+
+
+def assert_unknown_after_one_request(registry: RegistryServer, value: bytes) -> None:
+    confluent = made(registry)
+    assert reason(confluent.to_canonical, value) == "unknown_schema"
+    assert reason(confluent.to_canonical, value) == "unknown_schema"
+    assert len(registry.state.requests) == 1
+
+
+def tree(time: Any, scale: int) -> dict[str, Any]:
+    """A record that contains itself, with an array of times and a map of decimals."""
+    decimals = {"type": "map", "values": decimal_field("", 20, scale)["type"]}
+    fields = [
+        {"name": "more", "type": {"type": "array", "items": "Tree"}},
+        {"name": "times", "type": {"type": "array", "items": time}},
+        {"name": "amounts", "type": decimals},
+    ]
+    return {"type": "record", "name": "Tree", "namespace": "n", "fields": fields}
+
+
+MILLIS = {"type": "long", "logicalType": "timestamp-millis"}
+LEAF = {"more": [], "times": [7], "amounts": {"fee": Decimal(1)}}
+
+
+@pytest.mark.parametrize(
+    ("writer", "expected"),
+    [
+        (tree(MILLIS, 4), ""),
+        (tree("int", 4), ""),
+        (tree({"type": "long", "logicalType": "timestamp-micros"}, 4), "unknown_schema"),
+        (tree(MILLIS, 2), "unknown_schema"),
+    ],
+)
+def test_logical_types_are_compared_however_deep_they_are(registry: RegistryServer, writer: Any, expected: str) -> None:
+    schemas = SchemaSet([tree(MILLIS, 4)])
+    value = framed(registry.add(writer), body_of(writer, LEAF | {"more": [LEAF, LEAF]}))
+    assert reason(made(registry, schemas=schemas).to_canonical, value) == expected
+
+
+@pytest.mark.parametrize("more", [{"schemaType": "PROTOBUF"}, {"references": [{"name": "r", "subject": "s"}]}])
+def test_what_is_not_one_avro_schema_is_unknown(registry: RegistryServer, more: dict[str, Any]) -> None:
+    value = framed(registry.add(PAYMENT_SOURCE, **more), payment(SET)[10:])
+    assert reason(made(registry).to_canonical, value) == "unknown_schema"
+
+
+def test_an_enum_symbol_that_ours_lacks_is_unknown(registry: RegistryServer) -> None:
+    writer = copy.deepcopy(SET.by_name["SessionLookupCompleted"].source)
+    next(field for field in writer["fields"] if field["name"] == "outcome")["type"]["symbols"] += ["PENDING"]
+    datum = {"moneyId": "m", "userId": "u", "userSessionId": "s", "requestedAt": 0, "attempts": 1, "completedAt": 0}
+    confluent, schema_id = made(registry), registry.add(writer)
+    found = canonical(SET.by_name["SessionLookupCompleted"], datum | {"outcome": "FAILED"})
+    assert confluent.to_canonical(framed(schema_id, body_of(writer, datum | {"outcome": "FAILED"}))) == found
+    value = framed(schema_id, body_of(writer, datum | {"outcome": "PENDING"}))
+    assert reason(confluent.to_canonical, value) == "unknown_schema"
+
+
+def test_a_writer_schema_may_contain_itself(registry: RegistryServer) -> None:
+    tree = {"type": "record", "name": "Tree", "fields": [{"name": "left", "type": ["null", "Tree"]}]}
+    writer = evolved({"name": "extra", "type": tree})
+    value = framed(registry.add(writer), body_of(writer, PAYMENT | {"extra": {"left": {"left": None}}}))
+    assert made(registry).to_canonical(value) == payment(SET)
+
+
+@pytest.mark.parametrize("writer", [PAYMENT_SOURCE, evolved({"name": "extra", "type": "string"})])
+def test_bodies_are_checked_to_the_last_byte(registry: RegistryServer, writer: Any) -> None:
+    confluent, schema_id = made(registry), registry.add(writer)
+    body = body_of(writer, PAYMENT | {"extra": "x"})
+    assert reason(confluent.to_canonical, framed(schema_id, body)) == ""
+    assert reason(confluent.to_canonical, framed(schema_id, body + b"\x00")) == "trailing_bytes"
+    for cut in range(len(body)):
+        assert reason(confluent.to_canonical, framed(schema_id, body[:cut])) == "malformed"
+    assert reason(confluent.to_canonical, framed(schema_id, body[:-1] + b"\x02")) == "malformed"
+    assert reason(confluent.to_canonical, framed(schema_id, b"\x01" + body[1:])) == "malformed"
+
+
+@pytest.mark.parametrize("precision", [20, 30])
+def test_an_amount_of_more_than_20_digits_is_malformed(registry: RegistryServer, precision: int) -> None:
+    writer = evolved(decimal_field("amount", precision, 4))
+    too_long = (10**20).to_bytes(9, "big")
+    raw = evolved({"name": "amount", "type": "bytes"})
+    value = framed(registry.add(writer), body_of(raw, PAYMENT | {"amount": too_long}))
+    assert reason(made(registry).to_canonical, value) == "malformed"
+
+
+def test_headers(registry: RegistryServer) -> None:
+    confluent = made(registry)
+    assert reason(confluent.to_canonical, None) == "null_value"
+    assert reason(confluent.to_canonical, b"") == "malformed"
+    assert reason(confluent.to_canonical, b"\x00\x00\x00\x00") == "malformed"
+    assert reason(confluent.to_canonical, b"\x01" + framed(1, b"")[1:]) == "malformed"
+    assert reason(confluent.to_canonical, payment(SET)) == "malformed"
+    assert registry.state.requests == []
+
+
+def test_an_id_that_the_registry_does_not_know_is_asked_for_each_time(registry: RegistryServer) -> None:
+    confluent, body = made(registry), payment(SET)[10:]
+    assert reason(confluent.to_canonical, framed(1000, body)) == "unknown_schema"
+    assert registry.add(PAYMENT_SOURCE) == 1000
+    assert confluent.to_canonical(framed(1000, body)) == payment(SET)
+    assert registry.state.requests == ["GET /schemas/ids/1000"] * 2
+
+
+@pytest.mark.parametrize("schema_id", [2**31, 2**32 - 1])
+def test_an_id_that_no_registry_gives_is_unknown_without_asking(registry: RegistryServer, schema_id: int) -> None:
+    assert reason(made(registry).to_canonical, framed(schema_id, b"")) == "unknown_schema"
+    assert registry.state.requests == []
+
+
+@pytest.mark.parametrize("status", [500, 502, 503, 504, 408, 429])
+def test_a_short_failure_is_tried_again(registry: RegistryServer, status: int) -> None:
+    waits: list[float] = []
+    registry.state.fail_next = [(status, b"busy")] * 3
+    value = framed(registry.add(PAYMENT_SOURCE), payment(SET)[10:])
+    assert made(registry, waits).to_canonical(value) == payment(SET)
+    assert waits == [0.25, 0.5, 1.0]
+
+
+def test_a_long_failure_stops_the_batch_and_is_forgotten(registry: RegistryServer) -> None:
+    registry.state.fail_next = [(503, b"")] * 4
+    value = framed(registry.add(PAYMENT_SOURCE), payment(SET)[10:])
+    confluent = made(registry)
+    with pytest.raises(RegistryUnavailable) as stopped:
+        confluent.to_canonical(value)
+    assert isinstance(stopped.value, BrokerError)
+    assert not isinstance(stopped.value, Undecodable)
+    assert len(registry.state.requests) == 4
+    assert confluent.to_canonical(value) == payment(SET)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (404, b"<html>no such page</html>"),
+        (404, b'{"error_code": 404, "message": "HTTP 404 Not Found"}'),
+        (404, b'["error_code", 40403]'),
+        (401, b""),
+        (403, b'{"error_code": 40301}'),
+        (302, b""),
+        (200, b"<html>log in</html>"),
+        (200, b'{"schema": 7}'),
+        (200, b"{}"),
+    ],
+)
+def test_any_answer_that_is_not_the_registrys_own_stops_the_batch(
+    registry: RegistryServer, status: int, body: bytes
+) -> None:
+    registry.state.fail_next = [(status, body)]
+    value = framed(registry.add(PAYMENT_SOURCE), payment(SET)[10:])
+    confluent = made(registry)
+    with pytest.raises(RegistryUnavailable):
+        confluent.to_canonical(value)
+    assert len(registry.state.requests) == 1
+    assert confluent.to_canonical(value) == payment(SET)
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (409, b'{"error_code": 409, "message": "incompatible"}'),
+        (422, b""),
+        (200, b'{"id": true}'),
+        (200, b'{"id": -1}'),
+    ],
+)
+def test_a_schema_that_the_registry_refuses_stops_the_batch(registry: RegistryServer, status: int, body: bytes) -> None:
+    registry.state.fail_next = [(status, body)]
+    with pytest.raises(RegistryUnavailable):
+        made(registry).from_canonical(payment(SET))
+    assert registry.state.schemas == {}
+
+
+def test_a_registry_that_is_down_stops_the_batch(registry: RegistryServer) -> None:
+    waits: list[float] = []
+    registry.stop()
+    with pytest.raises(RegistryUnavailable):
+        made(registry, waits).to_canonical(framed(1000, payment(SET)[10:]))
+    with pytest.raises(RegistryUnavailable):
+        made(registry).from_canonical(payment(SET))
+    assert waits == [0.25, 0.5, 1.0]
+
+
+def test_user_and_password_come_from_the_url_and_stay_out_of_messages(registry: RegistryServer) -> None:
+    registry.state.credentials = "us@er:se:cret"
+    good = RegistryClient(f"http://us%40er:se%3Acret@{registry.address}/")
+    assert good.register(SUBJECT, '"string"') == 1000
+    assert good.schema(1000) is not None
+    ANSWERS.clear()
+    with pytest.raises(RegistryUnavailable) as stopped:
+        RegistryClient(f"http://us%40er:wrong-one@{registry.address}").schema(1000)
+    assert "wrong-one" not in str(stopped.value)
+
+
+def test_a_path_before_the_calls_is_kept(registry: RegistryServer) -> None:
+    registry.state.fail_next = [(400, b"")]
+    client = RegistryClient(registry.url + "/apis/ccompat/v7/")
+    with pytest.raises(RegistryUnavailable):
+        client.schema(1)
+    assert registry.state.requests == ["GET /apis/ccompat/v7/schemas/ids/1"]
+
+
+@pytest.mark.parametrize("url", ["", "registry:8081", "ftp://registry", "http://", "http://a:b:c", "/schemas"])
+def test_what_is_no_url_is_a_configuration_error(url: str) -> None:
+    with pytest.raises(ConfigError):
+        make_format("confluent", SET, url)
+
+
+def test_missing_settings_are_configuration_errors(registry: RegistryServer) -> None:
+    with pytest.raises(ConfigError):
+        make_format("confluent", SET)
+    with pytest.raises(ConfigError):
+        make_format("protobuf", SET)
+    with pytest.raises(ConfigError):
+        make_format("confluent", SET, registry.url).from_canonical(payment(SET))
+
+
+def test_writing_takes_canonical_values_only(registry: RegistryServer) -> None:
+    assert reason(made(registry).from_canonical, payment(SET)[:-1]) == "malformed"
+    assert registry.state.requests == []
