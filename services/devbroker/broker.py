@@ -47,9 +47,9 @@ LOG_TAIL_LINES = 12
 class DevBroker:
     """A broker whose data, configuration, log and record of the process are in `data_dir`.
 
-    `port` 0 means: any free one, chosen at the first start and kept by this object, so that clients find it again. A broker ends
-    with the process that started it unless `detach` is set. `settings` go over the broker's own configuration. An object on
-    the folder of a broker that another process started can stop and kill it.
+    `port` 0 means: any free one, chosen at the first start and kept by this object, so that clients find it again. A
+    broker ends with the process that started it unless `detach` is set. `heap` is as for -Xmx. `settings` go over the
+    broker's own configuration. An object on the folder of a broker that another process started can stop and kill it.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class DevBroker:
         )
 
     def _command(self, java: Path, jars: Path, heap: str, main: str, *arguments: str) -> list[str]:
-        # A serial collector and few threads: the broker shares two cores with Spark. Warnings only, or the log grows for ever.
+        # A serial collector: the broker shares few cores with Spark. Warnings only, or the log grows for ever.
         return [
             *(str(java), f"-Xmx{heap}", "-XX:+UseSerialGC", "-Djava.awt.headless=true"),
             *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"),
@@ -235,8 +235,10 @@ class DevBroker:
             self._child = None
 
     def _log_tail(self) -> str:
-        lines = self.log_file.read_text(errors="replace").splitlines() if self.log_file.exists() else []
-        return " | ".join(line.strip() for line in lines[-LOG_TAIL_LINES:]) or "(empty)"
+        text = self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
+        # Without the frames of stack traces, which would push out the exceptions' own lines.
+        lines = [line.strip() for line in text.splitlines() if not line.startswith("\tat ")]
+        return " | ".join(lines[-LOG_TAIL_LINES:]) or "(empty)"
 
 
 def _end_process(process: psutil.Process, first_signal: signal.Signals) -> None:

@@ -34,8 +34,8 @@ def server_properties(data_dir: Path, port: int, controller_port: int, overrides
         "group.initial.rebalance.delay.ms": "0",
         # The default of 128 MB would be a quarter of the heap.
         "log.cleaner.dedupe.buffer.size": "16777216",
-        # After a kill the controller lets the broker's successor in only when the dead one's session has ended (9 s by default).
-        # Not much shorter: a broker starved of its cores for that long is fenced and has its clients retry.
+        # After a kill the controller lets the broker's successor in only when the dead one's session has ended (9 s by
+        # default). Not much shorter: a broker starved of its cores for that long is fenced and has its clients retry.
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
         "num.network.threads": "2",

@@ -89,7 +89,8 @@ def _module_xml(artifacts: list[Artifact]) -> str:
     )
     return (
         '<ivy-module version="2.0"><info organisation="moneystate" module="devbroker"/>'
-        f'<configurations><conf name="default"/></configurations><dependencies>{dependencies}</dependencies></ivy-module>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{dependencies}</dependencies></ivy-module>"
     )
 
 

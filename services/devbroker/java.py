@@ -1,7 +1,7 @@
 """Finding a Java that Spark and the development broker can run on.
 
-Spark 4.2 needs Java 17 or later with the module `jdk.incubator.vector`; jlinked or cut-down runtimes often lack it, and
-Spark then dies at start with a message that names no cause. So each candidate is asked for its modules before it is used.
+Spark 4.2 needs Java 17 or later with the module `jdk.incubator.vector`; cut-down runtimes often lack it, and Spark then
+dies at start with a message that names no cause. So each candidate is asked for its modules before it is used.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ USUAL_FOLDERS = (
     "/usr/local/opt/openjdk*",
 )
 
-# A JVM that takes longer than this to list its modules hangs (it takes 0.1 s); one that hangs is refused, not waited for.
+# Listing the modules takes 0.1 s. A Java that hangs is refused, not waited for.
 PROBE_TIMEOUT_S = 30.0
 
 

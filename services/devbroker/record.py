@@ -1,7 +1,7 @@
 """What a running broker leaves in its data folder, so that any later process can find and stop it.
 
-A process is named by its id *and* the time when it was started *and* the configuration file on its command line: ids are
-used again, and a process that merely has the id of a broker long gone must never be signalled.
+A process is named by its id *and* the time when it was started *and* the configuration file on its command line: ids
+are used again, and a process that merely has the id of a broker long gone must never be signalled.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def remove_record(data_dir: Path) -> None:
 
 
 def running_process(data_dir: Path) -> tuple[BrokerRecord, psutil.Process] | None:
-    """The broker that runs on this folder, or None: not started, stopped, crashed, or its id is another process's now."""
+    """The broker that runs on this folder, or None: never started, stopped, crashed, or its id is another's now."""
     record = read_record(data_dir)
     if record is None:
         return None

@@ -74,7 +74,9 @@ class Intake:
         try:
             canonical = self._canonical(topic, value)
             time, user = self.decoder.decode(topic, canonical)
-            if timestamp_ms >= 0 and time > timestamp_ms + self.max_future_ms and self.inputs[topic].ordered:
+            # what has a key on a topic outside the order has no event time of its own
+            timed = user is None or self.inputs[topic].ordered
+            if timed and timestamp_ms >= 0 and time > timestamp_ms + self.max_future_ms:
                 raise Rejected("too_far_ahead", f"{time - timestamp_ms} ms after the record's Kafka timestamp")
         except Rejected as e:
             return e

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.engine.avro import HEADER_BYTES, Malformed, read_bytes, read_long, skip_bytes
+from services.engine.avro import HEADER_BYTES, Malformed, read_bytes, read_long, skip_bytes, write_bytes, write_long
 from services.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
 from services.engine.processor import Rejected
 from services.enrichment import fingerprints as fp
@@ -26,6 +26,7 @@ USER: Final = 6
 TIME: Final = 7
 
 MONEY_FIELDS: Final = [TEXT, USER, OPTIONAL_TEXT, TIME, BYTES, TEXT, BYTES, BYTES, TEXT, TEXT, BOOLEAN]
+NOT_IN_MONEY: Final = [6, 9]  # openingBalance; paymentRelatedThing, transactionRelatedThing
 ANYWHERE: Final = -1
 
 PAYMENT: Final = 0
@@ -81,6 +82,8 @@ def decode(topic: int, value: bytes) -> tuple[int, bytes | None]:
         raise Rejected("malformed", str(e)) from None
     if end != len(value):
         raise Rejected("trailing_bytes", f"{len(value) - end} bytes after the body")
+    if event_type.kind == LOOKUP_COMPLETED and topic != LOOKUP_RESULTS:
+        raise Rejected("no_event_time", "a known type without the field processedAt")
     if event_type.topic != topic and event_type.topic != ANYWHERE:
         raise Rejected("wrong_topic", "the type belongs to another topic")
     if event_type.kind >= IGNORED:
@@ -146,21 +149,64 @@ class Money:
 
 
 def parse_money(value: bytes) -> Money:
-    id, pos = read_bytes(value, HEADER_BYTES)
-    _, pos = skip_bytes(value, pos)
-    branch, pos = read_long(value, pos)
+    id, id_end = read_bytes(value, HEADER_BYTES)
+    user_start, user_end = skip_bytes(value, id_end)
+    branch, pos = read_long(value, user_end)
     session: bytes | None = None
     if branch == 1:
         session, pos = read_bytes(value, pos)
-    _, pos = read_long(value, pos)
-    _, pos = skip_bytes(value, pos)
-    _, currency_end = skip_bytes(value, pos)
+    _, time_end = read_long(value, pos)
+    _, amount_end = skip_bytes(value, time_end)
+    _, currency_end = skip_bytes(value, amount_end)
     _, opening_end = skip_bytes(value, currency_end)
-    _, pos = skip_bytes(value, opening_end)
-    money_type, type_end = read_bytes(value, pos)
-    old = value[len(value) - 1] == 1
+    _, closing_end = skip_bytes(value, opening_end)
+    money_type, type_end = read_bytes(value, closing_end)
+    old = value[len(value) - 1] != 0
     body = value[HEADER_BYTES:currency_end] + value[opening_end:type_end] + (b"\x01" if old else b"\x00")
+    if not _one_byte_lengths(value, len(id), user_end - user_start, session, pos, time_end) or (
+        value[time_end] | value[amount_end] | value[opening_end] | value[closing_end]
+    ) > 127:
+        body = _money_anew(value)
     return Money(id, session, money_type, old, body)
+
+
+def _one_byte_lengths(
+    value: bytes, id_length: int, user_length: int, session: bytes | None, time_start: int, time_end: int
+) -> bool:
+    """Whether all numbers before the amount are as short as can be, as far as that is plain to see.
+
+    A longer length may be padded with zeros, which Avro allows and writers do not do; output is canonical, so such money is
+    written anew.
+    """
+    texts = id_length + user_length + (0 if session is None else len(session) + 1)
+    padded_time = time_end - time_start > 1 and value[time_end - 1] == 0
+    return HEADER_BYTES + 3 + texts == time_start and not padded_time
+
+
+def _money_anew(value: bytes) -> bytes:
+    """The Money record of a payment or transaction, field by field."""
+    out = bytearray()
+    pos = HEADER_BYTES
+    for number, field in enumerate(MONEY_FIELDS):
+        kept = bytearray()
+        if field == TIME:
+            time, pos = read_long(value, pos)
+            write_long(kept, time)
+        elif field == OPTIONAL_TEXT:
+            branch, pos = read_long(value, pos)
+            write_long(kept, branch)
+            if branch == 1:
+                text, pos = read_bytes(value, pos)
+                write_bytes(kept, text)
+        elif field == BOOLEAN:
+            kept.append(1 if value[pos] else 0)
+            pos += 1
+        else:
+            text, pos = read_bytes(value, pos)
+            write_bytes(kept, text)
+        if number not in NOT_IN_MONEY:
+            out += kept
+    return bytes(out)
 
 
 def kind_of(value: bytes) -> int:

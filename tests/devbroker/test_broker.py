@@ -14,7 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from services.devbroker import DevBroker
 from services.devbroker.record import RECORD_FILE, running_process, write_record
@@ -138,13 +139,13 @@ def test_a_broker_that_cannot_start_shows_the_end_of_its_log(tmp_path: Path) -> 
 def test_a_failure_after_formatting_shows_the_end_of_its_log_too(tmp_path: Path) -> None:
     with DevBroker(tmp_path / "broker"):
         pass
-    with pytest.raises(SetupError, match="did not|ended at once") as failed:
+    with pytest.raises(SetupError, match=r"did not|ended at once") as failed:
         DevBroker(tmp_path / "broker", heap="1k").start()
     assert "heap" in str(failed.value).lower()
 
 
 def test_another_process_with_a_broker_s_id_is_left_alone(tmp_path: Path) -> None:
-    """The record names a process that lives, was started at that time, and is no broker: this folder's file is not its own."""
+    """The record names a process that lives and was started at that time, but does not run this folder's broker."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as bystander:
         write_record(tmp_path, bystander.pid, 9092)
         broker = DevBroker(tmp_path)

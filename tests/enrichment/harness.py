@@ -1,0 +1,101 @@
+"""The enrichment's core in memory, on the logs of the reference model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from services.engine import clock
+from services.enrichment import topics
+from services.enrichment.job import DECODER, enrichment_job
+from services.enrichment.rules import Rules
+from services.enrichment.state import decode_page_entry, decode_user
+from services.enrichment.step import Enrichment
+from tests.reference import model
+from tests.simulate import Input, Simulation
+
+CODES = {t.name: t.code for t in topics.INPUTS}
+
+
+def simulation(
+    rules: model.Rules, partitions: Iterable[model.Partition], key_groups: int = 4, tasks: int = 2
+) -> Simulation:
+    own = Rules(
+        bound_ms=rules.bound_ms,
+        session_ttl_ms=rules.session_ttl_ms,
+        dedup_ttl_ms=rules.dedup_ttl_ms,
+        session_wait_ms=rules.session_wait_ms,
+        max_future_ms=rules.max_future_ms,
+        lookup=rules.lookup,
+    )
+    job = enrichment_job(own)
+    known = {t.name for t in job.inputs}
+    planned = [(CODES[topic], p) for topic, p in partitions if topic in known]
+    return Simulation(
+        DECODER, job.inputs, planned, partial(Enrichment, own), own.bound_ms, own.max_future_ms, key_groups, tasks
+    )
+
+
+def inputs(records: Iterable[model.LogRecord]) -> list[Input]:
+    return [
+        Input(
+            CODES[r.topic], r.partition, r.offset, -1 if r.timestamp_ms is None else r.timestamp_ms, r.key, r.value,
+            list(r.headers),
+        )
+        for r in records
+    ]  # fmt: skip
+
+
+def enriched(sim: Simulation) -> dict[bytes, list[bytes]]:
+    """Values by user, in order."""
+    by_user: dict[bytes, list[bytes]] = {}
+    for stream, key, value, _ in sim.outputs:
+        if stream == topics.ENRICHED:
+            assert key is not None
+            assert value is not None
+            by_user.setdefault(key, []).append(value)
+    return by_user
+
+
+def requests(sim: Simulation) -> list[bytes]:
+    return sorted(value or b"" for stream, _, value, _ in sim.outputs if stream == topics.LOOKUP_REQUESTS)
+
+
+def dead_letters(sim: Simulation) -> Counter[tuple[str, int, int, str]]:
+    found: Counter[tuple[str, int, int, str]] = Counter()
+    for stream, _, _, headers in sim.outputs:
+        if stream == topics.DEAD_LETTERS:
+            about = {name: (content or b"").decode() for name, content in headers if name.startswith("moneystate.")}
+            place = (about["moneystate.topic"], int(about["moneystate.partition"]), int(about["moneystate.offset"]))
+            found[(*place, about["moneystate.reason"])] += 1
+    return found
+
+
+def leftovers(sim: Simulation) -> dict[str, int]:
+    """What is left in state that is to be removed some day: sessions, ids, waiting money, replies, buffered items."""
+    left: Counter[str] = Counter()
+    for state in sim.states:
+        for key, entry in state.entries.items():
+            if key[:1] in (b"u", b"p"):
+                user = decode_user(key[1:], entry) if key[:1] == b"u" else None
+                pages = user.pages.values() if user else [decode_page_entry(entry)]
+                for page in pages:
+                    left["ids"] += page.ids_n
+                    left["sessions"] += len(page.sessions)
+                    left["waiting"] += len(page.waiting)
+                    left["replies"] += len(page.replies)
+            elif key == clock.KEY:
+                left["slots"] += len(clock.decode(entry).slots)
+            else:
+                left["entries " + key[:1].decode()] += 1
+    return {name: n for name, n in left.items() if n}
+
+
+def cut(records: Sequence[Input], ends: Iterable[int]) -> list[list[Input]]:
+    """The records in batches that end at these positions, and a last one with the rest."""
+    batches, at = [], 0
+    for end in sorted(ends):
+        batches.append(list(records[at:end]))
+        at = max(at, end)
+    return [*batches, list(records[at:])]
