@@ -16,7 +16,7 @@ demo: env ## the whole path on a broker of its own, with made-up events
 	@$(bin)/moneystate demo $(ARGS)
 
 test: env ## all tests, with a real broker and Spark
-	@$(bin)/pytest -q tests $(ARGS)
+	@$(bin)/pytest -q $(or $(ARGS),tests)
 
 check: env ## what CI checks beside the tests: lint, format, types, import contracts, scripts
 	$(bin)/ruff check .
@@ -41,6 +41,6 @@ lock: env ## requirements.lock from pyproject.toml and requirements.in (ARGS=--u
 
 clean: ## all that was made in this folder; the jars in the cache folder stay
 	rm -rf .venv .env.lock build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf spark-warehouse metastore_db derby.log
+	rm -rf spark-warehouse metastore_db derby.log *.so services/engine/.compiled
 	find services state_tools tests -name '__pycache__' -prune -exec rm -rf {} +
 	find services state_tools -name '*.so' -delete

@@ -22,8 +22,9 @@ environment_key() {
     { pwd -P; printf '%s\n' "${MONEYSTATE_CACHE:-}"; cat requirements.lock pyproject.toml scripts/setup_env.sh; } | digest
 }
 
+# Of all sources: which of them are compiled is for compile_core.py to know.
 core_key() {
-    { environment_key; cat scripts/compile_core.py services/engine/*.py; } | digest
+    { environment_key; cat scripts/compile_core.py; find services -name '*.py' | LC_ALL=C sort | xargs cat; } | digest
 }
 
 up_to_date() {
@@ -40,9 +41,16 @@ can_be_root() {
     [ "$(id -u)" = 0 ] || { command -v sudo >/dev/null && sudo -n true 2>/dev/null; }
 }
 
+# Once a run; where it fails, old package lists may still do.
+apt_update() {
+    [ -z "${apt_updated:-}" ] || return 0
+    apt_updated=yes
+    as_root apt-get update -qq </dev/null >&2 || say "apt-get update failed; going on with the lists that are there"
+}
+
 apt_install() {
+    apt_update
     say "installing $* with apt-get"
-    as_root apt-get update -qq </dev/null >&2 || true  # old package lists may still do
     as_root apt-get install -y -qq --no-install-recommends "$@" </dev/null >&2
 }
 
@@ -99,7 +107,7 @@ install_packages() {
 install_java() {
     local version
     if command -v apt-get >/dev/null && can_be_root; then
-        as_root apt-get update -qq </dev/null >&2 || true
+        apt_update
         for version in 17 21 25; do
             if apt-cache show "openjdk-$version-jdk-headless" >/dev/null 2>&1; then
                 apt_install "openjdk-$version-jdk-headless"
@@ -137,7 +145,7 @@ set_up() {
     say "ready"
 }
 
-# The optional compile step (mypyc). It follows the core's sources, not the stamp above: a compiled module hides its source.
+# The optional compile step (mypyc). It follows the sources, not the stamp above: a compiled module hides its source.
 compile_core() {
     local key
     [ -f scripts/compile_core.py ] || return 0

@@ -77,7 +77,8 @@ class Display:
         return table
 
     def totals(self) -> dict[str, Any]:
-        """The run in numbers, for `--json`. Counts are those of the checkpoint, records and outputs those of this run."""
+        """The run in numbers, for `--json`. Counts are those of the checkpoint, records and outputs those of this
+        run."""
         p = self.last
         return {
             "records": self.records,

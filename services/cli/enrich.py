@@ -57,7 +57,10 @@ def enrich(
     ] = "earliest",
     application_id: Annotated[
         str,
-        _flag("APPLICATION_ID", "Names transactions, markers and the consumer group; else the topic prefix, or moneystate."),
+        _flag(
+            "APPLICATION_ID",
+            "Names transactions, markers and the consumer group; else the topic prefix, or moneystate.",
+        ),
     ] = "",
     new_epoch: Annotated[
         bool, _flag("NEW_EPOCH", "Let a new checkpoint take over from the one that wrote the output so far.")
@@ -83,15 +86,11 @@ def enrich(
     create_topics: Annotated[bool, _flag("CREATE_TOPICS", "Create topics that are missing.")] = True,
     topic_partitions: Annotated[int, _flag("TOPIC_PARTITIONS", "Partitions of topics that are created.")] = 4,
     source_tasks: Annotated[int, _flag("SOURCE_TASKS", "Tasks that read the input of a batch.")] = 2,
-    master: Annotated[
-        str, _flag("MASTER", "Spark master; else what spark-submit says, or local[*].")
-    ] = "",
+    master: Annotated[str, _flag("MASTER", "Spark master; else what spark-submit says, or local[*].")] = "",
     kafka_config: Annotated[
         list[str] | None, _flag("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka). May be repeated.")
     ] = None,
-    spark_config: Annotated[
-        list[str] | None, _flag("SPARK_CONFIG", "NAME=VALUE for Spark. May be repeated.")
-    ] = None,
+    spark_config: Annotated[list[str] | None, _flag("SPARK_CONFIG", "NAME=VALUE for Spark. May be repeated.")] = None,
     json_output: Annotated[bool, typer.Option("--json", help="At the end print the run in numbers, as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
@@ -150,14 +149,17 @@ def planned_rules(checkpoint: str, now: Rules) -> Rules:
     kept = Checkpoint(checkpoint)
     planned = None if kept.is_new() else kept.planned_rules()
     if planned is None:
-        raise CheckpointError(f"{checkpoint}: expected a planned batch to finish, there is none.", "start without --finish-batch.")
+        raise CheckpointError(
+            f"{checkpoint}: expected a planned batch to finish, there is none.", "start without --finish-batch."
+        )
     before = kept.rules(planned)
     if (before["logic"], before["known_schemas"]) != (
         enrichment_job(now).rules["logic"],
         enrichment_job(now).rules["known_schemas"],
     ):
         raise CheckpointError(
-            f"{checkpoint}: the planned batch belongs to another version of the program.", "finish it with that version."
+            f"{checkpoint}: the planned batch belongs to another version of the program.",
+            "finish it with that version.",
         )
     return Rules(**{f.name: before[f.name] for f in fields(Rules)})
 
@@ -165,7 +167,11 @@ def planned_rules(checkpoint: str, now: Rules) -> Rules:
 def _check(drain: bool, until_caught_up: bool, key_groups: int, partitions: int, max_records: int) -> None:
     if drain and not until_caught_up:
         raise ConfigError("--drain: expected a bounded run.", "add --until-caught-up.")
-    for flag, value in (("--key-groups", key_groups), ("--partitions", partitions), ("--max-records-per-batch", max_records)):
+    for flag, value in (
+        ("--key-groups", key_groups),
+        ("--partitions", partitions),
+        ("--max-records-per-batch", max_records),
+    ):
         if value < 1:
             raise ConfigError(f"{flag} {value}: expected at least 1.")
     if partitions > key_groups:
@@ -199,7 +205,9 @@ def _say_goodbye(display: Display, bounded: bool, drain: bool) -> None:
     p = display.last
     if display.quiet or p is None:
         return
-    display.console.print(f"{display.records:,} records read, {display.outputs:,} written; {display.line()}", highlight=False)
+    display.console.print(
+        f"{display.records:,} records read, {display.outputs:,} written; {display.line()}", highlight=False
+    )
     if bounded and not drain and p.silent:
         display.console.print(
             f"[yellow]{', '.join(p.silent)}: no record yet, so the watermark stands and nothing is put out.[/] "

@@ -1,4 +1,5 @@
-"""The command line: `moneystate COMMAND`. Exit codes: 0 done, 2 wrong use, 3 surroundings, 4 checkpoint, 5 the job failed."""
+"""The command line: `moneystate COMMAND`. Exit codes: 0 done, 2 wrong use, 3 surroundings, 4 checkpoint, 5 the job
+failed."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import click
 import typer
 
 from services.cli import kafka, settings_file
+from services.cli.demo import demo
 from services.cli.enrich import enrich
 from services.errors import MoneystateError
 
@@ -22,6 +24,7 @@ app = typer.Typer(
 )
 app.add_typer(kafka.app, name="kafka")
 app.command()(enrich)
+app.command()(demo)
 
 
 @app.callback()
@@ -29,7 +32,9 @@ def settings(
     context: typer.Context,
     config: Annotated[
         Path | None,
-        typer.Option(help="TOML file with a table of flags for each command.", envvar="MONEYSTATE_CONFIG", is_eager=True),
+        typer.Option(
+            help="TOML file with a table of flags for each command.", envvar="MONEYSTATE_CONFIG", is_eager=True
+        ),
     ] = None,
 ) -> None:
     settings_file.load(context, config)

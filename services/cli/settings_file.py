@@ -1,8 +1,8 @@
 """One TOML file for all flags: a table for each command, keys as the flags, with - or _.
 
-    [enrich]
-    bootstrap-servers = "broker:9092"
-    bound = "20s"
+[enrich]
+bootstrap-servers = "broker:9092"
+bound = "20s"
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import click
+import typer
 
 from services.errors import ConfigError
 
 
-def load(context: click.Context, path: Path | None) -> Path | None:
+def load(context: typer.Context, path: Path | None) -> Path | None:
     """Make the file's values the defaults of the commands' flags: a flag or its variable still goes before them."""
     if path is None:
         return None
@@ -28,9 +28,9 @@ def load(context: click.Context, path: Path | None) -> Path | None:
     return path
 
 
-def _checked(context: click.Context, path: Path, name: str, table: Any) -> dict[str, Any]:
-    group = context.command
-    command = group.get_command(context, name) if isinstance(group, click.Group) else None
+def _checked(context: typer.Context, path: Path, name: str, table: Any) -> dict[str, Any]:
+    group: Any = context.command
+    command = group.get_command(context, name)
     if command is None or not isinstance(table, dict):
         raise ConfigError(f"--config {path}: expected a table for each command, came {name!r}.")
     known = {p.name for p in command.params}

@@ -1,7 +1,8 @@
 """Blocks: what a source task hands to a key group in one batch.
 
-One row for each (key group, source task), so that Spark moves some hundred rows a batch whatever the number of events. A
-block lives for one batch between processes of one program version, so its form is Python's own (`marshal`), not a promise.
+One row for each (key group, source task), so that Spark moves some hundred rows a batch whatever the number of events.
+A block lives for one batch between processes of one program version, so its form is Python's own (`marshal`), not a
+promise.
 """
 
 from __future__ import annotations

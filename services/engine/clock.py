@@ -1,7 +1,7 @@
 """A key group's clock: where it stands in time, its buffer's slots and its counts.
 
-Entry key `c`; value `KeyGroupClock` (avro/state/KeyGroupClock/v1.avsc), single-object encoded. Counts are totals since the
-checkpoint began; those that processors also count down (money that waits) are the present number.
+Entry key `c`; value `KeyGroupClock` (avro/state/KeyGroupClock/v1.avsc), single-object encoded. Counts are totals since
+the checkpoint began; those that processors also count down (money that waits) are the present number.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Dead letters: what cannot be an event goes on as it came, with where it came from and why (DESIGN.md section 3).
 
-Key, value and headers are the original ones; headers that begin with `moneystate.` are added. A record too large to be written
-again goes on as its coordinates and the SHA-256 of its value.
+Key, value and headers are the original ones; headers that begin with `moneystate.` are added. A record too large to be
+written again goes on as its coordinates and the SHA-256 of its value.
 """
 
 from __future__ import annotations

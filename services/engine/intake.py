@@ -1,7 +1,7 @@
 """A source task's part of the engine: records in, one block for each key group out.
 
-Records of one partition come in offset order; partitions may be mixed. Dead letters belong to the key group of their topic
-and partition, events to that of their key; marks go to every key group.
+Records of one partition come in offset order; partitions may be mixed. Dead letters belong to the key group of their
+topic and partition, events to that of their key; marks go to every key group.
 """
 
 from __future__ import annotations
@@ -114,4 +114,3 @@ class Intake:
         block.passed.append((self.dead_letter_stream, key, value, headers))
         name = deadletter.COUNT_PREFIX + why.reason
         block.counts[name] = block.counts.get(name, 0) + 1
-

@@ -12,8 +12,8 @@ An item is a plain tuple, so that comparing, sorting and moving it between proce
     key         the entity that it belongs to, UTF-8
     value       an event in canonical Avro single-object encoding; for a timer what its processor put there
 
-The first six fields are the total order of section 2: no two events share them, and timers of one time stand in the order of
-the events that set them.
+The first six fields are the total order of section 2: no two events share them, and timers of one time stand in the
+order of the events that set them.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ END_OF_TIME: Final = 1 << 61  # after every event time: the watermark of a drain
 MIN_EVENT_TIME: Final = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
 MAX_EVENT_TIME: Final = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
-# A record of an input outside the order (DESIGN.md section 3, "Lookups are events too"): topic, partition, offset, key, value.
+# A record of an input outside the order (DESIGN.md section 3, "Lookups are events too"): topic, partition, offset, key,
+# value.
 Aside = tuple[int, int, int, bytes, bytes]
 
 # A record to write: stream (the processor's number for an output topic), key, value, headers.
 Header = tuple[str, bytes | None]
 Output = tuple[int, bytes | None, bytes | None, list[Header]]
 
-# What a batch says of one partition of an ordered input: topic, partition, its highest event time in the batch or NO_TIME,
-# and whether it holds the watermark back (1) or is idle (0).
+# What a batch says of one partition of an ordered input: topic, partition, its highest event time in the batch or
+# NO_TIME, and whether it holds the watermark back (1) or is idle (0).
 Mark = tuple[int, int, int, int]

@@ -1,7 +1,7 @@
 """What a sink task may do, decided from the marker that stands in Kafka (DESIGN.md section 5).
 
-A marker is written in the same transaction as a batch's output: application, output partition -> epoch, the number of the
-next batch, digest of the batch's end offset. It tells, whatever happened to the checkpoint or the process, how far
+A marker is written in the same transaction as a batch's output: application, output partition -> epoch, the number of
+the next batch, digest of the batch's end offset. It tells, whatever happened to the checkpoint or the process, how far
 this output partition has got.
 """
 
@@ -19,7 +19,8 @@ class Decision(Enum):
 
 @dataclass(frozen=True)
 class Marker:
-    """`epoch`: Spark's query id; `next_batch`: the first batch that is not written; `digest`: of the offset it starts at."""
+    """`epoch`: Spark's query id; `next_batch`: the first batch that is not written; `digest`: of the offset it starts
+    at."""
 
     epoch: str
     next_batch: int
@@ -46,8 +47,8 @@ class WrongMarker(Exception):
 def decide(marker: Marker | None, epoch: str, superseded: list[str], batch: int, start: str, end: str) -> Decision:
     """Whether batch `batch`, from the offset with digest `start` to `end`, is to be written.
 
-    Accepted are only `batch` with the digest of the start offset (go on) and `batch + 1` with that of the end offset (it is
-    written); no marker, or that of an epoch that this one was told to replace, only in the first batch.
+    Accepted are only `batch` with the digest of the start offset (go on) and `batch + 1` with that of the end offset
+    (it is written); no marker, or that of an epoch that this one was told to replace, only in the first batch.
     """
     if marker is None or (marker.epoch in superseded and marker.epoch != epoch):
         if batch == 0:
@@ -65,8 +66,10 @@ def decide(marker: Marker | None, epoch: str, superseded: list[str], batch: int,
         raise WrongMarker(f"batch {batch} was written with another end: the checkpoint was rolled back and went on")
     if marker.next_batch > batch:
         raise WrongMarker(
-            f"Kafka has all batches before {marker.next_batch}, the checkpoint is at {batch}: it was rolled back or restored"
+            f"Kafka has all batches before {marker.next_batch}, the checkpoint is at {batch}: it was rolled back or "
+            "restored"
         )
     raise WrongMarker(
-        f"Kafka has only the batches before {marker.next_batch}, the checkpoint is at {batch}: output topics were rolled back"
+        f"Kafka has only the batches before {marker.next_batch}, the checkpoint is at {batch}: the output topics were "
+        "rolled back"
     )

@@ -1,8 +1,8 @@
 """The order rule: order time, lateness and watermark, from the log alone (DESIGN.md section 2).
 
-`order_time(e) = max(event_time(e), high_before(e) - bound)`. As `max` distributes, a source task that knows only the records of
-its range can do its part (`RangeOrder`), and a key group, which knows each partition's high before the range, the rest
-(`settle`): neither needs the other's state.
+`order_time(e) = max(event_time(e), high_before(e) - bound)`. As `max` distributes, a source task that knows only the
+records of its range can do its part (`RangeOrder`), and a key group, which knows each partition's high before the
+range, the rest (`settle`): neither needs the other's state.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ batch runs and compares it as text, so its keys are sorted:
     {"drain": false, "rules": "<hash>", "tick": 0,
      "topics": {"<name>": {"id": "<topic id>", "partitions": {"0": {"end": 7, "state": "active"}}}}, "version": 1}
 
-`end`: the first offset that the batch does not read. `state`: `empty` (never had a record), `active` or `idle` (does not hold the
-watermark back). `drain`: the watermark goes to infinity; nothing follows. `tick`: raised to make a batch without data.
+`end`: the first offset that the batch does not read. `state`: `empty` (never had a record), `active` or `idle` (does
+not hold the watermark back). `drain`: the watermark goes to infinity; nothing follows. `tick`: raised to make a batch
+without data.
 """
 
 from __future__ import annotations
@@ -76,55 +77,71 @@ def rules_hash(rules: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Backlog:
-    """What one partition has to read: `records` of them, from event time `head_ms`, passing `per_ms` records for each ms.
+    """What one partition has to read: `records` of them.
 
-    `head_ms` None: unknown, so it is read first.
+    `points`: what is known of its way through event time, (records from the head, event time in ms) with rising
+    counts, the head first; the way between and beyond them is taken as straight. Without points it is read first.
     """
 
     records: int
-    head_ms: int | None
-    per_ms: float = 0.0
+    points: tuple[tuple[int, int], ...] = ()
+
+    def until(self, horizon_ms: float) -> float:
+        """How many of its records have an event time before the horizon."""
+        if not self.points:
+            return float(self.records)
+        before = 0.0
+        per_ms = 1.0
+        at_ms = float(self.points[0][1])
+        for n, ms in self.points[1:]:
+            if ms <= at_ms:  # out of order, or a standstill: all of these belong to the same time
+                per_ms = max(per_ms, n - before)
+                before = float(n)
+                continue
+            per_ms = (n - before) / (ms - at_ms)
+            if horizon_ms < ms:
+                break
+            before, at_ms = float(n), float(ms)
+        return min(float(self.records), max(0.0, before + (horizon_ms - at_ms) * per_ms))
+
+    def head_ms(self) -> int:
+        return self.points[0][1] if self.points else -1
 
 
 def share(backlogs: Mapping[TopicPartition, Backlog], budget: int) -> dict[TopicPartition, int]:
     """How many records to read of each partition, `budget` in all, so that they end at about the same event time.
 
-    A partition that is ahead in event time waits for those behind: otherwise a backfill would buffer one topic's whole history
-    while it reads another's (DESIGN.md section 5). Always gives at least one record where there is any and budget > 0.
+    A partition that is ahead in event time waits for those behind: otherwise a backfill would buffer one topic's whole
+    history while it reads another's (DESIGN.md section 5). Always gives at least one record where there is any and
+    budget > 0.
     """
     if sum(b.records for b in backlogs.values()) <= budget:
         return {tp: b.records for tp, b in backlogs.items()}
-    low, high = _horizon_bounds(backlogs, budget)
+    low, high = _horizon_bounds(backlogs)
     for _ in range(60):
         middle = (low + high) / 2
-        if sum(_taken(b, middle) for b in backlogs.values()) > budget:
+        if sum(b.until(middle) for b in backlogs.values()) > budget:
             high = middle
         else:
             low = middle
-    taken = {tp: int(_taken(b, low)) for tp, b in backlogs.items()}
+    taken = {tp: min(b.records, int(b.until(low))) for tp, b in backlogs.items()}
     left = budget - sum(taken.values())
-    for tp, b in sorted(backlogs.items(), key=lambda kv: kv[1].head_ms if kv[1].head_ms is not None else -1):
-        more = min(left, b.records - taken[tp])
-        if more > 0:
-            taken[tp] += more
-            left -= more
+    for tp, b in sorted(backlogs.items(), key=lambda kv: kv[1].head_ms()):
+        more = max(-taken[tp], min(left, b.records - taken[tp]))
+        taken[tp] += more
+        left -= more
     return taken
 
 
-def _horizon_bounds(backlogs: Mapping[TopicPartition, Backlog], budget: int) -> tuple[float, float]:
-    heads = [b.head_ms for b in backlogs.values() if b.records and b.head_ms is not None]
+def _horizon_bounds(backlogs: Mapping[TopicPartition, Backlog]) -> tuple[float, float]:
+    """Times before and after which nothing changes."""
+    heads = [b.points[0][1] for b in backlogs.values() if b.points]
     if not heads:
         return 0.0, 1.0
-    spans = [b.records / b.per_ms for b in backlogs.values() if b.per_ms > 0]
-    return float(min(heads)), float(max(heads) + max([*spans, 1.0]))
-
-
-def _taken(backlog: Backlog, horizon_ms: float) -> float:
-    if backlog.head_ms is None:
-        return float(backlog.records)
-    if horizon_ms <= backlog.head_ms:
-        return 0.0
-    return min(float(backlog.records), (horizon_ms - backlog.head_ms) * backlog.per_ms)
+    high = float(max(heads)) + 1.0
+    while any(b.until(high) < b.records for b in backlogs.values()):
+        high += max(1.0, high - min(heads))
+    return float(min(heads)), high
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """What a service gives the engine: what it reads, its state and its step.
 
 One `Processor` object serves one key group in one batch after the other. For a batch the engine calls, in this order:
-`begin` once, `aside` for each record of an unordered input, `step` for each event and timer in the total order, `finish`
-once. It does no I/O but through the `StateAccess` that it is given, and sees no clock.
+`begin` once, `aside` for each record of an unordered input, `step` for each event and timer in the total order,
+`finish` once. It does no I/O but through the `StateAccess` that it is given, and sees no clock.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """The buffer: events that the watermark has not passed and timers that are not due, in time slots.
 
-A slot holds the items of one stretch of time in chunks, entries of their own, so that a batch rewrites only what it touches
-and no entry grows without bound. A batch adds one chunk to each slot that it puts something into; `OPEN_CHUNKS` small
-chunks are merged into one, and a chunk of `SEALED_BYTES` is not touched again until the watermark gets to its slot.
+A slot holds the items of one stretch of time in chunks, entries of their own, so that a batch rewrites only what it
+touches and no entry grows without bound. A batch adds one chunk to each slot that it puts something into; `OPEN_CHUNKS`
+small chunks are merged into one, and a chunk of `SEALED_BYTES` is not touched again until the watermark gets to its
+slot.
 
-Entry key: `b`, the slot's start in ms (8 bytes, big-endian, offset by 2^63 so that it sorts), the chunk's number (4 bytes,
-big-endian). Entry value: `BufferChunk` (avro/state/BufferChunk/v1.avsc), single-object encoded. A slot is known by its start
-alone: a later change of the slot width leaves older slots readable.
+Entry key: `b`, the slot's start in ms (8 bytes, big-endian, offset by 2^63 so that it sorts), the chunk's number (4
+bytes, big-endian). Entry value: `BufferChunk` (avro/state/BufferChunk/v1.avsc), single-object encoded. A slot is known
+by its start alone: a later change of the slot width leaves older slots readable.
 """
 
 from __future__ import annotations

@@ -163,9 +163,10 @@ def parse_money(value: bytes) -> Money:
     money_type, type_end = read_bytes(value, closing_end)
     old = value[len(value) - 1] != 0
     body = value[HEADER_BYTES:currency_end] + value[opening_end:type_end] + (b"\x01" if old else b"\x00")
-    if not _one_byte_lengths(value, len(id), user_end - user_start, session, pos, time_end) or (
-        value[time_end] | value[amount_end] | value[opening_end] | value[closing_end]
-    ) > 127:
+    if (
+        not _one_byte_lengths(value, len(id), user_end - user_start, session, pos, time_end)
+        or (value[time_end] | value[amount_end] | value[opening_end] | value[closing_end]) > 127
+    ):
         body = _money_anew(value)
     return Money(id, session, money_type, old, body)
 
@@ -175,8 +176,8 @@ def _one_byte_lengths(
 ) -> bool:
     """Whether all numbers before the amount are as short as can be, as far as that is plain to see.
 
-    A longer length may be padded with zeros, which Avro allows and writers do not do; output is canonical, so such money is
-    written anew.
+    A longer length may be padded with zeros, which Avro allows and writers do not do; output is canonical, so such
+    money is written anew.
     """
     texts = id_length + user_length + (0 if session is None else len(session) + 1)
     padded_time = time_end - time_start > 1 and value[time_end - 1] == 0
@@ -246,9 +247,7 @@ def parse_session(value: bytes) -> tuple[bytes, bytes]:
 class Reply:
     """A SessionLookupCompleted. `outcome`: index of FOUND, NOT_FOUND, FAILED."""
 
-    def __init__(
-        self, session: bytes, money_id: bytes, requested_at: int, outcome: int, country: bytes | None
-    ) -> None:
+    def __init__(self, session: bytes, money_id: bytes, requested_at: int, outcome: int, country: bytes | None) -> None:
         self.session = session
         self.money_id = money_id
         self.requested_at = requested_at

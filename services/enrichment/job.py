@@ -41,5 +41,3 @@ def enrichment_job(rules: Rules) -> JobSpec:
         bound_ms=rules.bound_ms,
         max_future_ms=rules.max_future_ms,
     )
-
-

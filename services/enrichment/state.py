@@ -1,9 +1,9 @@
 """A user's state and its bytes (DESIGN.md sections 3 and 6).
 
-State is in bounded pieces: the user record, its pages and its waiting money are entries of their own, so that one hot user
-makes no record that a Kafka message cannot take and no batch rewrites more than it touches. Everything that is known by an id
-(money types, seen money ids, sessions, waiting money, kept replies) stands in the page `crc32(id) mod 2^depth` of its
-user; a small user's one page is part of the user record.
+State is in bounded pieces: the user record, its pages and its waiting money are entries of their own, so that one hot
+user makes no record that a Kafka message cannot take and no batch rewrites more than it touches. Everything that is
+known by an id (money types, seen money ids, sessions, waiting money, kept replies) stands in the page `crc32(id) mod
+2^depth` of its user; a small user's one page is part of the user record.
 
 Entry keys: `u` user; `p` user, page number (4 bytes, big-endian); `w` user, position of the money (13 bytes). Values:
 UserState, UserPage, WaitingMoney (`avro/state/`), single-object encoded.

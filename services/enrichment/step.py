@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Final
 
-from services.engine.avro import long_bytes, string_bytes, write_bytes, write_long
+from services.engine.avro import long_bytes, read_bytes, string_bytes, write_bytes, write_long
 from services.engine.effects import Effects
 from services.engine.items import CLEANUP_RANK, NO_TIME, TIMER_RANK, Aside, Item
 from services.engine.processor import Change
@@ -55,7 +55,7 @@ class Work:
 def parse(item: Item) -> Work:
     if item[1] == TIMER_RANK:
         work = Work(WAIT_OVER, item[7])
-        work.session, pos = events.read_bytes(item[8], 0)
+        work.session, pos = read_bytes(item[8], 0)
         work.text = item[8][pos:]
         return work
     if item[1] == CLEANUP_RANK:
@@ -293,7 +293,9 @@ class Enrichment:
         for page in list(user.pages.values()):
             _purge(page, t, t - self.rules.dedup_ttl_ms)
             if page.ids_n:
-                self._sweep_by(user, item, page.first_seen() + self.rules.dedup_ttl_ms, self.rules.dedup_ttl_ms, effects)
+                self._sweep_by(
+                    user, item, page.first_seen() + self.rules.dedup_ttl_ms, self.rules.dedup_ttl_ms, effects
+                )
             if page.sessions:
                 least = min([expires for expires, _ in page.sessions.values()])
                 self._sweep_by(user, item, least, self.rules.session_ttl_ms, effects)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
 from services.errors import BrokerError
@@ -14,7 +14,12 @@ METADATA_TIMEOUT_S = 10.0  # a broker on the way up answers within a few seconds
 
 def base_config(bootstrap_servers: str, extra: dict[str, str]) -> dict[str, Any]:
     """`extra`: librdkafka settings of the user (TLS, SASL), the same for all clients."""
-    return {"bootstrap.servers": bootstrap_servers, "log_level": 3, "topic.metadata.refresh.interval.ms": 60_000, **extra}
+    return {
+        "bootstrap.servers": bootstrap_servers,
+        "log_level": 3,
+        "topic.metadata.refresh.interval.ms": 60_000,
+        **extra,
+    }
 
 
 def admin_client(bootstrap_servers: str, extra: dict[str, str]) -> AdminClient:
@@ -41,7 +46,8 @@ def check_reachable(bootstrap_servers: str, extra: dict[str, str]) -> None:
         admin_client(bootstrap_servers, extra).list_topics(timeout=METADATA_TIMEOUT_S)
     except KafkaException as e:
         raise BrokerError(
-            f"{bootstrap_servers}: expected a Kafka broker, none answered within {METADATA_TIMEOUT_S:.0f} s ({reason(e)}).",
+            f"{bootstrap_servers}: expected a Kafka broker, none answered within {METADATA_TIMEOUT_S:.0f} s "
+            f"({reason(e)}).",
             "check --bootstrap-servers, and that the broker runs (moneystate kafka status).",
         ) from None
 
@@ -49,3 +55,17 @@ def check_reachable(bootstrap_servers: str, extra: dict[str, str]) -> None:
 def reason(e: KafkaException) -> str:
     error = e.args[0]
     return str(error.str()) if hasattr(error, "str") else str(error)
+
+
+def place(message: Message[bytes, bytes]) -> tuple[str, int, int]:
+    """Topic, partition and offset, which a message that a consumer gives always has."""
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    return topic, partition, offset
+
+
+def is_end_of_partition(message: Message[bytes, bytes]) -> bool:
+    error = message.error()
+    return error is not None and error.code() == KafkaError._PARTITION_EOF

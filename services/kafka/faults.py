@@ -1,7 +1,7 @@
 """Places where a test may stop the job to kill it.
 
-`MONEYSTATE_PAUSE_AT=<step>@<batch>` and `MONEYSTATE_PAUSE_FILE`: on reaching that step of that batch the process writes the
-file and waits to be killed. Without the variable a place costs one look at the environment.
+`MONEYSTATE_PAUSE_AT=<step>@<batch>` and `MONEYSTATE_PAUSE_FILE`: on reaching that step of that batch the process writes
+the file and waits to be killed. Without the variable a place costs one look at the environment.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from services.errors import SetupError
 from services.kafka.client import METADATA_TIMEOUT_S
@@ -37,11 +37,11 @@ def topic_states(admin: AdminClient, topics: list[str]) -> dict[str, TopicState]
 
 def log_ends(admin: AdminClient, partitions: Iterable[FullPartition]) -> dict[FullPartition, int]:
     """Where a read_committed reader's log ends at this moment (the last stable offset)."""
-    return _list(admin, partitions, OffsetSpec.latest())
+    return _list(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
 
 def log_starts(admin: AdminClient, partitions: Iterable[FullPartition]) -> dict[FullPartition, int]:
-    return _list(admin, partitions, OffsetSpec.earliest())
+    return _list(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
 
 
 def offsets_at(admin: AdminClient, partitions: Iterable[FullPartition], timestamp_ms: int) -> dict[FullPartition, int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from services.engine import plan as plans
@@ -19,13 +19,14 @@ from services.engine.intake import Convert
 from services.engine.plan import Backlog, PartitionPlan, Plan
 from services.engine.processor import Decoder, Rejected
 from services.errors import BrokerError, SetupError
-from services.kafka.client import admin_client, range_consumer, reason
+from services.kafka.client import admin_client, is_end_of_partition, place, range_consumer, reason
 from services.kafka.offsets import TopicState, log_ends, log_starts, topic_states
 from services.kafka.source_spec import SourceSpec
 
 METADATA_EVERY_S = 5.0  # how soon a new partition is noticed
 PEEK_S = 3.0  # a peek that finds nothing decodable in that time leaves the partition without a rate
 PEEK_RECORDS = 200
+PROBES = 3  # looks into the backlog before a batch is cut: the way through event time need not be straight
 
 
 @dataclass
@@ -64,7 +65,8 @@ class Planner:
         return start
 
     def _stopping(self) -> bool:
-        """Spark asks for an offset only between batches: once `stop.seen` is there, none is in hand and none will follow."""
+        """Spark asks for an offset only between batches: once `stop.seen` is there, none is in hand and none will
+        follow."""
         stop = Path(self.spec.stop_file)
         if not stop.exists():
             return False
@@ -100,7 +102,8 @@ class Planner:
             for name, state in self.topics.items():
                 if fresh[name].topic_id != state.topic_id:
                     raise SetupError(
-                        f"{self.spec.topic(name)}: expected the topic that was there at the start, it was deleted and made anew.",
+                        f"{self.spec.topic(name)}: expected the topic that was there at the start, it was deleted and "
+                        "made anew.",
                         "start a new checkpoint for the new topic.",
                     )
             self.topics, self.topics_at = fresh, now
@@ -114,13 +117,28 @@ class Planner:
         budget = self.spec.max_records
         if sum(backlog.values()) <= budget:
             return backlog
-        waiting = [tp for tp, n in backlog.items() if n]
-        step = max(1, budget // len(waiting))
-        firsts = {tp: spans[tp][0] for tp in waiting}
-        probes = {tp: min(firsts[tp] + step, spans[tp][1] - 1) for tp in waiting}
-        heads, tails = self._peek(firsts), self._peek(probes)
-        backlogs = {tp: Backlog(n, *_rate(heads, tails, tp)) for tp, n in backlog.items()}
-        return plans.share(backlogs, budget)
+        firsts = {tp: spans[tp][0] for tp, n in backlog.items() if n}
+        points: dict[plans.TopicPartition, dict[int, int]] = {tp: {} for tp in backlog}
+        step = max(1, budget // len(firsts))
+        # not at the end of the log: a closing heartbeat far ahead would make the partition look sparse
+        probes = {tp: min(step, backlog[tp] * 3 // 4) for tp in firsts}
+        self._learn(points, firsts, dict.fromkeys(firsts, 0))
+        for _ in range(PROBES):
+            self._learn(points, firsts, probes)
+            backlogs = {tp: Backlog(n, tuple(sorted(points[tp].items()))) for tp, n in backlog.items()}
+            takes = plans.share(backlogs, budget)
+            probes = {tp: takes[tp] for tp in firsts if 0 < takes[tp] < backlog[tp]}
+        return takes
+
+    def _learn(
+        self,
+        points: dict[plans.TopicPartition, dict[int, int]],
+        firsts: dict[plans.TopicPartition, int],
+        probes: dict[plans.TopicPartition, int],
+    ) -> None:
+        """Add the event times at these numbers of records from the head."""
+        for tp, (offset, at) in self._peek({tp: firsts[tp] + n for tp, n in probes.items()}).items():
+            points[tp][offset - firsts[tp]] = at
 
     def _peek(self, offsets: dict[plans.TopicPartition, int]) -> dict[plans.TopicPartition, tuple[int, int]]:
         """Offset and event time (ms) of the first record at or after each offset that decodes."""
@@ -136,16 +154,17 @@ class Planner:
         deadline = time.monotonic() + PEEK_S
         while looked and time.monotonic() < deadline:
             for message in self._peeker.consume(len(looked), 0.05):
-                tp = (message.topic()[prefix:], message.partition())
+                topic, number, offset = place(message)
+                tp = (topic[prefix:], number)
                 if message.error() is not None:
-                    if message.error().code() == KafkaError._PARTITION_EOF:
+                    if is_end_of_partition(message):
                         looked.pop(tp, None)
                     continue
                 at = self._event_time(tp[0], message.value())
                 if tp in looked:
                     looked[tp] += 1
                     if at is not None:
-                        found[tp] = (message.offset(), at)
+                        found[tp] = (offset, at)
                     if at is not None or looked[tp] >= PEEK_RECORDS:
                         del looked[tp]
         self._peeker.unassign()
@@ -160,18 +179,3 @@ class Planner:
             return self.decoder.decode(code, value if convert is None else convert(value))[0]
         except Rejected:
             return None
-
-
-def _rate(
-    heads: dict[plans.TopicPartition, tuple[int, int]],
-    tails: dict[plans.TopicPartition, tuple[int, int]],
-    tp: plans.TopicPartition,
-) -> tuple[int | None, float]:
-    """Event time at the head, and records for each ms from there."""
-    if tp not in heads:
-        return None, 0.0
-    offset, at = heads[tp]
-    later_offset, later = tails.get(tp, (offset, at))
-    if later_offset <= offset:
-        return at, 1.0
-    return at, (later_offset - offset) / max(1, later - at)

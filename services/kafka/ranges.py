@@ -1,8 +1,8 @@
 """Reading exactly the records of given offset ranges.
 
-Consumers are kept by the process between batches: the next range mostly begins where the last one ended, and its records are
-then already here. Compacted or aborted records and transaction markers leave gaps in the offsets, so a range ends where
-the consumer's position says so (a later record, or the end of the partition), not at a count.
+Consumers are kept by the process between batches: the next range mostly begins where the last one ended, and its
+records are then already here. Compacted or aborted records and transaction markers leave gaps in the offsets, so a
+range ends where the consumer's position says so (a later record, or the end of the partition), not at a count.
 """
 
 from __future__ import annotations
@@ -10,11 +10,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from services.errors import BrokerError, RetentionError
 from services.kafka.client import range_consumer
+
+# The client's types make every part of a message optional; checking five parts of each record would cost more than
+# reading it.
+Message = Any
 
 CONSUME_AT_ONCE = 10_000
 POLL_S = 0.02  # how long the tail of a range with gaps may wait for records that do not exist
@@ -54,7 +59,8 @@ class RangeReader:
     def read(self, ranges: list[Range]) -> Iterator[Message]:
         """The records of `ranges`, each partition's in offset order, partitions mixed.
 
-        Raises RetentionError where the log no longer has the start of a range, BrokerError where the broker falls silent.
+        Raises RetentionError where the log no longer has the start of a range, BrokerError where the broker falls
+        silent.
         """
         open_ranges = {(r.topic, r.partition): r for r in ranges if r.end > r.start}
         if not open_ranges:
@@ -70,7 +76,9 @@ class RangeReader:
             if messages:
                 last_news = time.monotonic()
             elif time.monotonic() - last_news > STALL_S:
-                raise BrokerError(f"{sorted(open_ranges)}: expected records, none came for {STALL_S:.0f} s.", "check the broker.")
+                raise BrokerError(
+                    f"{sorted(open_ranges)}: expected records, none came for {STALL_S:.0f} s.", "check the broker."
+                )
             yield from self._within(messages, open_ranges, left)
 
     def _within(
@@ -108,7 +116,8 @@ class RangeReader:
                 f"{tp[0]}, partition {tp[1]}: the log no longer has the offsets that are to be read ({error.str()}).",
                 "start anew from a savepoint or --starting-offsets, and raise the topic's retention.",
             )
-        if error.fatal() or not error.retriable() and error.code() != KafkaError._ALL_BROKERS_DOWN:
+        passing = error.retriable() or error.code() == KafkaError._ALL_BROKERS_DOWN
+        if error.fatal() or not passing:
             raise BrokerError(f"{tp[0]}, partition {tp[1]}: {error.str()}.", "see the broker's log.")
 
 

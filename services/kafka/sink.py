@@ -1,11 +1,12 @@
 """The transactional sink: one Kafka transaction for each output partition of a batch.
 
-Its protocol, and what a crash after each step leaves behind (`tests/job/test_crash.py` kills the job after each of them):
+Its protocol, and what a crash after each step leaves behind (`tests/job/test_crash.py` kills the job after each of
+them):
 
 0. *planned*: Spark has written the batch's end offset to its offset log. After a crash the same batch is planned
    again, as it was.
-1. *init*: `init_transactions` of a new producer. It ends a transaction that a predecessor left open (aborting it) and fences
-   the predecessor. Nothing is written.
+1. *init*: `init_transactions` of a new producer. It ends a transaction that a predecessor left open (aborting it) and
+   fences the predecessor. Nothing is written.
 2. *marker read*: the marker says whether this batch is already in Kafka (`services.engine.marker.decide`). It can be
    trusted only now: before step 1 the predecessor could still commit.
 3. *begun*: `begin_transaction`; nothing is visible.
@@ -13,15 +14,15 @@ Its protocol, and what a crash after each step leaves behind (`tests/job/test_cr
    step 1 of the next run aborts; read_committed readers never see it.
 5. *marked*: the marker is in the same transaction. As 4.
 6. *committed*: output and marker are visible together. After a crash Spark runs the batch again, as its state and its
-   commit log do not have it; step 2 then finds the marker of the next batch with the digest of this batch's end: nothing
-   is written, only the state is made anew.
+   commit log do not have it; step 2 then finds the marker of the next batch with the digest of this batch's end:
+   nothing is written, only the state is made anew.
 7. *state*: Spark commits the state store of the partition. As 6.
 8. *logged*: Spark writes its commit log; the batch is done.
 
-A producer is kept by the Python worker between batches. Workers take turns on an output partition, so a kept producer goes on
-only where the marker that it wrote itself is the one that this batch follows; else another worker may have fenced it,
-and it is replaced (steps 1 and 2). A producer that is fenced after that is an error, never a reason to start anew: two
-jobs that did so would fence each other for ever. Hence `spark.speculation` has to be off.
+A producer is kept by the Python worker between batches. Workers take turns on an output partition, so a kept producer
+goes on only where the marker that it wrote itself is the one that this batch follows; else another worker may have
+fenced it, and it is replaced (steps 1 and 2). A producer that is fenced after that is an error, never a reason to start
+anew: two jobs that did so would fence each other for ever. Hence `spark.speculation` has to be off.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
@@ -38,7 +40,7 @@ from services.engine.processor import Change
 from services.errors import BrokerError, MarkerError
 from services.kafka.client import base_config, reason
 from services.kafka.faults import reached
-from services.kafka.markers import read_markers
+from services.kafka.markers import MarkerLog
 
 TRANSACTION_S = 60.0  # longer than any batch's output takes; the broker aborts what is open for longer
 
@@ -96,9 +98,7 @@ class PartitionSink:
             self.abort()
             raise _broker_error(c, "to begin transactions", e) from None
         reached("init", batch.number)
-        self.marker = read_markers(c.bootstrap_servers, c.extra, c.commits).get(
-            marker_key(c.application_id, self.partition)
-        )
+        self.marker = _marker_log(c).read().get(marker_key(c.application_id, self.partition))
         reached("marker read", batch.number)
 
     def _decide(self, batch: BatchId) -> Decision:
@@ -158,7 +158,7 @@ class PartitionSink:
         self.producer = None
         self.marker = None
 
-    def _produce(self, topic: str, key: bytes | None, value: bytes | None, **more: object) -> None:
+    def _produce(self, topic: str, key: bytes | None, value: bytes | None, **more: Any) -> None:
         assert self.producer is not None
         while True:
             try:
@@ -186,10 +186,21 @@ class PartitionSink:
 
 
 def _broker_error(config: SinkConfig, what: str, e: KafkaException) -> BrokerError:
-    return BrokerError(f"{config.bootstrap_servers}: expected {what}, but {reason(e)}.", "see the broker's log; start again.")
+    return BrokerError(
+        f"{config.bootstrap_servers}: expected {what}, but {reason(e)}.", "see the broker's log; start again."
+    )
 
 
 _sinks: dict[tuple[str, str, int], PartitionSink] = {}
+_marker_logs: dict[tuple[str, str], MarkerLog] = {}
+
+
+def _marker_log(config: SinkConfig) -> MarkerLog:
+    """This process's look at the commits topic."""
+    key = (config.bootstrap_servers, config.commits)
+    if key not in _marker_logs:
+        _marker_logs[key] = MarkerLog(config.bootstrap_servers, config.extra, config.commits)
+    return _marker_logs[key]
 
 
 def cached_sink(config: SinkConfig, partition: int) -> PartitionSink:

@@ -10,7 +10,6 @@ from typing import Any
 from services.engine.processor import Decoder, InputTopic
 
 
-
 @dataclass(frozen=True)
 class SourceSpec:
     """The source's side of a job. Times in ms unless the name says otherwise.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from services.errors import SetupError
 from services.kafka.client import METADATA_TIMEOUT_S, reason
@@ -30,7 +31,8 @@ class TopicSpec:
 
 
 def ensure_topics(admin: AdminClient, wanted: list[TopicSpec], create: bool, replication: int = -1) -> list[str]:
-    """The names of those that were created. Raises SetupError for one that is missing and must not or cannot be created."""
+    """The names of those that were created. Raises SetupError for one that is missing and must not or cannot be
+    created."""
     try:
         there = admin.list_topics(timeout=METADATA_TIMEOUT_S).topics
     except KafkaException as e:
@@ -51,4 +53,6 @@ def _create(admin: AdminClient, missing: list[TopicSpec], replication: int) -> N
             future.result()
         except KafkaException as e:
             if e.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise SetupError(f"{name}: expected to create the topic, but {reason(e)}.", "create it by hand.") from None
+                raise SetupError(
+                    f"{name}: expected to create the topic, but {reason(e)}.", "create it by hand."
+                ) from None

@@ -1,9 +1,9 @@
 """The checkpoint folder: Spark's logs in it, and what we keep beside them in `moneystate/`.
 
-    offsets/N, commits/N, metadata, state/   Spark's
-    moneystate/settings.json                 what is fixed for the life of the checkpoint
-    moneystate/start.json                    the offset that batch 0 starts at, and replaced epochs
-    moneystate/rules/<hash>.json             the rules of each run, by the hash that stands in the plans
+offsets/N, commits/N, metadata, state/   Spark's
+moneystate/settings.json                 what is fixed for the life of the checkpoint
+moneystate/start.json                    the offset that batch 0 starts at, and replaced epochs
+moneystate/rules/<hash>.json             the rules of each run, by the hash that stands in the plans
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class Checkpoint:
         while not existing.exists() and existing != existing.parent:
             existing = existing.parent
         if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-            raise CheckpointError(f"{self.root}: expected a folder that can be written to.", "choose another or change its rights.")
+            raise CheckpointError(
+                f"{self.root}: expected a folder that can be written to.", "choose another or change its rights."
+            )
 
     def is_new(self) -> bool:
         return not (self.own / "settings.json").exists()
@@ -77,9 +79,8 @@ class Checkpoint:
         """The end offset of a planned batch; of batch -1 the start of the checkpoint."""
         if batch < 0:
             offset: dict[str, Any] = self.start()["offset"]
-            return offset
-        lines = (self.root / "offsets" / str(batch)).read_text().splitlines()
-        offset = json.loads(lines[-1])
+        else:
+            offset = json.loads((self.root / "offsets" / str(batch)).read_text().splitlines()[-1])
         return offset
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
@@ -114,9 +115,12 @@ class Checkpoint:
         if planned is None or planned == plans.rules_hash(rules):
             return
         before = self.rules(planned)
-        changed = [f"{name} {before.get(name)} -> {value}" for name, value in rules.items() if before.get(name) != value]
+        changed = [
+            f"{name} {before.get(name)} -> {value}" for name, value in rules.items() if before.get(name) != value
+        ]
         raise RulesError(
-            f"{self.root}: expected the rules of the planned batch {self.last_planned()}, changed are {', '.join(changed)}.",
+            f"{self.root}: expected the rules of the planned batch {self.last_planned()}, changed are "
+            f"{', '.join(changed)}.",
             "finish it with its own rules first: the same command with --finish-batch.",
         )
 
@@ -131,7 +135,9 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         content: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError) as e:
-        raise CheckpointError(f"{path}: expected a file of the checkpoint, came {e}.", "restore the checkpoint.") from None
+        raise CheckpointError(
+            f"{path}: expected a file of the checkpoint, came {e}.", "restore the checkpoint."
+        ) from None
     return content
 
 

@@ -1,7 +1,7 @@
 """A job: a processor on the engine, from its input topics to its output topics, until it is told to stop.
 
-The order of a start: look at everything (broker, checkpoint, topics, markers) and write nothing; then create what is missing; then
-run. An error before the second step leaves no trace.
+The order of a start: look at everything (broker, checkpoint, topics, markers) and write nothing; then create what is
+missing; then run. An error before the second step leaves no trace.
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ class JobSpec:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """How a job runs; nothing here decides results, but `formats` what its topics hold. Seconds where the name says so."""
+    """How a job runs; nothing here decides results, but `formats` what its topics hold. Seconds where the name says
+    so."""
 
     bootstrap_servers: str
     checkpoint: str
@@ -111,7 +112,9 @@ class Job:
         """Run to the end, or until `stop`. Gives the last batch's report; raises MoneystateError."""
         try:
             self._prepare()
-            session = open_session(self.spec.name, self.options.master, self.options.partitions, self.options.spark_config)
+            session = open_session(
+                self.spec.name, self.options.master, self.options.partitions, self.options.spark_config
+            )
             try:
                 return self._run_query(session)
             finally:
@@ -171,7 +174,7 @@ class Job:
     def _wait(self, query: StreamingQuery) -> None:
         """Until the query has ended by itself, or the planner has seen the stop file: then no batch is in hand."""
         try:
-            while not query.awaitTermination(POLL_S):
+            while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]  # it takes parts of a second, too
                 if self.stopped_file.exists():
                     query.stop()
                     return

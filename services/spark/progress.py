@@ -42,9 +42,7 @@ class Meter:
     def __init__(self) -> None:
         self.last = time.monotonic()
 
-    def measure(
-        self, number: int, start: Plan, end: Plan, report: Report, inputs: list[InputTopic]
-    ) -> BatchProgress:
+    def measure(self, number: int, start: Plan, end: Plan, report: Report, inputs: list[InputTopic]) -> BatchProgress:
         now = time.monotonic()
         seconds, self.last = now - self.last, now
         names = {t.code: t.name for t in inputs}

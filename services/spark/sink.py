@@ -1,4 +1,5 @@
-"""The sink's one action a batch: each output partition writes its key groups' results in one transaction and says what it did."""
+"""The sink's one action a batch: each output partition writes its key groups' results in one transaction and says what
+it did."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The Spark data source `moneystate`: plans batches of Kafka records and reads them as blocks (DESIGN.md section 5).
 
-Planning runs in a process of its own beside the driver (`KafkaStreamReader`, through `services.kafka.planner`); reading in
-the tasks' Python workers, one row for each key group: the group's key and its block.
+Planning runs in a process of its own beside the driver (`KafkaStreamReader`, through `services.kafka.planner`); reading
+in the tasks' Python workers, one row for each key group: the group's key and its block.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from services.engine.intake import Intake, PlannedPartition
 from services.kafka.convert import converters
 from services.kafka.planner import Planner
 from services.kafka.ranges import Range, cached_reader, discard_readers
-from services.spark.placement import placed_keys
 from services.kafka.source_spec import SourceSpec, load_decoder, source_spec
+from services.spark.placement import placed_keys
 
 SCHEMA = "key int, block binary"
 ARROW_SCHEMA = pa.schema([("key", pa.int32()), ("block", pa.binary())])
@@ -72,7 +72,9 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, TaskPlan)
         blocks = read_blocks(self.spec, partition)
         keys = placed_keys(self.spec.key_groups, self.spec.output_partitions)
-        yield pa.RecordBatch.from_arrays([pa.array(keys, pa.int32()), pa.array(blocks, pa.binary())], schema=ARROW_SCHEMA)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(keys, pa.int32()), pa.array(blocks, pa.binary())], schema=ARROW_SCHEMA
+        )
 
 
 def plan_tasks(start: plans.Plan, end: plans.Plan, spec: SourceSpec) -> list[TaskPlan]:
@@ -118,8 +120,10 @@ def read_blocks(spec: SourceSpec, plan: TaskPlan) -> list[bytes]:
             topic, partition, offset = message.topic(), message.partition(), message.offset()
             why = intake.add(codes[topic], partition, offset, timestamp if kind else -1, message.value())
             if why is not None:
-                headers = message.headers() or []
-                letter = Letter(topic, partition, offset, timestamp if kind else -1, message.key(), message.value(), headers)
+                headers = list(message.headers() or [])
+                letter = Letter(
+                    topic, partition, offset, timestamp if kind else -1, message.key(), message.value(), headers
+                )
                 intake.reject(letter, why)
     except BaseException:
         discard_readers()

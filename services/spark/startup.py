@@ -39,7 +39,9 @@ def check_existing(
     checkpoint.check_settings(settings)
     checkpoint.check_not_drained()
     if finish_batch and checkpoint.planned_rules() is None:
-        raise CheckpointError(f"{checkpoint.root}: expected a planned batch to finish, all are finished.", "start without --finish-batch.")
+        raise CheckpointError(
+            f"{checkpoint.root}: expected a planned batch to finish, all are finished.", "start without --finish-batch."
+        )
     checkpoint.check_rules(rules)
 
 
@@ -58,13 +60,16 @@ def check_topics(admin: AdminClient, wanted: list[TopicSpec], create: bool) -> N
     there = admin.list_topics(timeout=METADATA_TIMEOUT_S).topics
     missing = [t.name for t in wanted if t.name not in there]
     if missing:
-        raise SetupError(f"{', '.join(missing)}: expected to exist, missing.", "create them, or leave out --no-create-topics.")
+        raise SetupError(
+            f"{', '.join(missing)}: expected to exist, missing.", "create them, or leave out --no-create-topics."
+        )
 
 
 def check_markers(
     checkpoint: Checkpoint, markers: Mapping[bytes, Marker], application_id: str, partitions: int, new_epoch: bool
 ) -> list[str]:
-    """The epochs that this checkpoint replaces. Raises MarkerError where Kafka knows another checkpoint than this one."""
+    """The epochs that this checkpoint replaces. Raises MarkerError where Kafka knows another checkpoint than this
+    one."""
     mine = [m for p in range(partitions) if (m := markers.get(marker_key(application_id, p))) is not None]
     epoch = checkpoint.epoch()
     if checkpoint.is_new() or epoch is None:
@@ -72,17 +77,18 @@ def check_markers(
         others = sorted({m.epoch for m in mine} - known)
         if others and not new_epoch:
             raise MarkerError(
-                f"{checkpoint.root}: expected the checkpoint that wrote the output of application {application_id}, came a new one: "
-                "it would write everything again.",
-                "give the old checkpoint folder, or start anew on purpose with --new-epoch, or take another --application-id.",
+                f"{checkpoint.root}: expected the checkpoint that wrote the output of application {application_id}, "
+                "came a new one: it would write everything again.",
+                "give the old checkpoint folder, start anew on purpose with --new-epoch, or take another "
+                "--application-id.",
             )
         return others
     replaced = set(checkpoint.start()["superseded"])
     others = sorted({m.epoch for m in mine} - {epoch} - replaced)
     if others:
         raise MarkerError(
-            f"{checkpoint.root}: expected markers of this checkpoint (epoch {epoch}), came those of {others[0]}: another "
-            "checkpoint has taken over this application.",
+            f"{checkpoint.root}: expected markers of this checkpoint (epoch {epoch}), came those of {others[0]}: "
+            "another checkpoint has taken over this application.",
             "go on with that one, or give this one an --application-id of its own.",
         )
     _check_not_rolled_back(checkpoint, [m for m in mine if m.epoch == epoch])
@@ -93,8 +99,8 @@ def _check_not_rolled_back(checkpoint: Checkpoint, mine: list[Marker]) -> None:
     ahead = max((m.next_batch for m in mine), default=0)
     if ahead > checkpoint.last_planned() + 1:
         raise MarkerError(
-            f"{checkpoint.root}: expected to be at batch {ahead} as Kafka's markers are, is at {checkpoint.last_planned()}: "
-            "the checkpoint was rolled back or restored.",
+            f"{checkpoint.root}: expected to be at batch {ahead} as Kafka's markers are, is at "
+            f"{checkpoint.last_planned()}: the checkpoint was rolled back or restored.",
             "restore the newest copy, or start a new checkpoint with --new-epoch.",
         )
 

@@ -1,12 +1,12 @@
 """A key group's entries in Spark's state store: pipelined, and by the public calls.
 
 A `MapState` call costs a round trip on the state socket, about 115 µs; sent many at a time and the replies read
-afterwards, about a tenth of that. Only this module knows PySpark's private client for it; `PublicAccess` does the same with the public
-calls, and `access_to` falls back to it where the private parts are not what they were in PySpark 4.2.
+afterwards, about a tenth of that. Only this module knows PySpark's private client for it; `PublicAccess` does the same
+with the public calls, and `access_to` falls back to it where the private parts are not what they were in PySpark 4.2.
 
-The messages are those of PySpark's `StateMessage.proto`: a request is version (4 bytes, 0), length (4 bytes, big-endian),
-`StateRequest`; a reply is length and `StateResponse` (statusCode = 1, errorMessage = 2, value = 3). They are put
-together by hand, as only the key and the value differ from call to call.
+The messages are those of PySpark's `StateMessage.proto`: a request is version (4 bytes, 0), length (4 bytes,
+big-endian), `StateRequest`; a reply is length and `StateResponse` (statusCode = 1, errorMessage = 2, value = 3). They
+are put together by hand, as only the key and the value differ from call to call.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ class PipelinedAccess:
         return HEADER.pack(0, len(message)) + message
 
     def _exchange(self, requests: list[bytes]) -> list[bytes]:
-        """Send all and read as many replies, sending and receiving as the socket allows: neither side waits for the other."""
+        """Send all and read as many replies, sending and receiving as the socket allows: neither side waits for the
+        other."""
         outgoing = memoryview(b"".join(requests))
         incoming = bytearray()
         values: list[bytes] = []

@@ -54,7 +54,7 @@ def test_maven_mirror_of_central_is_honoured(tmp_path: Path, mirror: str) -> Non
     settings = tmp_path / "home" / ".m2" / "settings.xml"
     settings.parent.mkdir(parents=True)
     settings.write_text(
-        '<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0"><mirrors>'
+        '<settings xmlns="urn:any-version-of-the-settings"><mirrors>'
         "<mirror><id>a</id><mirrorOf>internal</mirrorOf><url>file:///nowhere</url></mirror>"
         "<mirror><id>b</id><mirrorOf>*,!central</mirrorOf><url>file:///nowhere</url></mirror>"
         f"<mirror><id>c</id><mirrorOf>*,!internal</mirrorOf><url>{mirror}</url></mirror></mirrors></settings>"

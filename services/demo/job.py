@@ -1,0 +1,133 @@
+"""The real job, `moneystate enrich`, as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+import services
+from services.errors import JobError
+
+# What the scenario is to be run with. No partition may be passed over as idle here: results would depend on the clock.
+RULES = {
+    "bound": "20s",
+    "session-ttl": "1d",
+    "session-wait": "60s",
+    "dedup-ttl": "1m",
+    "session-lookup": "none",
+    "idle-timeout": "1d",
+}
+FOREIGN = ("MONEYSTATE_", "SPARK_", "PYSPARK_")  # variables of the user's that are not the demo's business
+PARTITIONS = 2  # of each topic and of the job; more would only take longer on a small machine
+STOP_TIMEOUT_S = 30.0  # the batch in hand takes less than a second; a machine under load some more
+CHILDREN_TIMEOUT_S = 10.0
+
+
+class EnrichJob:
+    """A live run with a new checkpoint. All that it writes to disk is below `folder`.
+
+    Leaving the block kills the job with all of its processes; `stop` before that ends it in order.
+    """
+
+    def __init__(self, bootstrap_servers: str, folder: Path) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._folder = folder
+        self._log = folder / "job.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        scratch = self._folder / "tmp"
+        scratch.mkdir(parents=True)
+        with self._log.open("wb") as log:
+            # A session of its own: ctrl-C in the terminal reaches the demo only, which then ends the job.
+            self._process = subprocess.Popen(
+                self._command(scratch),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                env=_environment(scratch),
+                start_new_session=True,
+            )
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        assert self._process is not None
+        family = _family(self._process.pid)
+        self._process.kill()
+        self._process.wait()
+        _end(family, at_once=True)
+
+    def check(self) -> None:
+        """Raises JobError if it has ended, with the last line that it wrote."""
+        assert self._process is not None
+        code = self._process.poll()
+        if code is not None:
+            raise JobError(f"moneystate enrich: expected to run on, ended with exit code {code}: {self._last_line()}")
+
+    def stop(self) -> None:
+        """Have it finish the batch in hand and end. Raises JobError unless it does with exit code 0."""
+        self.check()
+        assert self._process is not None
+        family = _family(self._process.pid)
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise JobError(f"moneystate enrich: expected to end within {STOP_TIMEOUT_S:.0f} s of SIGTERM.") from None
+        _end(family, at_once=False)
+        if code != 0:
+            raise JobError(f"moneystate enrich: expected exit code 0, came {code}: {self._last_line()}")
+
+    def _command(self, scratch: Path) -> list[str]:
+        flags = {
+            "bootstrap-servers": self._bootstrap_servers,
+            "checkpoint": str(self._folder / "checkpoint"),
+            **RULES,
+            "partitions": str(PARTITIONS),
+            "topic-partitions": str(PARTITIONS),
+            # Spark's JVM leaves unpacked libraries behind in its temp folder.
+            "spark-config": f'spark.driver.extraJavaOptions=-Djava.io.tmpdir="{scratch}"',
+        }
+        given = [part for name, value in flags.items() for part in (f"--{name}", value)]
+        return [sys.executable, "-m", "services.cli.main", "enrich", *given, "--quiet"]
+
+    def _last_line(self) -> str:
+        lines = self._log.read_text(errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "(it wrote nothing)")
+
+
+def _environment(scratch: Path) -> dict[str, str]:
+    """The user's, without settings for jobs and for a Spark of their own."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+    root = str(Path(services.__file__).parent.parent)
+    path = os.pathsep.join(p for p in (root, kept.get("PYTHONPATH")) if p)
+    spark = {"SPARK_LOCAL_DIRS": str(scratch), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    return {**kept, **spark, "TMPDIR": str(scratch), "PYTHONPATH": path}
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    """Spark's JVM and Python workers. Some have a process group of their own: a signal to the group would miss them."""
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _end(family: list[psutil.Process], at_once: bool) -> None:
+    left = family if at_once else psutil.wait_procs(family, CHILDREN_TIMEOUT_S)[1]
+    for process in left:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(left, CHILDREN_TIMEOUT_S)

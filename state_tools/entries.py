@@ -1,0 +1,33 @@
+"""The entries in a checkpoint's state store, read offline with Spark's state data source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import SparkSession
+
+from services.spark.operator import STATE_NAME
+
+
+class Entry(NamedTuple):
+    key_group: int
+    key: bytes
+    value: bytes
+
+
+def read_entries(session: SparkSession, checkpoint: Path, key_groups: int, batch: int | None = None) -> Iterator[Entry]:
+    """All entries after `batch` (the newest if None), in no order. The checkpoint is only read.
+
+    `key_groups`: as in the checkpoint's settings; a key group's number is its key in Spark's state modulo that
+    (`services.spark.placement`).
+    """
+    # in a session that has run no stream the state data source does not find its coordinator until this was touched
+    _ = session.streams.active
+    reader = session.read.format("statestore").option("path", str(checkpoint)).option("stateVarName", STATE_NAME)
+    if batch is not None:
+        reader = reader.option("batchId", batch)
+    rows = reader.load().selectExpr("key.key AS grp", "user_map_key.entry AS entry", "user_map_value.content AS content")
+    for row in rows.toLocalIterator():
+        yield Entry(row.grp % key_groups, bytes(row.entry), bytes(row.content))

@@ -1,0 +1,195 @@
+"""`moneystate enrich`: flags, variables and the TOML file; what does not fit together is one line and exit code 2."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.cli import enrich, main
+from services.spark.job import JobSpec, RunOptions
+
+NEEDED = ("--bootstrap-servers", "127.0.0.1:1", "--checkpoint", "no/such/folder")
+
+
+class Ran(Exception):
+    """The command got as far as to run a job."""
+
+
+class Recorder:
+    """Stands in for the job and remembers what it was to do."""
+
+    spec: JobSpec
+    options: RunOptions
+
+    def __call__(self, spec: JobSpec, options: RunOptions, on_batch: Callable[..., None]) -> Any:
+        self.spec, self.options = spec, options
+        raise Ran
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    recorder = Recorder()
+    monkeypatch.setattr(enrich, "Job", recorder)
+    return recorder
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    """The exit code; raises Ran where the job would have run."""
+    monkeypatch.setattr("sys.argv", ["moneystate", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert isinstance(end.value.code, int)
+    return end.value.code
+
+
+def ran(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
+    monkeypatch.setattr("sys.argv", ["moneystate", *arguments])
+    with pytest.raises(Ran):
+        main.main()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--bound", "20"),
+        ("--bound", "-1s"),
+        ("--bound", ""),
+        ("--session-ttl", "1 day"),
+        ("--session-ttl", "0s"),
+        ("--dedup-ttl", "1.5h"),
+        ("--dedup-ttl", "0ms"),
+        ("--session-wait", "soon"),
+        ("--max-future", "10"),
+        ("--idle-timeout", "0s"),
+        ("--trigger-interval", "x"),
+        ("--drain",),
+        ("--key-groups", "0"),
+        ("--partitions", "0"),
+        ("--partitions", "65"),
+        ("--max-records-per-batch", "0"),
+        ("--format", "wallet-events"),
+        ("--format", "wallet-events=xml"),
+        ("--format", "other=json"),
+        ("--format", "wallet-events=confluent"),
+        ("--kafka-config", "nothing"),
+        ("--spark-config", "=x"),
+    ],
+    ids=" ".join,
+)
+def test_a_flag_that_cannot_be_is_one_line_and_code_2(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], job: Recorder, wrong: tuple[str, ...]
+) -> None:
+    assert run(monkeypatch, "enrich", *NEEDED, *wrong) == 2
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert [line.partition(" ")[0] for line in err.splitlines()] == ["error:"]
+    assert wrong[0] in err
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "not toml",
+        "[enrich]\nbond = '20s'",
+        "[other]\nbound = '20s'",
+        "bound = '20s'",
+        "[enrich]\nbound = 'x'",
+    ],
+)
+def test_a_file_that_cannot_be_is_one_line_and_code_2(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], job: Recorder, tmp_path: Path, content: str
+) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(content)
+    assert run(monkeypatch, "--config", str(file), "enrich", *NEEDED) == 2
+    assert [line.partition(" ")[0] for line in capfd.readouterr().err.splitlines()] == ["error:"]
+
+
+def test_a_file_that_is_not_there(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(monkeypatch, "--config", "no/such/file.toml", "enrich", *NEEDED) == 2
+    assert capfd.readouterr().err.startswith("error: ")
+
+
+def test_a_flag_goes_before_its_variable_before_the_file_before_the_default(
+    monkeypatch: pytest.MonkeyPatch, job: Recorder, tmp_path: Path
+) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text(
+        "[enrich]\nbootstrap-servers = 'of-the-file:1'\ncheckpoint = 'c'\nbound = '1s'\nsession_ttl = '1s'\n"
+        "session-wait = '1s'\npartitions = 3\ncreate-topics = false\nuntil-caught-up = true\n"
+        "[enrich.format]\nwallet-events = 'json'\nuser-events = 'json'\n"
+    )
+    monkeypatch.setenv("MONEYSTATE_BOUND", "2s")
+    monkeypatch.setenv("MONEYSTATE_SESSION_TTL", "2s")
+    ran(monkeypatch, "--config", str(file), "enrich", "--bound", "3s")
+    rules, options = job.spec.rules, job.options
+    assert [rules[name] for name in ("bound_ms", "session_ttl_ms", "session_wait_ms", "dedup_ttl_ms")] == [
+        3_000, 2_000, 1_000, 3_600_000,
+    ]  # fmt: skip
+    assert (options.bootstrap_servers, options.partitions, options.create_topics) == ("of-the-file:1", 3, False)
+    assert (options.bounded, options.formats) == (True, {"wallet-events": "json", "user-events": "json"})
+
+
+def test_every_flag_may_stand_in_the_file(monkeypatch: pytest.MonkeyPatch, job: Recorder, tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("[enrich]\njson = true\nquiet = true\n")
+    ran(monkeypatch, "--config", str(file), "enrich", *NEEDED)
+
+
+def test_the_file_may_be_named_by_a_variable(monkeypatch: pytest.MonkeyPatch, job: Recorder, tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("[enrich]\nbound = '7s'\n")
+    monkeypatch.setenv("MONEYSTATE_CONFIG", str(file))
+    ran(monkeypatch, "enrich", *NEEDED)
+    assert job.spec.bound_ms == 7_000
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("enrich", *NEEDED, "--partitions", "many"),
+        ("enrich", *NEEDED, "--no-such-flag"),
+        ("enrich", *NEEDED, "--session-lookup", "http"),
+        ("enrich", *NEEDED, "left over"),
+        ("enrich", "--checkpoint"),
+        ("enrich",),
+        ("nonsense",),
+        (),
+    ],
+    ids=" ".join,
+)
+def test_what_the_command_line_does_not_know_is_told_and_is_code_2(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], job: Recorder, wrong: tuple[str, ...]
+) -> None:
+    assert run(monkeypatch, *wrong) == 2
+    assert "Usage: moneystate" in capfd.readouterr().err
+
+
+def test_help_shows_each_flags_default_and_variable(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "enrich", "--help") == 0
+    text = " ".join(capfd.readouterr().out.split())
+    for flag, default in (
+        ("bound", "20s"),
+        ("session-ttl", "1d"),
+        ("dedup-ttl", "1h"),
+        ("session-wait", "60s"),
+        ("key-groups", "64"),
+        ("until-caught-up", "no-until-caught-up"),
+    ):
+        variable = "MONEYSTATE_" + flag.upper().replace("-", "_")
+        assert re.search(rf"--{flag} .*?\[env var: {variable}; default: {'-? ?'.join(default)}\]", text), flag
+
+
+def test_a_run_from_the_shell_ends_with_the_same_code_and_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "services.cli.main", "enrich", *NEEDED, "--bound", "x"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("error: --bound x: ")

@@ -1,0 +1,48 @@
+"""Blocks: what source tasks hand to a key group."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.engine.block import Block, merge, unpack
+from services.engine.items import NO_TIME, Item, Mark
+
+MARK: Mark = (1, 2, 3_000, 1)
+ITEM: Item = (5, 1, 0, 1, 2, 7, 5, b"key", b"\x00value")
+
+
+def block(task: int, tasks: int, marks: list[Mark] | None = None) -> Block:
+    return Block(task, tasks, False, marks or [])
+
+
+def test_a_block_survives_packing() -> None:
+    full = block(1, 3, [MARK, (1, 3, NO_TIME, 0)])
+    full.items.append(ITEM)
+    full.asides.append((0, 0, 4, b"k", b"v"))
+    full.passed.append((2, None, b"v", [("h", None), ("i", b"x")]))
+    full.counts["dead_letters.malformed"] = 1
+    back = unpack(full.pack())
+    assert vars_of(back) == vars_of(full)
+
+
+def vars_of(b: Block) -> tuple[object, ...]:
+    return (b.task, b.tasks, b.drain, b.marks, b.items, b.asides, b.passed, b.counts)
+
+
+def test_blocks_are_merged_in_the_order_of_their_tasks_however_they_come() -> None:
+    parts = [block(task, 3, [(1, task, 0, 1)]) for task in (2, 0, 1)]
+    for part in parts:
+        part.counts["n"] = part.task + 1
+    whole = merge([part.pack() for part in parts])
+    assert [mark[1] for mark in whole.marks] == [0, 1, 2]
+    assert whole.counts == {"n": 6}
+
+
+@pytest.mark.parametrize("tasks", [[0], [0, 2], [1, 2], [0, 0, 1], [0, 1, 2, 2]])
+def test_a_missing_or_doubled_task_is_refused(tasks: list[int]) -> None:
+    with pytest.raises(ValueError, match="expected 0 to 2"):
+        merge([block(task, 3).pack() for task in tasks])
+
+
+def test_a_drain_is_every_tasks_drain() -> None:
+    assert merge([Block(task, 2, True, []).pack() for task in (0, 1)]).drain

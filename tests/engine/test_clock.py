@@ -1,0 +1,76 @@
+"""A key group's clock: its round trip, and what of it is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.engine import avro, clock
+from services.engine.clock import Clock
+from services.engine.items import END_OF_TIME, NO_TIME
+from services.engine.slots import Slot
+
+numbers = st.integers(-(2**61), 2**61)
+
+
+@st.composite
+def clocks(draw: st.DrawFn) -> Clock:
+    made = Clock()
+    made.watermark = draw(st.sampled_from([NO_TIME, END_OF_TIME, 0]) | numbers)
+    made.highs = draw(st.dictionaries(st.tuples(st.integers(0, 255), st.integers(0, 10_000)), numbers, max_size=8))
+    made.slots = {
+        start: Slot(*draw(st.tuples(*[st.integers(0, 2**31 - 1)] * 3)))
+        for start in draw(st.lists(numbers, max_size=8, unique=True))
+    }
+    made.counts = draw(st.dictionaries(st.text(max_size=20), numbers, max_size=5))
+    return made
+
+
+@given(clocks())
+def test_a_clock_survives_its_encoding(made: Clock) -> None:
+    back = clock.decode(clock.encode(made))
+    assert (back.state_version, back.watermark, back.highs, back.counts) == (
+        made.state_version,
+        made.watermark,
+        made.highs,
+        made.counts,
+    )
+    assert {s: (v.chunks, v.open_chunks, v.events) for s, v in back.slots.items()} == {
+        s: (v.chunks, v.open_chunks, v.events) for s, v in made.slots.items()
+    }
+
+
+@given(clocks())
+def test_the_bytes_do_not_depend_on_the_order_of_insertion(made: Clock) -> None:
+    turned = Clock()
+    turned.watermark = made.watermark
+    turned.highs = dict(reversed(made.highs.items()))
+    turned.slots = dict(reversed(made.slots.items()))
+    turned.counts = dict(reversed(made.counts.items()))
+    assert clock.encode(turned) == clock.encode(made)
+
+
+def test_without_an_entry_the_clock_is_a_new_one() -> None:
+    made = clock.decode(None)
+    assert (made.watermark, made.highs, made.buffered()) == (NO_TIME, {}, 0)
+
+
+def test_an_unknown_schema_is_refused() -> None:
+    with pytest.raises(avro.Malformed):
+        clock.decode(b"\xc3\x01" + bytes(8) + clock.encode(Clock())[10:])
+
+
+@pytest.mark.xfail(reason="the clock's state version is read and never looked at")
+def test_a_newer_state_version_is_refused() -> None:
+    newer = Clock()
+    newer.state_version = clock.STATE_VERSION + 1
+    with pytest.raises(avro.Malformed):
+        clock.decode(clock.encode(newer))
+
+
+def test_counts_add_up_and_may_go_down() -> None:
+    made = Clock()
+    made.add_counts({"waiting": 2, "late": 1})
+    made.add_counts({"waiting": -2})
+    assert made.counts == {"waiting": 0, "late": 1}

@@ -1,0 +1,208 @@
+"""The order rule (DESIGN.md section 2): order times, lateness and the watermark."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.engine.items import END_OF_TIME, MAX_EVENT_TIME, MIN_EVENT_TIME, NO_TIME, Mark
+from services.engine.order import Partition, RangeOrder, advance, settle, silent
+from tests.engine.tiny import ALPHA, BETA, BOUND_MS, TinyRun
+
+BOUND = 10
+times = st.integers(-50, 50)
+
+
+def order_times(events: list[int], bound: int = BOUND) -> list[int]:
+    order = RangeOrder(bound)
+    return [order.observe(time) for time in events]
+
+
+def test_the_first_record_keeps_its_event_time_however_old() -> None:
+    assert order_times([MIN_EVENT_TIME]) == [MIN_EVENT_TIME]
+
+
+def test_an_event_within_the_bound_keeps_its_event_time() -> None:
+    assert order_times([100, 90, 95, 101]) == [100, 90, 95, 101]
+
+
+def test_an_event_beyond_the_bound_takes_the_place_where_it_became_known() -> None:
+    assert order_times([100, 89, 50, 90]) == [100, 90, 90, 90]
+
+
+def test_the_largest_and_the_least_time_meet_without_overflow() -> None:
+    assert order_times([MAX_EVENT_TIME, MIN_EVENT_TIME]) == [MAX_EVENT_TIME, MAX_EVENT_TIME - BOUND]
+
+
+@given(st.lists(times, min_size=1), st.integers(0, 50), st.integers(0, 30))
+def test_a_range_cut_anywhere_gives_the_same_order_times(events: list[int], cut: int, bound: int) -> None:
+    head, tail = events[:cut], events[cut:]
+    high = max(head, default=NO_TIME)
+    settled = [settle(time, high, bound, NO_TIME) for time in order_times(tail, bound)]
+    assert order_times(head, bound) + settled == order_times(events, bound)
+
+
+@given(st.lists(times, min_size=1), st.integers(0, 30))
+def test_order_time_is_never_behind_the_partitions_own_watermark(events: list[int], bound: int) -> None:
+    high = NO_TIME
+    for event, order_time in zip(events, order_times(events, bound), strict=True):
+        assert order_time == (event if high == NO_TIME else max(event, high - bound))
+        high = max(high, event)
+
+
+def test_an_order_time_behind_the_watermark_becomes_the_watermark() -> None:
+    assert settle(5, NO_TIME, BOUND, watermark=40) == 40
+    assert settle(45, NO_TIME, BOUND, watermark=40) == 45
+
+
+# The watermark
+
+
+def mark(high: int, partition: int = 0, holds: int = 1) -> Mark:
+    return (ALPHA, partition, high, holds)
+
+
+def test_the_watermark_is_the_least_high_minus_the_bound() -> None:
+    highs: dict[Partition, int] = {}
+    assert advance(highs, [mark(100), mark(70, 1)], BOUND, NO_TIME, drain=False) == 60
+    assert highs == {(ALPHA, 0): 100, (ALPHA, 1): 70}
+
+
+def test_a_partition_without_news_stands_where_it_stood() -> None:
+    highs = {(ALPHA, 0): 100, (ALPHA, 1): 70}
+    assert advance(highs, [mark(200), mark(NO_TIME, 1)], BOUND, 60, drain=False) == 60
+
+
+def test_one_empty_partition_holds_the_watermark_and_is_named() -> None:
+    highs: dict[Partition, int] = {}
+    marks = [mark(100), mark(NO_TIME, 1)]
+    assert advance(highs, marks, BOUND, NO_TIME, drain=False) == NO_TIME
+    assert silent(highs, marks) == [(ALPHA, 1)]
+
+
+def test_an_idle_partition_does_not_hold_the_watermark() -> None:
+    highs = {(ALPHA, 1): 20}
+    assert advance(highs, [mark(100), mark(NO_TIME, 1, holds=0)], BOUND, 10, drain=False) == 90
+    assert silent({}, [mark(NO_TIME, 1, holds=0)]) == []
+
+
+def test_the_watermark_stays_when_all_partitions_are_idle_or_there_are_none() -> None:
+    assert advance({(ALPHA, 0): 99}, [mark(NO_TIME, holds=0)], BOUND, 50, drain=False) == 50
+    assert advance({}, [], BOUND, 50, drain=False) == 50
+
+
+def test_a_drain_takes_the_watermark_to_the_end_whatever_is_silent() -> None:
+    assert advance({}, [mark(NO_TIME)], BOUND, 50, drain=True) == END_OF_TIME
+
+
+@given(st.lists(st.lists(st.tuples(st.integers(0, 2), times, st.integers(0, 1)), max_size=4), max_size=12))
+def test_the_watermark_does_not_reverse(batches: list[list[tuple[int, int, int]]]) -> None:
+    highs: dict[Partition, int] = {}
+    watermark = NO_TIME
+    for batch in batches:
+        after = advance(highs, [mark(high, p, holds) for p, high, holds in batch], BOUND, watermark, drain=False)
+        assert after >= watermark
+        watermark = after
+
+
+# The same through source tasks and key groups
+
+
+def test_the_watermark_of_a_run_follows_the_slowest_partition() -> None:
+    run = TinyRun()
+    run.log.beat(10_000, (ALPHA, 0))
+    run.batch()
+    assert run.sim.watermark == NO_TIME
+    run.log.beat(4_000, (BETA, 0))
+    run.batch()
+    assert run.sim.watermark == 4_000 - BOUND_MS
+
+
+def test_an_empty_partition_holds_everything_until_it_is_idle() -> None:
+    run = TinyRun()
+    run.log.put(ALPHA, 1_000, "a")
+    run.log.beat(9_000, (ALPHA, 0))
+    run.batch()
+    assert (run.stepped(), run.sim.buffered) == ([], 1)
+    run.batch(idle=[(BETA, 0)])
+    assert (run.stepped(), run.sim.buffered) == (["a", "(a)"], 0)
+
+
+def test_an_idle_partition_that_speaks_behind_the_watermark_counts_late() -> None:
+    run = TinyRun()
+    run.log.beat(20_000, (ALPHA, 0))
+    run.batch(idle=[(BETA, 0)])
+    run.log.put(BETA, 3_000, "b")
+    run.batch()
+    assert run.sim.watermark == 20_000 - BOUND_MS
+    run.log.beat(30_000)
+    run.batch()
+    assert run.trace[0][:2] == (18_000, 0)
+    assert run.trace[0][6] == 3_000
+    assert run.sim.counts["late"] == 1
+
+
+def test_an_idle_partition_that_speaks_ahead_of_the_watermark_is_not_late() -> None:
+    run = TinyRun()
+    run.log.beat(20_000, (ALPHA, 0))
+    run.batch(idle=[(BETA, 0)])
+    run.log.put(BETA, 19_000, "b")
+    run.log.beat(30_000)
+    run.batch()
+    assert run.trace[0][0] == 19_000
+    assert "late" not in run.sim.counts
+
+
+def test_a_partition_added_in_mid_life_behind_the_watermark_counts_late() -> None:
+    run = TinyRun()
+    run.log.beat(20_000)
+    run.batch()
+    run.sim.partitions.append((ALPHA, 1))
+    run.batch()
+    assert run.sim.watermark == 18_000
+    run.log.put(ALPHA, 5_000, "new", partition=1)
+    run.log.put(ALPHA, 19_000, "newer", partition=1)
+    run.log.beat(40_000, (ALPHA, 0), (BETA, 0), (ALPHA, 1))
+    run.batch()
+    assert [item[0] for item in run.trace[:2]] == [18_000, 19_000]
+    assert run.sim.counts["late"] == 1
+
+
+def test_heartbeats_advance_stream_time_and_are_nothing_else() -> None:
+    run = TinyRun()
+    run.log.beat(50_000)
+    run.batch()
+    assert run.sim.watermark == 48_000
+    assert (run.trace, run.sim.outputs, run.sim.buffered) == ([], [], 0)
+
+
+def test_a_dead_letter_does_not_advance_stream_time() -> None:
+    run = TinyRun()
+    run.log.beat(10_000, (BETA, 0))
+    run.log.raw(ALPHA, b"short")
+    run.log.put(ALPHA, 9_000_000, "far", timestamp_ms=1_000)
+    run.batch()
+    assert run.sim.watermark == NO_TIME
+    run.log.put(ALPHA, 1_000, "a")
+    run.log.beat(12_000)
+    run.batch()
+    assert run.sim.watermark == 10_000
+    assert run.trace[0][0] == 1_000
+
+
+def test_a_drain_empties_the_buffer_and_fires_every_timer() -> None:
+    run = TinyRun()
+    run.log.put(ALPHA, 1_000, "a")
+    run.batch(drain=True)
+    assert (run.sim.watermark, run.sim.buffered, run.stepped()) == (END_OF_TIME, 0, ["a", "(a)"])
+    assert set(run.sim.states[0].entries) == {b"c"}
+
+
+@pytest.mark.parametrize("lateness", [0, 1])
+def test_late_is_exactly_beyond_the_bound(lateness: int) -> None:
+    run = TinyRun()
+    run.log.beat(10_000)
+    run.log.put(ALPHA, 10_000 - BOUND_MS - lateness, "a")
+    run.batch(drain=True)
+    assert run.sim.counts.get("late", 0) == lateness

@@ -1,0 +1,169 @@
+"""The plan of a batch: offsets as text, sharing by event time, idleness."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.engine.plan import (
+    ACTIVE,
+    EMPTY,
+    IDLE,
+    Backlog,
+    Idleness,
+    PartitionPlan,
+    Plan,
+    digest,
+    from_offset,
+    rules_hash,
+    share,
+)
+
+partition_plans = st.builds(PartitionPlan, st.integers(0, 2**62), st.sampled_from([EMPTY, ACTIVE, IDLE]))
+places = st.tuples(st.sampled_from(["alpha", "beta", "beta-2"]), st.integers(0, 120))
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    partitions = draw(st.dictionaries(places, partition_plans, max_size=20))
+    ids = {topic: f"id of {topic}" for topic, _ in partitions}
+    return Plan(draw(st.text(max_size=8)), ids, partitions, draw(st.booleans()), draw(st.integers(0, 9)))
+
+
+@given(plans())
+def test_an_offset_gives_its_plan_back(plan: Plan) -> None:
+    assert from_offset(plan.to_offset()) == plan
+    assert from_offset(json.loads(json.dumps(plan.to_offset()))) == plan
+
+
+@given(plans(), st.randoms())
+def test_the_text_of_an_offset_does_not_depend_on_the_order_of_partitions(plan: Plan, random: object) -> None:
+    shuffled = list(plan.partitions.items())
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    text = json.dumps(plan.to_offset())
+    assert json.dumps(plan.with_partitions(dict(shuffled)).to_offset()) == text
+    assert json.dumps(json.loads(text), sort_keys=True) == text
+
+
+def test_the_text_of_an_offset_is_this() -> None:
+    partitions = {
+        ("b", 10): PartitionPlan(5, IDLE),
+        ("b", 9): PartitionPlan(7, ACTIVE),
+        ("a", 0): PartitionPlan(0, EMPTY),
+    }
+    plan = Plan("r", {"a": "ida", "b": "idb"}, partitions, tick=2)
+    assert json.dumps(plan.to_offset()) == (
+        '{"drain": false, "rules": "r", "tick": 2, "topics": {'
+        '"a": {"id": "ida", "partitions": {"0": {"end": 0, "state": "empty"}}}, '
+        '"b": {"id": "idb", "partitions": {"10": {"end": 5, "state": "idle"}, "9": {"end": 7, "state": "active"}}}}, '
+        '"version": 1}'
+    )
+    assert digest(plan.to_offset()) == "cfee1deddb1322f419e556b48ebe2eb8"
+
+
+def test_a_newer_offset_is_refused() -> None:
+    with pytest.raises(ValueError, match="version 2"):
+        from_offset({**Plan("r", {}, {}).to_offset(), "version": 2})
+
+
+def test_a_digest_tells_offsets_apart_and_ignores_the_order_of_keys() -> None:
+    assert digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1}) != digest({"a": 1, "b": 3})
+    assert rules_hash({"bound_ms": 1}) != rules_hash({"bound_ms": 2})
+
+
+# Sharing
+
+
+def known(records: int, head_ms: int, per_ms: float) -> Backlog:
+    return Backlog(records, ((0, head_ms), (1_000, head_ms + round(1_000 / per_ms))))
+
+
+backlog = st.one_of(
+    st.builds(Backlog, st.integers(0, 10_000)),
+    st.builds(known, st.integers(0, 10_000), st.integers(0, 10**12), st.sampled_from([0.001, 0.5, 1.0, 40.0, 5_000.0])),
+    st.builds(
+        lambda records, steps: Backlog(records, tuple((n * 10, ms) for n, ms in enumerate(steps))),
+        st.integers(0, 10_000),
+        st.lists(st.integers(0, 10**12), min_size=1, max_size=6),  # times may stand still or go back
+    ),
+)
+
+
+@given(st.dictionaries(places, backlog, max_size=8), st.integers(0, 12_000))
+def test_the_budget_is_kept_and_used_up(backlogs: dict[tuple[str, int], Backlog], budget: int) -> None:
+    taken = share(backlogs, budget)
+    assert taken.keys() == backlogs.keys()
+    assert all(0 <= taken[tp] <= b.records for tp, b in backlogs.items())
+    assert sum(taken.values()) == min(budget, sum(b.records for b in backlogs.values()))
+
+
+def test_what_fits_is_taken_whole() -> None:
+    assert share({("a", 0): Backlog(3), ("b", 0): known(4, 10**9, 1)}, 7) == {("a", 0): 3, ("b", 0): 4}
+
+
+def test_a_partition_that_is_ahead_waits_for_one_behind() -> None:
+    taken = share({("old", 0): known(5_000, 0, 1), ("new", 0): known(5_000, 10_000, 1)}, 1_000)
+    assert taken == {("old", 0): 1_000, ("new", 0): 0}
+
+
+def test_dense_and_sparse_partitions_end_at_the_same_event_time() -> None:
+    taken = share({("dense", 0): known(50_000, 0, 9), ("sparse", 0): known(50_000, 0, 1)}, 1_000)
+    assert taken[("dense", 0)] == pytest.approx(900, abs=2)
+    assert taken[("sparse", 0)] == pytest.approx(100, abs=2)
+
+
+def test_a_partition_without_a_known_time_is_read_first() -> None:
+    taken = share({("known", 0): known(5_000, 0, 1), ("unknown", 0): Backlog(600)}, 1_000)
+    assert taken == {("known", 0): 400, ("unknown", 0): 600}
+
+
+def test_unknown_partitions_alone_keep_to_the_budget() -> None:
+    assert sum(share({("a", 0): Backlog(900), ("b", 0): Backlog(900)}, 100).values()) == 100
+
+
+@given(st.lists(st.integers(1, 3_000), min_size=2, max_size=5), st.integers(1, 500))
+def test_partitions_of_any_density_are_read_side_by_side_to_their_ends(lengths: list[int], budget: int) -> None:
+    """All of them span the same hour: none runs ahead of another by more than what cannot be cut finer."""
+    hour = 3_600_000
+    at = dict.fromkeys((("t", n) for n in range(len(lengths))), 0)
+    for _ in range(sum(lengths) // budget + 1):
+        backlogs = {
+            tp: Backlog(length - at[tp], ((0, at[tp] * hour // length), (length - at[tp], hour)))
+            for tp, length in zip(at, lengths, strict=True)
+            if at[tp] < length
+        }
+        for tp, n in share(backlogs, budget).items():
+            at[tp] += n
+        reached = [at[tp] * hour / length for tp, length in zip(at, lengths, strict=True)]
+        assert max(reached) - min(reached) <= (len(lengths) + 1) * hour / min(lengths)
+    assert list(at.values()) == lengths
+
+
+# Idleness
+
+
+def test_a_partition_is_idle_after_the_timeout_without_news() -> None:
+    idleness = Idleness(30.0)
+    tp = ("alpha", 0)
+    assert idleness.state(tp, EMPTY, True, 100.0) == ACTIVE
+    assert idleness.state(tp, ACTIVE, False, 129.9) == ACTIVE
+    assert idleness.state(tp, ACTIVE, False, 130.0) == IDLE
+    assert idleness.state(tp, IDLE, False, 131.0) == IDLE
+    assert idleness.state(tp, IDLE, True, 132.0) == ACTIVE
+    assert idleness.state(tp, ACTIVE, False, 161.0) == ACTIVE
+
+
+def test_the_time_of_a_partition_never_seen_begins_with_the_first_look() -> None:
+    idleness = Idleness(30.0)
+    assert idleness.state(("alpha", 0), EMPTY, False, 1_000.0) == EMPTY
+    assert idleness.state(("alpha", 0), EMPTY, False, 1_030.0) == IDLE
+
+
+def test_a_bounded_run_declares_no_partition_idle_and_wakes_none() -> None:
+    idleness = Idleness(None)
+    assert idleness.state(("alpha", 0), ACTIVE, False, 0.0) == ACTIVE
+    assert idleness.state(("alpha", 0), ACTIVE, False, 1e9) == ACTIVE
+    assert idleness.state(("alpha", 0), IDLE, False, 1e9) == IDLE

@@ -1,0 +1,31 @@
+"""The whole process tree is killed after each step of the commit protocol that `services.kafka.sink` numbers."""
+
+from __future__ import annotations
+
+from services.spark.checkpoint import Checkpoint
+from tests.job.harness import Setup, counts, small_workload
+from tests.reference.model import Rules
+
+RULES = Rules(lookup=False)
+FLAGS = ("--until-caught-up", "--drain", "--json", "--max-records-per-batch", "300")
+STEPS = ("planned", "init", "marker read", "begun", "produced", "marked")
+
+
+def test_a_kill_at_any_step_neither_repeats_nor_loses_a_record(setup: Setup) -> None:
+    """One checkpoint, killed at step after step: a restart begins with the batch in hand, by new producers."""
+    setup.create_inputs()
+    setup.send(small_workload("--events", "1200", "--flush-marker"))
+    checkpoint = Checkpoint(str(setup.checkpoint))
+    seen = 0
+    for step in STEPS:  # until the commit nothing of the batch is to be seen
+        setup.kill_at(f"{step}@1", *FLAGS)
+        assert (checkpoint.last_planned(), checkpoint.last_committed()) == (1, 0)
+        seen = seen or len(setup.enriched())
+        assert len(setup.enriched()) == seen > 0
+    setup.kill_at("committed@1", *FLAGS)
+    assert checkpoint.last_committed() == 0
+    setup.kill_at("sunk@2", *FLAGS)  # batch 1 was found to be written, and is not written again
+    assert (checkpoint.last_planned(), checkpoint.last_committed()) == (2, 1)
+    done = setup.run(*FLAGS)
+    want = setup.check_output(RULES, drain=True)
+    assert {name: done.totals[name] for name in counts(want)} == counts(want)

@@ -1,0 +1,82 @@
+"""The seeded workload through the real job: the reference's output, whatever the batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from services.devbroker import DevBroker
+from tests.job.harness import ENRICHED, Finished, JobProcess, Setup, counts, small_workload
+from tests.reference.builder import LogBuilder
+from tests.reference.model import LogRecord, Rules
+
+# shorter than the workload's hour, so that sessions and ids expire in it
+RULES = Rules(lookup=False, session_ttl_ms=600_000, dedup_ttl_ms=20_000, session_wait_ms=30_000)
+FLAGS = ("--session-ttl", "10m", "--dedup-ttl", "20s", "--session-wait", "30s", "--json")
+BOUNDED = ("--until-caught-up", "--drain", *FLAGS)
+
+
+def test_few_batches_many_and_a_live_run_give_the_references_output(
+    broker: DevBroker, topic_prefix: str, tmp_path: Path
+) -> None:
+    log = small_workload("--events", "2500", "--flush-marker")
+    setups = []
+    for name in ("few", "many", "live"):
+        setup = Setup(broker.bootstrap_servers, f"{topic_prefix}{name}-", tmp_path / name)
+        setup.folder.mkdir()
+        setup.create_inputs()
+        setups.append(setup)
+    few, many, live = setups
+    few.send(log)
+    many.send(log)
+
+    done = few.run(*BOUNDED, "--max-records-per-batch", str(len(log) // 4 + 1))
+    want = few.check_output(RULES, drain=True)
+    assert done.totals["records"] == len(log)
+    assert done.totals["batch"] in (4, 5)
+    assert {name: done.totals[name] for name in counts(want)} == counts(want)
+    assert done.totals["drained"]
+    refused = few.refused(*BOUNDED)  # a drained checkpoint has come to its end
+    assert refused.code == 4
+
+    done = many.run(*BOUNDED, "--max-records-per-batch", str(len(log) // 38))
+    many.check_output(RULES, drain=True)
+    assert done.totals["batch"] >= 38
+    assert {name: done.totals[name] for name in counts(want)} == counts(want)
+
+    third = len(log) // 3
+    _run_live(live, [log[:third]], JobProcess.interrupt)
+    _run_live(live, [log[third : 2 * third], log[2 * third :]], JobProcess.stop)
+    live.run(*BOUNDED)
+    live.check_output(RULES, drain=True)
+    assert sorted(few.enriched(), key=repr) == sorted(many.enriched(), key=repr) == sorted(live.enriched(), key=repr)
+
+
+def _run_live(setup: Setup, parts: list[list[LogRecord]], stop: Callable[[JobProcess], Finished]) -> None:
+    """Records come while it runs, and it is told to stop once it has caught up: it ends in good order."""
+    with setup.start(*FLAGS) as job:
+        for part in parts:
+            setup.send(part)
+            want = len(setup.reference(RULES, drain=False).enriched)
+            job.wait_for(partial(_has_enriched, setup, want), f"{want} records")
+        done = stop(job)
+    assert done.code == 0, done.err
+    setup.check_output(RULES, drain=False)
+
+
+def _has_enriched(setup: Setup, n: int) -> bool:
+    """The job itself creates the topic."""
+    return n == 0 or (ENRICHED in setup.topics() and len(setup.enriched()) >= n)
+
+
+def test_a_bounded_run_names_the_partition_that_holds_it_back(setup: Setup) -> None:
+    log = LogBuilder()
+    log.money("m1", at=10)
+    log.beats(at=100)
+    setup.create_inputs(partitions=1)
+    setup.send(log.records[:-1])  # the last one is the heartbeat of user-session-events
+    done = setup.run("--until-caught-up", "--json")
+    assert "user-session-events/0" in done.err
+    assert done.totals["silent_partitions"] == ["user-session-events/0"]
+    assert (done.totals["watermark_ms"], done.totals["buffered"], setup.enriched()) == (None, 1, [])

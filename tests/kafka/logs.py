@@ -1,0 +1,106 @@
+"""Topics and transactions on a real broker, for the tests of the Kafka adapters."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, cast
+
+from confluent_kafka import IsolationLevel, KafkaException, Message, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+
+FLUSH_S = 30.0
+
+
+class Cluster:
+    """One broker's topics under one prefix."""
+
+    def __init__(self, bootstrap_servers: str, prefix: str) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.prefix = prefix
+        self.admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+
+    def create(self, name: str, partitions: int = 1, **config: str) -> str:
+        """A new topic that keeps its records for good; its full name."""
+        topic = self.prefix + name
+        settings = {"retention.ms": "-1", **{key.replace("_", "."): value for key, value in config.items()}}
+        for future in self.admin.create_topics([NewTopic(topic, partitions, 1, config=settings)]).values():
+            future.result()
+        deadline = time.monotonic() + FLUSH_S  # the controller has it before the broker knows of it
+        while not self._is_up(topic, partitions):
+            assert time.monotonic() < deadline, f"{topic} does not come up"
+        return topic
+
+    def _is_up(self, topic: str, partitions: int) -> bool:
+        """Described, and every partition has its leader."""
+        wanted = [TopicPartition(topic, number) for number in range(partitions)]
+        try:
+            self.admin.describe_topics(TopicCollection([topic]))[topic].result()
+            return _ends(self.admin, wanted, IsolationLevel.READ_COMMITTED) == [0] * partitions
+        except KafkaException:
+            return False
+
+    def delete(self, topic: str) -> None:
+        for future in self.admin.delete_topics([topic]).values():
+            future.result()
+
+    def delete_before(self, topic: str, offset: int, partition: int = 0) -> None:
+        """As retention does."""
+        for future in self.admin.delete_records([TopicPartition(topic, partition, offset)]).values():
+            future.result()
+
+    def producer(self, **settings: Any) -> Producer:
+        return Producer({"bootstrap.servers": self.bootstrap_servers, "linger.ms": 0, "log_level": 0, **settings})
+
+    def send(self, topic: str, values: Sequence[bytes], partition: int = 0, **more: Any) -> None:
+        producer = self.producer()
+        for value in values:
+            producer.produce(topic, value, partition=partition, **more)
+        assert producer.flush(FLUSH_S) == 0
+
+    def transaction(self, topic: str, values: Sequence[bytes], partition: int = 0, *, commit: bool = True) -> None:
+        """The values and, in the log, a marker after them."""
+        producer = self.producer(**{"transactional.id": f"{self.prefix}{topic}-{partition}"})
+        producer.init_transactions(FLUSH_S)
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(topic, value, partition=partition)
+        assert producer.flush(FLUSH_S) == 0
+        if commit:
+            producer.commit_transaction(FLUSH_S)
+        else:
+            producer.abort_transaction(FLUSH_S)
+        self.settle(topic)
+
+    def settle(self, *topics: str) -> None:
+        """Wait for the markers of transactions that have ended: the broker writes them after it has said so."""
+        settle(self.admin, topics)
+
+
+def settle(admin: AdminClient, topics: Iterable[str]) -> None:
+    """Until no transaction is open in `topics`. Raises AssertionError where one stays open."""
+    partitions = [
+        TopicPartition(topic, number)
+        for topic in topics
+        for number in admin.list_topics(topic, timeout=FLUSH_S).topics[topic].partitions
+    ]
+    deadline = time.monotonic() + FLUSH_S
+    while _ends(admin, partitions, IsolationLevel.READ_COMMITTED) != _ends(
+        admin, partitions, IsolationLevel.READ_UNCOMMITTED
+    ):
+        assert time.monotonic() < deadline, f"a transaction stays open in {topics}"
+
+
+def _ends(admin: AdminClient, partitions: list[TopicPartition], isolation: IsolationLevel) -> list[int]:
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    futures = admin.list_offsets(dict.fromkeys(partitions, latest), isolation_level=isolation)
+    return [future.result().offset for future in futures.values()]
+
+
+def places(messages: Sequence[Message]) -> list[tuple[int, int, bytes]]:
+    """Partition, offset and value."""
+    return [(cast(int, m.partition()), cast(int, m.offset()), m.value() or b"") for m in messages]
+
+
+def numbered(first: int, end: int) -> list[bytes]:
+    return [str(n).encode() for n in range(first, end)]

@@ -1,0 +1,220 @@
+"""Both ways to Spark's state store, held to the contract inside a real `transformWithState` query.
+
+The checks run in the Python workers of the query, and their verdicts come out as its rows: nothing stands in
+for the state socket.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import struct
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.streaming.proto.StateMessage_pb2 import StateRequest, StateResponse
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import StringType, StructField, StructType
+
+from services.engine.state import StateAccess
+from services.spark.operator import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA
+from services.spark.state_access import PipelinedAccess, PipelineError, PublicAccess, access_to
+from tests.engine import state_contract
+from tests.engine.state_contract import CHECKS
+
+VERDICTS = StructType(
+    [StructField(name, StringType(), False) for name in ("access", "batch", "key", "check", "verdict")]
+)
+KINDS = {"public": False, "pipelined": True}
+ENTRY = b"kept\x00entry"
+Verdicts = dict[tuple[str, str, str, str], str]
+
+
+def verdict(check: Callable[[StateAccess], None], access: StateAccess) -> str:
+    try:
+        check(access)
+    except Exception:
+        return traceback.format_exc()
+    return "ok"
+
+
+class ContractOperator(StatefulProcessor):
+    """Runs every check for each key, and leaves an entry for the next batch. Its input is (key, batch)."""
+
+    def __init__(self, kind: str, pipelined: bool, checks: dict[str, Callable[[StateAccess], None]]) -> None:
+        self.kind = kind
+        self.pipelined = pipelined
+        self.checks = checks
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.entries = handle.getMapState(STATE_NAME, KEY_SCHEMA, VALUE_SCHEMA)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        batch, name = str(next(iter(rows)).batch), str(key[0])
+        list(rows)
+        access = access_to(self.entries, self.pipelined)
+        checks = {
+            **self.checks,
+            "kind": self._check_kind,
+            "isolation": self._check_isolation(name),
+            "mixed": self._check_mixed,
+        }
+        for check, run in checks.items():
+            yield Row(access=self.kind, batch=batch, key=name, check=check, verdict=verdict(run, access))
+        kept = access.get_many([ENTRY])[0]
+        access.apply([(ENTRY, f"{name} batch {batch}".encode())])
+        yield Row(access=self.kind, batch=batch, key=name, check="kept", verdict=repr(kept))
+
+    def _check_kind(self, access: StateAccess) -> None:
+        assert type(access).__name__ == ("PipelinedAccess" if self.pipelined else "PublicAccess")
+
+    def _check_isolation(self, name: str) -> Callable[[StateAccess], None]:
+        """No key sees what another has put under the same entry key."""
+
+        def check(access: StateAccess) -> None:
+            assert access.get_many([b"mine"])[0] in (None, name.encode())
+            access.apply([(b"mine", name.encode())])
+            assert access.get_many([b"mine"]) == [name.encode()]
+
+        return check
+
+    def _check_mixed(self, access: StateAccess) -> None:
+        """The public calls see what ours have written, and the socket is in step for both."""
+        access.apply([(b"mixed", b"by us")])
+        row = self.entries.getValue((b"mixed",))
+        assert row is not None
+        assert bytes(row[0]) == b"by us"
+        self.entries.updateValue((b"mixed",), (b"by Spark",))
+        assert access.get_many([b"mixed", b"none"]) == [b"by Spark", None]
+        assert not self.entries.containsKey((b"none",))
+        self.entries.removeKey((b"mixed",))
+        assert access.get_many([b"mixed"]) == [None]
+
+    def close(self) -> None:
+        pass
+
+
+# the workers cannot import tests: what they run of these modules travels with the query
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
+cloudpickle.register_pickle_by_value(state_contract)  # type: ignore[no-untyped-call]
+
+
+@pytest.fixture(scope="module")
+def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
+    """Two batches over two keys for each access, the second after a restart of the query."""
+    found: Verdicts = {}
+    for kind, pipelined in KINDS.items():
+        folder = tmp_path_factory.mktemp(kind)
+        for batch in (0, 1):
+            found.update(run_query(spark, folder, batch, ContractOperator(kind, pipelined, CHECKS)))
+    return found
+
+
+def run_query(spark: SparkSession, folder: Path, batch: int, operator: ContractOperator) -> Verdicts:
+    (folder / "in").mkdir(exist_ok=True)
+    waiting = folder / f"{batch}.json"
+    waiting.write_text("".join(f'{{"key": {key}, "batch": {batch}}}\n' for key in (1, 2)))
+    waiting.rename(folder / "in" / waiting.name)
+    rows: list[Row] = []
+    source = spark.readStream.schema("key int, batch int").json(str(folder / "in"))
+    states = source.groupBy("key").transformWithState(operator, VERDICTS, "append", "none")
+    query = (
+        states.writeStream.foreachBatch(lambda frame, _: rows.extend(frame.collect()))
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(240)
+    return {(row.access, row.batch, row.key, row.check): row.verdict for row in rows}
+
+
+@pytest.mark.parametrize("check", [*CHECKS, "kind", "isolation", "mixed"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_contract(verdicts: Verdicts, kind: str, check: str) -> None:
+    for batch in ("0", "1"):
+        for key in ("1", "2"):
+            assert verdicts[kind, batch, key, check] == "ok"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_entries_are_there_in_the_next_batch(verdicts: Verdicts, kind: str) -> None:
+    for key in ("1", "2"):
+        assert verdicts[kind, "0", key, "kept"] == "None"
+        assert verdicts[kind, "1", key, "kept"] == repr(f"{key} batch 0".encode())
+
+
+# Without Spark: which access is chosen, and what a server that misbehaves leads to
+
+
+class NotThatClient:
+    _stateName = "entries"
+
+
+def test_another_pyspark_gets_the_public_calls() -> None:
+    assert isinstance(access_to(NotThatClient()), PublicAccess)
+
+
+def frames(data: bytes) -> Iterator[bytes]:
+    """The requests in `data`: version 0, length, message."""
+    at = 0
+    while at < len(data):
+        version, length = struct.unpack_from(">ii", data, at)
+        assert version == 0
+        yield data[at + 8 : at + 8 + length]
+        at += 8 + length
+
+
+def response(status: int = 0, error: bytes = b"", value: bytes = b"") -> bytes:
+    message = StateResponse(statusCode=status, errorMessage=error.decode(), value=value).SerializeToString()
+    return struct.pack(">i", len(message)) + message
+
+
+def exchange(answer: bytes, keys: list[bytes]) -> tuple[list[bytes | None], bytes]:
+    """What a get of `keys` gives where the server sends `answer` and closes; and what it was sent."""
+    ours, theirs = socket.socketpair()
+    received = bytearray()
+
+    def serve() -> None:
+        with theirs:
+            theirs.sendall(answer)
+            theirs.shutdown(socket.SHUT_WR)
+            while data := theirs.recv(65_536):
+                received.extend(data)
+
+    server = threading.Thread(target=serve)
+    server.start()
+    try:
+        got = PipelinedAccess(ours, "entries").get_many(keys)
+    finally:
+        ours.close()
+        server.join(30)
+    return got, bytes(received)
+
+
+def test_requests_are_sparks_messages() -> None:
+    keys = [b"", b"a\x00b", os.urandom(300)]
+    got, sent = exchange(response() + response(value=pickle.dumps((b"v",))) + response(), keys)
+    assert got == [None, b"v", None]
+    calls = [StateRequest.FromString(frame).stateVariableRequest.mapStateCall for frame in frames(sent)]
+    assert [(call.stateName, pickle.loads(call.getValue.userKey)) for call in calls] == [
+        ("entries", (key,)) for key in keys
+    ]
+
+
+def test_a_refused_call_is_an_error_with_the_servers_words() -> None:
+    with pytest.raises(PipelineError, match="answered 1: no such state"):
+        exchange(response(1, b"no such state"), [b"key"])
+
+
+@pytest.mark.parametrize("answer", [b"", b"\x00\x00", response(value=b"x" * 100)[:-1]])
+def test_a_server_that_closes_in_the_middle_is_an_error(answer: bytes) -> None:
+    with pytest.raises(PipelineError, match="closed"):
+        exchange(answer, [b"key"])
