@@ -27,7 +27,7 @@ check: env ## what CI checks beside the tests: lint, format, types, import contr
 	@set -e; for check in scripts/check_*.sh; do echo "$$check"; $$check; done
 
 bench: env ## throughput and latency
-	@$(bin)/python -m tests.bench $(ARGS)
+	@$(bin)/python -m tests.bench $(if $(PEERS),--peers $(PEERS)) $(ARGS)
 
 chaos: env ## kills and restarts of the real processes, for longer than the tests do
 	@$(bin)/python -m tests.chaos $(ARGS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.engine.items import END_OF_TIME, MAX_EVENT_TIME, MIN_EVENT_TIME, NO_TIME, Mark
@@ -35,6 +35,7 @@ def test_the_largest_and_the_least_time_meet_without_overflow() -> None:
     assert order_times([MAX_EVENT_TIME, MIN_EVENT_TIME]) == [MAX_EVENT_TIME, MAX_EVENT_TIME - BOUND]
 
 
+@settings(deadline=None)
 @given(st.lists(times, min_size=1), st.integers(0, 50), st.integers(0, 30))
 def test_a_range_cut_anywhere_gives_the_same_order_times(events: list[int], cut: int, bound: int) -> None:
     head, tail = events[:cut], events[cut:]
@@ -43,6 +44,7 @@ def test_a_range_cut_anywhere_gives_the_same_order_times(events: list[int], cut:
     assert order_times(head, bound) + settled == order_times(events, bound)
 
 
+@settings(deadline=None)
 @given(st.lists(times, min_size=1), st.integers(0, 30))
 def test_order_time_is_never_behind_the_partitions_own_watermark(events: list[int], bound: int) -> None:
     high = NO_TIME
@@ -96,6 +98,7 @@ def test_a_drain_takes_the_watermark_to_the_end_whatever_is_silent() -> None:
     assert advance({}, [mark(NO_TIME)], BOUND, 50, drain=True) == END_OF_TIME
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.tuples(st.integers(0, 2), times, st.integers(0, 1)), max_size=4), max_size=12))
 def test_the_watermark_does_not_reverse(batches: list[list[tuple[int, int, int]]]) -> None:
     highs: dict[Partition, int] = {}

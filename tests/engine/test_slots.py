@@ -149,6 +149,7 @@ items = st.tuples(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(st.lists(items, max_size=20))
 def test_items_survive_their_encoding(some: list[Item]) -> None:
     out = bytearray()

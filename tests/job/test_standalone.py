@@ -35,7 +35,7 @@ def environment(folder: Path) -> dict[str, str]:
     return {
         **os.environ,
         "SPARK_HOME": str(SPARK_HOME),
-        "SPARK_SCALA_VERSION": "2.13",  # as bin/load-spark-env.sh sets it; the worker builds its executors' commands with it
+        "SPARK_SCALA_VERSION": "2.13",  # as load-spark-env.sh sets it; the worker starts executors with it
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(folder),
         "SPARK_WORKER_DIR": str(folder / "work"),

@@ -1,0 +1,175 @@
+"""Throughput of a backlog: the job, the broker alone, and a peer where one is given."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from services.enrichment import topics
+from tests.bench.tree import Tree
+
+INPUTS = [t.name for t in topics.INPUTS if t.ordered]
+PARTITIONS = 4
+FROM, TO = 0.1, 0.9  # of the output, by broker timestamp
+
+
+@dataclass(frozen=True)
+class Result:
+    """`rate`: outputs a second between the 10 % and 90 % points; `start_s`: from its start to its first output."""
+
+    name: str
+    rate: float
+    outputs: int
+    wall_s: float
+    start_s: float
+    cpu_s: float
+    rss_mb: int
+
+
+def create_outputs(servers: str, names: list[str]) -> None:
+    """Outputs with the broker's time on each record, so that the rate is measured by one clock."""
+    config = {"message.timestamp.type": "LogAppendTime"}
+    new = [NewTopic(name, PARTITIONS, 1, config=config) for name in names]
+    for future in AdminClient({"bootstrap.servers": servers}).create_topics(new).values():
+        future.result()
+
+
+def timestamps(servers: str, topic: str) -> list[int]:
+    """Broker timestamps (ms) of all committed records, in order."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": uuid.uuid4().hex,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(PARTITIONS)])
+    at: list[int] = []
+    ended = 0
+    while ended < PARTITIONS:
+        for message in consumer.consume(10_000, 0.2):
+            error = message.error()
+            if error is None:
+                at.append(message.timestamp()[1])
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended += 1
+            else:
+                raise RuntimeError(f"{topic}: {error}")
+    consumer.close()
+    return sorted(at)
+
+
+def rate_of(at: list[int]) -> float:
+    first, last = at[int(len(at) * FROM)], at[int(len(at) * TO) - 1]
+    return len(at) * (TO - FROM) / max((last - first) / 1000, 1e-9)
+
+
+def run_job(servers: str, prefix: str, flags: list[str]) -> Result:
+    """The enrichment over the topics of `prefix`, outputs under a prefix of its own by an application of its own."""
+    output = prefix + topics.STREAMS[0]
+    admin = AdminClient({"bootstrap.servers": servers})
+    names = [prefix + name for name in [*topics.STREAMS, topics.CHANGELOG, topics.COMMITS]]
+    there = admin.list_topics(timeout=10).topics
+    for future in admin.delete_topics([n for n in names if n in there] or ["-"]).values():
+        if any(n in there for n in names):
+            future.result()
+    _until(lambda: not any(n in admin.list_topics(timeout=10).topics for n in names))
+    create_outputs(servers, [output])
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        command = [sys.executable, "-m", "services.cli.main", "enrich", "--bootstrap-servers", servers]
+        command += [
+            "--checkpoint",
+            f"{folder}/checkpoint",
+            "--topic-prefix",
+            prefix,
+            "--until-caught-up",
+            "--json",
+            "--quiet",
+        ]
+        started = time.time()
+        with (Path(folder) / "err").open("w") as err:
+            process = subprocess.Popen([*command, *flags], stdout=subprocess.PIPE, stderr=err, text=True)
+            tree = Tree(process.pid)
+            printed, _ = process.communicate()
+        tree.end()
+        if process.returncode:
+            raise RuntimeError((Path(folder) / "err").read_text()[-2000:])
+    ended = time.time()
+    at = timestamps(servers, output)
+    outputs = json.loads(printed.splitlines()[-1])["outputs"]
+    start_s = at[0] / 1000 - started
+    return Result("moneystate", rate_of(at), outputs, ended - started, start_s, tree.cpu_s, tree.rss // 2**20)
+
+
+def run_broker_alone(servers: str, prefix: str) -> Result:
+    """Consume the input and produce the same bytes to one topic in one transaction a second: no logic."""
+    output = f"{prefix}copy-{uuid.uuid4().hex[:8]}"
+    create_outputs(servers, [output])
+    started, cpu = time.time(), time.process_time()
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": uuid.uuid4().hex,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(prefix + t, p, OFFSET_BEGINNING) for t in INPUTS for p in range(PARTITIONS)])
+    producer = Producer(
+        {"bootstrap.servers": servers, "transactional.id": output, "linger.ms": 5, "compression.type": "lz4",
+         "queue.buffering.max.messages": 500_000}
+    )  # fmt: skip
+    producer.init_transactions()
+    copied, ended = 0, 0
+    producer.begin_transaction()
+    committed = time.time()
+    while ended < len(INPUTS) * PARTITIONS:
+        for message in consumer.consume(10_000, 0.1):
+            if message.error() is None:
+                producer.produce(output, message.value(), message.key())
+                copied += 1
+            else:
+                ended += 1
+        producer.poll(0)
+        if time.time() - committed >= 1:
+            producer.commit_transaction()
+            producer.begin_transaction()
+            committed = time.time()
+    producer.commit_transaction()
+    consumer.close()
+    wall = time.time() - started
+    at = timestamps(servers, output)
+    cpu_s = time.process_time() - cpu
+    return Result("broker alone", rate_of(at), copied, wall, at[0] / 1000 - started, cpu_s, 0)
+
+
+def run_peer(servers: str, peers: Path, peer: str, settings: list[str]) -> Result:
+    """A peer by its own script, on the topics with the prefix b1-."""
+    env = {**os.environ, "BOOTSTRAP": servers}
+    command = ["bash", str(peers / "run.sh"), peer, *settings, "--runs", "1"]
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=True)
+    line = json.loads(done.stdout.splitlines()[-1])
+    name = " ".join([peer, *settings])
+    outputs = line["outputs"][0]
+    return Result(name, line["events_per_s"], outputs, line["wall_s"], 0.0, line["cpu_s"], int(line["rss_mb"]))
+
+
+def _until(done, deadline_s: float = 30.0) -> None:  # type: ignore[no-untyped-def]
+    end = time.monotonic() + deadline_s
+    while not done():
+        if time.monotonic() > end:
+            raise TimeoutError("the broker did not delete the topics of the last run")
+        time.sleep(0.1)
