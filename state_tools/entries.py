@@ -28,6 +28,8 @@ def read_entries(session: SparkSession, checkpoint: Path, key_groups: int, batch
     reader = session.read.format("statestore").option("path", str(checkpoint)).option("stateVarName", STATE_NAME)
     if batch is not None:
         reader = reader.option("batchId", batch)
-    rows = reader.load().selectExpr("key.key AS grp", "user_map_key.entry AS entry", "user_map_value.content AS content")
+    rows = reader.load().selectExpr(
+        "key.key AS grp", "user_map_key.entry AS entry", "user_map_value.content AS content"
+    )
     for row in rows.toLocalIterator():
         yield Entry(row.grp % key_groups, bytes(row.entry), bytes(row.content))

@@ -35,8 +35,8 @@ CONTRACT = {
 RELEASED_STATE = {
     "BufferChunk": "d3ee91e868c659d4",
     "KeyGroupClock": "2d5cd377018963f0",
-    "UserPage": "cc45b63484aad18b",
-    "UserState": "15a6f82b34284050",
+    "UserPage": "ec1beb7d80d80859",
+    "UserState": "524e57f38ee4df5c",
     "WaitingMoney": "f10f5dac6fa4fd09",
 }
 # Logical types are no part of a fingerprint, yet decide what a number means.

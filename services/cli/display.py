@@ -78,21 +78,21 @@ class Display:
 
     def totals(self) -> dict[str, Any]:
         """The run in numbers, for `--json`. Counts are those of the checkpoint, records and outputs those of this
-        run."""
+        run. Without any batch the counts are not known: null."""
         p = self.last
         return {
             "records": self.records,
             "outputs": self.outputs,
             "batch": None if p is None else p.batch,
             "watermark_ms": None if p is None else p.watermark_ms,
-            "drained": p is not None and p.drained,
-            "buffered": 0 if p is None else p.buffered,
-            "waiting": 0 if p is None else p.count("waiting"),
-            "looking_up": 0 if p is None else p.count("looking_up"),
-            "duplicates": 0 if p is None else p.count("duplicates"),
-            "late": 0 if p is None else p.count("late"),
-            "dead_letters": {} if p is None else p.dead_letters(),
-            "silent_partitions": [] if p is None else p.silent,
+            "drained": None if p is None else p.drained,
+            "buffered": None if p is None else p.buffered,
+            "waiting": None if p is None else p.count("waiting"),
+            "looking_up": None if p is None else p.count("looking_up"),
+            "duplicates": None if p is None else p.count("duplicates"),
+            "late": None if p is None else p.count("late"),
+            "dead_letters": None if p is None else p.dead_letters(),
+            "silent_partitions": None if p is None else p.silent,
         }
 
 

@@ -12,6 +12,7 @@ import typer
 
 from services.cli.display import Display
 from services.cli.durations import parse_ms
+from services.cli.starting_offsets import check_form
 from services.enrichment import topics
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
@@ -72,7 +73,7 @@ def enrich(
     partitions: Annotated[
         int, _flag("PARTITIONS", "Partitions of the stateful operator; fixed for the life of a checkpoint.")
     ] = 4,
-    max_records_per_batch: Annotated[int, _flag("MAX_RECORDS_PER_BATCH", "Records of one batch at most.")] = 100_000,
+    max_records_per_batch: Annotated[int, _flag("MAX_RECORDS_PER_BATCH", "Records of one batch at most.")] = 200_000,
     trigger_interval: Annotated[
         str, _flag("TRIGGER_INTERVAL", "Least time from batch to batch; 0s: as fast as they go.")
     ] = "0s",
@@ -99,6 +100,9 @@ def enrich(
     Ends with code 0 after --until-caught-up or SIGTERM, once the batch in hand is finished.
     """
     bounded = until_caught_up or drain
+    for flag, value in (("--bootstrap-servers", bootstrap_servers), ("--checkpoint", checkpoint)):
+        if not value.strip():
+            raise ConfigError(f"{flag}: expected a value, came nothing.")
     rules = Rules(
         bound_ms=parse_ms(bound, "--bound"),
         session_ttl_ms=parse_ms(session_ttl, "--session-ttl", 1),
@@ -109,6 +113,7 @@ def enrich(
     )
     if finish_batch:
         rules = planned_rules(checkpoint, rules)
+    check_form(starting_offsets, [t.name for t in enrichment_job(rules).inputs])
     _check(drain, until_caught_up, key_groups, partitions, max_records_per_batch)
     options = RunOptions(
         bootstrap_servers=bootstrap_servers,
@@ -206,11 +211,14 @@ def _say_goodbye(display: Display, bounded: bool, drain: bool) -> None:
     if display.quiet or p is None:
         return
     display.console.print(
-        f"{display.records:,} records read, {display.outputs:,} written; {display.line()}", highlight=False
+        f"{display.records:,} records read, {display.outputs:,} written; {display.line()}",
+        highlight=False,
+        soft_wrap=True,
     )
     if bounded and not drain and p.silent:
         display.console.print(
             f"[yellow]{', '.join(p.silent)}: no record yet, so the watermark stands and nothing is put out.[/] "
             "Send it a record or a Heartbeat, or end the run with --drain.",
             highlight=False,
+            soft_wrap=True,
         )

@@ -7,13 +7,15 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
+from typer.exceptions import Abort, TyperException
 
 from services.cli import kafka, settings_file
 from services.cli.demo import demo
 from services.cli.enrich import enrich
 from services.errors import MoneystateError
+
+INTERRUPTED = 130  # as a shell says of SIGINT
 
 app = typer.Typer(
     name="moneystate",
@@ -42,16 +44,24 @@ def settings(
 
 def main() -> None:
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="moneystate", standalone_mode=False)
     except MoneystateError as e:
         print(f"error: {e}", file=sys.stderr)
         sys.exit(e.exit_code)
-    except click.exceptions.Abort:
-        sys.exit(130)
-    except click.ClickException as e:
-        e.show()
+    except (Abort, KeyboardInterrupt):
+        sys.exit(INTERRUPTED)
+    except TyperException as e:
+        print(_told(e), file=sys.stderr)
         sys.exit(e.exit_code)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _told(e: TyperException) -> str:
+    """One line of what the command line got wrong; the help where a command was left out."""
+    message = e.format_message().strip()
+    if message.startswith("Usage:"):
+        return message
+    return f"error: {' '.join(message.split())} Do: see --help."
 
 
 if __name__ == "__main__":

@@ -33,12 +33,13 @@ def _checked(context: typer.Context, path: Path, name: str, table: Any) -> dict[
     command = group.get_command(context, name)
     if command is None or not isinstance(table, dict):
         raise ConfigError(f"--config {path}: expected a table for each command, came {name!r}.")
-    known = {p.name for p in command.params}
-    values = {key.replace("-", "_"): value for key, value in table.items()}
+    # a flag's own name is not always its parameter's: `--json` is `json_output`
+    names = {opt.lstrip("-"): p.name for p in command.params for opt in p.opts}
+    values = {key.replace("_", "-"): value for key, value in table.items()}
     for key in values:
-        if key not in known:
-            raise ConfigError(f"--config {path}: there is no flag --{key.replace('_', '-')} of {name}.")
-    return {key: _pairs(value) for key, value in values.items()}
+        if key not in names:
+            raise ConfigError(f"--config {path}: there is no flag --{key} of {name}.")
+    return {names[key]: _pairs(value) for key, value in values.items()}
 
 
 def _pairs(value: Any) -> Any:

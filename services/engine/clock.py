@@ -12,10 +12,10 @@ from services.engine import avro
 from services.engine.fingerprints import KEY_GROUP_CLOCK
 from services.engine.items import NO_TIME
 from services.engine.order import Partition
+from services.engine.plan import STATE_VERSION
 from services.engine.slots import Slot
 
 KEY: Final = b"c"
-STATE_VERSION: Final = 1  # the highest version of any state schema that this program writes
 
 
 class Clock:
@@ -40,7 +40,7 @@ class Clock:
 
 def encode(clock: Clock) -> bytes:
     out = bytearray(KEY_GROUP_CLOCK)
-    avro.write_long(out, clock.state_version)
+    avro.write_long(out, STATE_VERSION)
     avro.write_long(out, clock.watermark)
     items = bytearray()
     for (topic, partition), high in sorted(clock.highs.items()):
@@ -73,6 +73,8 @@ def decode(entry: bytes | None) -> Clock:
         raise avro.Malformed("the key group's clock has a schema that this program does not know: it is newer")
     pos = avro.HEADER_BYTES
     clock.state_version, pos = avro.read_long(entry, pos)
+    if clock.state_version > STATE_VERSION:
+        raise avro.Malformed(f"state of version {clock.state_version}, this program knows {STATE_VERSION}: it is older")
     clock.watermark, pos = avro.read_long(entry, pos)
     count, block, pos = avro.read_block(entry, pos)
     at = 0

@@ -3,12 +3,12 @@
 An offset is the end of one batch and the start of the next. Spark keeps it as JSON text in its offset log before a
 batch runs and compares it as text, so its keys are sorted:
 
-    {"drain": false, "rules": "<hash>", "tick": 0,
+    {"drain": false, "rules": "<hash>", "stateVersion": 1, "tick": 0,
      "topics": {"<name>": {"id": "<topic id>", "partitions": {"0": {"end": 7, "state": "active"}}}}, "version": 1}
 
 `end`: the first offset that the batch does not read. `state`: `empty` (never had a record), `active` or `idle` (does
-not hold the watermark back). `drain`: the watermark goes to infinity; nothing follows. `tick`: raised to make a batch
-without data.
+not hold the watermark back). `stateVersion`: the highest version of any state schema that the planning program writes.
+`drain`: the watermark goes to infinity; nothing follows. `tick`: raised to make a batch without data.
 """
 
 from __future__ import annotations
@@ -20,9 +20,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 VERSION = 1
+STATE_VERSION = 1  # the highest version of any state schema that this program writes
 EMPTY, ACTIVE, IDLE = "empty", "active", "idle"
 
 TopicPartition = tuple[str, int]  # topic without prefix, partition
+
+
+class NewerProgram(Exception):
+    """A plan of a program that writes a form or state that this one does not know. `args[0]` says which."""
+
+
+def check_version(offset: Mapping[str, Any]) -> None:
+    """Raises NewerProgram."""
+    if offset["version"] > VERSION:
+        raise NewerProgram(f"a plan of version {offset['version']}, this program knows {VERSION}")
+    if offset["stateVersion"] > STATE_VERSION:
+        raise NewerProgram(f"state of version {offset['stateVersion']}, this program knows {STATE_VERSION}")
 
 
 @dataclass(frozen=True)
@@ -46,16 +59,22 @@ class Plan:
         for (topic, partition), planned in sorted(self.partitions.items(), key=lambda kv: (kv[0][0], str(kv[0][1]))):
             entry = topics.setdefault(topic, {"id": self.topic_ids[topic], "partitions": {}})
             entry["partitions"][str(partition)] = {"end": planned.end, "state": planned.state}
-        return {"drain": self.drain, "rules": self.rules, "tick": self.tick, "topics": topics, "version": VERSION}
+        return {
+            "drain": self.drain,
+            "rules": self.rules,
+            "stateVersion": STATE_VERSION,
+            "tick": self.tick,
+            "topics": topics,
+            "version": VERSION,
+        }
 
     def with_partitions(self, partitions: Mapping[TopicPartition, PartitionPlan]) -> Plan:
         return replace(self, partitions=partitions)
 
 
 def from_offset(offset: Mapping[str, Any]) -> Plan:
-    """Raises ValueError for an offset that a newer program wrote."""
-    if offset["version"] != VERSION:
-        raise ValueError(f"an offset of version {offset['version']}, expected {VERSION}")
+    """Raises NewerProgram for an offset that a newer program wrote."""
+    check_version(offset)
     partitions = {
         (topic, int(number)): PartitionPlan(planned["end"], planned["state"])
         for topic, entry in offset["topics"].items()

@@ -106,7 +106,7 @@ def take_due(
 
 
 def put_later(slots: dict[int, Slot], state: StateAccess, width_ms: int, later: list[Item]) -> list[Change]:
-    """Add items to the slots of their times: one new chunk for each slot, or a merge of its open ones."""
+    """Add items to the slots of their times: new chunks, or a merge of the slot's open ones."""
     changes: list[Change] = []
     by_start: dict[int, list[Item]] = {}
     for item in later:
@@ -120,17 +120,28 @@ def put_later(slots: dict[int, Slot], state: StateAccess, width_ms: int, later: 
         if slot is None:
             slot = slots[start] = Slot()
         out = bytearray()
+        count = 0
         for item in items:
             encode_item(out, item)
+            count += 1
             if item[1] < TIMER_RANK:
                 slot.events += 1
-        if slot.open_chunks >= OPEN_CHUNKS:
-            changes.extend(_merge(slot, start, len(items), bytes(out), state))
-        else:
-            changes.append((chunk_key(start, slot.chunks), encode_chunk(len(items), bytes(out))))
-            slot.chunks += 1
-            _seal_if_full(slot, len(out))
+            if len(out) >= SEALED_BYTES:
+                changes.extend(_add_chunk(slot, start, count, bytes(out), state))
+                out = bytearray()
+                count = 0
+        if count:
+            changes.extend(_add_chunk(slot, start, count, bytes(out), state))
     return changes
+
+
+def _add_chunk(slot: Slot, start_ms: int, count: int, block: bytes, state: StateAccess) -> list[Change]:
+    if slot.open_chunks >= OPEN_CHUNKS:
+        return _merge(slot, start_ms, count, block, state)
+    key = chunk_key(start_ms, slot.chunks)
+    slot.chunks += 1
+    _seal_if_full(slot, len(block))
+    return [(key, encode_chunk(count, block))]
 
 
 def _seal_if_full(slot: Slot, added_bytes: int) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from services.engine.avro import HEADER_BYTES, Malformed, read_bytes, read_long, skip_bytes, write_bytes, write_long
-from services.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
+from services.engine.items import END_OF_TIME, MAX_EVENT_TIME, MIN_EVENT_TIME, NO_TIME
 from services.engine.processor import Rejected
 from services.enrichment import fingerprints as fp
 from services.enrichment.topics import LOOKUP_RESULTS, SESSION_EVENTS, USER_EVENTS, WALLET_EVENTS
@@ -24,6 +24,8 @@ OPTIONAL_TEXT: Final = 4
 OUTCOME: Final = 5
 USER: Final = 6
 TIME: Final = 7
+INT: Final = 8
+REQUESTED_AT: Final = 9  # an order time plus a wait: it may lie beyond the last event time
 
 MONEY_FIELDS: Final = [TEXT, USER, OPTIONAL_TEXT, TIME, BYTES, TEXT, BYTES, BYTES, TEXT, TEXT, BOOLEAN]
 NOT_IN_MONEY: Final = [6, 9]  # openingBalance; paymentRelatedThing, transactionRelatedThing
@@ -59,7 +61,7 @@ TYPES: Final[dict[bytes, EventType]] = {
     fp.USER_SESSION_CLOSED_EVENT: EventType(IGNORED, SESSION_EVENTS, [TEXT, USER, TIME, TEXT]),
     fp.HEARTBEAT: EventType(HEARTBEAT, ANYWHERE, [TIME]),
     fp.SESSION_LOOKUP_COMPLETED: EventType(
-        LOOKUP_COMPLETED, LOOKUP_RESULTS, [TEXT, USER, TEXT, TIME, OUTCOME, OPTIONAL_TEXT, LONG, LONG]
+        LOOKUP_COMPLETED, LOOKUP_RESULTS, [TEXT, USER, TEXT, REQUESTED_AT, OUTCOME, OPTIONAL_TEXT, INT, LONG]
     ),
 }
 # Known schemas that are no input: they have no event time (DESIGN.md section 3).
@@ -109,8 +111,16 @@ def walk(fields: list[int], value: bytes) -> tuple[int, bytes, int]:
             time, pos = read_long(value, pos)
             if time < MIN_EVENT_TIME or time > MAX_EVENT_TIME:
                 raise Malformed("a time outside the years 1 to 9999")
+        elif field == REQUESTED_AT:
+            time, pos = read_long(value, pos)
+            if time <= NO_TIME or time >= END_OF_TIME:
+                raise Malformed("a time that no request can have")
         elif field == LONG:
             _, pos = read_long(value, pos)
+        elif field == INT:
+            number, pos = read_long(value, pos)
+            if number < -(1 << 31) or number >= 1 << 31:
+                raise Malformed("an int of more than 32 bits")
         elif field == OPTIONAL_TEXT:
             branch, pos = read_long(value, pos)
             if branch == 1:
@@ -245,10 +255,12 @@ def parse_session(value: bytes) -> tuple[bytes, bytes]:
 
 
 class Reply:
-    """A SessionLookupCompleted. `outcome`: index of FOUND, NOT_FOUND, FAILED."""
+    """A SessionLookupCompleted; the session that it names has no part in what it resolves.
 
-    def __init__(self, session: bytes, money_id: bytes, requested_at: int, outcome: int, country: bytes | None) -> None:
-        self.session = session
+    `outcome`: index of FOUND, NOT_FOUND, FAILED.
+    """
+
+    def __init__(self, money_id: bytes, requested_at: int, outcome: int, country: bytes | None) -> None:
         self.money_id = money_id
         self.requested_at = requested_at
         self.outcome = outcome
@@ -258,11 +270,11 @@ class Reply:
 def parse_reply(value: bytes) -> Reply:
     money_id, pos = read_bytes(value, HEADER_BYTES)
     _, pos = skip_bytes(value, pos)
-    session, pos = read_bytes(value, pos)
+    _, pos = skip_bytes(value, pos)
     requested_at, pos = read_long(value, pos)
     outcome, pos = read_long(value, pos)
     branch, pos = read_long(value, pos)
     country: bytes | None = None
     if branch == 1:
         country, pos = read_bytes(value, pos)
-    return Reply(session, money_id, requested_at, outcome, country)
+    return Reply(money_id, requested_at, outcome, country)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-USER_PAGE: Final = bytes.fromhex("c301cc45b63484aad18b")
-USER_STATE: Final = bytes.fromhex("c30115a6f82b34284050")
+USER_PAGE: Final = bytes.fromhex("c301ec1beb7d80d80859")
+USER_STATE: Final = bytes.fromhex("c301524e57f38ee4df5c")
 WAITING_MONEY: Final = bytes.fromhex("c301f10f5dac6fa4fd09")
 CHANGE_ADDRESS_EVENT: Final = bytes.fromhex("c3016456b3f9b1ee6789")
 CHANGE_BIRTH_DATE_EVENT: Final = bytes.fromhex("c301ff20a2be3dcc2015")

@@ -2,8 +2,8 @@
 
 State is in bounded pieces: the user record, its pages and its waiting money are entries of their own, so that one hot
 user makes no record that a Kafka message cannot take and no batch rewrites more than it touches. Everything that is
-known by an id (money types, seen money ids, sessions, waiting money, kept replies) stands in the page `crc32(id) mod
-2^depth` of its user; a small user's one page is part of the user record.
+known by an id (money types, seen money ids, sessions, waiting money, open lookups, kept replies) stands in the page
+`crc32(id) mod 2^depth` of its user; a small user's one page is part of the user record.
 
 Entry keys: `u` user; `p` user, page number (4 bytes, big-endian); `w` user, position of the money (13 bytes). Values:
 UserState, UserPage, WaitingMoney (`avro/state/`), single-object encoded.
@@ -21,6 +21,8 @@ from services.enrichment import fingerprints as fp
 from services.enrichment.events import Reply
 
 POSITION_BYTES: Final = 13
+
+Lookup = tuple[bytes, int, bytes]  # money id, requestedAt in ms, position of the waiting money
 
 
 def user_key(user: bytes) -> bytes:
@@ -50,13 +52,16 @@ class Page:
         self.ids = b""
         self.sessions: dict[bytes, tuple[int, bytes]] = {}  # id -> expires, country
         self.waiting: dict[bytes, bytes] = {}  # session id -> positions
+        self.lookups: list[Lookup] = []
         self.replies: list[Reply] = []
         self.counted = 0  # of its items, those that the user's count has
         self.stored = False  # there is an entry of this page
         self.changed = False
 
     def items(self) -> int:
-        return self.types_n + self.ids_n + len(self.sessions) + len(self.waiting) + len(self.replies)
+        return (
+            self.types_n + self.ids_n + len(self.sessions) + len(self.waiting) + len(self.lookups) + len(self.replies)
+        )
 
     def has_type(self, money_type: bytes) -> bool:
         needle = string_bytes(money_type)
@@ -119,12 +124,31 @@ class Page:
         self.waiting[session] = self.waiting.get(session, b"") + position
         self.changed = True
 
+    def is_waiting(self, session: bytes, position: bytes) -> bool:
+        positions = self.waiting.get(session, b"")
+        at = positions.find(position)
+        while at >= 0 and at % POSITION_BYTES:  # found across two of them
+            at = positions.find(position, at + 1)
+        return at >= 0
+
     def drop_waiting(self, session: bytes, position: bytes) -> None:
-        left = b"".join([p for p in split_positions(self.waiting.get(session, b"")) if p != position])
+        positions = self.waiting.get(session, b"")
+        at = positions.find(position)
+        while at % POSITION_BYTES:  # found across two of them
+            at = positions.find(position, at + 1)
+        left = positions[:at] + positions[at + POSITION_BYTES :]
         if left:
             self.waiting[session] = left
         else:
-            self.waiting.pop(session, None)
+            del self.waiting[session]
+        self.changed = True
+
+    def open_lookups(self, money_id: bytes, requested_at: int) -> list[bytes]:
+        """The positions of the money of this pair that is sent to lookup."""
+        return [p for id, at, p in self.lookups if id == money_id and at == requested_at]
+
+    def close_lookup(self, position: bytes) -> None:
+        self.lookups = [lookup for lookup in self.lookups if lookup[2] != position]
         self.changed = True
 
 
@@ -162,8 +186,13 @@ def encode_page(out: bytearray, page: Page) -> None:
         avro.write_bytes(items, positions)
     write_block(out, len(page.waiting), bytes(items))
     items = bytearray()
+    for money_id, requested_at, position in page.lookups:
+        avro.write_bytes(items, money_id)
+        write_long(items, requested_at)
+        avro.write_bytes(items, position)
+    write_block(out, len(page.lookups), bytes(items))
+    items = bytearray()
     for reply in page.replies:
-        avro.write_bytes(items, reply.session)
         avro.write_bytes(items, reply.money_id)
         write_long(items, reply.requested_at)
         write_long(items, reply.outcome)
@@ -190,6 +219,13 @@ def decode_page(buf: bytes, pos: int) -> tuple[Page, int]:
     count, block, pos = read_block(buf, pos)
     at = 0
     for _ in range(count):
+        money_id, at = read_bytes(block, at)
+        requested_at, at = read_long(block, at)
+        position, at = read_bytes(block, at)
+        page.lookups.append((money_id, requested_at, position))
+    count, block, pos = read_block(buf, pos)
+    at = 0
+    for _ in range(count):
         reply, at = _read_reply(block, at)
         page.replies.append(reply)
     page.counted = page.items()
@@ -197,12 +233,11 @@ def decode_page(buf: bytes, pos: int) -> tuple[Page, int]:
 
 
 def _read_reply(block: bytes, at: int) -> tuple[Reply, int]:
-    session, at = read_bytes(block, at)
     money_id, at = read_bytes(block, at)
     requested_at, at = read_long(block, at)
     outcome, at = read_long(block, at)
     country, at = read_optional(block, at)
-    return Reply(session, money_id, requested_at, outcome, country), at
+    return Reply(money_id, requested_at, outcome, country), at
 
 
 class WaitingMoney:

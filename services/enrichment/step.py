@@ -49,6 +49,7 @@ class Work:
         self.user = user
         self.money: Money | None = None
         self.session = b""
+        self.money_id = b""
         self.text = b""  # country, year of birth, or the position of waiting money
 
 
@@ -56,6 +57,7 @@ def parse(item: Item) -> Work:
     if item[1] == TIMER_RANK:
         work = Work(WAIT_OVER, item[7])
         work.session, pos = read_bytes(item[8], 0)
+        work.money_id, pos = read_bytes(item[8], pos)
         work.text = item[8][pos:]
         return work
     if item[1] == CLEANUP_RANK:
@@ -93,12 +95,28 @@ class Enrichment:
         ids = [work.user for work in works]
         ids.extend([aside[3] for aside in asides])
         self.users = Users(state, ids)
-        users = self.users.by_id
         self.users.load_pages(self._pages(works, asides))
-        sessions = [(users[w.user], w.session) for w in works if w.kind in (events.SESSION_CREATED, WAIT_OVER)]
-        sessions.extend([(users[aside[3]], reply.session) for aside, reply in self.replies.items()])
-        self.users.load_waiting(sessions)
+        self.users.load_waiting(self._waiting(works))
         return list(works)
+
+    def _waiting(self, works: Sequence[Work]) -> list[tuple[User, bytes]]:
+        """The waiting money that sessions, timers and replies of this batch may put out, by user and position."""
+        wanted: list[tuple[User, bytes]] = []
+        users = self.users.by_id
+        for work in works:
+            if work.kind == events.SESSION_CREATED:
+                user = users[work.user]
+                positions = user.page(work.session).waiting.get(work.session, b"")
+                wanted.extend([(user, position) for position in split_positions(positions)])
+            elif work.kind == WAIT_OVER:
+                user = users[work.user]
+                if user.page(work.session).is_waiting(work.session, work.text):
+                    wanted.append((user, work.text))
+        for aside, reply in self.replies.items():
+            user = users[aside[3]]
+            positions_of_pair = user.page(reply.money_id).open_lookups(reply.money_id, reply.requested_at)
+            wanted.extend([(user, position) for position in positions_of_pair])
+        return wanted
 
     def _pages(self, works: Sequence[Work], asides: Sequence[Aside]) -> list[tuple[User, int]]:
         wanted: list[tuple[User, int]] = []
@@ -116,9 +134,11 @@ class Enrichment:
                 wanted.extend([(user, number) for number in range(1 << user.depth)])
             elif work.kind in (events.SESSION_CREATED, WAIT_OVER):
                 wanted.append((user, user.page_number(work.session)))
+                if work.kind == WAIT_OVER:
+                    wanted.append((user, user.page_number(work.money_id)))
         for aside in asides:
             user = users[aside[3]]
-            wanted.append((user, user.page_number(self.replies[aside].session)))
+            wanted.append((user, user.page_number(self.replies[aside].money_id)))
         return wanted
 
     def step(self, item: Item, parsed: Work | None, effects: Effects) -> None:
@@ -169,15 +189,15 @@ class Enrichment:
                 _emit(effects, user, head, known[1], first, JOINED)
                 return
         waiting = WaitingMoney(t, first, head, money.id, session)
-        if money.old or late:
-            self._look_up(user, item, position_of(item), waiting, t, OLD if money.old else LATE, effects)
-            return
         position = position_of(item)
+        if money.old or late:
+            self._look_up(user, position, waiting, t, OLD if money.old else LATE, effects)
+            return
         user.waiting[position] = waiting
         user.page(session).add_waiting(session, position)
         effects.count("waiting")
         due = t + self.rules.session_wait_ms
-        effects.set_timer(due, TIMER_RANK, item, user.id, string_bytes(session) + position)
+        effects.set_timer(due, TIMER_RANK, item, user.id, string_bytes(session) + string_bytes(money.id) + position)
 
     def _duplicate(self, user: User, item: Item, money_id: bytes, effects: Effects) -> bool:
         """Whether the id was seen within the TTL; if not, remember it. `t0` is not refreshed by a duplicate."""
@@ -203,64 +223,64 @@ class Enrichment:
                 page.sessions[session] = (expires, country)
                 page.changed = user.changed = True
                 self._sweep_by(user, item, expires, self.rules.session_ttl_ms, effects)
-        for position in split_positions(page.waiting.get(session, b"")):
+        positions = page.waiting.pop(session, b"")
+        for position in split_positions(positions):
             waiting = user.waiting[position]
-            if waiting.requested_at == NO_TIME:
-                _emit(effects, user, waiting.head, country, waiting.first, JOINED)
-                _forget(user, page, position, waiting)
-                effects.count("waiting", -1)
+            _emit(effects, user, waiting.head, country, waiting.first, JOINED)
+            waiting.gone = True
+            page.changed = user.changed = True
+            effects.count("waiting", -1)
 
     def _wait_over(self, user: User, item: Item, session: bytes, position: bytes, effects: Effects) -> None:
-        waiting = user.waiting.get(position)
-        if waiting is None or waiting.gone or waiting.requested_at != NO_TIME:
+        page = user.page(session)
+        if not page.is_waiting(session, position):
             return  # its session came
+        page.drop_waiting(session, position)
+        user.changed = True
         effects.count("waiting", -1)
-        self._look_up(user, item, position, waiting, item[0], SESSION_MISSING, effects)
+        self._look_up(user, position, user.waiting[position], item[0], SESSION_MISSING, effects)
 
     # Lookups
 
     def _look_up(
-        self, user: User, item: Item, position: bytes, waiting: WaitingMoney, t: int, reason: int, effects: Effects
+        self, user: User, position: bytes, waiting: WaitingMoney, t: int, reason: int, effects: Effects
     ) -> None:
-        page = user.page(waiting.session)
-        if not self.rules.lookup:
-            _emit(effects, user, waiting.head, None, waiting.first, LOOKUP_FAILED)
-            if position in user.waiting:
-                _forget(user, page, position, waiting)
-            return
-        _request(effects, user, waiting, t, reason)
-        for reply in page.replies:
-            if reply.money_id == waiting.money_id and reply.requested_at == t:
-                _resolve(effects, user, waiting, reply)
-                if position in user.waiting:
-                    _forget(user, page, position, waiting)
+        """Send money to lookup: it waits for the reply to (its id, t), which may be here already."""
+        page = user.page(waiting.money_id)
+        if self.rules.lookup:
+            _request(effects, user, waiting, t, reason)
+            reply = _kept_reply(page, waiting.money_id, t)
+            if reply is None:
+                waiting.requested_at = t
+                waiting.reason = reason
+                waiting.changed = page.changed = user.changed = True
+                user.waiting[position] = waiting
+                page.lookups.append((waiting.money_id, t, position))
+                effects.count("looking_up")
                 return
-        waiting.requested_at = t
-        waiting.reason = reason
-        waiting.changed = user.changed = True
-        if position not in user.waiting:
-            user.waiting[position] = waiting
-            page.add_waiting(waiting.session, position)
-        effects.count("looking_up")
+            _resolve(effects, user, waiting, reply)
+        else:
+            _emit(effects, user, waiting.head, None, waiting.first, LOOKUP_FAILED)
+        waiting.gone = True
+        user.changed = True
 
     def aside(self, record: Aside, effects: Effects) -> None:
         """A lookup's reply: it resolves its pair, or is kept until the watermark has passed its request."""
         reply = self.replies[record]
         user = self.users.by_id[record[3]]
-        page = user.page(reply.session)
-        resolved = False
-        for position in split_positions(page.waiting.get(reply.session, b"")):
+        page = user.page(reply.money_id)
+        positions = page.open_lookups(reply.money_id, reply.requested_at)
+        for position in positions:
             waiting = user.waiting[position]
-            if waiting.money_id == reply.money_id and waiting.requested_at == reply.requested_at:
-                _resolve(effects, user, waiting, reply)
-                _forget(user, page, position, waiting)
-                effects.count("looking_up", -1)
-                resolved = True
-        if resolved or not self.rules.lookup or reply.requested_at < self.watermark_before:
+            _resolve(effects, user, waiting, reply)
+            page.close_lookup(position)
+            waiting.gone = True
+            user.changed = True
+            effects.count("looking_up", -1)
+        if positions or reply.requested_at < self.watermark_before:
             return
-        for kept in page.replies:
-            if kept.money_id == reply.money_id and kept.requested_at == reply.requested_at:
-                return  # the first one in the log wins
+        if _kept_reply(page, reply.money_id, reply.requested_at) is not None:
+            return  # the first one in the log wins
         page.replies.append(reply)
         page.changed = user.changed = True
         by: Item = (reply.requested_at, CLEANUP_RANK, 0, record[0], record[1], record[2], 0, user.id, b"")
@@ -269,14 +289,10 @@ class Enrichment:
     # Removal
 
     def _sweep_by(self, user: User, by: Item, expires: int, ttl: int, effects: Effects) -> None:
-        """See to it that the user is swept soon after `expires`.
+        """See to it that the user is swept soon after `expires`."""
+        self._sweep_at(user, by, _sweep_time(user.id, expires, ttl), effects)
 
-        Times are rounded up to a grid, so that a user needs one timer at a time and one sweep removes much; the grid is
-        shifted by the user's hash, so that not all users are swept in one batch.
-        """
-        grid = max(1, ttl // SWEEPS_PER_TTL)
-        phase = ((zlib.crc32(user.id) >> 26) * grid) >> 6
-        due = -((phase - expires) // grid) * grid + phase
+    def _sweep_at(self, user: User, by: Item, due: int, effects: Effects) -> None:
         if user.sweep_at == 0 or due < user.sweep_at:
             user.sweep_at = due
             user.changed = True
@@ -290,19 +306,35 @@ class Enrichment:
         self.users.load_all_pages(user)
         user.changed = True
         user.sweep_at = 0
+        dues: list[int] = []
         for page in list(user.pages.values()):
             _purge(page, t, t - self.rules.dedup_ttl_ms)
-            if page.ids_n:
-                self._sweep_by(
-                    user, item, page.first_seen() + self.rules.dedup_ttl_ms, self.rules.dedup_ttl_ms, effects
-                )
-            if page.sessions:
-                least = min([expires for expires, _ in page.sessions.values()])
-                self._sweep_by(user, item, least, self.rules.session_ttl_ms, effects)
-            if page.replies:
-                least = min([reply.requested_at for reply in page.replies])
-                self._sweep_by(user, item, least, self.rules.session_wait_ms, effects)
+            self._next_dues(user, page, dues)
+        if dues:
+            self._sweep_at(user, item, min(dues), effects)
         self.users.shrink(user)
+
+    def _next_dues(self, user: User, page: Page, dues: list[int]) -> None:
+        """When a page's ids, sessions and replies next have something to remove."""
+        rules = self.rules
+        if page.ids_n:
+            dues.append(_sweep_time(user.id, page.first_seen() + rules.dedup_ttl_ms, rules.dedup_ttl_ms))
+        if page.sessions:
+            least = min([expires for expires, _ in page.sessions.values()])
+            dues.append(_sweep_time(user.id, least, rules.session_ttl_ms))
+        if page.replies:
+            least = min([reply.requested_at for reply in page.replies])
+            dues.append(_sweep_time(user.id, least, rules.session_wait_ms))
+
+
+def _sweep_time(user: bytes, expires: int, ttl: int) -> int:
+    """`expires` rounded up to a grid, so that a user needs one timer at a time and one sweep removes much.
+
+    The grid is shifted by the user's hash, so that not all users are swept in one batch.
+    """
+    grid = max(1, ttl // SWEEPS_PER_TTL)
+    phase = ((zlib.crc32(user) >> 26) * grid) >> 6
+    return -((phase - expires) // grid) * grid + phase
 
 
 def _purge(page: Page, t: int, seen_until: int) -> None:
@@ -316,10 +348,11 @@ def _purge(page: Page, t: int, seen_until: int) -> None:
         page.changed = True
 
 
-def _forget(user: User, page: Page, position: bytes, waiting: WaitingMoney) -> None:
-    waiting.gone = True
-    page.drop_waiting(waiting.session, position)
-    user.changed = True
+def _kept_reply(page: Page, money_id: bytes, requested_at: int) -> Reply | None:
+    for reply in page.replies:
+        if reply.money_id == money_id and reply.requested_at == requested_at:
+            return reply
+    return None
 
 
 def _emit(effects: Effects, user: User, head: bytes, country: bytes | None, first: bool, status: int) -> None:

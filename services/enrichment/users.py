@@ -23,7 +23,6 @@ from services.enrichment.state import (
     encode_user,
     encode_waiting,
     page_key,
-    split_positions,
     user_key,
     waiting_key,
 )
@@ -57,12 +56,11 @@ class Users:
         self.load_pages([(user, number) for number in range(1 << user.depth)])
 
     def load_waiting(self, wanted: Iterable[tuple[User, bytes]]) -> None:
-        """The money that waits for these sessions, by user and session id, in one round. Its pages are loaded."""
+        """Waiting money by user and position, in one round."""
         missing: dict[bytes, tuple[User, bytes]] = {}
-        for user, session in wanted:
-            for position in split_positions(user.page(session).waiting.get(session, b"")):
-                if position not in user.waiting:
-                    missing[waiting_key(user.id, position)] = (user, position)
+        for user, position in wanted:
+            if position not in user.waiting:
+                missing[waiting_key(user.id, position)] = (user, position)
         keys = list(missing)
         if not keys:
             return
@@ -129,8 +127,10 @@ def _spread(old: list[Page], fresh: dict[int, Page], mask: int) -> None:
             fresh[zlib.crc32(session) & mask].sessions[session] = known
         for session, positions in page.waiting.items():
             fresh[zlib.crc32(session) & mask].waiting[session] = positions
+        for lookup in page.lookups:
+            fresh[zlib.crc32(lookup[0]) & mask].lookups.append(lookup)
         for reply in page.replies:
-            fresh[zlib.crc32(reply.session) & mask].replies.append(reply)
+            fresh[zlib.crc32(reply.money_id) & mask].replies.append(reply)
         pos = 0
         while pos < len(page.ids):
             money_id, pos = read_bytes(page.ids, pos)

@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
-from services.errors import BrokerError
+from services.errors import BrokerError, ConfigError
 
 METADATA_TIMEOUT_S = 10.0  # a broker on the way up answers within a few seconds; longer only delays the message
 
@@ -42,8 +42,14 @@ def range_consumer(bootstrap_servers: str, extra: dict[str, str], group: str, **
 
 
 def check_reachable(bootstrap_servers: str, extra: dict[str, str]) -> None:
+    """Raises BrokerError where no broker answers, ConfigError for settings that librdkafka refuses."""
     try:
-        admin_client(bootstrap_servers, extra).list_topics(timeout=METADATA_TIMEOUT_S)
+        # the error says it all: librdkafka's own lines of each attempt would only stand beside it
+        admin = admin_client(bootstrap_servers, {**extra, "log_level": "0"})
+    except KafkaException as e:
+        raise ConfigError(f"--kafka-config: expected settings that librdkafka takes, but {reason(e)}.") from None
+    try:
+        admin.list_topics(timeout=METADATA_TIMEOUT_S)
     except KafkaException as e:
         raise BrokerError(
             f"{bootstrap_servers}: expected a Kafka broker, none answered within {METADATA_TIMEOUT_S:.0f} s "

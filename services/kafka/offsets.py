@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from services.errors import SetupError
-from services.kafka.client import METADATA_TIMEOUT_S
+from services.errors import BrokerError, SetupError
+from services.kafka.client import METADATA_TIMEOUT_S, reason
 
 FullPartition = tuple[str, int]  # topic with prefix, partition
 
@@ -21,23 +21,34 @@ class TopicState:
 
 
 def topic_states(admin: AdminClient, topics: list[str]) -> dict[str, TopicState]:
-    """Raises SetupError for a topic that is not there."""
+    """Raises SetupError for a topic that is not there, BrokerError where the broker does not say."""
     futures = admin.describe_topics(TopicCollection(topics), request_timeout=METADATA_TIMEOUT_S)
     states: dict[str, TopicState] = {}
     for topic, future in futures.items():
         try:
             described = future.result()
         except KafkaException as e:
+            if e.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise BrokerError(
+                    f"{topic}: expected its description, but {reason(e)}.", "check the broker and the rights."
+                ) from None
             raise SetupError(
-                f"{topic}: expected a topic, but {e.args[0].str()}.", "create it, or leave --create-topics on."
+                f"{topic}: expected a topic, but {reason(e)}.", "create it, or leave --create-topics on."
             ) from None
         states[topic] = TopicState(str(described.topic_id), tuple(p.id for p in described.partitions))
     return states
 
 
 def log_ends(admin: AdminClient, partitions: Iterable[FullPartition]) -> dict[FullPartition, int]:
-    """Where a read_committed reader's log ends at this moment (the last stable offset)."""
+    """Where a read_committed reader's log ends at this moment (the last stable offset). As all here that ask for
+    offsets, it raises BrokerError."""
     return _list(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+
+def high_watermark(admin: AdminClient, topic: str, partition: int) -> int:
+    """Where the log ends with what open transactions have written."""
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    return _list(admin, [(topic, partition)], latest, IsolationLevel.READ_UNCOMMITTED)[topic, partition]
 
 
 def log_starts(admin: AdminClient, partitions: Iterable[FullPartition]) -> dict[FullPartition, int]:
@@ -52,9 +63,22 @@ def offsets_at(admin: AdminClient, partitions: Iterable[FullPartition], timestam
     return {tp: ends[tp] if offset < 0 else offset for tp, offset in found.items()}
 
 
-def _list(admin: AdminClient, partitions: Iterable[FullPartition], spec: OffsetSpec) -> dict[FullPartition, int]:
+def _list(
+    admin: AdminClient,
+    partitions: Iterable[FullPartition],
+    spec: OffsetSpec,
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+) -> dict[FullPartition, int]:
     request = {TopicPartition(topic, p): spec for topic, p in partitions}
-    futures = admin.list_offsets(
-        request, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=METADATA_TIMEOUT_S
-    )
-    return {(tp.topic, tp.partition): future.result().offset for tp, future in futures.items()}
+    if not request:
+        return {}
+    futures = admin.list_offsets(request, isolation_level=isolation, request_timeout=METADATA_TIMEOUT_S)
+    found: dict[FullPartition, int] = {}
+    for tp, future in futures.items():
+        try:
+            found[tp.topic, tp.partition] = future.result().offset
+        except KafkaException as e:
+            raise BrokerError(
+                f"{tp.topic}, partition {tp.partition}: expected its offsets, but {reason(e)}.", "check the broker."
+            ) from None
+    return found

@@ -18,7 +18,7 @@ from services.engine import plan as plans
 from services.engine.intake import Convert
 from services.engine.plan import Backlog, PartitionPlan, Plan
 from services.engine.processor import Decoder, Rejected
-from services.errors import BrokerError, SetupError
+from services.errors import BrokerError, RetentionError, SetupError
 from services.kafka.client import admin_client, is_end_of_partition, place, range_consumer, reason
 from services.kafka.offsets import TopicState, log_ends, log_starts, topic_states
 from services.kafka.source_spec import SourceSpec
@@ -55,14 +55,37 @@ class Planner:
             return start
         try:
             ends = self._log_ends() if self.target is None else self.target
-            following = self._following(plan, ends)
+            kept = self._still_read(plan)
+            self._check(kept, ends)
+            following = self._following(kept, ends)
         except KafkaException as e:
             raise BrokerError(f"{self.spec.bootstrap_servers}: expected to plan a batch, but {reason(e)}.") from None
         if following.partitions != plan.partitions:
             return following.to_offset()
         if self.spec.bounded and self.spec.drain:
-            return Plan(self.spec.rules, plan.topic_ids, plan.partitions, True, plan.tick).to_offset()
+            return Plan(self.spec.rules, following.topic_ids, plan.partitions, True, plan.tick).to_offset()
         return start
+
+    def _still_read(self, plan: Plan) -> Plan:
+        """Without topics that are no input any more, as the replies are after `--session-lookup none`."""
+        return plan.with_partitions({tp: p for tp, p in plan.partitions.items() if tp[0] in self.names})
+
+    def _check(self, plan: Plan, ends: dict[plans.TopicPartition, int]) -> None:
+        """The topics must be those that were read, and still have what was read of them."""
+        for name, state in self._topics().items():
+            if plan.topic_ids.get(name, state.topic_id) != state.topic_id:
+                raise SetupError(
+                    f"{self.spec.topic(name)}: expected the topic that was read so far, it was deleted and made anew.",
+                    "start a new checkpoint for the new topic.",
+                )
+        for (name, partition), planned in plan.partitions.items():
+            end = ends.get((name, partition), planned.end)
+            if end < planned.end:
+                raise RetentionError(
+                    f"{self.spec.topic(name)}, partition {partition}: expected a log up to offset {planned.end}, as "
+                    f"was read, it ends at {end}: records were lost.",
+                    "restore the topic, or start a new checkpoint.",
+                )
 
     def _stopping(self) -> bool:
         """Spark asks for an offset only between batches: once `stop.seen` is there, none is in hand and none will
@@ -77,7 +100,7 @@ class Planner:
         takes = self._share({tp: (p.end, ends.get(tp, p.end)) for tp, p in plan.partitions.items()})
         now = time.monotonic()
         partitions = {
-            tp: PartitionPlan(p.end + takes[tp], self.idleness.state(tp, p.state, takes[tp] > 0, now))
+            tp: PartitionPlan(p.end + takes[tp], self._state(tp, p, takes[tp], ends.get(tp, p.end), now))
             for tp, p in plan.partitions.items()
         }
         fresh = {tp: (self.spec.topic(tp[0]), tp[1]) for tp in ends.keys() - partitions.keys()}
@@ -87,6 +110,11 @@ class Planner:
             partitions.update({tp: PartitionPlan(starts[full], plans.EMPTY) for tp, full in fresh.items()})
         ids = {name: state.topic_id for name, state in self._topics().items()}
         return Plan(self.spec.rules, ids, partitions, False, plan.tick)
+
+    def _state(self, tp: plans.TopicPartition, before: PartitionPlan, takes: int, end: int, now: float) -> str:
+        """A partition whose records only wait for their turn is not idle: they may be behind the others'."""
+        state = self.idleness.state(tp, before.state, end > before.end, now)
+        return before.state if takes == 0 and before.state == plans.EMPTY and state == plans.ACTIVE else state
 
     def _log_ends(self) -> dict[plans.TopicPartition, int]:
         wanted = [(name, p) for name, state in self._topics().items() for p in state.partitions]
@@ -98,15 +126,7 @@ class Planner:
         now = time.monotonic()
         if now - self.topics_at >= METADATA_EVERY_S:
             found = topic_states(self.admin, [self.spec.topic(name) for name in self.names])
-            fresh = {name: found[self.spec.topic(name)] for name in self.names}
-            for name, state in self.topics.items():
-                if fresh[name].topic_id != state.topic_id:
-                    raise SetupError(
-                        f"{self.spec.topic(name)}: expected the topic that was there at the start, it was deleted and "
-                        "made anew.",
-                        "start a new checkpoint for the new topic.",
-                    )
-            self.topics, self.topics_at = fresh, now
+            self.topics, self.topics_at = {name: found[self.spec.topic(name)] for name in self.names}, now
         return self.topics
 
     # Sharing a batch's records out by event time
@@ -154,11 +174,12 @@ class Planner:
         deadline = time.monotonic() + PEEK_S
         while looked and time.monotonic() < deadline:
             for message in self._peeker.consume(len(looked), 0.05):
+                if message.error() is not None and not is_end_of_partition(message):
+                    continue  # without a place; what it costs is at most this peek
                 topic, number, offset = place(message)
                 tp = (topic[prefix:], number)
                 if message.error() is not None:
-                    if is_end_of_partition(message):
-                        looked.pop(tp, None)
+                    looked.pop(tp, None)
                     continue
                 at = self._event_time(tp[0], message.value())
                 if tp in looked:

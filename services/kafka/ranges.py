@@ -23,6 +23,7 @@ Message = Any
 
 CONSUME_AT_ONCE = 10_000
 POLL_S = 0.02  # how long the tail of a range with gaps may wait for records that do not exist
+MOST_AHEAD = 100_000  # of one partition; a reader with more of it begins anew, or it would keep them all
 STALL_S = 60.0  # a broker that gives nothing for as long as this is taken as gone
 
 
@@ -54,7 +55,7 @@ class RangeReader:
             },
         )
         self.ends: dict[tuple[str, int], int] = {}  # where the last range of each assigned partition ended
-        self.ahead: dict[tuple[str, int], list[Message]] = {}  # records beyond it that came with its last ones
+        self.ahead: dict[tuple[str, int], list[Message]] = {}  # what came beyond it with its last records
 
     def read(self, ranges: list[Range]) -> Iterator[Message]:
         """The records of `ranges`, each partition's in offset order, partitions mixed.
@@ -91,14 +92,22 @@ class RangeReader:
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 self._fail(error, tp)
             wanted = open_ranges.get(tp)
-            if error is None and (wanted is None or offset >= wanted.end):
-                self.ahead.setdefault(tp, []).append(message)
+            if wanted is None or offset >= wanted.end:
+                # the news that the log ends here, too: the consumer gives it once, and a later range may wait for it
+                self._keep(tp, message)
             elif error is None:
                 yield message
             if wanted is not None:
                 left[tp] = wanted.end - (offset if error is not None else offset + 1)
                 if left[tp] <= 0:
                     del open_ranges[tp]
+
+    def _keep(self, tp: tuple[str, int], message: Message) -> None:
+        kept = self.ahead.setdefault(tp, [])
+        kept.append(message)
+        if len(kept) > MOST_AHEAD:
+            kept.clear()
+            self.ends = {}
 
     def _move_to(self, open_ranges: dict[tuple[str, int], Range]) -> list[Message]:
         """Go on where the last ranges ended, with what was read beyond them, or assign anew."""

@@ -8,7 +8,9 @@ them):
 1. *init*: `init_transactions` of a new producer. It ends a transaction that a predecessor left open (aborting it) and
    fences the predecessor. Nothing is written.
 2. *marker read*: the marker says whether this batch is already in Kafka (`services.engine.marker.decide`). It can be
-   trusted only now: before step 1 the predecessor could still commit.
+   trusted only now: before step 1 the predecessor could still commit. Each output partition has a partition of the
+   commits topic to itself: in a common one, a transaction that another output partition's predecessor left open would
+   hide this marker from read_committed readers. What other applications have open there is waited for.
 3. *begun*: `begin_transaction`; nothing is visible.
 4. *produced*: the batch's records are with the broker, uncommitted. A crash leaves an open transaction, which
    step 1 of the next run aborts; read_committed readers never see it.
@@ -85,7 +87,10 @@ class PartitionSink:
         decision = self._decide(batch)
         if decision is Decision.WRITE:
             assert self.producer is not None
-            self.producer.begin_transaction()
+            try:
+                self.producer.begin_transaction()
+            except KafkaException as e:
+                raise _broker_error(self.config, "to begin a transaction", e) from None
             reached("begun", batch.number)
         return decision
 
@@ -98,7 +103,8 @@ class PartitionSink:
             self.abort()
             raise _broker_error(c, "to begin transactions", e) from None
         reached("init", batch.number)
-        self.marker = _marker_log(c).read().get(marker_key(c.application_id, self.partition))
+        markers = _marker_log(c).read_whole(self.partition)
+        self.marker = markers.get(marker_key(c.application_id, self.partition))
         reached("marker read", batch.number)
 
     def _decide(self, batch: BatchId) -> Decision:
@@ -143,7 +149,8 @@ class PartitionSink:
         assert self.producer is not None
         reached("produced", batch.number)
         marker = Marker(batch.epoch, batch.number + 1, batch.end)
-        self._produce(self.config.commits, marker_key(self.config.application_id, self.partition), marker.encode())
+        key = marker_key(self.config.application_id, self.partition)
+        self._produce(self.config.commits, key, marker.encode(), partition=self.partition)
         reached("marked", batch.number)
         try:
             self.producer.commit_transaction(TRANSACTION_S)
@@ -166,6 +173,8 @@ class PartitionSink:
                 return
             except BufferError:
                 self.producer.poll(0.05)
+            except KafkaException as e:
+                raise _broker_error(self.config, f"to write to {topic}", e) from None
 
     def _new_producer(self) -> Producer:
         c = self.config

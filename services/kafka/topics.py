@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from services.errors import SetupError
+from services.errors import BrokerError, SetupError
 from services.kafka.client import METADATA_TIMEOUT_S, reason
+from services.kafka.offsets import log_ends, topic_states
+
+UP_S = 30.0  # until a new topic's partitions have their leaders
+LOOK_S = 0.05
 
 
 @dataclass(frozen=True)
 class TopicSpec:
-    """`name` with prefix; `compacted`: it keeps the last record of each key, else its records are kept by time."""
+    """`name` with prefix; `compacted`: it keeps the last record of each key, else its records are kept by time;
+    `at_least`: one that is there already must have as many partitions."""
 
     name: str
     partitions: int
     compacted: bool = False
     keep_for_good: bool = False
+    at_least: bool = False
 
     def config(self) -> dict[str, str]:
         config: dict[str, str] = {}
@@ -30,20 +37,52 @@ class TopicSpec:
         return config
 
 
-def ensure_topics(admin: AdminClient, wanted: list[TopicSpec], create: bool, replication: int = -1) -> list[str]:
-    """The names of those that were created. Raises SetupError for one that is missing and must not or cannot be
-    created."""
+def partition_counts(admin: AdminClient) -> dict[str, int]:
+    """Of all topics. Raises BrokerError."""
     try:
         there = admin.list_topics(timeout=METADATA_TIMEOUT_S).topics
     except KafkaException as e:
-        raise SetupError(f"expected the list of topics, but {reason(e)}.", "check the broker.") from None
+        raise BrokerError(f"expected the list of topics, but {reason(e)}.", "check the broker.") from None
+    return {name: len(topic.partitions) for name, topic in there.items()}
+
+
+def check_topics(admin: AdminClient, wanted: list[TopicSpec], create: bool) -> list[TopicSpec]:
+    """Those that are missing. Raises SetupError for one that must not be created or has too few partitions."""
+    there = partition_counts(admin)
     missing = [t for t in wanted if t.name not in there]
     if missing and not create:
         names = ", ".join(t.name for t in missing)
         raise SetupError(f"{names}: expected to exist, missing.", "create them, or leave out --no-create-topics.")
+    for t in wanted:
+        if t.at_least and there.get(t.name, t.partitions) < t.partitions:
+            raise SetupError(
+                f"{t.name}: expected at least {t.partitions} partitions, came {there[t.name]}.", "add partitions to it."
+            )
+    return missing
+
+
+def ensure_topics(admin: AdminClient, wanted: list[TopicSpec], create: bool, replication: int = -1) -> list[str]:
+    """The names of those that were created, once they can be read and written. Raises SetupError as `check_topics`
+    does, and for one that cannot be created."""
+    missing = check_topics(admin, wanted, create)
     if missing:
         _create(admin, missing, replication)
+        _await(admin, [t.name for t in missing])
     return [t.name for t in missing]
+
+
+def _await(admin: AdminClient, names: list[str]) -> None:
+    """The controller has a new topic before the broker knows of it and its partitions have leaders."""
+    deadline = time.monotonic() + UP_S
+    while True:
+        try:
+            states = topic_states(admin, names)
+            log_ends(admin, [(name, p) for name in names for p in states[name].partitions])
+            return
+        except SetupError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(LOOK_S)
 
 
 def _create(admin: AdminClient, missing: list[TopicSpec], replication: int) -> None:

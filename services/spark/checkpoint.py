@@ -94,6 +94,15 @@ class Checkpoint:
                     f"give --{flag} {kept.get(name)}, or take another checkpoint folder.",
                 )
 
+    def check_version(self) -> None:
+        """Raises CheckpointError where a newer program planned the last batch."""
+        try:
+            plans.check_version(self.offset(self.last_planned()))
+        except plans.NewerProgram as e:
+            raise CheckpointError(
+                f"{self.root}: {e.args[0]}.", "run it with the version that wrote it, or newer."
+            ) from None
+
     def check_not_drained(self) -> None:
         last = self.last_committed()
         if last >= 0 and self.offset(last)["drain"]:

@@ -6,6 +6,8 @@ missing; then run. An error before the second step leaves no trace.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import re
 import shutil
 import tempfile
@@ -14,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -34,7 +37,7 @@ from services.spark import startup
 from services.spark.checkpoint import Checkpoint
 from services.spark.operator import RESULT_SCHEMA, KeyGroupOperator
 from services.spark.progress import BatchProgress, Meter
-from services.spark.session import open_session
+from services.spark.session import open_session, under_spark_submit
 from services.spark.sink import Report, SinkSpec, run_sink
 from services.spark.source import OPTION, MoneystateSource
 
@@ -75,7 +78,7 @@ class RunOptions:
     finish_batch: bool = False
     key_groups: int = 64
     partitions: int = 4
-    max_records: int = 100_000
+    max_records: int = 200_000
     trigger_interval_s: float = 0.0
     formats: dict[str, str] = field(default_factory=dict)
     registry_url: str | None = None
@@ -112,15 +115,26 @@ class Job:
         """Run to the end, or until `stop`. Gives the last batch's report; raises MoneystateError."""
         try:
             self._prepare()
-            session = open_session(
-                self.spec.name, self.options.master, self.options.partitions, self.options.spark_config
-            )
             try:
-                return self._run_query(session)
-            finally:
-                session.stop()
+                return self._run_spark()
+            except Exception as e:
+                raise self.failure or as_one_line(e, self.log()) from e
         finally:
             shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _run_spark(self) -> Report:
+        o = self.options
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # a JVM that is gone is told of by the error
+        session = open_session(self.spec.name, o.master, o.partitions, o.spark_config, self.log())
+        try:
+            return self._run_query(session)
+        finally:
+            with contextlib.suppress(Exception):  # of a JVM that is gone: it must not hide why
+                session.stop()
+
+    def log(self) -> Path | None:
+        """Where Spark prints; None under spark-submit, which decides that."""
+        return None if under_spark_submit() else self.checkpoint.own / "driver.log"
 
     # Start
 
@@ -135,7 +149,7 @@ class Job:
         inputs = [TopicSpec(o.topic_prefix + t.name, o.topic_partitions, keep_for_good=True) for t in self.spec.inputs]
         outputs = [TopicSpec(o.topic_prefix + name, o.topic_partitions) for name in self.spec.streams]
         outputs.append(TopicSpec(o.topic_prefix + self.spec.changelog, o.topic_partitions, compacted=True))
-        outputs.append(TopicSpec(o.topic_prefix + self.spec.commits, 1, compacted=True))
+        outputs.append(TopicSpec(o.topic_prefix + self.spec.commits, o.partitions, compacted=True, at_least=True))
         commits = o.topic_prefix + self.spec.commits
         startup.check_topics(admin, inputs + outputs, o.create_topics)
         if startup.exists(admin, commits):
@@ -168,18 +182,20 @@ class Job:
             writer = writer.trigger(availableNow=True)
         elif o.trigger_interval_s:
             writer = writer.trigger(processingTime=f"{o.trigger_interval_s} seconds")
-        self._wait(writer.start())
+        try:
+            self._wait(writer.start())
+        finally:
+            loop.group.close()
         return loop.last
 
     def _wait(self, query: StreamingQuery) -> None:
-        """Until the query has ended by itself, or the planner has seen the stop file: then no batch is in hand."""
-        try:
-            while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]  # it takes parts of a second, too
-                if self.stopped_file.exists():
-                    query.stop()
-                    return
-        except Exception as e:
-            raise self.failure or as_one_line(e) from e
+        """Until the query has ended by itself, or is told to stop and has no batch in hand."""
+        while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]  # it takes parts of a second, too
+            # The planner has seen the stop file; or the query waits for its next trigger, and what that asks the
+            # planner for comes after the stop file.
+            if self.stopped_file.exists() or (self.stop_file.exists() and _waits(query)):
+                query.stop()
+                return
 
     def _source(self) -> SourceSpec:
         o = self.options
@@ -243,7 +259,7 @@ class _BatchLoop:
             self.job.failure = e
             raise
         except Exception as e:
-            self.job.failure = as_one_line(e)
+            self.job.failure = as_one_line(e, self.job.log())
             raise
 
     def _batch(self, results: DataFrame, number: int) -> None:
@@ -260,17 +276,30 @@ class _BatchLoop:
         self.job.on_batch(self.meter.measure(number, before, after, report, self.job.spec.inputs))
 
 
+def _waits(query: StreamingQuery) -> bool:
+    status = query.status
+    return not status["isTriggerActive"] and status["message"] == "Waiting for next trigger"
+
+
 _OURS = re.compile(r"services\.(?:errors|kafka\.formats\.registry)\.(\w+): ([^\n]+)")
+_THEIRS = re.compile(r"^(?:Caused by: )?((?:[\w$]+\.)*\w+(?:Error|Exception): (?!Traceback).+)$", re.MULTILINE)
 
 
-def as_one_line(e: Exception) -> MoneystateError:
-    """The error of ours inside what Spark makes of it; else Spark's first line."""
+def as_one_line(e: Exception, log: Path | None = None) -> MoneystateError:
+    """The error of ours inside what Spark makes of it; else the innermost one that it tells of."""
     if isinstance(e, MoneystateError):
         return e
+    if isinstance(e, (ConnectionError, Py4JNetworkError)):
+        return JobError("the Spark job failed: its JVM is gone.", _advice(log))
     text = str(e)
     found = _OURS.findall(text)
     if found:
         name, message = found[-1]
         return getattr(errors, name, JobError)(message)
-    first = next((line for line in text.splitlines() if line.strip()), type(e).__name__)
-    return JobError(f"the Spark job failed: {first}", "see the log; start again once the cause is gone.")
+    lines = _THEIRS.findall(text) or [line.strip() for line in text.splitlines() if line.strip()][:1]
+    what = lines[-1] if lines else type(e).__name__
+    return JobError(f"the Spark job failed: {what}", _advice(log))
+
+
+def _advice(log: Path | None) -> str:
+    return f"see {log or 'the log'}; start again once the cause is gone."

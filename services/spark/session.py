@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
+from pyspark.accumulators import AccumulatorTCPServer
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from services.devbroker.java import find_java
@@ -37,20 +42,48 @@ def under_spark_submit() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def open_session(name: str, master: str | None, output_partitions: int, more: dict[str, str]) -> SparkSession:
-    """`master` None: as spark-submit says, else local[*]. `more`: settings of the user."""
+def open_session(
+    name: str, master: str | None, output_partitions: int, more: dict[str, str], log: Path | None = None
+) -> SparkSession:
+    """`master` None: as spark-submit says, else local[*]. `more`: settings of the user.
+
+    `log`: file for all that the JVM and its Python workers print, else stderr. Under spark-submit the JVM is not ours,
+    and prints where spark-submit does.
+    """
     if not under_spark_submit():
         os.environ["JAVA_HOME"] = str(find_java().parent.parent)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         master = master or "local[*]"
         if master.startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             more = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", **more}
-    builder = SparkSession.builder.appName(name)
+    conf = SparkConf().setAppName(name)
     if master:
-        builder = builder.master(master)
+        conf.setMaster(master)
     fixed = {**FIXED, "spark.sql.shuffle.partitions": str(output_partitions)}
-    for key, value in {**DEFAULTS, **more, **fixed}.items():
-        builder = builder.config(key, value)
-    session: SparkSession = builder.getOrCreate()
-    session.sparkContext.setLogLevel(more.get("spark.log.level", DEFAULTS["spark.log.level"]))
-    return session
+    conf.setAll(list({**DEFAULTS, **more, **fixed}.items()))
+    context = _open_context(conf, log)
+    context.setLogLevel(more.get("spark.log.level", DEFAULTS["spark.log.level"]))
+    return SparkSession(context)
+
+
+def _open_context(conf: SparkConf, log: Path | None) -> SparkContext:
+    # prints a stack trace where the JVM is gone, beside the one line that says so
+    AccumulatorTCPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    try:
+        if log is None or under_spark_submit():
+            return SparkContext(conf=conf)
+        with _anew(log).open("wb") as out:
+            gateway = launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
+        return SparkContext(conf=conf, gateway=gateway)
+    finally:
+        # SparkContext puts a handler in place that cancels the batch in hand
+        signal.signal(signal.SIGINT, on_interrupt)
+
+
+def _anew(log: Path) -> Path:
+    """The log of the run before is kept, too: after a crash it is the one that counts."""
+    if log.exists():
+        log.replace(log.with_name(log.name + ".1"))
+    return log

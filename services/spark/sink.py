@@ -93,9 +93,8 @@ def write_partition(spec: SinkSpec, partition: int, batch: BatchId, results: Ite
     convert = writers(spec.formats, spec.stream_names, spec.topic_prefix, spec.registry_url)
     report = Report()
     groups: list[int] = []
-    decision = sink.open(batch)
-    report.written = decision is Decision.WRITE
     try:
+        report.written = sink.open(batch) is Decision.WRITE
         for result in results:
             report.add(result)
             groups.append(result.key_group)

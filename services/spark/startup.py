@@ -10,8 +10,8 @@ from confluent_kafka.admin import AdminClient
 from services.engine import plan as plans
 from services.engine.marker import Marker, marker_key
 from services.errors import CheckpointError, MarkerError, RetentionError, SetupError
-from services.kafka.client import METADATA_TIMEOUT_S
-from services.kafka.offsets import log_starts
+from services.kafka import topics
+from services.kafka.offsets import log_ends, log_starts, topic_states
 from services.kafka.topics import TopicSpec
 from services.spark.checkpoint import FORMAT, Checkpoint
 
@@ -37,6 +37,7 @@ def check_existing(
             "run it with the version that made it.",
         )
     checkpoint.check_settings(settings)
+    checkpoint.check_version()
     checkpoint.check_not_drained()
     if finish_batch and checkpoint.planned_rules() is None:
         raise CheckpointError(
@@ -46,23 +47,16 @@ def check_existing(
 
 
 def exists(admin: AdminClient, topic: str) -> bool:
-    return topic in admin.list_topics(timeout=METADATA_TIMEOUT_S).topics
+    return topic in topics.partition_counts(admin)
 
 
-def all_exist(admin: AdminClient, topics: list[TopicSpec]) -> bool:
-    there = admin.list_topics(timeout=METADATA_TIMEOUT_S).topics
-    return all(t.name in there for t in topics)
+def all_exist(admin: AdminClient, wanted: list[TopicSpec]) -> bool:
+    there = topics.partition_counts(admin)
+    return all(t.name in there for t in wanted)
 
 
 def check_topics(admin: AdminClient, wanted: list[TopicSpec], create: bool) -> None:
-    if create:
-        return
-    there = admin.list_topics(timeout=METADATA_TIMEOUT_S).topics
-    missing = [t.name for t in wanted if t.name not in there]
-    if missing:
-        raise SetupError(
-            f"{', '.join(missing)}: expected to exist, missing.", "create them, or leave out --no-create-topics."
-        )
+    topics.check_topics(admin, wanted, create)
 
 
 def check_markers(
@@ -106,12 +100,28 @@ def _check_not_rolled_back(checkpoint: Checkpoint, mine: list[Marker]) -> None:
 
 
 def check_retention(admin: AdminClient, checkpoint: Checkpoint, topic_prefix: str) -> None:
-    """The next records to read must still be in the log."""
+    """The topics must be those that were read, with the next records and all that was planned still in their logs."""
     plan = plans.from_offset(checkpoint.offset(checkpoint.last_committed()))
+    states = topic_states(admin, [topic_prefix + t for t in plan.topic_ids])
+    for name, topic_id in plan.topic_ids.items():
+        if states[topic_prefix + name].topic_id != topic_id:
+            raise SetupError(
+                f"{topic_prefix}{name}: expected the topic that was read so far, it was deleted and made anew.",
+                "start a new checkpoint for the new topic.",
+            )
     wanted = {(topic_prefix + t, p): planned.end for (t, p), planned in plan.partitions.items()}
     for tp, first in log_starts(admin, wanted).items():
         if first > wanted[tp]:
             raise RetentionError(
                 f"{tp[0]}, partition {tp[1]}: expected to go on at offset {wanted[tp]}, the log begins at {first}.",
                 "start anew from a savepoint or --starting-offsets, and raise the topic's retention.",
+            )
+    planned = plans.from_offset(checkpoint.offset(checkpoint.last_planned())).partitions
+    for tp, end in log_ends(admin, wanted).items():
+        known = planned.get((tp[0].removeprefix(topic_prefix), tp[1]))
+        if known is not None and end < known.end:
+            raise RetentionError(
+                f"{tp[0]}, partition {tp[1]}: expected a log up to offset {known.end}, it ends at {end}: "
+                "records were lost.",
+                "restore the topic, or start a new checkpoint.",
             )

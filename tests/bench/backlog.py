@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
@@ -12,7 +13,7 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -41,7 +42,8 @@ def create_outputs(servers: str, names: list[str]) -> None:
     """Outputs with the broker's time on each record, so that the rate is measured by one clock."""
     config = {"message.timestamp.type": "LogAppendTime"}
     new = [NewTopic(name, PARTITIONS, 1, config=config) for name in names]
-    for future in AdminClient({"bootstrap.servers": servers}).create_topics(new).values():
+    admin = AdminClient({"bootstrap.servers": servers})  # it must outlive its futures
+    for future in admin.create_topics(new).values():
         future.result()
 
 
@@ -80,13 +82,7 @@ def rate_of(at: list[int]) -> float:
 def run_job(servers: str, prefix: str, flags: list[str]) -> Result:
     """The enrichment over the topics of `prefix`, outputs under a prefix of its own by an application of its own."""
     output = prefix + topics.STREAMS[0]
-    admin = AdminClient({"bootstrap.servers": servers})
-    names = [prefix + name for name in [*topics.STREAMS, topics.CHANGELOG, topics.COMMITS]]
-    there = admin.list_topics(timeout=10).topics
-    for future in admin.delete_topics([n for n in names if n in there] or ["-"]).values():
-        if any(n in there for n in names):
-            future.result()
-    _until(lambda: not any(n in admin.list_topics(timeout=10).topics for n in names))
+    _delete(servers, [prefix + name for name in [*topics.STREAMS, topics.CHANGELOG, topics.COMMITS]])
     create_outputs(servers, [output])
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         command = [sys.executable, "-m", "services.cli.main", "enrich", "--bootstrap-servers", servers]
@@ -167,9 +163,14 @@ def run_peer(servers: str, peers: Path, peer: str, settings: list[str]) -> Resul
     return Result(name, line["events_per_s"], outputs, line["wall_s"], 0.0, line["cpu_s"], int(line["rss_mb"]))
 
 
-def _until(done, deadline_s: float = 30.0) -> None:  # type: ignore[no-untyped-def]
+def _delete(servers: str, names: list[str], deadline_s: float = 30.0) -> None:
+    """Delete those of the topics that exist, and wait until they are gone."""
+    admin = AdminClient({"bootstrap.servers": servers})
     end = time.monotonic() + deadline_s
-    while not done():
+    while there := [n for n in admin.list_topics(timeout=10).topics if n in names]:
+        for future in admin.delete_topics(there).values():
+            with contextlib.suppress(KafkaException):  # asked for twice
+                future.result()
         if time.monotonic() > end:
             raise TimeoutError("the broker did not delete the topics of the last run")
-        time.sleep(0.1)
+        time.sleep(0.2)

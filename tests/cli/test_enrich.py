@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from services.cli import enrich, main
+from services.cli.display import Display
 from services.spark.job import JobSpec, RunOptions
 
 NEEDED = ("--bootstrap-servers", "127.0.0.1:1", "--checkpoint", "no/such/folder")
@@ -79,6 +80,10 @@ def ran(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
         ("--format", "wallet-events=confluent"),
         ("--kafka-config", "nothing"),
         ("--spark-config", "=x"),
+        ("--checkpoint", ""),
+        ("--bootstrap-servers", " "),
+        ("--starting-offsets", "latest"),
+        ("--starting-offsets", "2026-01-31T00:00:00"),
     ],
     ids=" ".join,
 )
@@ -160,15 +165,45 @@ def test_the_file_may_be_named_by_a_variable(monkeypatch: pytest.MonkeyPatch, jo
         ("enrich", "--checkpoint"),
         ("enrich",),
         ("nonsense",),
-        (),
+        ("kafka", "nonsense"),
     ],
     ids=" ".join,
 )
-def test_what_the_command_line_does_not_know_is_told_and_is_code_2(
+def test_what_the_command_line_does_not_know_is_one_line_and_code_2(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], job: Recorder, wrong: tuple[str, ...]
 ) -> None:
     assert run(monkeypatch, *wrong) == 2
-    assert "Usage: moneystate" in capfd.readouterr().err
+    assert [line.partition(" ")[0] for line in capfd.readouterr().err.splitlines()] == ["error:"]
+
+
+@pytest.mark.parametrize("group", [(), ("kafka",)])
+def test_a_command_that_is_left_out_is_answered_with_the_help(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], group: tuple[str, ...]
+) -> None:
+    assert run(monkeypatch, *group) == 2
+    assert capfd.readouterr().err.startswith("Usage: moneystate")
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"wallet-events": 3}', '{"wallet-events": {"x": 1}}', '{"other": {}}'])
+def test_a_file_of_starting_offsets_that_cannot_be(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], job: Recorder, tmp_path: Path, content: str
+) -> None:
+    file = tmp_path / "offsets.json"
+    file.write_text(content)
+    assert run(monkeypatch, "enrich", *NEEDED, "--starting-offsets", str(file)) == 2
+    assert [line.partition(" ")[0] for line in capfd.readouterr().err.splitlines()] == ["error:"]
+
+
+@pytest.mark.parametrize("wanted", ["earliest", "2026-01-31T00:00:00Z", "2026-01-31T00:00:00+02:00"])
+def test_starting_offsets_that_can_be(monkeypatch: pytest.MonkeyPatch, job: Recorder, wanted: str) -> None:
+    ran(monkeypatch, "enrich", *NEEDED, "--starting-offsets", wanted)
+    assert job.options.starting_offsets == wanted
+
+
+def test_without_any_batch_the_counts_are_not_known() -> None:
+    totals = Display(quiet=True).totals()
+    assert (totals["records"], totals["outputs"]) == (0, 0)
+    assert [value for name, value in totals.items() if name not in ("records", "outputs")] == [None] * (len(totals) - 2)
 
 
 def test_help_shows_each_flags_default_and_variable(

@@ -12,10 +12,14 @@ from services.engine.plan import (
     ACTIVE,
     EMPTY,
     IDLE,
+    STATE_VERSION,
+    VERSION,
     Backlog,
     Idleness,
+    NewerProgram,
     PartitionPlan,
     Plan,
+    check_version,
     digest,
     from_offset,
     rules_hash,
@@ -58,17 +62,40 @@ def test_the_text_of_an_offset_is_this() -> None:
     }
     plan = Plan("r", {"a": "ida", "b": "idb"}, partitions, tick=2)
     assert json.dumps(plan.to_offset()) == (
-        '{"drain": false, "rules": "r", "tick": 2, "topics": {'
+        '{"drain": false, "rules": "r", "stateVersion": 1, "tick": 2, "topics": {'
         '"a": {"id": "ida", "partitions": {"0": {"end": 0, "state": "empty"}}}, '
         '"b": {"id": "idb", "partitions": {"10": {"end": 5, "state": "idle"}, "9": {"end": 7, "state": "active"}}}}, '
         '"version": 1}'
     )
-    assert digest(plan.to_offset()) == "cfee1deddb1322f419e556b48ebe2eb8"
+    assert digest(plan.to_offset()) == "0845f4b0ab8c14e314a345f4fe9241b6"
 
 
-def test_a_newer_offset_is_refused() -> None:
-    with pytest.raises(ValueError, match="version 2"):
-        from_offset({**Plan("r", {}, {}).to_offset(), "version": 2})
+@pytest.mark.parametrize(
+    ("newer", "message"),
+    [
+        ({"version": VERSION + 1}, f"a plan of version {VERSION + 1}, this program knows {VERSION}"),
+        (
+            {"stateVersion": STATE_VERSION + 1},
+            f"state of version {STATE_VERSION + 1}, this program knows {STATE_VERSION}",
+        ),
+    ],
+)
+def test_the_offset_of_a_newer_program_is_refused(newer: dict[str, int], message: str) -> None:
+    offset = {**Plan("r", {}, {}).to_offset(), **newer}
+    for refuse in (check_version, from_offset):
+        with pytest.raises(NewerProgram) as caught:
+            refuse(offset)
+        assert caught.value.args == (message,)
+
+
+def test_a_newer_plan_is_refused_whatever_else_it_has() -> None:
+    with pytest.raises(NewerProgram):
+        from_offset({"version": VERSION + 1})
+
+
+def test_the_offset_of_an_older_state_is_taken() -> None:
+    plan = Plan("r", {}, {})
+    assert from_offset({**plan.to_offset(), "stateVersion": STATE_VERSION - 1}) == plan
 
 
 def test_a_digest_tells_offsets_apart_and_ignores_the_order_of_keys() -> None:

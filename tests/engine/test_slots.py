@@ -85,13 +85,24 @@ def test_entries_stay_bounded_however_many_batches_fill_a_slot() -> None:
     assert sorted(i[5] for i in buffer.batch([], WIDTH)) == list(range(400))
 
 
-@pytest.mark.xfail(reason="put_later writes what one batch has for a slot as one chunk, whatever its size")
 def test_entries_stay_bounded_when_the_watermark_stands_inside_a_slot() -> None:
     buffer = Buffer()
     for n in range(400):
         buffer.batch([item(500, n, size=2_000)])
     buffer.batch([], watermark=400)
-    assert max(buffer.sizes()) < 2 * OPEN_CHUNKS * SEALED_BYTES
+    assert max(buffer.sizes()) < SEALED_BYTES + 2_100
+    assert sorted(i[5] for i in buffer.batch([], WIDTH)) == list(range(400))
+
+
+def test_what_one_batch_has_for_a_slot_is_cut_into_chunks() -> None:
+    buffer = Buffer()
+    for n in range(OPEN_CHUNKS):
+        buffer.batch([item(10, n)])
+    buffer.batch([item(10, n, size=2_000) for n in range(OPEN_CHUNKS, 100)])
+    assert max(buffer.sizes()) < SEALED_BYTES + 2_100 + OPEN_CHUNKS * 100
+    assert buffer.slots[0].events == 100
+    assert sorted(i[5] for i in buffer.batch([], WIDTH)) == list(range(100))
+    assert buffer.state.entries == {}
 
 
 def test_another_slot_width_leaves_older_slots_readable() -> None:
@@ -183,5 +194,6 @@ def test_whatever_goes_in_comes_out_once_and_in_time(
         assert sorted(due) == sorted(i for i in expected if i[0] < watermark)
         expected = [i for i in expected if i[0] >= watermark] + fresh
         assert sum(slot.events for slot in buffer.slots.values()) == len(expected)
+        assert max(buffer.sizes(), default=0) < (OPEN_CHUNKS + 2) * SEALED_BYTES + 1_000  # open chunks, merged
     assert sorted(buffer.batch([], 100_000)) == sorted(expected)
     assert buffer.state.entries == {}

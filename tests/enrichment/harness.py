@@ -84,6 +84,7 @@ def leftovers(sim: Simulation) -> dict[str, int]:
                     left["ids"] += page.ids_n
                     left["sessions"] += len(page.sessions)
                     left["waiting"] += len(page.waiting)
+                    left["lookups"] += len(page.lookups)
                     left["replies"] += len(page.replies)
             elif key == clock.KEY:
                 left["slots"] += len(clock.decode(entry).slots)

@@ -13,7 +13,7 @@ from services.enrichment import topics
 from tests.enrichment.harness import dead_letters, inputs, leftovers, simulation
 from tests.reference import codec
 from tests.reference.builder import LogBuilder, ms
-from tests.reference.model import LOOKUP_RESULTS, SESSION, USER, WALLET, Rules
+from tests.reference.model import LAST_TIME_MS, LOOKUP_RESULTS, SESSION, USER, WALLET, Rules
 
 RULES = Rules(
     bound_ms=10_000,
@@ -402,7 +402,6 @@ def test_a_reply_resolves_exactly_its_pair(story: Story) -> None:
     assert (story.out(), story.count("looking_up")) == ([], 1)
 
 
-@pytest.mark.xfail(reason="a reply is looked for under the session that it names, not by its pair alone")
 def test_the_session_that_a_reply_names_has_no_part_in_what_it_resolves(story: Story) -> None:
     story.money("m1", 5, "not s", isOldMoneyEvent=True)
     story.play(20)
@@ -449,6 +448,17 @@ def test_a_kept_reply_waits_for_the_timer_that_asks(story: Story) -> None:
     assert story.out() == []
     story.play(40)
     assert story.out() == [("m1", "LOOKED_UP")]
+
+
+def test_a_request_and_its_reply_may_lie_beyond_the_last_event_time(story: Story) -> None:
+    last = (LAST_TIME_MS - ms(0)) / 1000
+    story.reply("m1", last + 30, "FOUND", "CA")
+    story.money("m1", last, "s")
+    story.play()
+    assert (story.out(), leftovers(story.sim)["replies"]) == ([], 1)
+    story.play(drain=True)
+    assert (story.asked(), story.out()) == ([("m1", last + 30, "SESSION_MISSING")], [("m1", "LOOKED_UP")])
+    assert leftovers(story.sim) == {}
 
 
 def test_once_sent_to_lookup_only_the_reply_resolves_it(story: Story) -> None:

@@ -82,13 +82,16 @@ def page_as_avro(page: Page) -> dict[str, Any]:
             for id, (expires, country) in page.sessions.items()
         ],
         "waiting": [{"sessionId": id.decode(), "positions": positions} for id, positions in page.waiting.items()],
+        "lookups": [
+            {"moneyId": money_id.decode(), "requestedAt": requested_at, "position": position}
+            for money_id, requested_at, position in page.lookups
+        ],
         "replies": [reply_as_avro(reply) for reply in page.replies],
     }
 
 
 def reply_as_avro(reply: Reply) -> dict[str, Any]:
     return {
-        "sessionId": reply.session.decode(),
         "moneyId": reply.money_id.decode(),
         "requestedAt": reply.requested_at,
         "outcome": OUTCOMES[reply.outcome],
@@ -98,8 +101,9 @@ def reply_as_avro(reply: Reply) -> dict[str, Any]:
 
 numbers = st.integers(NO_TIME + 1, 2**61)
 names = (st.text(max_size=9) | st.sampled_from(["", "x" * 63, "x" * 64, "x" * 300])).map(str.encode)
-positions = st.lists(st.binary(min_size=13, max_size=13), min_size=1, max_size=4).map(b"".join)
-replies = st.builds(Reply, names, names, numbers, st.integers(0, 2), st.none() | names)
+position = st.binary(min_size=13, max_size=13)
+positions = st.lists(position, min_size=1, max_size=4).map(b"".join)
+replies = st.builds(Reply, names, numbers, st.integers(0, 2), st.none() | names)
 
 
 @st.composite
@@ -113,6 +117,7 @@ def pages(draw: st.DrawFn) -> Page:
         page.add_id(money_id, seen_at)
     page.sessions = draw(st.dictionaries(names, st.tuples(numbers, names), max_size=4))
     page.waiting = draw(st.dictionaries(names, positions, max_size=3))
+    page.lookups = draw(st.lists(st.tuples(names, numbers, position), max_size=3))
     page.replies = draw(st.lists(replies, max_size=3))
     return page
 
@@ -238,6 +243,34 @@ def test_waiting_positions_are_added_and_dropped_in_order() -> None:
     assert page.waiting == {}
 
 
+def test_a_position_across_two_others_does_not_wait() -> None:
+    page = Page()
+    first, second = bytes(range(13)), bytes(range(13, 26))
+    across = first[5:] + second[:5]
+    page.add_waiting(b"s", first)
+    page.add_waiting(b"s", second)
+    assert (page.is_waiting(b"s", second), page.is_waiting(b"s", across), page.is_waiting(b"t", first)) == (
+        True,
+        False,
+        False,
+    )
+    page.add_waiting(b"s", across)
+    assert page.is_waiting(b"s", across)
+    page.drop_waiting(b"s", across)
+    assert split_positions(page.waiting[b"s"]) == [first, second]
+
+
+def test_lookups_are_open_by_their_pair_and_closed_by_their_position() -> None:
+    page = Page()
+    places = [bytes([n]) * 13 for n in range(4)]
+    page.lookups = [(b"m1", 5, places[0]), (b"m1", 6, places[1]), (b"m2", 5, places[2]), (b"m1", 5, places[3])]
+    assert page.open_lookups(b"m1", 5) == [places[0], places[3]]
+    page.close_lookup(places[0])
+    assert page.changed
+    assert page.open_lookups(b"m1", 5) == [places[3]]
+    assert (page.open_lookups(b"m2", 5), page.open_lookups(b"m1", 7), page.items()) == ([places[2]], [], 3)
+
+
 def test_positions_sort_as_the_log_does() -> None:
     places = [(1, 0, 7), (3, 0, 255), (3, 0, 256), (3, 1, 0), (3, 256, 0)]
     encoded = [position_of((0, 2, 0, t, p, o, 0, b"", b"")) for t, p, o in places]
@@ -263,13 +296,14 @@ def golden_page() -> Page:
     page.add_id(b"", START_MS + 1)
     page.sessions = {b"s1": (START_MS + 86_400_000, b"CA"), b"": (0, b"")}
     page.waiting = {b"s2": position_of((0, 2, 0, 3, 1, 42, 0, b"", b"")) * 2}
-    page.replies = [Reply(b"s3", b"m9", START_MS, 0, b"ES"), Reply(b"s3", b"m8", -1, 2, None)]
+    page.lookups = [(b"m1", START_MS + 60_005, position_of((0, 2, 0, 3, 1, 41, 0, b"", b"")))]
+    page.replies = [Reply(b"m9", START_MS, 0, b"ES"), Reply(b"m8", -1, 2, None)]
     return page
 
 
 def golden_user(depth: int) -> User:
     user = User(b"ann")
-    user.country, user.sweep_at, user.items, user.depth = b"FI", START_MS + 450_000, 9, depth
+    user.country, user.sweep_at, user.items, user.depth = b"FI", START_MS + 450_000, 10, depth
     user.birth_year = b"1990" if depth else None
     user.pages[0] = golden_page()
     return user

@@ -162,6 +162,16 @@ def test_a_partition_without_news_is_idle_in_a_live_run_until_it_speaks(inputs: 
     assert planned.plan.partitions[WALLET, 0].state == plans.ACTIVE
 
 
+def test_a_partition_whose_records_wait_for_their_turn_is_not_idle(inputs: Cluster, tmp_path: Path) -> None:
+    inputs.send(inputs.prefix + WALLET, beats(list(range(3_000))))
+    inputs.send(inputs.prefix + USER, beats([86_400_000 + n for n in range(500)]))
+    planned = Planned(inputs, tmp_path, max_records=1_000, idle_timeout_s=0.0)
+    for _ in range(2):
+        assert planned.next() == {f"{WALLET}/0": 1_000}
+    states = {topic: p.state for (topic, _), p in planned.plan.partitions.items()}
+    assert states == {WALLET: plans.ACTIVE, USER: plans.EMPTY, SESSION: plans.IDLE}
+
+
 def test_a_partition_that_is_added_is_read_from_its_beginning(inputs: Cluster, tmp_path: Path) -> None:
     planned = Planned(inputs, tmp_path)
     inputs.send(inputs.prefix + WALLET, beats([0]))

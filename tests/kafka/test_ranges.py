@@ -87,6 +87,20 @@ def test_nothing_but_an_aborted_transaction_after_a_range_that_ended_with_a_mark
     assert read(reader, Range(topic, 0, 2, 4)) == []
 
 
+def test_what_comes_ahead_of_its_range_is_not_kept_without_bound(
+    cluster: Cluster, reader: RangeReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranges, "MOST_AHEAD", 100)
+    topic = cluster.create("in", partitions=2)
+    for partition in range(2):
+        cluster.send(topic, numbered(0, 5_000), partition=partition)
+    for n in range(5):
+        found = read(reader, Range(topic, 0, n, n + 1), Range(topic, 1, n * 1_000, (n + 1) * 1_000))
+        assert [offset for partition, offset, _ in found if partition == 0] == [n]
+        assert [offset for partition, offset, _ in found if partition == 1] == [*range(n * 1_000, (n + 1) * 1_000)]
+        assert all(len(kept) <= 100 for kept in reader.ahead.values())
+
+
 def test_several_partitions_at_once(cluster: Cluster, reader: RangeReader) -> None:
     topic, other = cluster.create("in", partitions=3), cluster.create("other")
     for partition in range(3):

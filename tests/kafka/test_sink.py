@@ -23,7 +23,7 @@ def config_of(cluster: Cluster, partitions: int = 1) -> SinkConfig:
         {},
         cluster.prefix + "app",
         [cluster.create(OUT, partitions)],
-        cluster.create(COMMITS, cleanup_policy="compact"),
+        cluster.create(COMMITS, 2, cleanup_policy="compact"),
         cluster.create(CHANGES, 2, cleanup_policy="compact"),
         2,
     )
@@ -48,7 +48,8 @@ def uncommitted(sink: PartitionSink, number: int, *values: str) -> None:
     sink.write([(0, b"key", value.encode(), []) for value in values])
     assert sink.producer is not None
     marker = Marker("one", number + 1, batch(number).end)
-    sink.producer.produce(sink.config.commits, marker.encode(), marker_key(sink.config.application_id, sink.partition))
+    key = marker_key(sink.config.application_id, sink.partition)
+    sink.producer.produce(sink.config.commits, marker.encode(), key, partition=sink.partition)
     assert sink.producer.flush(30) == 0
 
 
@@ -143,7 +144,7 @@ def test_markers_of_all_output_partitions_are_in_the_commits_topic(cluster: Clus
 def test_an_open_transaction_of_another_output_partition_does_not_hide_a_written_marker(cluster: Cluster) -> None:
     """The job dies while partition 1 has its marker in an open transaction, and after partition 0 has committed.
 
-    A read_committed reader sees nothing behind the open transaction: neither the marker of partition 0.
+    A read_committed reader sees nothing behind the open transaction; each has its own partition of the topic.
     """
     config = config_of(cluster)
     uncommitted(PartitionSink(config, 1), 0, "of 1")
@@ -152,6 +153,22 @@ def test_an_open_transaction_of_another_output_partition_does_not_hide_a_written
     assert write(PartitionSink(config, 0), 0, "of 0") is Decision.ALREADY_WRITTEN
     assert write(PartitionSink(config, 1), 0, "of 1") is Decision.WRITE
     assert values(config) == [b"of 0", b"of 1"]
+
+
+def test_a_marker_that_does_not_decode_and_a_commits_topic_too_small_are_refused(cluster: Cluster) -> None:
+    config = config_of(cluster)
+    with pytest.raises(MarkerError):
+        PartitionSink(config, 2).open(batch(0))
+    cluster.send(config.commits, [b"{}"], key=marker_key(config.application_id, 0))
+    with pytest.raises(MarkerError):
+        read_markers(config.bootstrap_servers, {}, config.commits)
+
+
+def test_a_record_that_is_too_large_is_an_error_of_ours(cluster: Cluster) -> None:
+    sink = PartitionSink(config_of(cluster), 0)
+    sink.open(batch(0))
+    with pytest.raises(BrokerError):
+        sink.write([(0, b"key", bytes(9 * 1024 * 1024), [])])
 
 
 def java_partition(key: bytes, partitions: int) -> int:

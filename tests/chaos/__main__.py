@@ -1,0 +1,71 @@
+"""`python -m tests.chaos`: see --help."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from services.devbroker import DevBroker
+from tests.job.harness import Setup, small_workload
+from tests.job.test_crash import ALL_STEPS, FLAGS, RULES, kill_at_each
+
+KILL_WITHIN_S = 25.0  # from the start of Spark to past the first batches
+MOST_KILLS = 5
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(
+        description="Kill the job at each step of a batch, then at random times; its output is held to the model.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    p.add_argument("--minutes", type=float, default=10)
+    p.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the times of the kills")
+    a = p.parse_args()
+    print(f"seed {a.seed}", flush=True)
+    until = time.monotonic() + a.minutes * 60
+    with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:
+        kill_at_each(new_setup(broker, Path(folder), "steps"), ALL_STEPS)
+        print("each step: held", flush=True)
+        rng, n = random.Random(a.seed), 0
+        while time.monotonic() < until:
+            n += 1
+            kills = kill_at_random(new_setup(broker, Path(folder), f"random-{n}"), rng)
+            print(f"random {n}, {kills} kills: held", flush=True)
+
+
+def new_setup(broker: DevBroker, folder: Path, name: str) -> Setup:
+    setup = Setup(broker.bootstrap_servers, f"{name}-", folder / name)
+    setup.folder.mkdir()
+    return setup
+
+
+def kill_at_random(setup: Setup, rng: random.Random) -> int:
+    """Up to five kills, fewer where a run comes to its end before; how many there were."""
+    setup.create_inputs()
+    setup.send(small_workload("--events", "1200", "--flush-marker"))
+    kills = 0
+    while kills < MOST_KILLS and _is_killed(setup, rng.uniform(0, KILL_WITHIN_S)):
+        kills += 1
+    if kills == MOST_KILLS:
+        setup.run(*FLAGS)
+    setup.check_output(RULES, drain=True)
+    return kills
+
+
+def _is_killed(setup: Setup, after_s: float) -> bool:
+    """False where the run ended before, which it has to do well."""
+    with setup.start(*FLAGS) as job:
+        try:
+            code = job.process.wait(after_s)
+        except subprocess.TimeoutExpired:
+            return True  # leaving the block kills it
+    assert code == 0, job.err()
+    return False
+
+
+if __name__ == "__main__":
+    main()

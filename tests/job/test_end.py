@@ -1,0 +1,47 @@
+"""How a live run ends: told to, or because something else did. What is on the terminal then is for people."""
+
+from __future__ import annotations
+
+import time
+
+import psutil
+
+from services.spark.checkpoint import Checkpoint
+from tests.job.harness import JobProcess, Setup, small_workload
+
+FAILED = 5
+AT_ONCE_S = 30.0  # far less than the trigger interval, far more than a busy machine takes to end the job
+TRIGGER = ("--trigger-interval", "300s")
+
+
+def done_with_batch_0(job: JobProcess, setup: Setup) -> None:
+    job.wait_for(lambda: Checkpoint(str(setup.checkpoint)).last_committed() == 0, "batch 0")
+
+
+def jvm(job: JobProcess) -> psutil.Process:
+    found = [p for p in psutil.Process(job.process.pid).children(recursive=True) if p.name() == "java"]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_it_ends_while_it_waits_for_the_next_trigger(setup: Setup) -> None:
+    setup.create_inputs()
+    setup.send(small_workload("--events", "300"))
+    with setup.start(*TRIGGER, "--quiet", "--json") as job:
+        done_with_batch_0(job, setup)
+        told = time.monotonic()
+        done = job.stop()
+        assert time.monotonic() - told < AT_ONCE_S
+    assert (done.code, done.err) == (0, "")
+    assert done.totals["batch"] == 0
+
+
+def test_a_jvm_that_is_killed_is_one_line_and_code_5(setup: Setup) -> None:
+    setup.create_inputs()
+    with setup.start("--quiet") as job:
+        job.wait_for((setup.checkpoint / "metadata").exists, "the query")
+        jvm(job).kill()
+        done = job.finish()
+    assert done.code == FAILED
+    assert [line.partition(" ")[0] for line in done.err.splitlines()] == ["error:"]
+    assert str(setup.checkpoint / "moneystate" / "driver.log") in done.err

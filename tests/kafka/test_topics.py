@@ -1,0 +1,31 @@
+"""Topics that a job creates, and those it refuses."""
+
+from __future__ import annotations
+
+import pytest
+
+from services.errors import SetupError
+from services.kafka.offsets import log_ends
+from services.kafka.topics import TopicSpec, check_topics, ensure_topics
+from tests.kafka.logs import Cluster
+
+
+def test_created_topics_are_at_hand_at_once(cluster: Cluster) -> None:
+    wanted = [TopicSpec(f"{cluster.prefix}new-{n}", 4) for n in range(5)]
+    assert ensure_topics(cluster.admin, wanted, True) == [t.name for t in wanted]
+    partitions = [(t.name, p) for t in wanted for p in range(4)]
+    assert log_ends(cluster.admin, partitions) == dict.fromkeys(partitions, 0)
+    assert ensure_topics(cluster.admin, wanted, True) == []
+
+
+def test_a_missing_topic_that_must_not_be_created_is_refused(cluster: Cluster) -> None:
+    with pytest.raises(SetupError):
+        ensure_topics(cluster.admin, [TopicSpec(cluster.prefix + "none", 1)], False)
+
+
+def test_too_few_partitions_are_refused_only_where_their_number_matters(cluster: Cluster) -> None:
+    topic = cluster.create("small", 2)
+    assert check_topics(cluster.admin, [TopicSpec(topic, 3)], True) == []
+    assert check_topics(cluster.admin, [TopicSpec(topic, 2, at_least=True)], True) == []
+    with pytest.raises(SetupError):
+        check_topics(cluster.admin, [TopicSpec(topic, 3, at_least=True)], True)
