@@ -24,6 +24,8 @@ from services.kafka.offsets import TopicState, log_ends, log_starts, topic_state
 from services.kafka.source_spec import SourceSpec
 
 METADATA_EVERY_S = 5.0  # how soon a new partition is noticed
+BROKER_AWAY_S = 120.0  # restarting a broker, its log's recovery included, takes less
+RETRY_S = 0.5
 PEEK_S = 3.0  # a peek that finds nothing decodable in that time leaves the partition without a rate
 PEEK_RECORDS = 200
 PROBES = 3  # looks into the backlog before a batch is cut: the way through event time need not be straight
@@ -49,10 +51,23 @@ class Planner:
         self.target = self._log_ends()
 
     def next_offset(self, start: dict[str, Any]) -> dict[str, Any]:
-        """The end of the next batch; `start` itself where there is nothing to do."""
+        """The end of the next batch; `start` itself where there is nothing to do.
+
+        A broker that is away is waited for: restarting the brokers one by one must not end a job. Raises BrokerError
+        when it stays away.
+        """
         plan = plans.from_offset(start)
-        if self.spec.only_planned or plan.drain or self._stopping():
-            return start
+        give_up = time.monotonic() + BROKER_AWAY_S
+        while not (self.spec.only_planned or plan.drain or self._stopping()):
+            try:
+                return self._next(plan, start)
+            except BrokerError:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(RETRY_S)
+        return start
+
+    def _next(self, plan: Plan, start: dict[str, Any]) -> dict[str, Any]:
         try:
             ends = self._log_ends() if self.target is None else self.target
             kept = self._still_read(plan)
