@@ -201,13 +201,17 @@ class Setup(NamedTuple):
     def read(self, *topics: str) -> list[model.LogRecord]:
         return kafka_log.read_log(self.bootstrap_servers, topics, self.prefix)[0]
 
+    def inputs(self) -> tuple[list[model.LogRecord], list[model.Partition]]:
+        """The input topics as they are now, and their partitions."""
+        return kafka_log.read_log(self.bootstrap_servers, model.TIMED_TOPICS, self.prefix)
+
     def enriched(self) -> list[bytes | None]:
         """The committed values of the output topic."""
         return [record.value for record in self.read(ENRICHED)]
 
     def reference(self, rules: model.Rules, drain: bool) -> model.Result:
         """What the model makes of the input topics as they are now."""
-        records, partitions = kafka_log.read_log(self.bootstrap_servers, model.TIMED_TOPICS, self.prefix)
+        records, partitions = self.inputs()
         return model.run(records, partitions, rules, drain)
 
     def check_output(self, rules: model.Rules, drain: bool) -> model.Result:

@@ -1,0 +1,66 @@
+"""Other inputs than plain Avro events: topics in JSON, and the replies of lookups."""
+
+from __future__ import annotations
+
+from services.kafka.formats import SchemaSet, Undecodable, ValueFormat, make_format
+from tests.job.harness import Setup, model_values_by_user, small_workload, values_by_user
+from tests.reference import model
+from tests.reference.codec import decode, encode
+
+ENRICHED, REQUESTS, RESULTS = "money-enriched-events", "session-lookup-requests", "session-lookup-results"
+DRAIN = ("--until-caught-up", "--drain", "--json")
+IN_JSON = ("--format", f"{model.WALLET}=json", "--format", f"{ENRICHED}=json")
+
+
+def reply_to(request: model.LogRecord, offset: int) -> model.LogRecord:
+    """Every third session is found, every third is not, and the service fails for the rest."""
+    assert request.value is not None
+    _, asked = decode(request.value)
+    outcome = ("FOUND", "NOT_FOUND", "FAILED")[offset % 3]
+    country = "UY" if outcome == "FOUND" else None
+    answer = {name: asked[name] for name in ("moneyId", "userId", "userSessionId", "requestedAt")}
+    answer |= {"outcome": outcome, "clientCountryCode": country, "attempts": 1, "completedAt": 0}
+    return model.LogRecord(RESULTS, 0, offset, None, request.key, encode("SessionLookupCompleted", answer))
+
+
+def in_json(as_json: ValueFormat, value: bytes | None) -> bytes | None:
+    try:
+        return None if value is None else as_json.from_canonical(value)
+    except Undecodable:
+        return value  # garbage is garbage in JSON, too
+
+
+def test_topics_in_json_give_the_same_records(setup: Setup) -> None:
+    as_json = make_format("json", SchemaSet.load())
+    records = small_workload("--events", "1000", "--garbage", "0.01")
+    want = model.run(records, {(r.topic, r.partition) for r in records}, model.Rules(lookup=False), drain=True)
+    setup.create_inputs(1 + max(r.partition for r in records))
+    setup.send([_with(r, in_json(as_json, r.value)) if r.topic == model.WALLET else r for r in records])
+    done = setup.run(*DRAIN, *IN_JSON)
+    got = [_with(r, as_json.to_canonical(r.value)) for r in setup.read(ENRICHED)]
+    assert values_by_user(got) == model_values_by_user(want)
+    assert sum(done.totals["dead_letters"].values()) == len(want.dead_letters)
+
+
+def test_lookups_are_asked_for_and_their_replies_put_the_money_out(setup: Setup) -> None:
+    setup.create_inputs()
+    setup.send(small_workload("--events", "1500", "--late", "0.02", "--unknown-sessions", "0.05"))
+    setup.run("--until-caught-up", "--session-lookup", "topic")
+    asked = setup.read(REQUESTS)
+    assert asked
+    setup.send([reply_to(request, n) for n, request in enumerate(asked)])
+    done = setup.run(*DRAIN, "--session-lookup", "topic")
+    replies = setup.read(RESULTS)
+    records, partitions = setup.inputs()
+    want = model.run(records, partitions, model.Rules(), drain=True, lookup_results=replies)
+    got = values_by_user(setup.read(ENRICHED))
+    assert {user: sorted(v or b"" for v in values) for user, values in got.items()} == {
+        user: sorted(values) for user, values in model_values_by_user(want).items()
+    }
+    assert done.totals["looking_up"] == want.looking_up
+
+
+def _with(record: model.LogRecord, value: bytes | None) -> model.LogRecord:
+    return model.LogRecord(
+        record.topic, record.partition, record.offset, record.timestamp_ms, record.key, value, record.headers
+    )
