@@ -12,11 +12,11 @@ import typer
 
 from services.cli.display import Display
 from services.cli.durations import parse_ms
-from services.cli.starting_offsets import check_form
 from services.enrichment import topics
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
 from services.errors import CheckpointError, ConfigError
+from services.kafka.starting import parse_start
 from services.spark.checkpoint import Checkpoint
 from services.spark.job import Job, RunOptions
 
@@ -113,7 +113,7 @@ def enrich(
     )
     if finish_batch:
         rules = planned_rules(checkpoint, rules)
-    check_form(starting_offsets, [t.name for t in enrichment_job(rules).inputs])
+    parse_start(starting_offsets, [t.name for t in enrichment_job(rules).inputs])  # before a broker is asked
     _check(drain, until_caught_up, key_groups, partitions, max_records_per_batch)
     options = RunOptions(
         bootstrap_servers=bootstrap_servers,

@@ -14,6 +14,7 @@ from services.errors import ConfigError, RetentionError
 from services.kafka.offsets import FullPartition, log_ends, log_starts, offsets_at, topic_states
 
 EARLIEST = "earliest"
+FLAG = "--starting-offsets"
 
 
 @dataclass(frozen=True)
@@ -24,22 +25,37 @@ class Start:
     partitions: dict[TopicPartition, PartitionPlan]
 
 
-def resolve_start(admin: AdminClient, wanted: str, prefix: str, topics: list[str]) -> Start:
-    """`wanted`: `earliest`, an ISO-8601 time (Kafka timestamps), or a JSON file {topic: {partition: offset}}.
+@dataclass(frozen=True)
+class Wanted:
+    """`--starting-offsets`: a time (ms, Kafka timestamps), or offsets of some partitions."""
 
-    Raises ConfigError for what is none of these, RetentionError for offsets that the log does not have.
-    """
+    at_ms: int | None
+    offsets: dict[TopicPartition, int]
+
+
+def parse_start(text: str, topics: list[str]) -> Wanted:
+    """`earliest`, an ISO-8601 time with its zone, or a JSON file {topic: {partition: offset}} of `topics`, which are
+    without prefix. Raises ConfigError for what is none of these."""
+    if text == EARLIEST:
+        return Wanted(None, {})
+    if Path(text).is_file():
+        return Wanted(None, _from_file(Path(text), topics))
+    return Wanted(_timestamp_ms(text), {})
+
+
+def resolve_start(admin: AdminClient, text: str, prefix: str, topics: list[str]) -> Start:
+    """Where `text` (see `parse_start`) is in the logs. Raises ConfigError for partitions that do not exist,
+    RetentionError for offsets that the log does not have."""
+    wanted = parse_start(text, topics)
     states = topic_states(admin, [prefix + t for t in topics])
     names = {(prefix + t, p): (t, p) for t in topics for p in states[prefix + t].partitions}
-    starts = log_starts(admin, names)
-    if wanted == EARLIEST:
-        chosen = starts
-    elif Path(wanted).is_file():
-        chosen = {**starts, **_from_file(Path(wanted), prefix, names)}
-        _check(chosen, starts, log_ends(admin, names))
-    else:
-        chosen = offsets_at(admin, names, _timestamp_ms(wanted))
     ids = {t: states[prefix + t].topic_id for t in topics}
+    if wanted.at_ms is not None:
+        chosen = offsets_at(admin, names, wanted.at_ms)
+    else:
+        chosen = log_starts(admin, names)
+        if wanted.offsets:
+            chosen = _with_offsets(admin, chosen, {(prefix + t, p): n for (t, p), n in wanted.offsets.items()})
     return Start(ids, {names[full]: PartitionPlan(offset, EMPTY) for full, offset in chosen.items()})
 
 
@@ -48,24 +64,36 @@ def _timestamp_ms(text: str) -> int:
         at = datetime.fromisoformat(text)
     except ValueError:
         raise ConfigError(
-            f"--starting-offsets {text}: expected earliest, an ISO-8601 time or a file that exists.",
+            f"{FLAG} {text}: expected earliest, an ISO-8601 time or a file that exists.",
             "for example 2026-01-31T00:00:00Z, or a JSON file {topic: {partition: offset}}.",
         ) from None
     if at.tzinfo is None:
-        raise ConfigError(f"--starting-offsets {text}: expected a time with its zone.", f"for example {text}Z.")
+        raise ConfigError(f"{FLAG} {text}: expected a time with its zone.", f"for example {text}Z.")
     return int(at.timestamp() * 1000)
 
 
-def _from_file(path: Path, prefix: str, known: dict[FullPartition, TopicPartition]) -> dict[FullPartition, int]:
+def _from_file(path: Path, topics: list[str]) -> dict[TopicPartition, int]:
     try:
         content = json.loads(path.read_text())
-        offsets = {(prefix + t, int(p)): int(offset) for t, by in content.items() for p, offset in by.items()}
-    except (ValueError, AttributeError, TypeError) as e:
-        raise ConfigError(f"{path}: expected JSON of the form {{topic: {{partition: offset}}}} ({e}).") from None
-    unknown = sorted(offsets.keys() - known.keys())
+        offsets = {(topic, int(p)): int(offset) for topic, by in content.items() for p, offset in by.items()}
+    except (OSError, ValueError, AttributeError, TypeError) as e:
+        raise ConfigError(f"{FLAG} {path}: expected JSON {{topic: {{partition: offset}}}}, but {e}.") from None
+    unknown = sorted(content.keys() - set(topics))
     if unknown:
-        raise ConfigError(f"{path}: expected input topics and their partitions, came {unknown[0][0]}/{unknown[0][1]}.")
+        raise ConfigError(f"{FLAG} {path}: expected topics of {', '.join(topics)}, came {unknown[0]}.")
     return offsets
+
+
+def _with_offsets(
+    admin: AdminClient, starts: dict[FullPartition, int], wanted: dict[FullPartition, int]
+) -> dict[FullPartition, int]:
+    unknown = sorted(wanted.keys() - starts.keys())
+    if unknown:
+        topic, partition = unknown[0]
+        raise ConfigError(f"{FLAG}: expected partitions that exist, came {topic}, partition {partition}.")
+    chosen = {**starts, **wanted}
+    _check(chosen, starts, log_ends(admin, starts))
+    return chosen
 
 
 def _check(chosen: dict[FullPartition, int], starts: dict[FullPartition, int], ends: dict[FullPartition, int]) -> None:
