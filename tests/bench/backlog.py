@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from dataclasses import dataclass
@@ -173,4 +174,4 @@ def _delete(servers: str, names: list[str], deadline_s: float = 30.0) -> None:
                 future.result()
         if time.monotonic() > end:
             raise TimeoutError("the broker did not delete the topics of the last run")
-        time.sleep(0.2)
+        threading.Event().wait(0.2)

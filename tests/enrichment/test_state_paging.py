@@ -12,7 +12,7 @@ from services.enrichment.events import Reply
 from services.enrichment.state import POSITION_BYTES, Lookup, User, decode_page_entry, decode_user
 from services.enrichment.users import PAGE_ITEMS, Users
 from tests.enrichment.harness import leftovers
-from tests.enrichment.test_promises import LONG_AFTER, RULES, Story
+from tests.enrichment.stories import LONG_AFTER, RULES, Story
 
 LARGEST = 16_384
 THOUSANDS = 3_000
