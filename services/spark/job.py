@@ -124,7 +124,9 @@ class Job:
 
     def _run_spark(self) -> Report:
         o = self.options
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # a JVM that is gone is told of by the error
+        # A JVM that is gone is told of by the error; py4j would say it again, in part through the root logger.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.getLogger().addHandler(logging.NullHandler())
         session = open_session(self.spec.name, o.master, o.partitions, o.spark_config, self.log())
         try:
             return self._run_query(session)
