@@ -11,7 +11,7 @@ from pathlib import Path
 
 from services.devbroker import DevBroker
 from tests.job.harness import Setup, small_workload
-from tests.job.test_crash import ALL_STEPS, FLAGS, RULES, kill_at_each
+from tests.job.test_crash import FLAGS, RULES, kill_at_each
 
 KILL_WITHIN_S = 25.0  # from the start of Spark to past the first batches
 MOST_KILLS = 5
@@ -28,7 +28,7 @@ def main() -> None:
     print(f"seed {a.seed}", flush=True)
     until = time.monotonic() + a.minutes * 60
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:
-        kill_at_each(new_setup(broker, Path(folder), "steps"), ALL_STEPS)
+        kill_at_each(new_setup(broker, Path(folder), "steps"))
         print("each step: held", flush=True)
         rng, n = random.Random(a.seed), 0
         while time.monotonic() < until:
