@@ -12,7 +12,7 @@ from services.kafka.client import admin_client, is_end_of_partition, place, rang
 from services.kafka.offsets import high_watermark, log_ends, log_starts, topic_states
 
 POLL_S = 0.05
-STALL_S = 90.0  # longer than a transaction that somebody left open stays so
+STALL_S = 90.0  # what another application's open transaction may cost before we say so and end
 
 
 class MarkerLog:

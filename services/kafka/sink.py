@@ -44,7 +44,10 @@ from services.kafka.client import base_config, reason
 from services.kafka.faults import reached
 from services.kafka.markers import MarkerLog
 
-TRANSACTION_S = 60.0  # longer than any batch's output takes; the broker aborts what is open for longer
+# A transaction is open while the operator works on the batch, and the broker aborts what is open for longer. A job that
+# dies holds read_committed readers back for as long, unless it is started again, which ends its transactions at once.
+TRANSACTION_S = 600.0
+CALL_S = 60.0  # the longest that one call to the transaction coordinator may take
 
 
 @dataclass(frozen=True)
@@ -98,7 +101,7 @@ class PartitionSink:
         c = self.config
         self.producer = self._new_producer()
         try:
-            self.producer.init_transactions(TRANSACTION_S)
+            self.producer.init_transactions(CALL_S)
         except KafkaException as e:
             self.abort()
             raise _broker_error(c, "to begin transactions", e) from None
@@ -153,7 +156,7 @@ class PartitionSink:
         self._produce(self.config.commits, key, marker.encode(), partition=self.partition)
         reached("marked", batch.number)
         try:
-            self.producer.commit_transaction(TRANSACTION_S)
+            self.producer.commit_transaction(CALL_S)
         except KafkaException as e:
             self.producer = None
             raise _broker_error(self.config, "to commit a transaction", e) from None

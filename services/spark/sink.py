@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
+from services.engine.intake import Convert
 from services.engine.items import Output
 from services.engine.marker import Decision
 from services.kafka.convert import writers
@@ -111,7 +112,7 @@ def write_partition(spec: SinkSpec, partition: int, batch: BatchId, results: Ite
     return report
 
 
-def _converted(output: Output, convert: dict) -> Output:  # type: ignore[type-arg]
+def _converted(output: Output, convert: dict[int, Convert]) -> Output:
     stream, key, value, headers = output
     if stream not in convert or value is None:
         return output
