@@ -11,7 +11,6 @@ from typing import Final
 
 MAGIC: Final = b"\xc3\x01"
 HEADER_BYTES: Final = 10  # the magic and the CRC-64-AVRO fingerprint of the writer schema
-MAX_VARINT_BYTES: Final = 10
 
 
 class Malformed(Exception):

@@ -32,7 +32,7 @@ from services.kafka.offsets import topic_states
 from services.kafka.sink import BatchId, SinkConfig
 from services.kafka.source_spec import SourceSpec
 from services.kafka.starting import resolve_start
-from services.kafka.topics import TopicSpec, ensure_topics
+from services.kafka.topics import TopicSpec, check_topics, ensure_topics
 from services.spark import startup
 from services.spark.checkpoint import Checkpoint
 from services.spark.operator import RESULT_SCHEMA, KeyGroupOperator
@@ -153,15 +153,15 @@ class Job:
         outputs.append(TopicSpec(o.topic_prefix + self.spec.changelog, o.topic_partitions, compacted=True))
         outputs.append(TopicSpec(o.topic_prefix + self.spec.commits, o.partitions, compacted=True, at_least=True))
         commits = o.topic_prefix + self.spec.commits
-        startup.check_topics(admin, inputs + outputs, o.create_topics)
-        if startup.exists(admin, commits):
+        missing = {t.name for t in check_topics(admin, inputs + outputs, o.create_topics)}
+        if commits not in missing:
             markers = read_markers(o.bootstrap_servers, o.kafka_config, commits)
             replaced = startup.check_markers(checkpoint, markers, o.application(), o.partitions, o.new_epoch)
         else:
             replaced = []
         if not checkpoint.is_new():
             startup.check_retention(admin, checkpoint, o.topic_prefix)
-        elif startup.all_exist(admin, inputs):
+        elif missing.isdisjoint(t.name for t in inputs):
             resolve_start(admin, o.starting_offsets, o.topic_prefix, [t.name for t in self.spec.inputs])
         ensure_topics(admin, inputs + outputs, o.create_topics)
         if checkpoint.is_new():

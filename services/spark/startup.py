@@ -10,9 +10,7 @@ from confluent_kafka.admin import AdminClient
 from services.engine import plan as plans
 from services.engine.marker import Marker, marker_key
 from services.errors import CheckpointError, MarkerError, RetentionError, SetupError
-from services.kafka import topics
 from services.kafka.offsets import log_ends, log_starts, topic_states
-from services.kafka.topics import TopicSpec
 from services.spark.checkpoint import FORMAT, Checkpoint
 
 
@@ -44,19 +42,6 @@ def check_existing(
             f"{checkpoint.root}: expected a planned batch to finish, all are finished.", "start without --finish-batch."
         )
     checkpoint.check_rules(rules)
-
-
-def exists(admin: AdminClient, topic: str) -> bool:
-    return topic in topics.partition_counts(admin)
-
-
-def all_exist(admin: AdminClient, wanted: list[TopicSpec]) -> bool:
-    there = topics.partition_counts(admin)
-    return all(t.name in there for t in wanted)
-
-
-def check_topics(admin: AdminClient, wanted: list[TopicSpec], create: bool) -> None:
-    topics.check_topics(admin, wanted, create)
 
 
 def check_markers(
