@@ -1,0 +1,58 @@
+"""Money ids in state: the union [string, fixed(16)]. Almost all are UUIDs, of which the text is more than twice the
+bytes.
+
+Only the canonical lower-case form is packed, as no other text gives the same bytes: unpacked it is what came.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from services.engine.avro import Malformed, read_bytes, read_long, string_bytes
+
+UUID_BYTES: Final = 16
+UUID_TEXT: Final = 36
+
+
+def pack_id(money_id: bytes) -> bytes:
+    """The union's bytes: the branch, then the id."""
+    if len(money_id) == UUID_TEXT and money_id[8] == 45 and money_id[13] == 45:
+        packed = _uuid(money_id)
+        if packed:
+            return b"\x02" + packed
+    return b"\x00" + string_bytes(money_id)
+
+
+def _uuid(money_id: bytes) -> bytes:
+    """Its 16 bytes, none where it is not a canonical UUID."""
+    text = money_id.replace(b"-", b"")
+    try:
+        packed = bytes.fromhex(text.decode("ascii"))
+    except ValueError:
+        return b""
+    return packed if _text(packed) == money_id else b""
+
+
+def _text(packed: bytes) -> bytes:
+    text = packed.hex().encode()
+    return text[:8] + b"-" + text[8:12] + b"-" + text[12:16] + b"-" + text[16:20] + b"-" + text[20:]
+
+
+def read_id(buf: bytes, pos: int) -> tuple[bytes, int]:
+    """The id at `pos` as text, and the position after it."""
+    branch, pos = read_long(buf, pos)
+    if branch == 0:
+        return read_bytes(buf, pos)
+    end = pos + UUID_BYTES
+    if branch != 1 or end > len(buf):
+        raise Malformed("a money id is cut off or of a branch that the schema does not have")
+    return _text(buf[pos:end]), end
+
+
+def skip_id(buf: bytes, pos: int) -> int:
+    """The position after the id at `pos`."""
+    branch, pos = read_long(buf, pos)
+    if branch == 1:
+        return pos + UUID_BYTES
+    length, pos = read_long(buf, pos)
+    return pos + length
