@@ -12,25 +12,29 @@ from services.engine.avro import Malformed, read_bytes, read_long, string_bytes
 
 UUID_BYTES: Final = 16
 UUID_TEXT: Final = 36
+HYPHEN: Final = 45
 
 
 def pack_id(money_id: bytes) -> bytes:
     """The union's bytes: the branch, then the id."""
-    if len(money_id) == UUID_TEXT and money_id[8] == 45 and money_id[13] == 45:
+    if len(money_id) == UUID_TEXT:
         packed = _uuid(money_id)
-        if packed:
+        if len(packed) == UUID_BYTES:
             return b"\x02" + packed
     return b"\x00" + string_bytes(money_id)
 
 
 def _uuid(money_id: bytes) -> bytes:
-    """Its 16 bytes, none where it is not a canonical UUID."""
-    text = money_id.replace(b"-", b"")
+    """Its 16 bytes; fewer or none where it is not a canonical UUID."""
+    if money_id[8] != HYPHEN or money_id[13] != HYPHEN or money_id[18] != HYPHEN or money_id[23] != HYPHEN:
+        return b""
+    digits = money_id.replace(b"-", b"")
+    if digits.lower() != digits or len(digits) != 2 * UUID_BYTES:
+        return b""
     try:
-        packed = bytes.fromhex(text.decode("ascii"))
+        return bytes.fromhex(digits.decode("ascii"))
     except ValueError:
         return b""
-    return packed if _text(packed) == money_id else b""
 
 
 def _text(packed: bytes) -> bytes:

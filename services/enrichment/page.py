@@ -11,7 +11,7 @@ from services.engine import avro
 from services.engine.avro import read_block, read_bytes, read_long, string_bytes, write_block, write_long
 from services.engine.items import NO_TIME
 from services.enrichment.events import Reply
-from services.enrichment.money_ids import pack_id, read_id, skip_id
+from services.enrichment.money_ids import read_id, skip_id
 from services.enrichment.source import optional, read_source
 
 POSITION_BYTES: Final = 13
@@ -75,9 +75,8 @@ class Page:
             found.append((money_type, source))
         return found
 
-    def seen_at(self, money_id: bytes) -> int:
-        """When the money id was last seen as the first, NO_TIME if it was not."""
-        packed = pack_id(money_id)
+    def seen_at(self, packed: bytes) -> int:
+        """When the money id (`pack_id`) was last seen as the first, NO_TIME if it was not."""
         if self.ids.find(packed) < 0:
             return NO_TIME
         # found, but perhaps not where an item begins: only a walk can tell
@@ -91,8 +90,8 @@ class Page:
             _, pos = read_source(self.ids, after)
         return found
 
-    def add_id(self, money_id: bytes, seen_at: int, source: bytes) -> None:
-        self.ids += pack_id(money_id) + avro.long_bytes(seen_at) + optional(source)
+    def add_id(self, packed: bytes, seen_at: int, source: bytes) -> None:
+        self.ids += packed + avro.long_bytes(seen_at) + optional(source)
         self.ids_n += 1
         self.changed = True
 

@@ -6,7 +6,7 @@ in ms. In memory it is these bytes, `b""` where the source is not known: a value
 
 from __future__ import annotations
 
-from services.engine.avro import Malformed, read_long, write_long
+from services.engine.avro import Malformed, long_bytes, read_long
 
 
 class Source:
@@ -20,12 +20,7 @@ class Source:
 
 
 def encode_source(topic: int, partition: int, offset: int, event_time: int) -> bytes:
-    out = bytearray()
-    write_long(out, topic)
-    write_long(out, partition)
-    write_long(out, offset)
-    write_long(out, event_time)
-    return bytes(out)
+    return long_bytes(topic) + long_bytes(partition) + long_bytes(offset) + long_bytes(event_time)
 
 
 def decode_source(source: bytes) -> Source | None:
@@ -52,6 +47,11 @@ def read_source(buf: bytes, pos: int) -> tuple[bytes, int]:
     if branch != 1:
         raise Malformed("a union branch that the schema does not have")
     start = pos
-    for _ in range(4):
-        _, pos = read_long(buf, pos)
+    numbers = 0
+    while numbers < 4:
+        if pos >= len(buf):
+            raise Malformed("a source is cut off")
+        if buf[pos] < 0x80:
+            numbers += 1
+        pos += 1
     return buf[start:pos], pos

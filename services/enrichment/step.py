@@ -31,6 +31,7 @@ from services.enrichment.emit import (
     resolve,
 )
 from services.enrichment.events import Money, Reply
+from services.enrichment.money_ids import pack_id
 from services.enrichment.page import Page, split_positions
 from services.enrichment.rules import Rules
 from services.enrichment.source import encode_source, optional
@@ -185,14 +186,14 @@ class Enrichment:
 
     def _money(self, user: User, item: Item, money: Money, effects: Effects) -> None:
         t = item[0]
-        if self._duplicate(user, item, money.id, effects):
+        source = source_of(item)
+        if self._duplicate(user, item, money.id, source, effects):
             effects.count("duplicates")
             return
         late = t > item[6]
         if late:
             effects.count("late")
         user.changed = True
-        source = source_of(item)
         types = user.page(money.money_type)
         before = types.type_source(money.money_type)
         first = before is None
@@ -221,16 +222,17 @@ class Enrichment:
         due = t + self.rules.session_wait_ms
         effects.set_timer(due, TIMER_RANK, item, user.id, string_bytes(session) + string_bytes(money.id) + position)
 
-    def _duplicate(self, user: User, item: Item, money_id: bytes, effects: Effects) -> bool:
+    def _duplicate(self, user: User, item: Item, money_id: bytes, source: bytes, effects: Effects) -> bool:
         """Whether the id was seen within the TTL; if not, remember it. `t0` is not refreshed by a duplicate."""
         t = item[0]
         ttl = self.rules.dedup_ttl_ms
         page = user.page(money_id)
-        seen_at = page.seen_at(money_id)
+        packed = pack_id(money_id)
+        seen_at = page.seen_at(packed)
         if seen_at != NO_TIME and t < seen_at + ttl:
             return True
         page.drop_ids(t - ttl)
-        page.add_id(money_id, t, source_of(item))
+        page.add_id(packed, t, source)
         self._sweep_by(user, item, t + ttl, ttl, effects)
         return False
 

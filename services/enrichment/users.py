@@ -12,6 +12,7 @@ from typing import Final
 
 from services.engine.processor import Change
 from services.engine.state import StateAccess
+from services.enrichment.money_ids import pack_id
 from services.enrichment.page import Page
 from services.enrichment.state import (
     User,
@@ -132,7 +133,7 @@ def _spread(old: list[Page], fresh: dict[int, Page], mask: int) -> None:
         ids.extend([(seen_at, money_id, source) for money_id, seen_at, source in page.each_id()])
     ids.sort()  # pages that become one keep their ids in the order of time
     for seen_at, money_id, source in ids:
-        fresh[zlib.crc32(money_id) & mask].add_id(money_id, seen_at, source)
+        fresh[zlib.crc32(money_id) & mask].add_id(pack_id(money_id), seen_at, source)
 
 
 def _tally(user: User) -> None:

@@ -23,6 +23,7 @@ from services.engine.slots import Slot
 from services.enrichment import events
 from services.enrichment.emit import NO_SOURCES
 from services.enrichment.events import Reply
+from services.enrichment.money_ids import pack_id
 from services.enrichment.page import Page, split_positions
 from services.enrichment.source import decode_source, encode_source, optional
 from services.enrichment.state import (
@@ -145,7 +146,7 @@ def pages(draw: st.DrawFn) -> Page:
     for money_id, seen_at in zip(
         draw(st.lists(money_ids, max_size=6)), sorted(draw(st.lists(numbers, max_size=6))), strict=False
     ):
-        page.add_id(money_id, seen_at, draw(sources))
+        page.add_id(pack_id(money_id), seen_at, draw(sources))
     page.sessions = draw(st.dictionaries(names, st.tuples(numbers, names, sources), max_size=4))
     page.waiting = draw(st.dictionaries(names, positions, max_size=3))
     page.lookups = draw(st.lists(st.tuples(names, numbers, position), max_size=3))
@@ -248,8 +249,8 @@ def test_what_is_no_entry_is_a_new_user_with_an_empty_page() -> None:
 
 def test_an_id_is_found_only_where_an_item_begins() -> None:
     page = Page()
-    page.add_id(b"x\x00\x04ab", 5, b"")  # has the bytes of the id `ab` in its middle
-    assert page.seen_at(b"ab") == NO_TIME
+    page.add_id(pack_id(b"x\x00\x04ab"), 5, b"")  # has the bytes of the id `ab` in its middle
+    assert page.seen_at(pack_id(b"ab")) == NO_TIME
     page.add_type(b"y\x02z", b"")
     assert (page.type_source(b"z"), page.type_source(b"y\x02z")) == (None, b"")
 
@@ -260,11 +261,11 @@ def test_ids_are_dropped_up_to_a_time_and_the_last_sight_counts(seen: list[tuple
     page = Page()
     seen.sort(key=lambda one: one[1])
     for money_id, at in seen:
-        page.add_id(money_id, at, b"")
+        page.add_id(pack_id(money_id), at, b"")
     page.drop_ids(until)
     left = {money_id: at for money_id, at in seen if at > until}
     assert page.ids_n == sum(1 for _, at in seen if at > until)
-    assert all(page.seen_at(money_id) == left.get(money_id, NO_TIME) for money_id, _ in seen)
+    assert all(page.seen_at(pack_id(money_id)) == left.get(money_id, NO_TIME) for money_id, _ in seen)
     if left:
         assert page.first_seen() == min(at for _, at in seen if at > until)
 
@@ -348,9 +349,9 @@ def golden_page() -> Page:
     page = Page()
     page.add_type(b"CARD", FROM)
     page.add_type("käse".encode(), b"")
-    page.add_id(b"m1", START_MS, FROM)
-    page.add_id(b"", START_MS + 1, b"")
-    page.add_id(UUID, START_MS + 1, FROM)
+    page.add_id(pack_id(b"m1"), START_MS, FROM)
+    page.add_id(pack_id(b""), START_MS + 1, b"")
+    page.add_id(pack_id(UUID), START_MS + 1, FROM)
     page.sessions = {
         b"s1": (START_MS + 86_400_000, b"CA", encode_source(2, 0, 7, START_MS)),
         b"": (0, b"", b""),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from services.engine.items import NO_TIME
 from services.engine.state import MemoryState
 from services.enrichment.events import Reply
+from services.enrichment.money_ids import pack_id
 from services.enrichment.page import POSITION_BYTES, Lookup
 from services.enrichment.state import User, decode_page_entry, decode_user
 from services.enrichment.users import PAGE_ITEMS, Users
@@ -177,7 +178,7 @@ class Book:
             page.changed = True
             self.lookups.add((name, self.now, bytes(POSITION_BYTES)))
         else:
-            page.add_id(name, self.now, b"")
+            page.add_id(pack_id(name), self.now, b"")
             self.ids[name] = self.now
 
     def purge(self, keep: int) -> None:
@@ -212,7 +213,7 @@ class Book:
         total = sum(len(kind) for kind in kinds)
         assert user.items == sum(page.items() for page in pages) == total
         assert all(user.page(name).type_source(name) == b"" for name in self.types)
-        assert all(user.page(name).seen_at(name) == at for name, at in self.ids.items())
+        assert all(user.page(name).seen_at(pack_id(name)) == at for name, at in self.ids.items())
         assert {id: known for page in pages for id, known in page.sessions.items()} == self.sessions
         assert {id: places for page in pages for id, places in page.waiting.items()} == self.waiting
         assert {lookup for page in pages for lookup in page.lookups} == self.lookups
