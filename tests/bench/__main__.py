@@ -15,7 +15,7 @@ from rich.table import Table
 
 from services.devbroker import DevBroker
 from tests.bench import latency
-from tests.bench.backlog import Result, run_broker_alone, run_job, run_peer
+from tests.bench.backlog import Result, run_broker_alone, run_job, run_peer, run_per_user
 
 WORKLOAD = Path(__file__).resolve().parents[1] / "workloads" / "workload.py"
 PREFIX = "b1-"  # the one that the peers read
@@ -47,6 +47,7 @@ def backlog(arguments: list[str]) -> None:
     p.add_argument("--users", type=int, default=20_000)
     p.add_argument("--seed", type=int, default=11)
     p.add_argument("--runs", type=int, default=1, help="of the job")
+    p.add_argument("--per-user", action="store_true", help="also the plain per-user transformWithState")
     p.add_argument("--peer", action="append", default=[], help="PEER[,NAME=VALUE...], with --peers")
     a = p.parse_args(arguments)
     with broker() as servers:
@@ -55,6 +56,8 @@ def backlog(arguments: list[str]) -> None:
         subprocess.run(command, check=True)
         results = [run_broker_alone(servers, PREFIX)]
         results += [run_job(servers, PREFIX, a.flags) for _ in range(a.runs)]
+        if a.per_user:
+            results.append(run_per_user(servers, PREFIX))
         peers = a.peer or (["kstreams,COMMIT_MS=1000"] if a.peers else [])
         for peer in peers:
             name, *settings = peer.split(",")
@@ -69,7 +72,7 @@ def show(results: list[Result]) -> None:
         ratio = f"{r.rate / results[0].rate:.2f}"
         numbers = (f"{r.wall_s:.1f}", f"{r.start_s:.1f}", f"{r.cpu_s:.1f}", f"{r.rss_mb:,}")
         table.add_row(r.name, f"{r.rate:,.0f}", ratio, f"{r.outputs:,}", *numbers)
-    console = Console()
+    console = Console(width=130)
     console.print(table)
     jobs = [r for r in results if r.name == "moneystate"]
     for peer in results[1 + len(jobs) :]:
@@ -93,7 +96,7 @@ def paced(arguments: list[str]) -> None:
             times = [f"{ms:,.0f}" for ms in (r.p50, r.p99, r.p999, r.most)]
             figures = (f"{r.joined:.1%}", f"{r.cpu_s:.1f}", f"{r.rss_mb:,}")
             table.add_row(r.name, f"{r.sent:,}", f"{r.measured:,}", *times, *figures)
-    Console().print(table)
+    Console(width=130).print(table)
 
 
 KINDS = {"backlog": backlog, "latency": paced}
