@@ -1,0 +1,201 @@
+"""Workers on a real broker and a real HTTP service: in this process, or as processes of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from services.lookup.asker import Policy
+from services.lookup.fake_service import Behaviour, FakeSessionService, Said
+from services.lookup.http import ServiceConfig
+from services.lookup.metrics import Metrics
+from services.lookup.worker import Worker, WorkerConfig
+from tests.job.harness import JobProcess
+from tests.kafka.logs import Cluster, settle
+from tests.reference import kafka_log
+from tests.reference.codec import Json, decode, encode
+
+REQUESTS, RESULTS = "session-lookup-requests", "session-lookup-results"
+DONE_S = 60.0  # a handful of lookups takes less than a second; past this it hangs
+LOOK_S = 0.02
+QUICK = Policy(attempts=3, timeout_s=1.0, deadline_s=10.0, backoff_s=0.01, concurrency=100)
+# A killed worker is out of the way within seconds.
+SHORT = {"session.timeout.ms": "2000", "heartbeat.interval.ms": "300", "transaction.timeout.ms": "3000"}
+
+
+class Reply(NamedTuple):
+    money: str
+    requested_at: int
+    outcome: str
+    country: str | None
+    attempts: int
+
+
+class Lookups:
+    """The two topics of one test."""
+
+    def __init__(self, cluster: Cluster, folder: Path, partitions: int = 2) -> None:
+        self.cluster = cluster
+        self.folder = folder
+        self.partitions = partitions
+        for name in (REQUESTS, RESULTS):
+            cluster.create(name, partitions)
+
+    def ask(self, *requests: Json, partition: int | None = None) -> None:
+        """Append requests, as `request` makes them; each user's in one partition."""
+        producer = self.cluster.producer(partitioner="murmur2_random")
+        where = {} if partition is None else {"partition": partition}
+        for fields in requests:
+            value = encode("SessionLookupRequested", fields)
+            producer.produce(self.cluster.prefix + REQUESTS, value, fields["userId"].encode(), **where)
+        assert producer.flush(DONE_S) == 0
+
+    def ask_many(self, n: int, first: int = 0) -> list[Json]:
+        requests = [request(f"m{i}", session=f"s{i}", user=f"u{i % 50}", at=i) for i in range(first, first + n)]
+        self.ask(*requests)
+        return requests
+
+    def answer(self, *replies: Json) -> None:
+        """Append replies that no worker of the test wrote."""
+        values = [encode("SessionLookupCompleted", fields) for fields in replies]
+        self.cluster.send(self.cluster.prefix + RESULTS, values)
+
+    def replies(self) -> list[Reply]:
+        """The committed ones, by partition and offset."""
+        records, _ = kafka_log.read_log(self.cluster.bootstrap_servers, [RESULTS], self.cluster.prefix)
+        return [_reply(record.value) for record in records]
+
+    def wait_for(self, n: int, running: Callable[[], None] = lambda: None) -> list[Reply]:
+        """Until there are `n` replies. Raises AssertionError past the deadline."""
+        deadline = time.monotonic() + DONE_S
+        while len(found := self.replies()) < n:
+            running()
+            assert time.monotonic() < deadline, f"{len(found)} of {n} replies"
+        settle(self.cluster.admin, [self.cluster.prefix + RESULTS])
+        return self.replies()
+
+    def lag(self, group: str) -> dict[int, int]:
+        """What the group has not done of each partition, transaction markers left out: none are in these requests."""
+        records, _ = kafka_log.read_log(self.cluster.bootstrap_servers, [REQUESTS], self.cluster.prefix)
+        ends = Counter(record.partition for record in records)
+        return {p: ends[p] - max(0, offset) for p, offset in self.committed(group).items()}
+
+    def committed(self, group: str) -> dict[int, int]:
+        from confluent_kafka import Consumer, TopicPartition
+
+        consumer = Consumer({"bootstrap.servers": self.cluster.bootstrap_servers, "group.id": group})
+        try:
+            wanted = [TopicPartition(self.cluster.prefix + REQUESTS, p) for p in range(self.partitions)]
+            return {tp.partition: tp.offset for tp in consumer.committed(wanted, timeout=DONE_S)}
+        finally:
+            consumer.close()
+
+    def config(self, service: FakeSessionService, policy: Policy = QUICK, **more: Any) -> WorkerConfig:
+        given: dict[str, Any] = {
+            "group": self.cluster.prefix + "lookup",
+            "worker_id": "w0",
+            "data": self.folder / "index",
+            "service": ServiceConfig(service.url_template, policy.concurrency),
+            "extra": SHORT,
+            **more,
+        }
+        prefix = self.cluster.prefix
+        return WorkerConfig(
+            self.cluster.bootstrap_servers, requests=prefix + REQUESTS, results=prefix + RESULTS, policy=policy, **given
+        )
+
+    def process(self, service: FakeSessionService, *more: str, env: dict[str, str] | None = None) -> JobProcess:
+        """`moneystate lookup-worker` on these topics."""
+        arguments = ["lookup-worker", "--bootstrap-servers", self.cluster.bootstrap_servers]
+        arguments += ["--topic-prefix", self.cluster.prefix, "--url-template", service.url_template]
+        short = [part for name, value in SHORT.items() for part in ("--kafka-config", f"{name}={value}")]
+        return JobProcess([*arguments, *short, *more], self.folder, env)
+
+
+class Running:
+    """A worker in a thread of this process, until the end of the block."""
+
+    def __init__(self, config: WorkerConfig) -> None:
+        self.metrics = Metrics()
+        self.config = config
+        self.worker: Worker
+        self.failure: BaseException | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        self.worker = Worker(self.config, self.metrics)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self.worker.stop)
+        self._thread.join(DONE_S)
+        assert not self._thread.is_alive()
+
+    def check(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + DONE_S
+        while not condition():
+            self.check()
+            assert time.monotonic() < deadline, what
+            self._thread.join(LOOK_S)
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self.worker.run())
+        except BaseException as e:
+            self.failure = e
+
+
+def request(money: str = "m", session: str = "s", user: str = "ann", at: int = 1_000, reason: str = "LATE") -> Json:
+    """A SessionLookupRequested; `at` in ms."""
+    fields = {"moneyId": money, "userId": user, "userSessionId": session, "requestedAt": at}
+    return {**fields, "reason": reason}
+
+
+def reply_to(asked: Json, outcome: str, country: str | None = None) -> Json:
+    """A SessionLookupCompleted."""
+    kept = {name: value for name, value in asked.items() if name != "reason"}
+    return {**kept, "outcome": outcome, "clientCountryCode": country, "attempts": 1, "completedAt": 0}
+
+
+def found(country: str = "UY") -> Said:
+    return Said(200, b'{"clientCountryCode": "%s"}' % country.encode())
+
+
+def scripted(*answers: Said, then: Said) -> Behaviour:
+    """These answers to a session's first calls, then always the last."""
+    return lambda _session, before: answers[before] if before < len(answers) else then
+
+
+def outcomes(replies: Iterable[Reply]) -> dict[str, str]:
+    """By money id."""
+    return {reply.money: reply.outcome for reply in replies}
+
+
+def check_answered_once(requests: Sequence[Json], replies: Sequence[Reply]) -> None:
+    asked = {(r["moneyId"], r["requestedAt"]) for r in requests}
+    assert Counter((r.money, r.requested_at) for r in replies) == Counter(asked)
+
+
+def _reply(value: bytes | None) -> Reply:
+    assert value is not None
+    _, fields = decode(value)
+    return Reply(
+        fields["moneyId"], fields["requestedAt"], fields["outcome"], fields["clientCountryCode"], fields["attempts"]
+    )
