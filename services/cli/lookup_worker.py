@@ -106,7 +106,6 @@ def lookup_worker(
     )
     service = ServiceConfig(
         url_template=url_template,
-        concurrency=concurrency,
         bearer_token_file=_path(bearer_token_file),
         client_cert=_path(client_cert),
         client_key=_path(client_key),

@@ -2,8 +2,9 @@
 
 Down is a run of `threshold` failed attempts, of whatever requests, with no success among them. A failed attempt is
 provisional: a success after it shows that the service was there, and the attempt is used up; if the run opens the
-breaker first, the failures in it were the outage's and use up nothing. While it is open nothing is called but one probe
-at a time (half open), another request each time, after waits that double.
+breaker first, the failures in it were the outage's and use up nothing. A run of a single request that had failed
+before others succeeded is its own fault, and opens nothing. While it is open nothing is called but one probe at a time
+(half open), another request each time, after waits that double.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class State(StrEnum):
 class Tries:
     """One request's attempts: `used` up, and failed ones of which it is `open` whether the service was there.
 
-    `spent_s`: how much of its deadline is gone. `failures`: one after the other, for the backoff.
+    `spent_s`: how much of its deadline is gone. `failures`: one after the other, for the backoff. `since`: the
+    service's successes at its first failure.
     """
 
     def __init__(self) -> None:
@@ -34,6 +36,7 @@ class Tries:
         self.open = 0
         self.spent_s = 0.0
         self.failures = 0
+        self.since: int | None = None
 
     def confirm(self) -> None:
         self.used += self.open
@@ -59,6 +62,7 @@ class Breaker:
         self.threshold = threshold
         self.state = State.CLOSED
         self.failed_probes = 0
+        self.successes = 0
         self._first_wait_s = first_wait_s
         self._most_wait_s = most_wait_s
         self._on_change = on_change
@@ -102,9 +106,8 @@ class Breaker:
 
     def succeeded(self) -> None:
         """The service gave an answer that shows that it works."""
-        for tries in self._run:
-            tries.confirm()
-        self._run.clear()
+        self.successes += 1
+        self._settle(Tries.confirm)
         if self.state is State.CLOSED:
             return
         self.failed_probes = 0
@@ -116,6 +119,7 @@ class Breaker:
     def failed(self, tries: Tries, probe: bool) -> None:
         """No answer, or one that only says that the service does not work."""
         tries.failures += 1
+        tries.since = self.successes if tries.since is None else tries.since
         if self.state is not State.CLOSED:
             # what was called before it opened tells nothing new
             tries.forgive()
@@ -126,10 +130,16 @@ class Breaker:
         tries.open += 1
         self._run.append(tries)
         if len(self._run) >= self.threshold:
-            for each in self._run:
-                each.forgive()
-            self._run.clear()
-            self._open()
+            if self.successes > tries.since and all(each is tries for each in self._run):
+                self._settle(Tries.confirm)
+            else:
+                self._settle(Tries.forgive)
+                self._open()
+
+    def _settle(self, how: Callable[[Tries], None]) -> None:
+        for tries in self._run:
+            how(tries)
+        self._run.clear()
 
     def undecided(self, probe: bool) -> None:
         """The call ended without saying anything of the service."""

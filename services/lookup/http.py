@@ -61,11 +61,9 @@ Said = Found | NotFound | Unusable | Unavailable | Refused
 
 @dataclass(frozen=True)
 class ServiceConfig:
-    """`url_template` has `{userSessionId}` in it; `timeout_s`: of one call from connecting to the answer's end."""
+    """`url_template` has `{userSessionId}` in it; files are PEM."""
 
     url_template: str
-    timeout_s: float = 1.0
-    concurrency: int = 100
     bearer_token_file: Path | None = None
     client_cert: Path | None = None
     client_key: Path | None = None
@@ -94,29 +92,36 @@ class SessionService:
         config.check()
         self.config = config
         self._token = None if config.bearer_token_file is None else Token(config.bearer_token_file)
-        limits = httpx.Limits(max_connections=config.concurrency, max_keepalive_connections=config.concurrency)
-        self._client = httpx.AsyncClient(
-            verify=tls_context(config),
-            timeout=None,  # the whole call has one, see `ask`
-            limits=limits,
-            headers={"Accept": "application/json", "Accept-Encoding": "identity"},
-        )
+        self._tls = tls_context(config)
+        self._idle: list[httpx.AsyncClient] = []
 
     async def ask(self, session: bytes, timeout_s: float) -> Said:
         """One attempt. Never raises but for being cancelled."""
+        client = self._idle.pop() if self._idle else self._new_client()
         try:
-            async with (
-                asyncio.timeout(timeout_s),
-                self._client.stream("GET", self._url(session), headers=self._auth()) as r,
-            ):
+            async with asyncio.timeout(timeout_s), client.stream("GET", self._url(session), headers=self._auth()) as r:
                 return await said(r)
         except TimeoutError:
             return Unavailable(f"no answer within {timeout_s:.3g} s")
         except (httpx.HTTPError, httpx.StreamError, OSError) as e:
             return Unavailable(f"{type(e).__name__}: {e}")
+        finally:
+            self._idle.append(client)
 
     async def close(self) -> None:
-        await self._client.aclose()
+        """Once no call is under way."""
+        for client in self._idle:
+            await client.aclose()
+
+    def _new_client(self) -> httpx.AsyncClient:
+        """One for each connection, as many as there are calls at the same time, the last used first: a pool of a
+        hundred looks at all of its connections for each call, which costs ten times as much as the calls."""
+        return httpx.AsyncClient(
+            verify=self._tls,
+            timeout=None,  # the whole call has one, see `ask`
+            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
+            headers={"Accept": "application/json", "Accept-Encoding": "identity"},
+        )
 
     def _url(self, session: bytes) -> str:
         quoted = quote(session, safe="")

@@ -11,6 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from services.kafka.client import is_end_of_partition, range_consumer
+from services.kafka.offsets import high_watermark
 from services.lookup.asker import Policy
 from services.lookup.fake_service import Behaviour, FakeSessionService, Said
 from services.lookup.http import ServiceConfig
@@ -18,15 +22,14 @@ from services.lookup.metrics import Metrics
 from services.lookup.worker import Worker, WorkerConfig
 from tests.job.harness import JobProcess
 from tests.kafka.logs import Cluster, settle
-from tests.reference import kafka_log
 from tests.reference.codec import Json, decode, encode
 
 REQUESTS, RESULTS = "session-lookup-requests", "session-lookup-results"
-DONE_S = 60.0  # a handful of lookups takes less than a second; past this it hangs
+DONE_S = 25.0  # a handful of lookups takes less than a second; past this it hangs
 LOOK_S = 0.02
 QUICK = Policy(attempts=3, timeout_s=1.0, deadline_s=10.0, backoff_s=0.01, concurrency=100)
 # A killed worker is out of the way within seconds.
-SHORT = {"session.timeout.ms": "2000", "heartbeat.interval.ms": "300", "transaction.timeout.ms": "3000"}
+SHORT = {"session.timeout.ms": "1500", "heartbeat.interval.ms": "300", "transaction.timeout.ms": "3000"}
 
 
 class Reply(NamedTuple):
@@ -47,13 +50,12 @@ class Lookups:
         for name in (REQUESTS, RESULTS):
             cluster.create(name, partitions)
 
-    def ask(self, *requests: Json, partition: int | None = None) -> None:
+    def ask(self, *requests: Json) -> None:
         """Append requests, as `request` makes them; each user's in one partition."""
         producer = self.cluster.producer(partitioner="murmur2_random")
-        where = {} if partition is None else {"partition": partition}
         for fields in requests:
             value = encode("SessionLookupRequested", fields)
-            producer.produce(self.cluster.prefix + REQUESTS, value, fields["userId"].encode(), **where)
+            producer.produce(self.cluster.prefix + REQUESTS, value, fields["userId"].encode())
         assert producer.flush(DONE_S) == 0
 
     def ask_many(self, n: int, first: int = 0) -> list[Json]:
@@ -68,27 +70,48 @@ class Lookups:
 
     def replies(self) -> list[Reply]:
         """The committed ones, by partition and offset."""
-        records, _ = kafka_log.read_log(self.cluster.bootstrap_servers, [RESULTS], self.cluster.prefix)
-        return [_reply(record.value) for record in records]
+        settle(self.cluster.admin, [self.cluster.prefix + RESULTS])
+        return [_reply(m.value()) for m in sorted(self._read(None), key=lambda m: (m.partition(), m.offset()))]
 
     def wait_for(self, n: int, running: Callable[[], None] = lambda: None) -> list[Reply]:
         """Until there are `n` replies. Raises AssertionError past the deadline."""
-        deadline = time.monotonic() + DONE_S
-        while len(found := self.replies()) < n:
-            running()
-            assert time.monotonic() < deadline, f"{len(found)} of {n} replies"
-        settle(self.cluster.admin, [self.cluster.prefix + RESULTS])
+        self._read(n, running)
         return self.replies()
+
+    def wait_for_some(self, n: int, running: Callable[[], None]) -> None:
+        """As `wait_for`, while transactions may be open."""
+        self._read(n, running)
+
+    def visible(self) -> int:
+        """How many replies a read_committed reader sees at this moment."""
+        return len(self._read(None))
+
+    def _read(self, n: int | None, running: Callable[[], None] = lambda: None) -> list[Message]:
+        """The first `n` records of the results, or all that there are."""
+        topic = self.cluster.prefix + RESULTS
+        consumer = range_consumer(self.cluster.bootstrap_servers, {}, "test", **{"fetch.wait.max.ms": 20})
+        consumer.assign([TopicPartition(topic, p, 0) for p in range(self.partitions)])
+        read: list[Message] = []
+        ended: set[int | None] = set()
+        deadline = time.monotonic() + DONE_S
+        while len(read) < n if n is not None else len(ended) < self.partitions:
+            running()
+            assert time.monotonic() < deadline, f"{len(read)} of {n} replies"
+            for message in consumer.consume(10_000, LOOK_S):
+                if message.error() is None:
+                    read.append(message)
+                elif is_end_of_partition(message):
+                    ended.add(message.partition())
+        consumer.close()
+        return read
 
     def lag(self, group: str) -> dict[int, int]:
         """What the group has not done of each partition, transaction markers left out: none are in these requests."""
-        records, _ = kafka_log.read_log(self.cluster.bootstrap_servers, [REQUESTS], self.cluster.prefix)
-        ends = Counter(record.partition for record in records)
+        topic = self.cluster.prefix + REQUESTS
+        ends = {p: high_watermark(self.cluster.admin, topic, p) for p in range(self.partitions)}
         return {p: ends[p] - max(0, offset) for p, offset in self.committed(group).items()}
 
     def committed(self, group: str) -> dict[int, int]:
-        from confluent_kafka import Consumer, TopicPartition
-
         consumer = Consumer({"bootstrap.servers": self.cluster.bootstrap_servers, "group.id": group})
         try:
             wanted = [TopicPartition(self.cluster.prefix + REQUESTS, p) for p in range(self.partitions)]
@@ -96,12 +119,12 @@ class Lookups:
         finally:
             consumer.close()
 
-    def config(self, service: FakeSessionService, policy: Policy = QUICK, **more: Any) -> WorkerConfig:
+    def config(self, fake: FakeSessionService, policy: Policy = QUICK, **more: Any) -> WorkerConfig:
         given: dict[str, Any] = {
             "group": self.cluster.prefix + "lookup",
             "worker_id": "w0",
             "data": self.folder / "index",
-            "service": ServiceConfig(service.url_template, policy.concurrency),
+            "service": ServiceConfig(fake.url_template),
             "extra": SHORT,
             **more,
         }

