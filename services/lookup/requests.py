@@ -126,6 +126,8 @@ class RequestLog:
             member = self._consumer.consumer_group_metadata()
             starts = self._starts(partitions)
             self._consumer.assign([TopicPartition(self.topic, p, offset) for p, offset in starts.items()])
+            # the client keeps it of partitions that were this worker's before
+            self._consumer.resume(partitions)
             self.assignment = Assignment(member, starts)
             self._paused = False
         except Exception as e:
