@@ -78,6 +78,9 @@ def enrich(
     session_lookup: Annotated[
         SessionLookup, flag("SESSION_LOOKUP", "topic: write lookup requests and read the replies.")
     ] = SessionLookup.none,
+    lookup_deadline: Annotated[
+        str, flag("LOOKUP_DEADLINE", "With --drain: how long to wait for the replies of open lookups.")
+    ] = "10m",
     create_topics: Annotated[bool, flag("CREATE_TOPICS", "Create topics that are missing.")] = True,
     topic_partitions: Annotated[int, flag("TOPIC_PARTITIONS", "Partitions of topics that are created.")] = 4,
     source_tasks: Annotated[int, flag("SOURCE_TASKS", "Tasks that read the input of a batch.")] = 2,
@@ -114,6 +117,7 @@ def enrich(
         application_id=application_id,
         bounded=bounded,
         drain=drain,
+        replies_s=parse_ms(lookup_deadline, "--lookup-deadline") / 1000,
         idle_timeout_s=parse_ms(idle_timeout, "--idle-timeout", 1) / 1000,
         starting_offsets=starting_offsets,
         new_epoch=new_epoch,
@@ -136,7 +140,7 @@ def enrich(
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: job.stop())
         job.run()
-    _say_goodbye(display, bounded, drain)
+    _say_goodbye(display, bounded, drain, Checkpoint(checkpoint).awaited())
     if json_output:
         typer.echo(json.dumps(display.totals()))
 
@@ -175,8 +179,15 @@ def _check(drain: bool, until_caught_up: bool, key_groups: int, partitions: int,
         raise ConfigError(f"--partitions {partitions}: expected no more than the {key_groups} key groups.")
 
 
-def _say_goodbye(display: Display, bounded: bool, drain: bool) -> None:
+def _say_goodbye(display: Display, bounded: bool, drain: bool, awaited: int) -> None:
     p = display.last
+    if awaited and not display.quiet:
+        display.console.print(
+            f"[yellow]{awaited:,} lookups are open: their money has not been put out.[/] "
+            "Run the same command again once they are answered.",
+            highlight=False,
+            soft_wrap=True,
+        )
     if display.quiet or p is None:
         return
     display.console.print(
