@@ -51,7 +51,7 @@ def test_lookups_are_asked_for_and_their_replies_put_the_money_out(setup: Setup)
     setup.send([reply_to(request, n) for n, request in enumerate(asked)])
     drain = (*DRAIN, "--session-lookup", "topic", "--lookup-deadline")
     done = setup.run(*drain, "0s")
-    left = check_lookups(setup)
+    left = setup.check_lookups()
     assert done.totals["looking_up"] == left > 0
     assert f"{left} lookups are open" in done.err
 
@@ -63,20 +63,9 @@ def test_lookups_are_asked_for_and_their_replies_put_the_money_out(setup: Setup)
         rest = [r for r in setup.read(REQUESTS) if (r.partition, r.offset) not in answered]
         setup.send([reply_to(request, n) for n, request in enumerate(rest)])
         done = job.finish()
-    assert (done.code, done.totals["looking_up"], check_lookups(setup)) == (0, 0, 0)
+    assert (done.code, done.totals["looking_up"], setup.check_lookups()) == (0, 0, 0)
     assert "lookups are open" not in done.err
     assert setup.refused(*drain, "60s").code == 4
-
-
-def check_lookups(setup: Setup) -> int:
-    """The output is the model's with the replies of this moment; how many lookups it has open."""
-    records, partitions = setup.inputs()
-    want = model.run(records, partitions, model.Rules(), drain=True, lookup_results=setup.read(RESULTS))
-    got = values_by_user(setup.read(ENRICHED))
-    assert {user: sorted(v or b"" for v in values) for user, values in got.items()} == {
-        user: sorted(values) for user, values in model_values_by_user(want).items()
-    }
-    return want.looking_up
 
 
 def _with(record: model.LogRecord, value: bytes | None) -> model.LogRecord:
