@@ -25,6 +25,7 @@ CALL_S = 30.0
 # wait for that. A transaction is open for some ten milliseconds.
 TRANSACTION_MS = 10_000
 SESSION_MS = 10_000  # after this the partitions of a worker that is gone go to others
+RETRY_S = 0.1
 BROKER_AWAY_S = 120.0  # restarting a broker takes less
 OFFSETS_S = 90.0  # the longest wait for a predecessor's open transaction: more than the broker lets one live
 
@@ -165,6 +166,7 @@ class RequestLog:
                         f"{self.topic}: expected the offsets of group {self.group}, but {reason(e)}.",
                         "check the broker, and for transactions that hang there.",
                     ) from None
+                time.sleep(RETRY_S)
 
     def _lost(self, what: str) -> RetentionError:
         return RetentionError(

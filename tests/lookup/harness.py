@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from services.kafka.client import is_end_of_partition, range_consumer
 from services.kafka.offsets import high_watermark
@@ -112,10 +112,15 @@ class Lookups:
         return {p: ends[p] - max(0, offset) for p, offset in self.committed(group).items()}
 
     def committed(self, group: str) -> dict[int, int]:
+        """The group's offsets, -1 where there is none yet."""
         consumer = Consumer({"bootstrap.servers": self.cluster.bootstrap_servers, "group.id": group})
         try:
             wanted = [TopicPartition(self.cluster.prefix + REQUESTS, p) for p in range(self.partitions)]
             return {tp.partition: tp.offset for tp in consumer.committed(wanted, timeout=DONE_S)}
+        except KafkaException as e:
+            if not e.args[0].retriable() and e.args[0].code() != KafkaError.NOT_COORDINATOR:
+                raise
+            return dict.fromkeys(range(self.partitions), -1)  # a broker on the way up
         finally:
             consumer.close()
 
