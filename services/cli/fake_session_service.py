@@ -24,9 +24,9 @@ def fake_session_service(
     for name, rate in (("--error-rate", error_rate), ("--not-found-rate", not_found_rate)):
         if not 0 <= rate <= 1:
             raise ConfigError(f"{name} {rate}: expected a share from 0 to 1.")
-    knowledge = Knowledge(seed, not_found_rate, error_rate)
+    knowledge, latency_s = Knowledge(seed, not_found_rate, error_rate), parse_ms(latency, "--latency") / 1000
     ends = (signal.SIGTERM, signal.SIGINT)
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # for all threads: the one below waits for them
-    with FakeSessionService(knowledge, parse_ms(latency, "--latency") / 1000, port) as service:
+    with FakeSessionService(knowledge, latency_s, port) as service:
         typer.echo(service.url_template)
         signal.sigwait(ends)
