@@ -13,6 +13,8 @@ from typer.exceptions import Abort, TyperException
 from services.cli import kafka, settings_file
 from services.cli.demo import demo
 from services.cli.enrich import enrich
+from services.cli.fake_session_service import fake_session_service
+from services.cli.lookup_worker import lookup_worker
 from services.errors import MoneystateError
 
 INTERRUPTED = 130  # as a shell says of SIGINT
@@ -26,6 +28,8 @@ app = typer.Typer(
 )
 app.add_typer(kafka.app, name="kafka")
 app.command()(enrich)
+app.command()(lookup_worker)
+app.command()(fake_session_service)
 app.command()(demo)
 
 

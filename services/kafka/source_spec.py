@@ -16,6 +16,7 @@ class SourceSpec:
 
     `decoder`: `module:attribute` of a Decoder. `formats`: topic without prefix -> format name, where it is not Avro.
     `stop_file`: once it exists no new batch is planned. `start`: the offset that the first batch starts at.
+    `replies_s`: how long a drained job goes on reading its unordered inputs, until `settled_file` exists.
     """
 
     bootstrap_servers: str
@@ -40,6 +41,12 @@ class SourceSpec:
     only_planned: bool = False
     formats: dict[str, str] = field(default_factory=dict)
     registry_url: str | None = None
+    replies_s: float = 0.0
+
+    @property
+    def settled_file(self) -> str:
+        """The batch loop makes it when a drained job waits for nothing more."""
+        return self.stop_file + ".settled"
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
