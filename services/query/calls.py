@@ -14,9 +14,9 @@ from google.protobuf.message import Message
 
 from services.query.audit import Audit
 from services.query.callers import Caller, Callers
-from services.query.failures import Failure
+from services.query.failures import Failure, of_store
 from services.query.metrics import Metrics
-from services.replica.model import Version
+from services.replica.model import ReplicaError, Version
 
 log = logging.getLogger(__name__)
 
@@ -72,9 +72,8 @@ class Calls:
                 answer = await handler(request, call)
                 ended.code = _OK
                 return answer
-            except Failure as e:
-                ended.code = e.code.name
-                await context.abort(e.code, e.message, e.trailers())
+            except (Failure, ReplicaError) as e:
+                await _abort(e, ended, context)
             except Exception as e:
                 ended.code = grpc.StatusCode.INTERNAL.name
                 await _abort_unforeseen(name, e, context)
@@ -95,9 +94,8 @@ class Calls:
                     ended.note_personal()  # a stream has no end to wait for
                     yield answer
                 ended.code = _OK
-            except Failure as e:
-                ended.code = e.code.name
-                await context.abort(e.code, e.message, e.trailers())
+            except (Failure, ReplicaError) as e:
+                await _abort(e, ended, context)
             except Exception as e:
                 ended.code = grpc.StatusCode.INTERNAL.name
                 await _abort_unforeseen(name, e, context)
@@ -114,6 +112,12 @@ class Calls:
 
 
 _OK: Final = grpc.StatusCode.OK.name
+
+
+async def _abort(error: Failure | ReplicaError, ended: _Ended, context: Context) -> None:
+    failure = error if isinstance(error, Failure) else of_store(error)
+    ended.code = failure.code.name
+    await context.abort(failure.code, failure.message, failure.trailers())
 
 
 async def _abort_unforeseen(name: str, error: Exception, context: Context) -> None:

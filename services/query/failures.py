@@ -15,7 +15,10 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc_status.rpc_status import GRPC_DETAILS_METADATA_KEY
 
+from services.replica import model
+
 DOMAIN: Final = "moneystate"
+RETRY_S: Final = 1.0  # a replica that loads says how it does about as often
 
 CODES: Final[dict[str, grpc.StatusCode]] = {
     "MALFORMED": grpc.StatusCode.INVALID_ARGUMENT,
@@ -71,3 +74,28 @@ class Failure(Exception):
 
 def malformed(field: str, message: str) -> Failure:
     return Failure("MALFORMED", f"{field}: {message}", field=field)
+
+
+def of_store(error: model.ReplicaError) -> Failure:
+    """What the replica raised, as a failure of the call."""
+    match error:
+        case model.NotFound():
+            return Failure("NOT_FOUND", str(error))
+        case model.Malformed():
+            return Failure("MALFORMED", str(error))
+        case model.Pruned():
+            oldest, newest = _shown(error.oldest), _shown(error.newest)
+            return Failure(
+                "PRUNED",
+                f"expected a version that is kept: {oldest} to {newest}",
+                metadata={"oldest": oldest, "newest": newest},
+            )
+        case model.Future():
+            newest = _shown(error.newest)
+            return Failure("FUTURE", f"expected a version up to {newest}, the newest", metadata={"newest": newest})
+        case _:
+            return Failure("NOT_CAUGHT_UP", "the replica still loads the state", retry_s=RETRY_S)
+
+
+def _shown(version: model.Version) -> str:
+    return f"{version.epoch}/{version.batch}"
