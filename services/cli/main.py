@@ -13,6 +13,7 @@ from typer.exceptions import Abort, TyperException
 from services.cli import kafka, settings_file, state
 from services.cli.demo import demo
 from services.cli.enrich import enrich
+from services.cli.serve import serve
 from services.errors import MoneystateError
 
 INTERRUPTED = 130  # as a shell says of SIGINT
@@ -27,6 +28,7 @@ app = typer.Typer(
 app.add_typer(kafka.app, name="kafka")
 app.add_typer(state.app, name="state")
 app.command()(enrich)
+app.command()(serve)
 app.command()(demo)
 
 

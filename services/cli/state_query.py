@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 from moneystate.query.v1 import admin_pb2, header_pb2, query_pb2, status_pb2, user_pb2, watch_pb2
 from services.cli import state_tables as tables
 from services.cli.durations import parse_ms
+from services.cli.flags import flag
 from services.engine.avro import Malformed
 from services.errors import ConfigError, MoneystateError, QueryError
 from services.kafka.formats.iso_time import to_ms
@@ -62,18 +63,13 @@ FIELDS = {
 }
 
 
-def _flag(env: str, help: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(help=help, envvar=f"MONEYSTATE_{env}")
-    return option
-
-
 def _connection(
-    address: Annotated[str, _flag("ADDRESS", "The query server, HOST:PORT.")] = DEFAULT_ADDRESS,
-    ca: Annotated[str, _flag("CA", "PEM file: who has signed the server's certificate. Turns TLS on.")] = "",
-    cert: Annotated[str, _flag("CERT", "PEM file: the certificate to show, for mutual TLS.")] = "",
-    key: Annotated[str, _flag("KEY", "PEM file: the key of --cert.")] = "",
-    token_file: Annotated[str, _flag("TOKEN_FILE", "File with the bearer token to show.")] = "",
-    timeout: Annotated[str, _flag("TIMEOUT", "How long an answer may take.")] = "10s",
+    address: Annotated[str, flag("ADDRESS", "The query server, HOST:PORT.")] = DEFAULT_ADDRESS,
+    ca: Annotated[str, flag("CA", "PEM file: who has signed the server's certificate. Turns TLS on.")] = "",
+    cert: Annotated[str, flag("CERT", "PEM file: the certificate to show, for mutual TLS.")] = "",
+    key: Annotated[str, flag("KEY", "PEM file: the key of --cert.")] = "",
+    token_file: Annotated[str, flag("TOKEN_FILE", "File with the bearer token to show.")] = "",
+    timeout: Annotated[str, flag("TIMEOUT", "How long an answer may take.")] = "10s",
 ) -> Client:
     return Client(Target(address, ca, cert, key, token_file), parse_ms(timeout, "--timeout", 1) / 1000)
 
@@ -100,8 +96,8 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _told(error: grpc.RpcError, address: str) -> MoneystateError:
-    assert isinstance(error, grpc.Call)
-    code, message = error.code(), " ".join((error.details() or "").split())
+    call: Any = error  # grpc's own errors of calls are calls, too
+    code, message = call.code(), " ".join((call.details() or "").split())
     if code is grpc.StatusCode.UNAVAILABLE:
         return QueryError(
             f"{address}: expected an answer, but {message}", "check --address, --ca and that it runs.", EXIT_CODES[code]
@@ -222,14 +218,14 @@ def diff(
     if before is None:
         raise ConfigError("diff: expected --from-version or --from-time.")
     if user:
-        request = query_pb2.DiffUserRequest(user_id=user, to=after, **{"from": before})
+        request = query_pb2.DiffUserRequest(user_id=user, to=after)
+        getattr(request, "from").CopyFrom(before)
         answer = client.call("Query.DiffUser", request)
         _show(answer, json, lambda: tables.changes(answer.header, [answer.change]))
         return
-    _list(
-        client, "Query.Diff", query_pb2.DiffRequest(to=after, **{"from": before}), "changes", limit, json,
-        tables.changes,
-    )  # fmt: skip
+    between = query_pb2.DiffRequest(to=after)
+    getattr(between, "from").CopyFrom(before)
+    _list(client, "Query.Diff", between, "changes", limit, json, tables.changes)
 
 
 def watch(

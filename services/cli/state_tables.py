@@ -37,7 +37,7 @@ def results(answer: query_pb2.BatchGetUsersResponse) -> None:
 def users(header: header_pb2.Header, of: Sequence[user_pb2.User]) -> None:
     _header(header)
     columns = ["user", "birth year", "country", "types", "sessions", "seen money", "waiting", "looking up"]
-    rows = (
+    rows: Iterable[Sequence[Any]] = (
         [
             u.user_id, _personal(u, "birth_year"), _personal(u, "resident_country_code"),
             ", ".join(t.type for t in u.money_types), len(u.sessions), len(u.seen_money), len(u.waiting),
@@ -82,9 +82,9 @@ def changes(header: header_pb2.Header, of: Sequence[query_pb2.UserChange]) -> No
     for change in of:
         before = _facts(change.before) if change.HasField("before") else {}
         after = _facts(change.after) if change.HasField("after") else {}
-        for name in [*before, *(n for n in after if n not in before)]:
-            if before.get(name) != after.get(name):
-                rows.append([change.user_id, name, before.get(name, ""), after.get(name, "")])
+        names = [*before, *(n for n in after if n not in before)]
+        differing = [n for n in names if before.get(n) != after.get(n)]
+        rows += [[change.user_id, n, before.get(n, ""), after.get(n, "")] for n in differing]
     _rows(["user", "field", "before", "after"], rows)
 
 
@@ -102,7 +102,7 @@ def status(answer: status_pb2.GetStatusResponse) -> None:
         ["oldest version", version(answer.oldest)],
         ["records behind", f"{answer.lag_records:,}"],
         ["users", f"about {answer.users:,}"],
-        ["key groups", answer.key_groups],
+        ["key groups", str(answer.key_groups)],
         ["database", f"{answer.database_bytes / 1e6:,.1f} MB"],
         ["server", answer.server_version],
     ]
@@ -133,7 +133,7 @@ def _header(header: header_pb2.Header) -> None:
 def _user_rows(of: user_pb2.User) -> list[list[Any]]:
     rows: list[list[Any]] = []
     for name, field in (("birth year", "birth_year"), ("country", "resident_country_code")):
-        if of.HasField(field):  # type: ignore[arg-type]
+        if of.HasField(field):
             rows.append([name, _personal(of, field), _source(getattr(of, field))])
     rows += [["money type", t.type, _source(t)] for t in of.money_types]
     rows += [["session", f"{s.session_id} until {_time(s.expires_ms)}", _source(s)] for s in of.sessions]
@@ -162,7 +162,7 @@ def _facts(of: user_pb2.User) -> dict[str, str]:
 
 def _pending_table(of: Sequence[user_pb2.PendingMoney]) -> None:
     columns = ["money", "user", "amount", "type", "session", "waits for", "since", "from"]
-    rows = (
+    rows: Iterable[Sequence[Any]] = (
         [
             p.money_id, p.user_id, f"{p.amount} {p.currency}", p.money_type, p.session_id, _reason(p.reason),
             _time(p.requested_at_ms if p.HasField("requested_at_ms") else p.order_time_ms), _source(p),

@@ -23,7 +23,7 @@ class Audit:
             return
         if target != "-":
             try:
-                self.file = open(target, "a", buffering=1, encoding="utf-8")
+                self.file = open(target, "a", buffering=1, encoding="utf-8")  # noqa: SIM115 (as long as the server)
             except OSError as e:
                 raise ConfigError(f"--audit-log {target}: expected a file to write to, but {e.strerror}.") from None
         self.log = structlog.wrap_logger(

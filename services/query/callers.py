@@ -11,7 +11,7 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 import grpc
 import jwt
@@ -31,7 +31,8 @@ CACHED_TOKENS: Final = 10_000  # checking a signature costs about as much as all
 MAX_TOKEN_BYTES: Final = 8_192
 MIN_RSA_BITS: Final = 2_048
 
-PublicKey = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey | ed448.Ed448PublicKey
+Context = grpc.aio.ServicerContext[Any, Any]
+PublicKey: TypeAlias = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey | ed448.Ed448PublicKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ class Callers:
         self.tokens = tokens
         self.scopes = scopes
 
-    def caller(self, context: grpc.aio.ServicerContext) -> Caller:
+    def caller(self, context: Context) -> Caller:
         """Raises Failure NO_TOKEN or BAD_TOKEN."""
         peer = context.peer()
         if self.tokens is None:
@@ -122,7 +123,7 @@ class Callers:
         return Caller(granted.subject or _certificate_name(context), peer, granted.scopes, granted.expires_s)
 
 
-def _bearer(context: grpc.aio.ServicerContext) -> str:
+def _bearer(context: Context) -> str:
     for name, value in context.invocation_metadata() or ():
         if name == "authorization":
             scheme, _, token = (value if isinstance(value, str) else value.decode("latin-1")).partition(" ")
@@ -131,7 +132,7 @@ def _bearer(context: grpc.aio.ServicerContext) -> str:
     raise Failure("NO_TOKEN", "expected the metadata `authorization: Bearer TOKEN`.")
 
 
-def _certificate_name(context: grpc.aio.ServicerContext) -> str:
+def _certificate_name(context: Context) -> str:
     names = context.auth_context().get("x509_common_name", ())
     return next((name.decode("utf-8", "replace") for name in names), "")
 

@@ -13,14 +13,13 @@ import grpc
 from google.protobuf.message import Message
 
 from services.query.audit import Audit
-from services.query.callers import Caller, Callers
+from services.query.callers import Caller, Callers, Context
 from services.query.failures import Failure, of_store
 from services.query.metrics import Metrics
 from services.replica.model import ReplicaError, Version
 
 log = logging.getLogger(__name__)
 
-Context = grpc.aio.ServicerContext[Any, Any]
 Wrapped = Callable[[Any, Context], Any]
 
 
@@ -38,8 +37,7 @@ class Call:
         """Between two bounded pieces of a long call: let others run; ends here once the caller is gone or its time
         is up (grpc.aio cancels the handler then). Raises Failure DEADLINE."""
         await asyncio.sleep(0)
-        remaining = self.context.time_remaining()
-        if remaining is not None and remaining <= 0:
+        if (self.context.time_remaining() or 0.0) < 0.0:
             raise Failure("DEADLINE", "expected to answer before the call's deadline; ask for less.")
 
 
@@ -49,10 +47,10 @@ Streaming = Callable[[Any, Call], AsyncIterator[Message]]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`handler`: one message, or a stream of them, for a request. `scope`: that it needs."""
+    """`handler`: a Unary or a Streaming, as its method is. `scope`: that it needs."""
 
     scope: str
-    handler: Unary | Streaming
+    handler: Any
 
 
 class Calls:

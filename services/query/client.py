@@ -45,9 +45,9 @@ class Target:
             )
         return grpc.insecure_channel(self.address, options)
 
-    def metadata(self) -> list[tuple[str, str]]:
+    def metadata(self) -> tuple[tuple[str, str | bytes], ...]:
         token = _read(self.token_file, "--token-file").decode("latin-1").strip() if self.token_file else ""
-        return [("authorization", f"Bearer {token}")] if token else []
+        return (("authorization", f"Bearer {token}"),) if token else ()
 
     def _credentials(self) -> grpc.ChannelCredentials:
         if bool(self.cert) != bool(self.key):

@@ -42,7 +42,13 @@ class Failure(Exception):
     again; `metadata`: for machines."""
 
     def __init__(
-        self, reason: str, message: str, *, field: str = "", retry_s: float = 0.0, metadata: dict[str, str] | None = None
+        self,
+        reason: str,
+        message: str,
+        *,
+        field: str = "",
+        retry_s: float = 0.0,
+        metadata: dict[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.reason = reason

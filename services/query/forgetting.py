@@ -70,9 +70,7 @@ class RequestLog:
         self.producer.flush(DELIVERY_S)
 
 
-def _settle(
-    written: asyncio.Future[tuple[int, int]], error: KafkaError | None, message: Message[bytes, bytes]
-) -> None:
+def _settle(written: asyncio.Future[tuple[int, int]], error: KafkaError | None, message: Message[bytes, bytes]) -> None:
     if written.cancelled():
         return
     if error is not None:

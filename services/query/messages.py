@@ -53,9 +53,7 @@ def header(of: model.Header) -> header_pb2.Header:
 def source(of: model.Source | None) -> header_pb2.Source | None:
     if of is None:
         return None
-    return header_pb2.Source(
-        topic=of.topic, partition=of.partition, offset=of.offset, event_time_ms=of.event_time_ms
-    )
+    return header_pb2.Source(topic=of.topic, partition=of.partition, offset=of.offset, event_time_ms=of.event_time_ms)
 
 
 class Messages:

@@ -50,8 +50,8 @@ SERVICES: Final[list[Any]] = [
 
 @dataclass(frozen=True)
 class Listen:
-    """`address`: HOST:PORT, port 0: a free one; `credentials`: None without TLS; `shared`: other processes listen on the
-    same port and the system spreads connections over them."""
+    """`address`: HOST:PORT, port 0: a free one; `credentials`: None without TLS; `shared`: other processes listen on
+    the same port and the system spreads connections over them."""
 
     address: str
     credentials: grpc.ServerCredentials | None = None
@@ -109,14 +109,13 @@ class QueryServer:
     def _handler(self, service: str, method: Any) -> grpc.RpcMethodHandler[Any, Any]:
         name = f"{service}.{method.name}"
         endpoint = self.endpoints[name]
-        codec = {
-            "request_deserializer": GetMessageClass(method.input_type).FromString,
-            "response_serializer": GetMessageClass(method.output_type).SerializeToString,
-        }
+        parse: Any = GetMessageClass(method.input_type).FromString
+        serialize: Any = GetMessageClass(method.output_type).SerializeToString
         if method.server_streaming:
-            run = self.calls.streaming(name, endpoint.scope, endpoint.handler)
-            return grpc.unary_stream_rpc_method_handler(run, **codec)
-        return grpc.unary_unary_rpc_method_handler(self.calls.unary(name, endpoint.scope, endpoint.handler), **codec)
+            streaming = self.calls.streaming(name, endpoint.scope, endpoint.handler)
+            return grpc.unary_stream_rpc_method_handler(streaming, parse, serialize)
+        unary = self.calls.unary(name, endpoint.scope, endpoint.handler)
+        return grpc.unary_unary_rpc_method_handler(unary, parse, serialize)
 
     async def _report(self) -> None:
         while True:

@@ -35,7 +35,9 @@ class Certificates:
 
     def credentials(self) -> grpc.ServerCredentials:
         return grpc.dynamic_ssl_server_credentials(
-            self.current, self._changed, require_client_authentication=bool(self.files.client_ca)
+            self.current,
+            self._changed,  # type: ignore[arg-type]  # None is "as before", which the types forget
+            require_client_authentication=bool(self.files.client_ca),
         )
 
     def _changed(self) -> grpc.ServerCertificateConfiguration | None:
