@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -13,9 +14,11 @@ from rich.text import Text
 from moneystate.query.v1 import admin_pb2, header_pb2, query_pb2, status_pb2, user_pb2, watch_pb2
 from services.kafka.formats.iso_time import from_ms
 
+PIPE_WIDTH = 1_000
 DRAINED_MS = 2**61  # from here on a watermark says that the input has ended
 
-console = Console(highlight=False, soft_wrap=True)
+# a pipe has no width: rows must not be broken for it
+console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def user(header: header_pb2.Header, of: user_pb2.User) -> None:
@@ -117,8 +120,8 @@ def forget(user_id: str, answer: admin_pb2.ForgetUserResponse) -> None:
 
 def forgotten(user_id: str, answer: admin_pb2.GetForgottenResponse) -> None:
     _header(answer.header)
-    row = [user_id, answer.request_id, _time(answer.forgotten_at_ms), _place(answer.request)]
-    _rows(["user", "request", "forgotten at", "from"], [row])
+    row = [user_id, answer.request_id, answer.requested_by, _time(answer.forgotten_at_ms), _place(answer.request)]
+    _rows(["user", "request", "asked for by", "forgotten at", "from"], [row])
 
 
 def version(of: header_pb2.Version) -> str:

@@ -36,19 +36,18 @@ def forget_user_requested(request_id: str, user_id: str, processed_at_ms: int, r
 
 
 class RequestLog:
-    """Writes requests to the topic of user events. `poll` has to be called for answers to come."""
+    """Writes requests to the topic of user events. Few servers ever do: the producer is made with the first."""
 
     def __init__(self, bootstrap_servers: str, topic_prefix: str, extra: dict[str, str]) -> None:
         self.topic = topic_prefix + TOPIC
-        self.producer = Producer(
-            {
-                **base_config(bootstrap_servers, extra),
-                "enable.idempotence": True,  # acks=all with it
-                "partitioner": "murmur2_random",
-                "linger.ms": 0,
-                "delivery.timeout.ms": int(DELIVERY_S * 1000),
-            }
-        )
+        self.config = {
+            **base_config(bootstrap_servers, extra),
+            "enable.idempotence": True,  # acks=all with it
+            "partitioner": "murmur2_random",
+            "linger.ms": 0,
+            "delivery.timeout.ms": int(DELIVERY_S * 1000),
+        }
+        self.producer: Producer | None = None
 
     async def write(self, user_id: str, event: bytes) -> tuple[int, int]:
         """Partition and offset, once the brokers have it. Raises Failure LOG_UNAVAILABLE."""
@@ -58,6 +57,8 @@ class RequestLog:
         def delivered(error: KafkaError | None, message: Message[bytes, bytes]) -> None:
             loop.call_soon_threadsafe(_settle, written, error, message)
 
+        if self.producer is None:
+            self.producer = Producer(self.config)
         try:
             self.producer.produce(self.topic, event, key=user_id.encode(), on_delivery=delivered)
         except (BufferError, KafkaException) as e:
@@ -67,7 +68,8 @@ class RequestLog:
         return written.result()
 
     def close(self) -> None:
-        self.producer.flush(DELIVERY_S)
+        if self.producer is not None:
+            self.producer.flush(DELIVERY_S)
 
 
 def _settle(written: asyncio.Future[tuple[int, int]], error: KafkaError | None, message: Message[bytes, bytes]) -> None:
@@ -115,4 +117,5 @@ class Forgetting:
             request_id=proof.request_id,
             forgotten_at_ms=proof.forgotten_at_ms,
             request=messages.source(proof.source),
+            requested_by=proof.requested_by,
         )

@@ -14,7 +14,7 @@ from services.query.metrics import Metrics
 from services.query.options import ServeOptions
 from services.query.page_tokens import PageTokens, key_of
 from services.query.server import Listen, QueryServer
-from services.replica.reads import open_reads
+from services.replica.access import open_reads
 
 PAGE_TOKEN_KEY = "page-token.key"
 

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from moneystate.query.v1 import header_pb2 as moneystate_dot_query_dot_v1_dot_header__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fmoneystate/query/v1/admin.proto\x12\x13moneystate.query.v1\x1a moneystate/query/v1/header.proto\"8\n\x11\x46orgetUserRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"\x83\x01\n\x12\x46orgetUserResponse\x12+\n\x06header\x18\x01 \x01(\x0b\x32\x1b.moneystate.query.v1.Header\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12,\n\x07request\x18\x03 \x01(\x0b\x32\x1b.moneystate.query.v1.Source\"&\n\x13GetForgottenRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\"\x9e\x01\n\x14GetForgottenResponse\x12+\n\x06header\x18\x01 \x01(\x0b\x32\x1b.moneystate.query.v1.Header\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x17\n\x0f\x66orgotten_at_ms\x18\x03 \x01(\x03\x12,\n\x07request\x18\x04 \x01(\x0b\x32\x1b.moneystate.query.v1.Source2\xcb\x01\n\x05\x41\x64min\x12]\n\nForgetUser\x12&.moneystate.query.v1.ForgetUserRequest\x1a\'.moneystate.query.v1.ForgetUserResponse\x12\x63\n\x0cGetForgotten\x12(.moneystate.query.v1.GetForgottenRequest\x1a).moneystate.query.v1.GetForgottenResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fmoneystate/query/v1/admin.proto\x12\x13moneystate.query.v1\x1a moneystate/query/v1/header.proto\"8\n\x11\x46orgetUserRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"\x83\x01\n\x12\x46orgetUserResponse\x12+\n\x06header\x18\x01 \x01(\x0b\x32\x1b.moneystate.query.v1.Header\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12,\n\x07request\x18\x03 \x01(\x0b\x32\x1b.moneystate.query.v1.Source\"&\n\x13GetForgottenRequest\x12\x0f\n\x07user_id\x18\x01 \x01(\t\"\xb4\x01\n\x14GetForgottenResponse\x12+\n\x06header\x18\x01 \x01(\x0b\x32\x1b.moneystate.query.v1.Header\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x17\n\x0f\x66orgotten_at_ms\x18\x03 \x01(\x03\x12,\n\x07request\x18\x04 \x01(\x0b\x32\x1b.moneystate.query.v1.Source\x12\x14\n\x0crequested_by\x18\x05 \x01(\t2\xcb\x01\n\x05\x41\x64min\x12]\n\nForgetUser\x12&.moneystate.query.v1.ForgetUserRequest\x1a\'.moneystate.query.v1.ForgetUserResponse\x12\x63\n\x0cGetForgotten\x12(.moneystate.query.v1.GetForgottenRequest\x1a).moneystate.query.v1.GetForgottenResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -39,7 +39,7 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETFORGOTTENREQUEST']._serialized_start=282
   _globals['_GETFORGOTTENREQUEST']._serialized_end=320
   _globals['_GETFORGOTTENRESPONSE']._serialized_start=323
-  _globals['_GETFORGOTTENRESPONSE']._serialized_end=481
-  _globals['_ADMIN']._serialized_start=484
-  _globals['_ADMIN']._serialized_end=687
+  _globals['_GETFORGOTTENRESPONSE']._serialized_end=503
+  _globals['_ADMIN']._serialized_start=506
+  _globals['_ADMIN']._serialized_end=709
 # @@protoc_insertion_point(module_scope)

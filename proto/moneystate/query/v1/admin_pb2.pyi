@@ -31,13 +31,15 @@ class GetForgottenRequest(_message.Message):
     def __init__(self, user_id: _Optional[str] = ...) -> None: ...
 
 class GetForgottenResponse(_message.Message):
-    __slots__ = ("header", "request_id", "forgotten_at_ms", "request")
+    __slots__ = ("header", "request_id", "forgotten_at_ms", "request", "requested_by")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     FORGOTTEN_AT_MS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
+    REQUESTED_BY_FIELD_NUMBER: _ClassVar[int]
     header: _header_pb2.Header
     request_id: str
     forgotten_at_ms: int
     request: _header_pb2.Source
-    def __init__(self, header: _Optional[_Union[_header_pb2.Header, _Mapping]] = ..., request_id: _Optional[str] = ..., forgotten_at_ms: _Optional[int] = ..., request: _Optional[_Union[_header_pb2.Source, _Mapping]] = ...) -> None: ...
+    requested_by: str
+    def __init__(self, header: _Optional[_Union[_header_pb2.Header, _Mapping]] = ..., request_id: _Optional[str] = ..., forgotten_at_ms: _Optional[int] = ..., request: _Optional[_Union[_header_pb2.Source, _Mapping]] = ..., requested_by: _Optional[str] = ...) -> None: ...

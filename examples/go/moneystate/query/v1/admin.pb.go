@@ -188,7 +188,9 @@ type GetForgottenResponse struct {
 	// Order time at which the user was forgotten.
 	ForgottenAtMs int64 `protobuf:"varint,3,opt,name=forgotten_at_ms,json=forgottenAtMs,proto3" json:"forgotten_at_ms,omitempty"`
 	// The request's place in the log.
-	Request       *Source `protobuf:"bytes,4,opt,name=request,proto3" json:"request,omitempty"`
+	Request *Source `protobuf:"bytes,4,opt,name=request,proto3" json:"request,omitempty"`
+	// Who asked for it.
+	RequestedBy   string `protobuf:"bytes,5,opt,name=requested_by,json=requestedBy,proto3" json:"requested_by,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -251,6 +253,13 @@ func (x *GetForgottenResponse) GetRequest() *Source {
 	return nil
 }
 
+func (x *GetForgottenResponse) GetRequestedBy() string {
+	if x != nil {
+		return x.RequestedBy
+	}
+	return ""
+}
+
 var File_moneystate_query_v1_admin_proto protoreflect.FileDescriptor
 
 const file_moneystate_query_v1_admin_proto_rawDesc = "" +
@@ -266,13 +275,14 @@ const file_moneystate_query_v1_admin_proto_rawDesc = "" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x125\n" +
 	"\arequest\x18\x03 \x01(\v2\x1b.moneystate.query.v1.SourceR\arequest\".\n" +
 	"\x13GetForgottenRequest\x12\x17\n" +
-	"\auser_id\x18\x01 \x01(\tR\x06userId\"\xc9\x01\n" +
+	"\auser_id\x18\x01 \x01(\tR\x06userId\"\xec\x01\n" +
 	"\x14GetForgottenResponse\x123\n" +
 	"\x06header\x18\x01 \x01(\v2\x1b.moneystate.query.v1.HeaderR\x06header\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x02 \x01(\tR\trequestId\x12&\n" +
 	"\x0fforgotten_at_ms\x18\x03 \x01(\x03R\rforgottenAtMs\x125\n" +
-	"\arequest\x18\x04 \x01(\v2\x1b.moneystate.query.v1.SourceR\arequest2\xcb\x01\n" +
+	"\arequest\x18\x04 \x01(\v2\x1b.moneystate.query.v1.SourceR\arequest\x12!\n" +
+	"\frequested_by\x18\x05 \x01(\tR\vrequestedBy2\xcb\x01\n" +
 	"\x05Admin\x12]\n" +
 	"\n" +
 	"ForgetUser\x12&.moneystate.query.v1.ForgetUserRequest\x1a'.moneystate.query.v1.ForgetUserResponse\x12c\n" +

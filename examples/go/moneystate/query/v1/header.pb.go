@@ -173,7 +173,7 @@ type Header struct {
 	Version *Version `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
 	// Event time up to which all events are in, in ms. Not set before the first event; INT64_MAX after a drain.
 	WatermarkMs *int64 `protobuf:"varint,2,opt,name=watermark_ms,json=watermarkMs,proto3,oneof" json:"watermark_ms,omitempty"`
-	// When the version became whole in the log, by the broker's clock; 0: not known.
+	// When the version became whole in the log, by the job's clock.
 	WrittenAtMs int64 `protobuf:"varint,3,opt,name=written_at_ms,json=writtenAtMs,proto3" json:"written_at_ms,omitempty"`
 	// How long ago the replica last knew that it had all there is, by its own clock. A replica that follows the log
 	// says some ms; one that has lost its broker says more and more. It has nothing to do with how old events are.
