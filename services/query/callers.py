@@ -104,23 +104,28 @@ class TokenCheck:
             raise _bad_token(f"it is not valid ({e})") from None
         scope = claims.get("scope", "")
         scopes = scope.split() if isinstance(scope, str) else []
-        return Granted(str(claims.get("sub", "")), SCOPES.intersection(scopes), float(claims["exp"]))
+        return Granted(str(claims.get("sub", "")), SCOPES.intersection(scopes), float(int(claims["exp"])))
 
 
 class Callers:
-    """`tokens` None: callers need none, and may do what `scopes` says."""
+    """`tokens` None: callers need none, and may do what `scopes` says. `certificates`: callers show them, which names
+    those whose token has no subject."""
 
-    def __init__(self, tokens: TokenCheck | None, scopes: frozenset[str]) -> None:
+    def __init__(self, tokens: TokenCheck | None, scopes: frozenset[str], certificates: bool) -> None:
         self.tokens = tokens
         self.scopes = scopes
+        self.certificates = certificates
 
     def caller(self, context: Context) -> Caller:
         """Raises Failure NO_TOKEN or BAD_TOKEN."""
         peer = context.peer()
         if self.tokens is None:
-            return Caller(_certificate_name(context), peer, self.scopes)
+            return Caller(self._certified(context), peer, self.scopes)
         granted = self.tokens.check(_bearer(context))
-        return Caller(granted.subject or _certificate_name(context), peer, granted.scopes, granted.expires_s)
+        return Caller(granted.subject or self._certified(context), peer, granted.scopes, granted.expires_s)
+
+    def _certified(self, context: Context) -> str:
+        return _certificate_name(context) if self.certificates else ""
 
 
 def _bearer(context: Context) -> str:

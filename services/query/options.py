@@ -46,6 +46,7 @@ class Security:
         self.granted(address)
         self.callers(address)
         self.credentials()
+        self.audit().close()
 
     def _may_be_reached(self) -> bool:
         return bool(self.tls_cert) and bool(self.token_key or self.client_ca)
@@ -69,8 +70,9 @@ class Security:
     def callers(self, address: str) -> Callers:
         """Raises ConfigError."""
         if not self.token_key:
-            return Callers(None, self.granted(address))
-        return Callers(TokenCheck(self.token_key, self.token_audience, self.token_issuer), frozenset())
+            return Callers(None, self.granted(address), bool(self.client_ca))
+        tokens = TokenCheck(self.token_key, self.token_audience, self.token_issuer)
+        return Callers(tokens, frozenset(), bool(self.client_ca))
 
     def credentials(self) -> grpc.ServerCredentials | None:
         """Raises ConfigError."""

@@ -53,7 +53,7 @@ async def _serve(task: WorkerTask, parent: Connection) -> None:
     audit = options.security.audit()
     calls = Calls(options.security.callers(task.address), audit, metrics)
     tokens = PageTokens(key_of(Path(task.page_token_key)))
-    listen = Listen(task.address, options.security.credentials(), shared=options.workers > 1)
+    listen = Listen(task.address, options.security.credentials(), shared=True)
     server = QueryServer(reads, log, calls, tokens, metrics, listen)
     await server.start()
     parent.send("listening")

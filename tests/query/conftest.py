@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 
 import pytest
 
 from services.devbroker import DevBroker
 from services.query.client import Client
-from tests.kafka.logs import Cluster
 from tests.query.certificates import Pki
-from tests.query.serving import Server
-from tests.query.story import Story, tell
+from tests.query.serving import Server, new_cluster
 
 
 @pytest.fixture(scope="session")
-def story(broker: DevBroker) -> Story:
-    return tell(Cluster(broker.bootstrap_servers, f"q{uuid.uuid4().hex[:12]}-"))[1]
-
-
-@pytest.fixture(scope="session")
-def server(story: Story, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Open on loopback, two workers, caught up; nobody changes its state."""
-    data = tmp_path_factory.mktemp("replica")
-    with Server(story.cluster, data, "--workers", "2") as running:
-        yield running.caught_up(story.batches - 1)
+def server(broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Open on loopback, two workers, the whole story; nobody changes its state."""
+    with Server(new_cluster(broker), tmp_path_factory.mktemp("replica"), "--workers", "2") as running:
+        yield running.told()
 
 
 @pytest.fixture

@@ -9,15 +9,20 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import grpc
+from google.rpc.error_details_pb2 import ErrorInfo
+from grpc_status import rpc_status
 
 from moneystate.query.v1 import status_pb2
+from services.devbroker import DevBroker
 from services.query.client import Client, Target
 from tests.kafka.logs import Cluster
+from tests.query.story import LAST, Job, begin, go_on
 
 UP_S = 60.0  # a machine that is busy; the process itself takes a few seconds
 LISTENING = re.compile(r"listening on (\S+) \(")
@@ -27,11 +32,12 @@ class Server:
     """`moneystate serve` on a free port, until the end of the block."""
 
     def __init__(self, cluster: Cluster, data: Path, *flags: str) -> None:
+        self.job = Job(cluster)
         command = [sys.executable, "-m", "services.cli.main", "serve"]
         command += ["--bootstrap-servers", cluster.bootstrap_servers, "--topic-prefix", cluster.prefix]
         command += ["--data", str(data), "--listen", "127.0.0.1:0", *flags]
         self.command = command
-        self.log = tempfile.TemporaryFile("w+")
+        self.log = tempfile.TemporaryFile("w+")  # noqa: SIM115 (as long as the process)
         self.address = ""
 
     def __enter__(self) -> Server:
@@ -59,11 +65,22 @@ class Server:
     def client(self, **files: str) -> Client:
         return Client(Target(self.address, **files), UP_S)
 
+    def told(self, **files: str) -> Server:
+        """Once all versions of the story can be read."""
+        begin(self.job)
+        self.caught_up(0, **files)
+        go_on(self.job)
+        return self.caught_up(LAST, **files)
+
     def caught_up(self, batch: int, **files: str) -> Server:
         """Once the version of this batch can be read."""
         with self.client(**files) as client:
             wait_for(lambda: is_at(client, batch), self.said)
         return self
+
+
+def new_cluster(broker: DevBroker) -> Cluster:
+    return Cluster(broker.bootstrap_servers, f"q{uuid.uuid4().hex[:12]}-")
 
 
 def is_at(client: Client, batch: int) -> bool:
@@ -90,9 +107,6 @@ def failure(call: Any) -> tuple[str, str]:
 
 
 def reason_of(error: Any) -> tuple[str, str]:
-    from google.rpc.error_details_pb2 import ErrorInfo
-    from grpc_status import rpc_status
-
     status = rpc_status.from_call(error)
     info = ErrorInfo()
     for detail in status.details if status else ():

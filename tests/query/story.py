@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from services.engine.keygroup import key_group_of
 from services.engine.processor import Change
@@ -20,15 +19,6 @@ GROUPS = 4
 CHANGELOG_PARTITIONS = 2
 RULES = Rules(bound_ms=1_000, session_wait_ms=3_600_000)
 SUFFIX_BYTES = {b"u": 0, b"p": 4, b"w": 13, b"f": 0}
-
-
-@dataclass(frozen=True)
-class Story:
-    """`users`: all that have state at the end, in the order of their ids."""
-
-    cluster: Cluster
-    users: list[str]
-    batches: int
 
 
 class Job:
@@ -76,10 +66,13 @@ def group_of(entry_key: bytes) -> int:
     return key_group_of(user, GROUPS)
 
 
-def tell(cluster: Cluster) -> tuple[Job, Story]:
-    """Version 0: ann in ES with a session and money that waits; version 1: she moves to PT, many others come; version
-    2: her money is joined, bob's birth year is known."""
-    job = Job(cluster)
+OTHERS = [f"user-{n:03d}" for n in range(300)]
+USERS = sorted([*OTHERS, "ann", "bob"])  # all that have state at the end, in the order of their ids
+LAST = 2  # batch
+
+
+def begin(job: Job) -> None:
+    """Version 0: ann in ES with a session and money that waits. Versions are kept from what a replica has seen come."""
     log = job.log
     log.address("ES", 1)
     log.birth("1980", 2)
@@ -88,11 +81,15 @@ def tell(cluster: Cluster) -> tuple[Job, Story]:
     log.money("m-waits", 5, "s-late")
     log.beats(10)
     job.batch()
+
+
+def go_on(job: Job) -> None:
+    """Version 1: ann moves to PT, many others come; version 2: her money is joined, bob's birth year is known."""
+    log = job.log
     log.address("PT", 11)
-    others = [f"user-{n:03d}" for n in range(300)]
-    for n, user in enumerate(others):
+    for n, user in enumerate(OTHERS):
         log.address("ES" if n % 3 == 0 else "FR", 12, user)
-    for n, user in enumerate(others[:20]):
+    for user in OTHERS[:20]:
         log.money(f"m-{user}", 13, f"s-{user}", userId=user)
     log.beats(20)
     job.batch()
@@ -100,4 +97,3 @@ def tell(cluster: Cluster) -> tuple[Job, Story]:
     log.birth("1999", 22, "bob")
     log.beats(30)
     job.batch()
-    return job, Story(cluster, sorted([*others, "ann", "bob"]), job.batches)

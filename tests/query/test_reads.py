@@ -9,7 +9,7 @@ import pytest
 from moneystate.query.v1 import header_pb2, query_pb2, user_pb2
 from services.query.client import Client
 from tests.query.serving import failure
-from tests.query.story import EPOCH, Story
+from tests.query.story import EPOCH, LAST, USERS
 from tests.reference.builder import ms
 
 
@@ -23,7 +23,7 @@ def get(client: Client, user: str, pinned: header_pb2.At | None = None) -> user_
     return answer.user
 
 
-def test_a_user_has_all_that_is_known_of_it(client: Client, story: Story) -> None:
+def test_a_user_has_all_that_is_known_of_it(client: Client) -> None:
     ann = get(client, "ann")
     assert (ann.birth_year.value, ann.resident_country_code.value) == ("1980", "PT")
     assert [t.type for t in ann.money_types] == ["AAA"]
@@ -33,9 +33,9 @@ def test_a_user_has_all_that_is_known_of_it(client: Client, story: Story) -> Non
     assert not ann.looking_up
 
 
-def test_the_header_says_which_version_it_is_and_how_fresh(client: Client, story: Story) -> None:
+def test_the_header_says_which_version_it_is_and_how_fresh(client: Client) -> None:
     header = client.call("Query.GetUser", query_pb2.GetUserRequest(user_id="ann")).header
-    assert (header.version.epoch, header.version.batch) == (EPOCH, story.batches - 1)
+    assert (header.version.epoch, header.version.batch) == (EPOCH, LAST)
     assert header.watermark_ms == ms(29)
     assert len(bytes.fromhex(header.schema_fingerprint)) == 8
 
@@ -74,12 +74,12 @@ def test_a_session_is_found_by_its_id(client: Client) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 1000])
-def test_pages_of_any_size_list_every_user_once_in_order(client: Client, story: Story, size: int) -> None:
+def test_pages_of_any_size_list_every_user_once_in_order(client: Client, size: int) -> None:
     listed = list_all(client, "Query.ListUsers", query_pb2.ListUsersRequest(page_size=size), "users")
-    assert [u.user_id for u in listed] == story.users
+    assert [u.user_id for u in listed] == USERS
 
 
-def test_users_by_prefix_range_and_country(client: Client, story: Story) -> None:
+def test_users_by_prefix_range_and_country(client: Client) -> None:
     some = query_pb2.ListUsersRequest(prefix="user-0", start="user-005", end="user-020", resident_country_code="ES")
     listed = [u.user_id for u in list_all(client, "Query.ListUsers", some, "users")]
     assert listed == [f"user-{n:03d}" for n in range(5, 20) if n % 3 == 0]
@@ -87,7 +87,7 @@ def test_users_by_prefix_range_and_country(client: Client, story: Story) -> None
     assert list_all(client, "Query.ListUsers", moved, "users") == []
 
 
-def test_a_listing_stays_of_one_version(client: Client, story: Story) -> None:
+def test_a_listing_stays_of_one_version(client: Client) -> None:
     request = query_pb2.ListUsersRequest(page_size=100, at=at(1))
     first = client.call("Query.ListUsers", request)
     request = query_pb2.ListUsersRequest(page_size=50, page_token=first.next_page_token)
@@ -115,9 +115,9 @@ def test_a_user_at_two_versions(client: Client) -> None:
     assert bob.after.birth_year.value == "1999"
 
 
-def test_a_diff_has_the_users_that_differ(client: Client, story: Story) -> None:
+def test_a_diff_has_the_users_that_differ(client: Client) -> None:
     changes = list_all(client, "Query.Diff", between(query_pb2.DiffRequest(page_size=40), 0, 1), "changes")
-    assert [c.user_id for c in changes] == [u for u in story.users if u != "bob"]
+    assert [c.user_id for c in changes] == [u for u in USERS if u != "bob"]
     last = list_all(client, "Query.Diff", between(query_pb2.DiffRequest(), 1, 2), "changes")
     assert [c.user_id for c in last] == ["ann", "bob"]
     assert list_all(client, "Query.Diff", between(query_pb2.DiffRequest(), 2, 2), "changes") == []

@@ -19,6 +19,7 @@ from tests.query.serving import Server, failure, wait_for
 from tests.query.story import EPOCH
 from tests.query.test_reads import at
 
+HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 LONG = "x" * (MAX_TEXT_BYTES + 1)
 
 MALFORMED: list[tuple[str, Any]] = [
@@ -114,7 +115,9 @@ def test_random_bytes_at_the_port_do_no_harm_and_leak_nothing(server: Server, cl
     def throw(connections: int) -> None:
         for n in range(connections):
             with socket.create_connection(_split(server.address)) as raw:
-                raw.sendall(os.urandom(1 + 37 * n % 4096) if n % 2 else b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + os.urandom(64))
+                raw.sendall(
+                    os.urandom(1 + 37 * n % 4096) if n % 2 else b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + os.urandom(64)
+                )
 
     def descriptors() -> int:
         return sum(p.num_fds() for p in _processes(server))
