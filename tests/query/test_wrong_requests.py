@@ -115,9 +115,7 @@ def test_random_bytes_at_the_port_do_no_harm_and_leak_nothing(server: Server, cl
     def throw(connections: int) -> None:
         for n in range(connections):
             with socket.create_connection(_split(server.address)) as raw:
-                raw.sendall(
-                    os.urandom(1 + 37 * n % 4096) if n % 2 else b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + os.urandom(64)
-                )
+                raw.sendall(os.urandom(1 + 37 * n % 4096) if n % 2 else HTTP2_PREFACE + os.urandom(64))
 
     def descriptors() -> int:
         return sum(p.num_fds() for p in _processes(server))
