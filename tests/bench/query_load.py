@@ -2,11 +2,12 @@
 
 A changelog of many users is written, `moneystate serve` loads it, then one process goes on changing users, one
 transaction for each batch, while the client in Go (examples/go/load) reads users by chance, on a schedule that does not
-wait for answers.
+wait for answers. `python -m tests.bench.query_load --help`.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import multiprocessing
 import random
@@ -23,9 +24,12 @@ from pathlib import Path
 
 import psutil
 from confluent_kafka import Producer
+from rich.console import Console
+from rich.table import Table
 
 from moneystate.query.v1 import status_pb2
 from services.engine.keygroup import key_group_of
+from services.devbroker import DevBroker
 from services.enrichment import topics
 from services.enrichment.money_ids import pack_id
 from services.enrichment.page import Page
@@ -215,3 +219,29 @@ def _cpu_s(pid: int) -> float:
     whole = psutil.Process(pid)
     times = [p.cpu_times() for p in [whole, *whole.children(recursive=True)]]
     return sum(t.user + t.system for t in times)
+
+
+def main(arguments: list[str]) -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    p.add_argument("--users", type=int, default=1_000_000)
+    p.add_argument("--changes", type=int, default=3_000, help="users changed a second")
+    p.add_argument("--rate", type=int, action="append", help="reads a second; may be repeated (1000 to 8000)")
+    p.add_argument("--seconds", type=float, default=15.0, help="of each rate")
+    p.add_argument("--workers", type=int, default=2, help="processes that answer")
+    p.add_argument("--connections", type=int, default=8)
+    a = p.parse_args(arguments)
+    rates = a.rate or list(range(1_000, 8_001, 1_000))
+    setting = Setting(a.users, a.changes, rates, a.seconds, a.workers, a.connections)
+    table = Table("reads/s", "done/s", "failed", "p50 ms", "p99 ms", "p99.9 ms", "max ms")
+    for title in ("server cores", "behind", "stale ms"):
+        table.add_column(title)
+    with tempfile.TemporaryDirectory(prefix="bench-broker-") as folder, DevBroker(Path(folder), heap="1g") as broker:
+        for f in measure(broker.bootstrap_servers, setting):
+            times = [f"{ms:,.2f}" for ms in (f.p50, f.p99, f.p999, f.most)]
+            done = f"{(f.reads - f.failed) / f.seconds:,.0f}"
+            table.add_row(f"{f.rate:,}", done, f"{f.failed:,}", *times, f"{f.cpu:.2f}", f"{f.behind:,}", f"{f.stale:,}")
+    Console(width=130).print(table)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
