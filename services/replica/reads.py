@@ -25,6 +25,7 @@ from services.replica.model import (
     UserView,
     Version,
 )
+from services.replica.reader import FollowedReader
 
 
 class Snapshot(Protocol):
@@ -37,6 +38,15 @@ class Snapshot(Protocol):
 
     @property
     def header(self) -> Header: ...
+
+    @property
+    def revision(self) -> int:
+        """The replica's own number of the version."""
+        ...
+
+    def find_user(self, user: bytes) -> UserView | None:
+        """As `user`, by the UTF-8 of the id; None where nothing is known of it."""
+        ...
 
     def user(self, user_id: str) -> UserView:
         """Raises NotFound where nothing is known of the user."""
@@ -104,3 +114,10 @@ class Reads(Protocol):
     def status(self) -> Status:
         """Answers at any time."""
         ...
+
+    def close(self) -> None: ...
+
+
+def open_reads(data: str) -> Reads:
+    """Over the folder of a follower in another process, whether or not that runs."""
+    return FollowedReader(data)
