@@ -69,7 +69,7 @@ def serve(
         topic_prefix=topic_prefix,
         history_ms=parse_ms(history, "--history"),
         history_versions=history_versions or None,
-        lineage=lineage,
+        follow_lineage=lineage,
         workers=workers,
         grace_s=parse_ms(grace, "--grace") / 1000,
         metrics_port=metrics_port,

@@ -11,7 +11,6 @@ from services.query import addresses
 from services.query.audit import Audit
 from services.query.callers import SCOPES, Callers, TokenCheck
 from services.query.tls import Certificates, TlsFiles
-from services.replica.follower import FollowerConfig
 
 
 @dataclass(frozen=True)
@@ -101,23 +100,12 @@ class ServeOptions:
     data: str
     listen: str
     topic_prefix: str = ""
-    history_ms: int = 86_400_000
+    history_ms: int | None = None
     history_versions: int | None = None
-    lineage: bool = True
+    follow_lineage: bool = True
     workers: int = 1
     grace_s: float = 10.0
     metrics_port: int = 0
     page_token_key: str = ""
     kafka_config: dict[str, str] = field(default_factory=dict)
     security: Security = field(default_factory=Security)
-
-    def follower(self) -> FollowerConfig:
-        return FollowerConfig(
-            bootstrap_servers=self.bootstrap_servers,
-            data=self.data,
-            topic_prefix=self.topic_prefix,
-            kafka_config=self.kafka_config,
-            history_ms=self.history_ms,
-            history_versions=self.history_versions,
-            lineage=self.lineage,
-        )

@@ -54,7 +54,7 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         at_end.callback(held.close)
         _metrics(options, address, at_end)
         task = worker.WorkerTask(options, address, worker.page_token_key(options))
-        children = [_start("follower", follower.run, (options.follower(),))]
+        children = [_start("follower", follower.run, (options,))]
         children += [_start(f"worker {n + 1}", worker.run, (task,)) for n in range(options.workers)]
         at_end.callback(_stop, children, options.grace_s)
         _await_listening(children[1:], stopped_r)

@@ -14,7 +14,7 @@ from services.query.metrics import Metrics
 from services.query.options import ServeOptions
 from services.query.page_tokens import PageTokens, key_of
 from services.query.server import Listen, QueryServer
-from services.replica.access import open_reads
+from services.replica.reader import FollowedReader
 
 PAGE_TOKEN_KEY = "page-token.key"
 
@@ -47,7 +47,7 @@ async def _serve(task: WorkerTask, parent: Connection) -> None:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     loop.add_reader(parent.fileno(), stop.set)  # the parent never sends: readable means that it is gone
-    reads = open_reads(options.data)
+    reads = FollowedReader(options.data)
     log = RequestLog(options.bootstrap_servers, options.topic_prefix, options.kafka_config)
     metrics = Metrics()
     audit = options.security.audit()

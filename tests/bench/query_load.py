@@ -28,8 +28,8 @@ from rich.console import Console
 from rich.table import Table
 
 from moneystate.query.v1 import status_pb2
-from services.engine.keygroup import key_group_of
 from services.devbroker import DevBroker
+from services.engine.keygroup import key_group_of
 from services.enrichment import topics
 from services.enrichment.money_ids import pack_id
 from services.enrichment.page import Page

@@ -85,7 +85,7 @@ def new_cluster(broker: DevBroker) -> Cluster:
 
 def is_at(client: Client, batch: int) -> bool:
     status = client.call("Status.GetStatus", status_pb2.GetStatusRequest())
-    return status.caught_up and status.header.version.batch >= batch
+    return bool(status.caught_up and status.header.version.batch >= batch)
 
 
 def wait_for(condition: Any, why: Any = lambda: "") -> Any:

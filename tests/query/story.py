@@ -47,13 +47,16 @@ class Job:
     def write(self, changes: Iterable[Change], watermark: int) -> None:
         """One transaction, of one output partition that has all key groups."""
         self.producer.begin_transaction()
+        records = [0] * CHANGELOG_PARTITIONS
         for key, value in changes:
-            self.producer.produce(self.changelog, value, key, partition=group_of(key) % CHANGELOG_PARTITIONS)
+            partition = group_of(key) % CHANGELOG_PARTITIONS
+            self.producer.produce(self.changelog, value, key, partition=partition)
+            records[partition] += 1
         for partition in range(CHANGELOG_PARTITIONS):
             mine = [g for g in range(GROUPS) if g % CHANGELOG_PARTITIONS == partition]
             end = {
-                "batch": self.batches, "epoch": self.epoch, "groups": GROUPS, "keyGroups": mine, "version": 1,
-                "watermark": watermark,
+                "batch": self.batches, "epoch": self.epoch, "groups": GROUPS, "keyGroups": mine,
+                "records": records[partition], "version": 1, "watermark": watermark,
             }  # fmt: skip
             value = json.dumps(end, sort_keys=True).encode()
             self.producer.produce(self.changelog, value, b"ejob/0", partition=partition)

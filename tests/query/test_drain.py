@@ -14,8 +14,8 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from moneystate.query.v1 import query_pb2, watch_pb2
 from services.devbroker import DevBroker
-from services.query.client import SERVICES
-from tests.query.serving import UP_S, Server, failure, new_cluster, wait_for
+from services.query.client import SERVICES, Client
+from tests.query.serving import UP_S, Server, failure, new_cluster, reason_of, wait_for
 
 
 @pytest.fixture
@@ -64,11 +64,11 @@ def test_sigterm_drains(ending: Server) -> None:
     assert not [p for p in processes if p.is_running()]
 
 
-def failure_or_none(client: object, request: query_pb2.GetUserRequest) -> str:
+def failure_or_none(client: Client, request: query_pb2.GetUserRequest) -> str:
     try:
-        client.call("Query.GetUser", request)  # type: ignore[attr-defined]
+        client.call("Query.GetUser", request)
     except grpc.RpcError as e:
-        return str(e.code().name)  # type: ignore[attr-defined]
+        return reason_of(e)[0]
     return ""
 
 

@@ -218,7 +218,7 @@ def test_the_key_fixes_the_algorithm(pki: Pki, algorithm: str, key: Any) -> None
     public = pki.public(key, f"{algorithm}.pem")
     check = TokenCheck(public, "", "")
     granted = check.check(sign(key, algorithm, f"{READ} unheard.of"))
-    assert (granted.subject, granted.scopes) == ("tester", {READ})
+    assert (granted.subject, granted.scopes) == ("tester", frozenset({READ}))
     secret = Path(public).read_bytes()
     forged = [sign(other, name) for name, other in KEYS if name != algorithm]
     forged += [jwt.encode({"exp": 9e9, "scope": READ}, "", "none"), hmac_token(secret), "", "a.b.c", "x" * 10_000]

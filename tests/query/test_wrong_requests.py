@@ -98,9 +98,9 @@ def test_a_request_over_a_mebibyte_is_refused(client: Client) -> None:
 
 def test_bytes_that_are_no_request_and_methods_that_are_not_there(server: Server) -> None:
     with grpc.insecure_channel(server.address) as channel:
-        junk = channel.unary_unary("/moneystate.query.v1.Query/GetUser")
+        junk: Any = channel.unary_unary("/moneystate.query.v1.Query/GetUser")
         assert failure(lambda: junk(b"\xff\xff\xff", timeout=10))[0] in ("INTERNAL", "UNKNOWN")
-        missing = channel.unary_unary("/moneystate.query.v1.Query/DropUser")
+        missing: Any = channel.unary_unary("/moneystate.query.v1.Query/DropUser")
         assert failure(lambda: missing(b"", timeout=10))[0] == "UNIMPLEMENTED"
 
 
