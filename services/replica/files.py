@@ -107,18 +107,19 @@ class Db:
         return found
 
     def items(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
-        found: Iterator[tuple[bytes, bytes]] = self.raw.items(read_opt=_within(start, end))  # type: ignore[assignment]
-        return found
+        bounds = _before(end)  # kept here: the iterator has no more than a pointer into it
+        yield from self.raw.items(from_key=start, read_opt=bounds)  # type: ignore[misc]
 
     def keys(self, start: bytes, end: bytes) -> Iterator[bytes]:
-        found: Iterator[bytes] = self.raw.keys(read_opt=_within(start, end))  # type: ignore[assignment]
-        return found
+        bounds = _before(end)
+        yield from self.raw.keys(from_key=start, read_opt=bounds)  # type: ignore[misc]
 
     def last_key(self, start: bytes, end: bytes) -> bytes | None:
-        at = self.raw.iter(_within(start, end))
+        bounds = _before(end)
+        at = self.raw.iter(bounds)
         at.seek_to_last()
         key: bytes | None = at.key() if at.valid() else None
-        return key
+        return key if key is not None and key >= start else None
 
     def write(self, batch: WriteBatch) -> None:
         self.raw.write(batch)
@@ -139,9 +140,9 @@ class Db:
         self.raw.close()
 
 
-def _within(start: bytes, end: bytes) -> ReadOptions:
+def _before(end: bytes) -> ReadOptions:
+    """Where an iterator stops. (rocksdict 0.3.29 takes a lower bound for an upper one.)"""
     bounds = ReadOptions()
-    bounds.set_iterate_lower_bound(start)
     bounds.set_iterate_upper_bound(end)
     return bounds
 

@@ -130,7 +130,7 @@ class Snapshot:
         for place in self._led_to(rows.BY_WAITING + of):
             user, at = rows.unescape(place, 0)
             entry = self.read(rows.escape(user) + b"w" + place[at:])
-            if entry is not None:
+            if entry is not None:  # an entry's money is always the same
                 return _waits(user, place[at:], entry)
         for key, row in self.db.items(rows.LINEAGE + of, rows.after(rows.LINEAGE + of)):
             user = key[1 + len(of) :]
