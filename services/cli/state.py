@@ -1,0 +1,10 @@
+"""`moneystate state`: what the job knows."""
+
+from __future__ import annotations
+
+import typer
+
+from services.cli import state_query
+
+app = typer.Typer(name="state", help="What the job knows: ask a query server.", no_args_is_help=True)
+state_query.register(app)
