@@ -126,6 +126,12 @@ install_java() {
     return 1
 }
 
+# What the example client in Go is built of, so that its test needs no network.
+fetch_go_modules() {
+    (cd examples/go && GOTOOLCHAIN=local GOFLAGS=-mod=readonly ../../.venv/bin/go mod download) </dev/null >&2 ||
+        fail "the Go modules of examples/go could not be fetched; see above"
+}
+
 # Prints the Java to use. The second look's message says what to install where this script could not.
 ensure_java() {
     .venv/bin/python -m services.devbroker java 2>/dev/null && return
@@ -139,6 +145,7 @@ set_up() {
     local java jars
     ensure_venv
     install_packages
+    fetch_go_modules
     java=$(ensure_java)
     jars=$(.venv/bin/python -m services.devbroker jars) || exit 3
     printf '%s\n' "$(environment_key)" "$java" "$jars" >"$stamp"

@@ -183,7 +183,7 @@ def measure(servers: str, setting: Setting) -> Iterator[Figures]:
     """For each rate; the changes go on all the while."""
     with tempfile.TemporaryDirectory(prefix="query-load-") as folder:
         go = f"{folder}/load"
-        subprocess.run(["go", "build", "-o", go, "./load"], cwd=GO, check=True)
+        subprocess.run([str(Path(sys.executable).with_name("go")), "build", "-o", go, "./load"], cwd=GO, check=True)
         batches = load(servers, setting.users)
         with served(servers, Path(folder) / "replica", setting.workers) as (process, address):
             client = Client(Target(address), DEADLINE_S)
