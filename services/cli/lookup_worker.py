@@ -135,13 +135,13 @@ def lookup_worker(
 
 
 def _run(config: WorkerConfig, metrics_port: int, create: bool, partitions: int, quiet: bool) -> dict[str, Any]:
-    set_up_log()
     metrics = Metrics()
     worker = Worker(config, metrics)
     check_reachable(config.bootstrap_servers, config.extra)
     wanted = [TopicSpec(config.requests, partitions), TopicSpec(config.results, partitions, keep_for_good=True)]
     ensure_topics(admin_client(config.bootstrap_servers, config.extra), wanted, create)
     _serve(metrics, metrics_port)
+    set_up_log()
     with LookupDisplay(worker, metrics, quiet) as display:
         asyncio.run(_until_told(worker, display))
     return display.totals()

@@ -34,7 +34,7 @@ def test_an_outage_fails_no_request_whatever_deadline_and_attempts(lookups: Look
         asked += lookups.ask_many(30, first=50)
         run.wait_for(lambda: run.worker.breaker.failed_probes >= 1, "down")
         asked += lookups.ask_many(170, first=80)
-        run.wait_for(lambda: run.worker.breaker.failed_probes >= 3, "probes")
+        run.wait_for(lambda: run.worker.breaker.failed_probes >= 2, "probes")
         assert len(run.worker.asker.sessions) <= 30  # it has stopped to take requests
         assert run.metrics.registry.get_sample_value("moneystate_lookup_breaker_state", {"state": "closed"}) == 0
         service.start()
@@ -126,7 +126,7 @@ def test_a_bearer_token_is_read_again_when_it_is_renewed(lookups: Lookups, tmp_p
     token.write_text("old\n")
     with FakeSessionService(lambda *_: found(), token="new") as service:
         config = ServiceConfig(service.url_template, bearer_token_file=token)
-        with Running(lookups.config(service, service=config)) as run:
+        with Running(lookups.config(service, service=config, breaker_threshold=2)) as run:
             lookups.ask(request())
             run.wait_for(lambda: down(run), "nobody is let in")
             token.write_text("new\n")
@@ -140,12 +140,12 @@ def test_a_client_certificate_opens_a_service_that_wants_one(lookups: Lookups, t
         bare = ServiceConfig(service.url_template, ca_file=authority.cert)
         stranger = ServiceConfig(service.url_template, client_cert=cert, client_key=key)  # it knows no such authority
         for config in (bare, stranger):
-            with Running(lookups.config(service, service=config)) as run:
+            with Running(lookups.config(service, service=config, breaker_threshold=2)) as run:
                 lookups.ask(request())
                 run.wait_for(partial(down, run), "not let in")
         assert not service.calls
         known = ServiceConfig(service.url_template, ca_file=authority.cert, client_cert=cert, client_key=key)
-        with Running(lookups.config(service, service=known)) as run:
+        with Running(lookups.config(service, service=known, breaker_threshold=2)) as run:
             assert outcomes(lookups.wait_for(1, run.check)) == {"m": "FOUND"}
 
 
