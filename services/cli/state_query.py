@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 from moneystate.query.v1 import admin_pb2, header_pb2, query_pb2, status_pb2, user_pb2, watch_pb2
 from services.cli import state_tables as tables
 from services.cli.durations import parse_ms
-from services.cli.flags import flag
+from services.cli.options import flag
 from services.engine.avro import Malformed
 from services.errors import ConfigError, MoneystateError, QueryError
 from services.kafka.formats.iso_time import to_ms

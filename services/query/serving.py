@@ -45,22 +45,30 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
     addresses.split(options.listen, "--listen")
     options.security.check(options.listen)
     check_reachable(options.bootstrap_servers, options.kafka_config)
-    stopped_r, stopped_w = os.pipe()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: os.write(stopped_w, b"."))
     with ExitStack() as at_end:
         _make_folder(options)
         address, held = _hold_port(options.listen)
         at_end.callback(held.close)
+        stopped = _stopped(at_end)
         _metrics(options, address, at_end)
         task = worker.WorkerTask(options, address, worker.page_token_key(options))
         children = [_start("follower", follower.run, (options,))]
         children += [_start(f"worker {n + 1}", worker.run, (task,)) for n in range(options.workers)]
         at_end.callback(_stop, children, options.grace_s)
-        _await_listening(children[1:], stopped_r)
+        _await_listening(children[1:], stopped)
         security = options.security.in_words(address)
         say(f"listening on {address} ({security}), workers: {options.workers}, replica in {options.data}")
-        _watch(children, stopped_r)
+        _watch(children, stopped)
+
+
+def _stopped(at_end: ExitStack) -> int:
+    """A descriptor that can be read from the first SIGTERM or SIGINT on."""
+    readable, writable = os.pipe()
+    at_end.callback(os.close, readable)
+    at_end.callback(os.close, writable)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        at_end.callback(signal.signal, number, signal.signal(number, lambda *_: os.write(writable, b".")))
+    return readable
 
 
 def _make_folder(options: ServeOptions) -> None:
