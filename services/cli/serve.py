@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from services.cli.durations import parse_ms
-from services.cli.options import flag, pairs
+from services.cli.options import check_given, flag, pairs
 from services.errors import ConfigError
 from services.query import serving
 from services.query.options import Security, ServeOptions
@@ -55,9 +55,7 @@ def serve(
 
     Ends with code 0 after SIGTERM, once running calls have been answered. docs/queries.md has the rest.
     """
-    for name, value in (("--bootstrap-servers", bootstrap_servers), ("--data", data)):
-        if not value.strip():
-            raise ConfigError(f"{name}: expected a value, came nothing.")
+    check_given(bootstrap_servers=bootstrap_servers, data=data)
     if not 1 <= workers <= MAX_WORKERS:
         raise ConfigError(f"--workers {workers}: expected 1 to {MAX_WORKERS}.")
     if history_versions < 0:

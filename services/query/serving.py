@@ -10,21 +10,20 @@ Children end when this process is gone, whatever ended it. One that ends by itse
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import socket
+import subprocess
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.connection import wait
 from typing import Any, Final
 
 from services.errors import JobError, SetupError
 from services.kafka.client import check_reachable
 from services.query import addresses, worker
+from services.query.child import Child, start
 from services.query.metrics import expose
 from services.query.options import ServeOptions
 from services.replica import follower
@@ -33,34 +32,35 @@ START_S: Final = 60.0  # to import and listen, on a machine that is busy
 METRICS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
-@dataclass(frozen=True)
-class Child:
-    name: str
-    process: SpawnProcess
-    line: Connection
-
-
 def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
     """Until SIGTERM or SIGINT. Raises ConfigError, SetupError, and JobError where a child ends by itself."""
     addresses.split(options.listen, "--listen")
     options.security.check(options.listen)
     check_reachable(options.bootstrap_servers, options.kafka_config)
-    stopped_r, stopped_w = os.pipe()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: os.write(stopped_w, b"."))
     with ExitStack() as at_end:
         _make_folder(options)
         address, held = _hold_port(options.listen)
         at_end.callback(held.close)
+        stopped = _stopped(at_end)
         _metrics(options, address, at_end)
         task = worker.WorkerTask(options, address, worker.page_token_key(options))
-        children = [_start("follower", follower.run, (options,))]
-        children += [_start(f"worker {n + 1}", worker.run, (task,)) for n in range(options.workers)]
+        children = [start("follower", follower.run, options)]
         at_end.callback(_stop, children, options.grace_s)
-        _await_listening(children[1:], stopped_r)
+        children += [start(f"worker {n + 1}", worker.run, task) for n in range(options.workers)]
+        _await_listening(children[1:], stopped)
         security = options.security.in_words(address)
         say(f"listening on {address} ({security}), workers: {options.workers}, replica in {options.data}")
-        _watch(children, stopped_r)
+        _watch(children, stopped)
+
+
+def _stopped(at_end: ExitStack) -> int:
+    """A descriptor that can be read from the first SIGTERM or SIGINT on."""
+    readable, writable = os.pipe()
+    at_end.callback(os.close, readable)
+    at_end.callback(os.close, writable)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        at_end.callback(signal.signal, number, signal.signal(number, lambda *_: os.write(writable, b".")))
+    return readable
 
 
 def _make_folder(options: ServeOptions) -> None:
@@ -104,16 +104,6 @@ def _metrics(options: ServeOptions, address: str, at_end: ExitStack) -> None:
         raise SetupError(f"--metrics-port {options.metrics_port}: expected a free port, but {e.strerror}.") from None
 
 
-def _start(name: str, run: Callable[..., None], args: tuple[Any, ...]) -> Child:
-    """A new process, not a fork: gRPC's and librdkafka's threads do not live through one."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=run, args=(*args, theirs), name=name)
-    process.start()
-    theirs.close()
-    return Child(name, process, ours)
-
-
 def _await_listening(workers: list[Child], stopped: int) -> None:
     """Raises JobError for one that ends, or does not come up in time."""
     missing: dict[Any, Child] = {w.line: w for w in workers}
@@ -136,25 +126,23 @@ def _await_listening(workers: list[Child], stopped: int) -> None:
 
 def _watch(children: list[Child], stopped: int) -> None:
     """Until told to stop. Raises JobError where a child ends first."""
-    ended = wait([*(c.process.sentinel for c in children), stopped])
+    ended = wait([*(c.line for c in children), stopped])
     if stopped in ended:
         return
-    gone = next(c for c in children if c.process.sentinel in ended)
-    gone.process.join()
+    gone = next(c for c in children if c.line in ended)
     raise JobError(
-        f"{gone.name}: expected it to run, it ended with code {gone.process.exitcode}.",
+        f"{gone.name}: expected it to run, it ended with code {gone.process.wait()}.",
         "see its log above; a new start goes on where this one was.",
     )
 
 
 def _stop(children: list[Child], grace_s: float) -> None:
-    """Workers first: what they answer is as fresh as can be until the last."""
-    for child in reversed(children):
-        if child.process.is_alive():
-            child.process.terminate()
-    for child in reversed(children):
-        child.process.join(grace_s + START_S)
-        if child.process.is_alive():
+    for child in children:
+        child.process.terminate()
+    for child in children:
+        try:
+            child.process.wait(grace_s + START_S)
+        except subprocess.TimeoutExpired:
             child.process.kill()
-            child.process.join()
+            child.process.wait()
         child.line.close()

@@ -108,11 +108,11 @@ class Db:
 
     def items(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         bounds = _before(end)  # kept here: the iterator has no more than a pointer into it
-        yield from self.raw.items(from_key=start, read_opt=bounds)  # type: ignore[misc]
+        yield from self.raw.items(from_key=start, read_opt=bounds)
 
     def keys(self, start: bytes, end: bytes) -> Iterator[bytes]:
         bounds = _before(end)
-        yield from self.raw.keys(from_key=start, read_opt=bounds)  # type: ignore[misc]
+        yield from self.raw.keys(from_key=start, read_opt=bounds)
 
     def last_key(self, start: bytes, end: bytes) -> bytes | None:
         bounds = _before(end)

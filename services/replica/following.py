@@ -162,4 +162,5 @@ class Load:
         # the first writers did not say how many key groups there are, but every batch ends all of them
         total = 0 if last is None else last.total or max(self.ends) + 1
         positions = {p: max(end, self.changelog.starts[p]) for p, end in self.changelog.ends.items()}
+        self.store.record.alive_ms = self.changelog.asked_ms
         self.store.loaded(self.ends, total, self.changelog.quiet, positions)

@@ -42,9 +42,9 @@ class Sweep:
 
     def step(self, now_ms: int) -> bool:
         """A bounded piece. False: nothing left to do now."""
-        self._retire(now_ms)
         record = self.store.record
-        floor = record.floor
+        oldest, floor = record.oldest, record.floor
+        self._retire(now_ms)
         while self.leaving and self.leaving[0][0] + self.keep.grace_ms <= now_ms:
             floor = self.leaving.popleft()[1]
         batch = WriteBatch(raw_mode=True)
@@ -53,7 +53,7 @@ class Sweep:
             self._drop_versions(batch, floor)
         more = self._drop_changes(batch, floor)
         more |= self._drop_lineage(batch, now_ms)
-        if not batch.is_empty():
+        if not batch.is_empty() or record.oldest > oldest:
             self.store.commit(batch, {})
         return more
 

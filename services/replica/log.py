@@ -50,12 +50,14 @@ class Rebuild(Exception):
 
 @dataclass(frozen=True)
 class Changelog:
-    """The topic as it is at the start. `ends`: of what is committed; `quiet`: no transaction is open."""
+    """The topic as it is at the start. `ends`: of what is committed; `quiet`: no transaction is open; `asked_ms`: when,
+    by the wall clock."""
 
     topic_id: str
     starts: dict[int, int]
     ends: dict[int, int]
     quiet: bool
+    asked_ms: int
     delete_retention_ms: int
 
 
@@ -67,12 +69,13 @@ class Topics:
 
     def describe(self) -> Changelog:
         """Raises SetupError where there is no such topic, BrokerError."""
+        asked_ms = int(time.time() * 1000)
         state = topic_states(self.admin, [self.changelog])[self.changelog]
         partitions = [(self.changelog, p) for p in state.partitions]
         starts = {p: offset for (_, p), offset in log_starts(self.admin, partitions).items()}
         ends = self.ends(state.partitions)
         retention_ms = _delete_retention_ms(self.admin, self.changelog)
-        return Changelog(state.topic_id, starts, ends, self.is_quiet(ends), retention_ms)
+        return Changelog(state.topic_id, starts, ends, self.is_quiet(ends), asked_ms, retention_ms)
 
     def ends(self, partitions: Iterable[int]) -> dict[int, int]:
         return {p: offset for (_, p), offset in log_ends(self.admin, [(self.changelog, p) for p in partitions]).items()}

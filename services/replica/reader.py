@@ -33,6 +33,7 @@ from services.replica.store import version_key, watermark_key
 MAX_WATERMARK_MS: Final = (1 << 63) - 1
 CATCH_UP_ROWS: Final = 1_500  # a reader that has so many rows to catch up on does, before the version is whole: 2 ms
 FEW: Final = 20_000  # changes between two versions that are simply looked through: some 20 ms
+CATCH_UP_S: Final = 1.0  # the longest that rows are left for later
 SIZE_S: Final = 5.0  # how often the files are measured
 
 
@@ -258,6 +259,7 @@ class FollowedReader(Reader):
         self.data = data
         self.generation: str | None = None
         self.head_seen = Head()
+        self.caught_up_at = 0.0
         super().__init__()
         self._change_over()
 
@@ -266,12 +268,17 @@ class FollowedReader(Reader):
             self._change_over()
         elif isinstance(self.db, Secondary):
             head = self._head()
-            behind = head.written - self.head_seen.written
-            if head.newest != self.head_seen.newest or not 0 <= behind < CATCH_UP_ROWS:
-                self.head_seen = head
+            if head.newest != self.head_seen.newest or self._is_due(head):
+                self.head_seen, self.caught_up_at = head, time.monotonic()
                 self.db.catch_up()
                 self.refresh()
         return None if self.newest_revision is None else self.newest_revision.version
+
+    def _is_due(self, head: Head) -> bool:
+        """No new version, but rows: those of one that is under way, or what the sweep took."""
+        rows_behind = head.written - self.head_seen.written
+        waited = time.monotonic() - self.caught_up_at > CATCH_UP_S
+        return not 0 <= rows_behind < CATCH_UP_ROWS or (rows_behind > 0 and waited)
 
     def _change_over(self) -> None:
         """To the generation in use, once its follower has opened it."""

@@ -3,40 +3,62 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from tests.query.serving import UP_S, Server
+from services.cli.main import main
+from tests.query.serving import Server
 from tests.query.story import EPOCH
 
 
-def state(server: Server, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "services.cli.main", "state", *arguments, "--address", server.address]
-    return subprocess.run(command, capture_output=True, text=True, timeout=UP_S, check=False)
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
 
 
-def words(text: str) -> list[list[str]]:
-    return [line.split() for line in text.splitlines()]
+Moneystate = Callable[..., Done]
 
 
-def test_a_user_as_a_table_and_as_json(server: Server) -> None:
-    shown = state(server, "get", "ann")
-    assert shown.returncode == 0, shown.stderr
-    assert f"version {EPOCH}/2, watermark 2023-11-14T22:13:49.000Z" in shown.stdout
-    assert ["country", "PT"] in [line[:2] for line in words(shown.stdout)]
-    user = json.loads(state(server, "get", "ann", "--json", "--at-version", f"{EPOCH}/0").stdout)["user"]
+@pytest.fixture
+def moneystate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Moneystate:
+    """The command line, without the start of a process."""
+
+    def run(*arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["moneystate", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return Done(int(ended.value.code or 0), out, err)
+
+    return run
+
+
+@pytest.fixture
+def state(moneystate: Moneystate, server: Server) -> Moneystate:
+    return lambda *arguments: moneystate("state", *arguments, "--address", server.address)
+
+
+def test_a_user_as_a_table_and_as_json(state: Moneystate) -> None:
+    shown = state("get", "ann")
+    assert shown.code == 0, shown.err
+    assert f"version {EPOCH}/2, watermark 2023-11-14T22:13:49.000Z" in shown.out
+    assert ["country", "PT"] in [line.split()[:2] for line in shown.out.splitlines()]
+    user = json.loads(state("get", "ann", "--json", "--at-version", f"{EPOCH}/0").out)["user"]
     assert user["resident_country_code"]["value"] == "ES"
 
 
-def test_lists_page_until_the_limit(server: Server) -> None:
-    listed = state(server, "users", "--country", "ES", "--limit", "1000", "--json")
-    users = [json.loads(line)["user_id"] for line in listed.stdout.splitlines()]
+def test_lists_page_until_the_limit(state: Moneystate) -> None:
+    listed = state("users", "--country", "ES", "--limit", "1000", "--json")
+    users = [json.loads(line)["user_id"] for line in listed.out.splitlines()]
     assert users == [f"user-{n:03d}" for n in range(0, 300, 3)]
-    few = state(server, "users", "--limit", "2")
-    assert len(words(few.stdout)) == 4  # version, titles, two users
-    assert "raise --limit" in few.stderr
+    few = state("users", "--limit", "2")
+    assert len(few.out.splitlines()) == 4  # version, titles, two users
+    assert "raise --limit" in few.err
 
 
 @pytest.mark.parametrize(
@@ -55,12 +77,12 @@ def test_lists_page_until_the_limit(server: Server) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_each_command_shows_what_it_is_for(server: Server, arguments: list[str], shown: str) -> None:
-    done = state(server, *arguments)
-    assert done.returncode == 0, done.stderr
-    assert shown in done.stdout
+def test_each_command_shows_what_it_is_for(state: Moneystate, arguments: list[str], shown: str) -> None:
+    done = state(*arguments)
+    assert done.code == 0, done.err
+    assert shown in done.out
     if "get" not in arguments:
-        lines = state(server, *arguments, "--json").stdout
+        lines = state(*arguments, "--json").out
         assert lines.startswith("{")
 
 
@@ -79,22 +101,37 @@ def test_each_command_shows_what_it_is_for(server: Server, arguments: list[str],
     ],
     ids=str,
 )
-def test_exit_codes(server: Server, arguments: list[str], code: int) -> None:
-    done = state(server, *arguments)
-    assert done.returncode == code
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert "Traceback" not in done.stderr
+def test_exit_codes(state: Moneystate, arguments: list[str], code: int) -> None:
+    done = state(*arguments)
+    assert done.code == code
+    assert len(done.err.strip().splitlines()) == 1
+    assert "Traceback" not in done.err
 
 
-def test_a_server_that_cannot_be_reached_is_code_3() -> None:
-    command = [sys.executable, "-m", "services.cli.main", "state", "status", "--address", "127.0.0.1:1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=UP_S, check=False)
-    assert done.returncode == 3
-    assert "Do: check --address" in done.stderr
+def test_a_server_that_cannot_be_reached_is_code_3(moneystate: Moneystate) -> None:
+    done = moneystate("state", "status", "--address", "127.0.0.1:1")
+    assert done.code == 3
+    assert "Do: check --address" in done.err
 
 
-def test_a_port_that_is_taken_is_code_3(server: Server) -> None:
-    command = [*server.command[:-1], server.address]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=UP_S, check=False)
-    assert done.returncode == 3
-    assert "expected a free port" in done.stderr
+def test_a_port_that_is_taken_is_code_3(moneystate: Moneystate, server: Server) -> None:
+    done = moneystate("serve", *server.command[4:], "--listen", server.address)
+    assert done.code == 3
+    assert "expected a free port" in done.err
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--listen", "0.0.0.0:0"], "expected a loopback address"),
+        (["--listen", "nonsense"], "expected HOST:PORT"),
+        (["--workers", "0"], "expected 1 to"),
+        (["--history", "soon"], "expected a number and a unit"),
+        (["--tls-cert", "x"], "expected both or neither"),
+    ],
+)
+def test_serve_refuses_what_does_not_fit(moneystate: Moneystate, tmp_path: Path, flags: list[str], said: str) -> None:
+    done = moneystate("serve", "--bootstrap-servers", "127.0.0.1:1", "--data", str(tmp_path / "none"), *flags)
+    assert done.code == 2
+    assert said in done.err
+    assert not (tmp_path / "none").exists()

@@ -16,13 +16,20 @@ from moneystate.query.v1 import query_pb2, watch_pb2
 from services.devbroker import DevBroker
 from services.query.client import SERVICES, Client
 from tests.query.serving import UP_S, Server, failure, new_cluster, reason_of, wait_for
+from tests.query.story import begin
 
 
 @pytest.fixture
 def ending(broker: DevBroker, tmp_path: Path) -> Iterator[Server]:
     """A server that the test ends."""
-    with Server(new_cluster(broker), tmp_path / "replica", "--workers", "2", "--grace", "20s") as running:
-        yield running.told()
+    with Server(new_cluster(broker), tmp_path / "replica", "--grace", "20s") as running:
+        begin(running.job)
+        yield running.caught_up(0)
+
+
+def alive(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Those that have not ended. A zombie has: nobody has asked how yet."""
+    return [p for p in processes if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
 
 
 def health(server: Server, service: str = "") -> health_pb2.HealthCheckResponse.ServingStatus:
@@ -61,7 +68,7 @@ def test_sigterm_drains(ending: Server) -> None:
         request = query_pb2.GetUserRequest(user_id="ann")
         wait_for(lambda: failure_or_none(client, request) == "UNAVAILABLE")
     assert ending.process.wait(UP_S) == 0
-    assert not [p for p in processes if p.is_running()]
+    assert not alive(processes)
 
 
 def failure_or_none(client: Client, request: query_pb2.GetUserRequest) -> str:
@@ -74,16 +81,15 @@ def failure_or_none(client: Client, request: query_pb2.GetUserRequest) -> str:
 
 @pytest.mark.parametrize("victim", [0, 1], ids=["the follower", "a worker"])
 def test_a_child_that_dies_ends_the_whole_with_code_5(ending: Server, victim: int) -> None:
-    whole = psutil.Process(ending.process.pid)
-    children = sorted((p for p in whole.children() if "spawn_main" in " ".join(p.cmdline())), key=lambda p: p.pid)
+    children = sorted(psutil.Process(ending.process.pid).children(), key=lambda p: p.pid)
     children[victim].kill()
     assert ending.process.wait(UP_S) == 5
     assert "ended with code -9" in ending.said()
-    assert not [p for p in children if p.is_running()]
+    assert not alive(children)
 
 
 def test_children_do_not_outlive_a_server_that_is_killed(ending: Server) -> None:
     children = psutil.Process(ending.process.pid).children(recursive=True)
     ending.process.kill()
     ending.process.wait(UP_S)
-    wait_for(lambda: not [p for p in children if p.is_running() and p.status() != psutil.STATUS_ZOMBIE])
+    wait_for(lambda: not alive(children))

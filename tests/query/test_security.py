@@ -254,7 +254,7 @@ def test_a_token_that_was_checked_once_expires_nevertheless(pki: Pki) -> None:
 
 
 def test_keys_that_are_none_or_too_weak_are_refused(pki: Pki) -> None:
-    weak = [rsa.generate_private_key(65_537, 1_024), ec.generate_private_key(ec.SECP384R1())]
+    weak: list[Any] = [rsa.generate_private_key(65_537, 1_024), ec.generate_private_key(ec.SECP384R1())]
     paths = [pki.public(key, f"weak-{n}.pem") for n, key in enumerate(weak)]
     private = pki.write("private.pem", pem(pki.token_secret))
     for path in [*paths, private, pki.ca, "/nowhere.pem"]:

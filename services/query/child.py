@@ -1,0 +1,44 @@
+"""Child processes of `moneystate serve`.
+
+A new interpreter, not a fork: gRPC's and librdkafka's threads do not live through one. And not multiprocessing's spawn:
+it would import the whole command line, with Spark, into each child.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Child:
+    """`line`: what the child says; its end when the child has ended."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    line: Connection
+
+
+def start(name: str, run: Callable[..., None], *args: Any) -> Child:
+    """`run(*args, line)` in a process of its own; `line` ends there when this process is gone."""
+    ours, theirs = multiprocessing.Pipe()
+    with theirs:
+        number = theirs.fileno()
+        process = subprocess.Popen([sys.executable, "-m", __name__, str(number)], pass_fds=[number])
+    ours.send((run, args))
+    return Child(name, process, ours)
+
+
+def main() -> None:
+    line: Connection = Connection(int(sys.argv[1]))
+    run, args = line.recv()
+    run(*args, line)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""A changelog on a real broker, written as the sink does, transaction by transaction; and a follower process on it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import shutil
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from multiprocessing.context import SpawnProcess
+from typing import TypeVar
+
+from confluent_kafka import Producer
+
+from services.engine.keygroup import key_group_of
+from services.enrichment.topics import CHANGELOG, ENRICHED, STREAMS
+from services.replica import follower, rows
+from services.replica.model import NotReady, ReplicaError, Version
+from services.replica.reads import Reads, open_reads
+from services.replica.snapshot import Snapshot
+from tests.kafka.logs import Cluster
+
+GROUPS = 8
+DEADLINE_S = 30.0
+Change = tuple[bytes, bytes | None]
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Options:
+    bootstrap_servers: str
+    data: str
+    topic_prefix: str
+    history_ms: int | None = None
+    history_versions: int | None = None
+    follow_lineage: bool = True
+    kafka_config: dict[str, str] = field(default_factory=dict)
+
+
+class Writer:
+    """The job's output partitions: partition n of `outputs` has the key groups n, n + outputs, ... `counted`: its
+    end-of-batch records say how many records there are."""
+
+    def __init__(
+        self, cluster: Cluster, partitions: int = 2, outputs: int = 2, counted: bool = False, **config: str
+    ) -> None:
+        self.cluster = cluster
+        self.counted = counted
+        self.sent: dict[int, Counter[int]] = {}  # records of the open transaction by partition
+        self.partitions = partitions
+        self.outputs = outputs
+        self.topic = cluster.create(CHANGELOG, partitions, cleanup_policy="compact", **config)
+        self.producers = [self._producer(n) for n in range(outputs)]
+
+    def _producer(self, output: int) -> Producer:
+        made = self.cluster.producer(**{"transactional.id": f"{self.cluster.prefix}app-{output}"})
+        made.init_transactions(DEADLINE_S)
+        return made
+
+    def batch(self, number: int, changes: Iterable[Change], watermark: int = 0, epoch: str = "one") -> Version:
+        """All output partitions, one after the other."""
+        mine = list(changes)
+        for output in range(self.outputs):
+            self.begin(output, mine)
+            self.end(output, number, watermark, epoch)
+        return Version(epoch, number)
+
+    def begin(self, output: int, changes: Iterable[Change]) -> None:
+        """The changes of this output partition's users, uncommitted."""
+        producer = self.producers[output]
+        producer.begin_transaction()
+        self.sent[output] = Counter()
+        for key, value in changes:
+            group = key_group_of(rows.entry_of(key)[0], GROUPS)
+            if group % self.outputs == output:
+                producer.produce(self.topic, value, key, partition=group % self.partitions)
+                self.sent[output][group % self.partitions] += 1
+        producer.flush(DEADLINE_S)
+
+    def end(self, output: int, number: int, watermark: int = 0, epoch: str = "one", records: int | None = None) -> None:
+        groups = [g for g in range(GROUPS) if g % self.outputs == output]
+        producer = self.producers[output]
+        counts = self.counted or records is not None
+        for partition in sorted({g % self.partitions for g in groups}):
+            said = {
+                "batch": number, "epoch": epoch, "groups": GROUPS, "version": 1, "watermark": watermark,
+                "keyGroups": [g for g in groups if g % self.partitions == partition],
+                **({"records": self.sent[output][partition] if records is None else records} if counts else {}),
+            }  # fmt: skip
+            key = f"eapp/{output}".encode()
+            producer.produce(self.topic, json.dumps(said).encode(), key, partition=partition)
+        producer.commit_transaction(DEADLINE_S)
+
+    def abort(self, output: int) -> None:
+        self.producers[output].abort_transaction(DEADLINE_S)
+
+    def enriched(self, partitions: int = 1) -> str:
+        return self.cluster.create(STREAMS[ENRICHED], partitions)
+
+
+class Replica:
+    """A follower in a process of its own, and a reader of its files."""
+
+    def __init__(self, cluster: Cluster, **options: object) -> None:
+        self.data = tempfile.mkdtemp(prefix="moneystate-test-")
+        self.options = Options(cluster.bootstrap_servers, self.data, cluster.prefix, **options)  # type: ignore[arg-type]
+        self.context = multiprocessing.get_context("spawn")
+        self.process: SpawnProcess | None = None
+        self.reads: Reads = open_reads(self.data)
+        self.start()
+
+    def start(self) -> None:
+        self.line, theirs = self.context.Pipe()
+        self.process = self.context.Process(target=follower.run, args=(self.options, theirs))
+        self.process.start()
+        theirs.close()
+
+    def kill(self) -> None:
+        """As kill -9 does."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.join()
+
+    def stop(self) -> None:
+        assert self.process is not None
+        self.process.terminate()
+        self.process.join(DEADLINE_S)
+        assert self.process.exitcode == 0
+
+    def close(self) -> None:
+        self.kill()
+        self.reads.close()
+        shutil.rmtree(self.data, ignore_errors=True)
+
+    def at(self, version: Version) -> Snapshot:
+        """Once it is there."""
+
+        def found() -> object:
+            self.reads.newest()
+            try:
+                return self.reads.at_version(version)
+            except ReplicaError:
+                return None
+
+        snapshot = until(found, f"version {version}")
+        assert isinstance(snapshot, Snapshot)
+        return snapshot
+
+    def latest(self, version: Version) -> Snapshot:
+        """Once the newest is this one."""
+        until(lambda: self.reads.newest() == version, f"the newest version to be {version}")
+        found = self.reads.latest()
+        assert isinstance(found, Snapshot)
+        return found
+
+
+def until(holds: Callable[[], Result], what: str) -> Result:
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        found = holds()
+        if found:
+            return found
+        assert time.monotonic() < deadline, f"waited for {what}"
+        threading.Event().wait(0.01)
+
+
+def is_ready(reads: Reads) -> bool:
+    try:
+        reads.latest()
+    except NotReady:
+        return False
+    return True

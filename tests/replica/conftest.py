@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from services.devbroker import DevBroker
+from tests.kafka.logs import Cluster
+from tests.replica.changelog import Replica
+
+
+@pytest.fixture
+def cluster(broker: DevBroker, topic_prefix: str) -> Cluster:
+    return Cluster(broker.bootstrap_servers, topic_prefix)
+
+
+@pytest.fixture
+def replica_of(cluster: Cluster) -> Iterator[Callable[..., Replica]]:
+    """Makes replicas, which end with the test."""
+    made: list[Replica] = []
+
+    def make(**options: object) -> Replica:
+        made.append(Replica(cluster, **options))
+        return made[-1]
+
+    yield make
+    for replica in made:
+        replica.close()

@@ -1,0 +1,68 @@
+"""A replica's state is the job's, for a random workload: at the end, and at pinned versions on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from services.replica import decode, rows
+from services.replica.model import UserView, Version
+from tests.enrichment.harness import inputs, simulation
+from tests.kafka.logs import Cluster
+from tests.reference.model import Rules
+from tests.replica.changelog import GROUPS, Replica, Writer
+from tests.simulate import Simulation
+from tests.workloads.workload_log import workload_log
+
+BATCHES = 12
+PINNED = (3, 6, 9)
+
+
+def views(sim: Simulation) -> dict[str, UserView]:
+    """Of all users, from the job's own entries."""
+    there = {
+        rows.entry_of(key)[1]: value
+        for state in sim.states
+        for key, value in state.entries.items()
+        if key[:1] in rows.RESTS
+    }
+    users = {rows.split_entry(entry)[0] for entry in there}
+    made = {user.decode(): decode.user_view(user, there.get, sim.watermark) for user in users}
+    return {user: view for user, view in made.items() if view is not None}
+
+
+def all_users(replica: Replica, version: Version) -> dict[str, UserView]:
+    found: dict[str, UserView] = {}
+    after = None
+    while True:
+        page = replica.reads.at_version(version).users(limit=100, after=after)
+        found.update((view.user_id, view) for view in page.items)
+        after = page.after
+        if after is None:
+            return found
+
+
+def test_a_replicas_state_is_the_jobs_at_the_end_and_at_pinned_versions(
+    cluster: Cluster, replica_of: Callable[..., Replica]
+) -> None:
+    records, partitions = workload_log("--events", "3000", "--users", "150", "--partitions", "2", "--seed", "11")
+    sim = simulation(Rules(), partitions, key_groups=GROUPS)
+    writer = Writer(cluster, partitions=2, outputs=3, counted=True)
+    replica = replica_of()
+    size = len(records) // BATCHES + 1
+    wanted: dict[int, dict[str, UserView]] = {}
+    for number in range(BATCHES):
+        sim.batch(inputs(records[number * size : (number + 1) * size]))
+        last = writer.batch(number, sim.changes, sim.watermark)
+        sim.changes = []
+        wanted[number] = views(sim)
+        if number == 0:
+            replica.latest(last)
+        if number == 7:
+            replica.kill()
+            replica.start()
+    replica.latest(last)
+    assert len(wanted[BATCHES - 1]) > 100
+    for number in (*PINNED, BATCHES - 1):
+        assert all_users(replica, Version("one", number)) == wanted[number]
+    pending = [p for v in wanted[BATCHES - 1].values() for p in (*v.waiting, *v.looking_up)]
+    assert len(replica.reads.latest().pending(limit=10_000, after=None).items) == len(pending)

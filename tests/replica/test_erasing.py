@@ -1,0 +1,104 @@
+"""A user that is forgotten: no bytes of it are left in the replica's files, its log included."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rocksdict import WriteBatch
+
+from services.errors import SetupError
+from services.replica import files, rows
+from services.replica.history import Keep, Sweep
+from services.replica.holding import change_of
+from services.replica.lineage import Lineage
+from services.replica.store import Store
+from tests.replica.states import Money, State, changes, entries, forgotten
+from tests.replica.test_store_model import Replica
+
+# no compression makes anything shorter of these
+COUNTRY, BIRTH_YEAR, SESSION, MONEY = "k7Qz2vXw9LpTsR4u", "Y3nGd8HcJb5MfKe1", "aW6tVx0oZiNqEyCr", "9fDhUgPl2SjBm4Xk"
+SECRETS = (COUNTRY, BIRTH_YEAR, SESSION, MONEY)
+STATE = State(
+    country=COUNTRY, birth_year=BIRTH_YEAR, sessions=((SESSION, 99),), seen=((MONEY, 3),),
+    money=(Money("m", SESSION, 4, 7),),
+)  # fmt: skip
+LATER = State(country="ES", birth_year="1990")
+
+
+def found(replica: Replica) -> list[str]:
+    files_there = [f for f in Path(files.folder(replica.data, replica.name)).rglob("*") if f.is_file()]
+    return [secret for secret in SECRETS if any(secret.encode() in f.read_bytes() for f in files_there)]
+
+
+def with_history(replica: Replica) -> None:
+    """The user's secrets in the present and in the past, in files and in the log, among others' rows."""
+    others = [c for n in range(50) for c in changes({}, entries(f"user-{n}".encode(), State(country="FR")))]
+    replica.apply([*others, *changes({}, entries(b"me", STATE))])
+    replica.store.db.raw.flush(True)
+    replica.apply(changes(entries(b"me", STATE), entries(b"me", LATER)))
+    replica.apply(changes(entries(b"me", LATER), entries(b"me", STATE)))
+    Lineage(replica.store).add([(0, 5, 1_000, b"me", b'{"money": {"id": "' + MONEY.encode() + b'"}}', b"")])
+
+
+@pytest.fixture
+def replica() -> Replica:
+    made = Replica()
+    with_history(made)
+    assert found(made) == list(SECRETS)
+    return made
+
+
+def test_nothing_of_a_forgotten_user_is_left_in_any_file(replica: Replica) -> None:
+    replica.apply([*changes(entries(b"me", STATE), {}), *forgotten(b"me", "r", 9).items()])
+    assert found(replica) == []
+    assert len(replica.reader.latest().users(limit=99, after=None).items) == 50
+    assert replica.reader.latest().forgotten("me").request_id == "r"
+    replica.close()
+
+
+def test_a_kill_before_the_files_are_clean_is_made_good_at_the_next_start(replica: Replica) -> None:
+    change = [change_of(k, v) for k, v in [*changes(entries(b"me", STATE), {}), *forgotten(b"me", "r", 9).items()]]
+    batch = WriteBatch(raw_mode=True)
+    replica.store._put(batch, change, replica.store.record.last + 1)
+    replica.store.commit(batch, {})
+    replica.restart()
+    assert found(replica) == []
+    replica.close()
+
+
+def test_a_user_that_comes_again_after_being_forgotten_has_a_history_anew(replica: Replica) -> None:
+    replica.apply([*changes(entries(b"me", STATE), {}), *forgotten(b"me", "r", 9).items()])
+    replica.apply(changes({}, entries(b"me", LATER)))
+    replica.apply(changes(entries(b"me", LATER), entries(b"me", State(country="PT"))))
+    newest = replica.reader.latest()
+    before = replica.reader.at_version(type(newest.header.version)("e", newest.header.version.batch - 1))
+    assert [s.user("me").country.value for s in (before, newest)] == ["ES", "PT"]  # type: ignore[union-attr]
+    replica.close()
+
+
+def test_history_that_is_over_leaves_nothing_but_the_present() -> None:
+    """Changes, past values, index keys that ended and versions are gone; what is left leads to what there is."""
+    replica = Replica()
+    replica.sweep = Sweep(replica.store, Keep(versions=1, grace_ms=0))
+    there = entries(b"me", STATE)
+    replica.apply(changes({}, there))
+    for state in (LATER, State(country="PT", money=(Money("m", "s", 4, 7),)), LATER):
+        now = entries(b"me", state)
+        replica.apply(changes(there, now))
+        there = now
+    replica.sweep_all()
+    left = [key for key, _ in replica.store.db.items(b"\x00", b"\xff")]
+    assert [k for k in left if k[:1] in (rows.PAST, rows.CHANGE, rows.PENDED, rows.PENDING)] == []
+    assert [k for k in left if k[:1] == rows.INDEX] == [b"IcES\x00\x01me", b"Iume"]
+    assert len([k for k in left if k[:1] in (rows.REVISION, rows.VERSION, rows.WATERMARK)]) == 3
+    replica.close()
+
+
+def test_files_of_a_newer_program_are_refused() -> None:
+    replica = Replica()
+    replica.store.record.format = files.FORMAT + 1
+    replica.store.commit(WriteBatch(raw_mode=True), {})
+    replica.store.db.close()
+    with pytest.raises(SetupError):
+        Store(files.open_primary(replica.data, replica.name))

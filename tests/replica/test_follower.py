@@ -1,0 +1,227 @@
+"""The follower on a real broker: what of a changelog can be read, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from services.engine.avro import string_bytes
+from services.enrichment import fingerprints as fp
+from services.enrichment.source import encode_source, optional
+from services.enrichment.topics import USER_EVENTS, WALLET_EVENTS
+from services.replica.model import NotFound, Pruned, Version, Where
+from tests.kafka.logs import Cluster
+from tests.replica.changelog import Change, Replica, Writer, until
+from tests.replica.states import State, changes, entries, forgotten
+
+MakeReplica = Callable[..., Replica]
+USERS = [f"user-{n}".encode() for n in range(12)]
+
+
+def puts(country: str, users: list[bytes] = USERS) -> list[Change]:
+    return [change for user in users for change in changes({}, entries(user, State(country=country)))]
+
+
+def countries(snapshot: object) -> set[str]:
+    found = set()
+    for view in snapshot.users(limit=100, after=None).items:  # type: ignore[attr-defined]
+        found.add(view.country.value)
+    return found
+
+
+def test_what_was_there_before_the_replica_is_its_first_version(cluster: Cluster, replica_of: MakeReplica) -> None:
+    writer = Writer(cluster)
+    for n, country in enumerate(["ES", "FR", "PT"]):
+        last = writer.batch(n, puts(country), watermark=n)
+    replica = replica_of()
+    snapshot = replica.latest(last)
+    assert countries(snapshot) == {"PT"}
+    assert snapshot.header.watermark_ms == 2
+    with pytest.raises(Pruned):
+        replica.reads.at_version(Version("one", 1))
+    status = replica.reads.status()
+    assert (status.users, status.key_groups) == (len(USERS), 8)
+    until(lambda: replica.reads.status().lag_records == 0, "no lag")
+
+
+def test_a_version_is_seen_once_all_its_transactions_are_in_and_never_by_halves(
+    cluster: Cluster, replica_of: MakeReplica
+) -> None:
+    writer = Writer(cluster, partitions=1)
+    first = writer.batch(0, puts("ES"))
+    replica = replica_of()
+    replica.latest(first)
+    for output in range(2):  # both are under way in the one partition of the changelog
+        writer.begin(output, puts("FR"))
+    writer.end(1, 1)
+    until(lambda: countries(replica.at(first)) == {"ES"}, "the version before")
+    assert replica.reads.newest() == first
+    writer.end(0, 1)
+    assert countries(replica.latest(Version("one", 1))) == {"FR"}
+    assert countries(replica.at(first)) == {"ES"}
+    assert countries(replica.reads.at_version(first)) == {"ES"}
+
+
+def test_aborted_transactions_and_groups_without_changes_change_nothing(
+    cluster: Cluster, replica_of: MakeReplica
+) -> None:
+    writer = Writer(cluster)
+    replica = replica_of()
+    writer.batch(0, puts("ES"))
+    writer.begin(0, puts("XX"))
+    writer.abort(0)
+    only = USERS[:1]
+    last = writer.batch(1, puts("FR", only))
+    snapshot = replica.latest(last)
+    assert {v.user_id for v in snapshot.users(country="FR", limit=9, after=None).items} == {"user-0"}
+    assert countries(snapshot) == {"ES", "FR"}
+
+
+def test_a_kill_at_any_time_costs_catching_up_and_nothing_else(cluster: Cluster, replica_of: MakeReplica) -> None:
+    writer = Writer(cluster, counted=True)
+    replica = replica_of()
+    replica.latest(writer.batch(0, puts("C0")))
+    for n in range(1, 12):
+        last = writer.batch(n, puts(f"C{n}"), watermark=n)
+        if n in (2, 5, 9):
+            replica.at(Version("one", n - 1))
+            replica.kill()
+            replica.start()
+    assert countries(replica.latest(last)) == {"C11"}
+    for n in range(12):
+        assert countries(replica.reads.at_version(Version("one", n))) == {f"C{n}"}
+
+
+def test_versions_that_came_while_it_was_away_are_skipped_where_the_log_does_not_say_that_they_are_whole(
+    cluster: Cluster, replica_of: MakeReplica
+) -> None:
+    writer = Writer(cluster)
+    replica = replica_of()
+    first = writer.batch(0, puts("C0"))
+    replica.latest(first)
+    replica.kill()
+    for n in range(1, 4):
+        last = writer.batch(n, puts(f"C{n}"))
+    replica.start()
+    assert countries(replica.latest(last)) == {"C3"}
+    assert countries(replica.reads.at_version(first)) == {"C0"}
+    with pytest.raises(Pruned):
+        replica.reads.at_version(Version("one", 2))
+
+
+def test_a_batch_that_compaction_has_made_holes_in_cannot_be_read_and_the_next_can(
+    cluster: Cluster, replica_of: MakeReplica
+) -> None:
+    writer = Writer(cluster, partitions=1, outputs=1)
+    first = writer.batch(0, puts("ES"))
+    replica = replica_of()
+    replica.latest(first)
+    writer.begin(0, puts("FR", USERS[:6]))
+    writer.end(0, 1, records=7)  # there was one more
+    assert countries(replica.latest(Version("one", 1))) == {"ES", "FR"}, "nothing else is in the log: it is the state"
+    writer.begin(0, puts("PT", USERS[:6]))
+    writer.end(0, 2, records=7)
+    writer.begin(0, puts("PT", USERS[6:]))
+    writer.end(0, 3, records=6)
+    assert countries(replica.latest(Version("one", 3))) == {"PT"}
+
+
+def test_a_changelog_that_is_made_anew_is_read_anew(cluster: Cluster, replica_of: MakeReplica) -> None:
+    writer = Writer(cluster)
+    replica = replica_of()
+    replica.latest(writer.batch(4, puts("ES")))
+    replica.stop()
+    cluster.delete(writer.topic)
+    until(lambda: writer.topic not in cluster.admin.list_topics(timeout=10).topics, "the topic to be gone")
+    again = Writer(cluster)
+    last = again.batch(0, puts("FR", USERS[:2]), epoch="two")
+    replica.start()
+    snapshot = replica.latest(last)
+    assert [v.user_id for v in snapshot.users(limit=9, after=None).items] == ["user-0", "user-1"]
+
+
+def test_one_that_was_away_for_too_long_is_built_anew(cluster: Cluster, replica_of: MakeReplica) -> None:
+    """The log may have lost the tombstones of users that went meanwhile."""
+    writer = Writer(cluster, delete_retention_ms="1")
+    replica = replica_of()
+    first = writer.batch(0, puts("ES"))
+    replica.latest(first)
+    until(lambda: replica.reads.status().caught_up, "caught up")
+    replica.kill()
+    last = writer.batch(1, puts("FR"))
+    replica.start()
+    assert countries(replica.latest(last)) == {"FR"}
+    with pytest.raises(Pruned):
+        replica.reads.at_version(first)
+
+
+def test_history_goes_by_the_number_of_versions(cluster: Cluster, replica_of: MakeReplica) -> None:
+    writer = Writer(cluster)
+    replica = replica_of(history_versions=2)
+    replica.latest(writer.batch(0, puts("ES")))
+    for n in range(1, 5):
+        last = writer.batch(n, puts(f"C{n}"))
+    replica.latest(last)
+
+    def oldest() -> int:
+        replica.reads.newest()
+        found = replica.reads.status().oldest
+        return -1 if found is None else found.batch
+
+    until(lambda: oldest() == 3, "two versions")
+    assert countries(replica.at(Version("one", 3))) == {"C3"}
+    with pytest.raises(Pruned):
+        replica.reads.at_version(Version("one", 1))
+
+
+def lineage() -> bytes:
+    money, birth = encode_source(WALLET_EVENTS, 0, 17, 5_000), encode_source(USER_EVENTS, 1, 3, 900)
+    return fp.LINEAGE + money + b"\x00" + optional(birth) + b"\x00\x00\x00"
+
+
+def test_money_that_was_put_out_is_explained_by_its_lineage(cluster: Cluster, replica_of: MakeReplica) -> None:
+    writer = Writer(cluster)
+    topic = writer.enriched()
+    producer = cluster.producer()
+    value = fp.MONEY_ENRICHED + string_bytes(b"m-1") + b"the rest"
+    producer.produce(topic, value, key=b"user-0", headers=[("lineage", lineage())])
+    producer.flush(30)
+    last = writer.batch(0, puts("ES"))
+    replica = replica_of()
+    snapshot = replica.latest(last)
+
+    def found() -> object:
+        replica.reads.newest()
+        try:
+            return replica.reads.latest().money("m-1")
+        except NotFound:
+            return None
+
+    until(found, "the lineage")
+    money = replica.reads.latest().money("m-1")
+    assert (money.where, money.user_id) == (Where.PUT_OUT, "user-0")
+    assert money.enriched is not None
+    assert (money.enriched.topic, money.enriched.offset) == ("money-enriched-events", 0)
+    assert [(role, of.topic, of.offset) for role, of in money.origins] == [
+        ("money", "wallet-events", 17), ("birthYear", "user-events", 3),
+    ]  # fmt: skip
+    assert snapshot.header.version == last
+
+
+def test_a_forgotten_user_is_gone_from_all_versions(cluster: Cluster, replica_of: MakeReplica) -> None:
+    writer = Writer(cluster)
+    replica = replica_of()
+    state = State(country="ES", birth_year="1980", sessions=(("s-1", 1 << 40),))
+    there = entries(b"user-0", state)
+    first = writer.batch(0, [*puts("FR", USERS[1:]), *changes({}, there)])
+    assert replica.latest(first).session("s-1")[0] == "user-0"
+    last = writer.batch(1, [*changes(there, {}), *forgotten(b"user-0", "r-1", 5).items()])
+    assert replica.latest(last).forgotten("user-0").request_id == "r-1"
+    for version in (first, last):
+        snapshot = replica.reads.at_version(version)
+        with pytest.raises(NotFound):
+            snapshot.user("user-0")
+        with pytest.raises(NotFound):
+            snapshot.session("s-1")
+        assert len(snapshot.users(limit=99, after=None).items) == len(USERS) - 1
