@@ -18,7 +18,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 STAMP = ROOT / "services" / "engine" / ".compiled"
 # not rules: a frozen dataclass compiled cannot be unpickled in Spark's workers
-ENRICHMENT = ("fingerprints", "topics", "events", "state", "users", "step")
+ENRICHMENT = (
+    "fingerprints", "topics", "source", "money_ids", "migrations", "events", "page", "state", "users", "step", "emit",
+)  # fmt: skip
 
 
 def sources() -> list[Path]:

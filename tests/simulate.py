@@ -60,11 +60,13 @@ class Simulation:
         self.counts: dict[str, int] = {}
         self.buffered = 0
         self.watermark = NO_TIME
+        self.oldest: int | None = None
 
     def batch(self, records: Iterable[Input], drain: bool = False, idle: Sequence[tuple[int, int]] = ()) -> None:
         packed = self._source(list(records), drain, idle)
         self.counts = {}
         self.buffered = 0
+        self.oldest = None
         for group in range(self.key_groups):
             whole = merge([blocks[group] for blocks in packed])
             result = run_batch(whole, self.states[group], self.make(), self.bound_ms)
@@ -72,6 +74,8 @@ class Simulation:
             self.changes.extend(result.changes)
             self.watermark = result.watermark
             self.buffered += result.buffered
+            if result.oldest != NO_TIME:
+                self.oldest = result.oldest if self.oldest is None else min(self.oldest, result.oldest)
             for name, n in result.counts.items():
                 self.counts[name] = self.counts.get(name, 0) + n
 

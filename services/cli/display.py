@@ -60,7 +60,8 @@ class Display:
         p = self.last
         assert p is not None
         parts = [f"batch {p.batch}", f"{self.rate():,.0f} records/s", f"watermark {_time(p)} {_lag(p)}".rstrip()]
-        return ", ".join(parts + [f"{name} {n:,}" for name, n in _counts(p)])
+        counts = [f"{name} {n:,}" for name, n in _counts(p)]
+        return ", ".join([*parts, *counts, *[f"{name} {text}" for name, text in _oldest(p)]])
 
     def _table(self, p: BatchProgress) -> Table:
         table = Table(box=None, pad_edge=False)
@@ -71,6 +72,7 @@ class Display:
             ("lag", _lag(p)),
         ]
         cells += [(name, f"{n:,}") for name, n in _counts(p)]
+        cells += _oldest(p)
         for name, _ in cells:
             table.add_column(name, justify="right")
         table.add_row(*[text for _, text in cells])
@@ -89,6 +91,7 @@ class Display:
             "buffered": None if p is None else p.buffered,
             "waiting": None if p is None else p.count("waiting"),
             "looking_up": None if p is None else p.count("looking_up"),
+            "oldest_wait_ms": None if p is None else p.oldest_wait_ms,
             "duplicates": None if p is None else p.count("duplicates"),
             "late": None if p is None else p.count("late"),
             "dead_letters": None if p is None else p.dead_letters(),
@@ -99,6 +102,10 @@ class Display:
 def _counts(p: BatchProgress) -> list[tuple[str, int]]:
     named = [(name, p.count(name)) for name in ("waiting", "looking_up", "late", "duplicates")]
     return [("buffered", p.buffered), *named, ("dead letters", sum(p.dead_letters().values()))]
+
+
+def _oldest(p: BatchProgress) -> list[tuple[str, str]]:
+    return [] if p.oldest_wait_ms is None else [("oldest wait", f"{p.oldest_wait_ms / 1000:.0f}s")]
 
 
 def _time(p: BatchProgress) -> str:

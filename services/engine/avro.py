@@ -18,11 +18,7 @@ class Malformed(Exception):
 
 
 def write_long(out: bytearray, value: int) -> None:
-    n = value << 1 if value >= 0 else ((-value - 1) << 1) | 1
-    while n > 0x7F:
-        out.append((n & 0x7F) | 0x80)
-        n >>= 7
-    out.append(n)
+    out += long_bytes(value)
 
 
 def write_bytes(out: bytearray, value: bytes) -> None:
@@ -31,9 +27,17 @@ def write_bytes(out: bytearray, value: bytes) -> None:
 
 
 def long_bytes(value: int) -> bytes:
-    out = bytearray()
-    write_long(out, value)
-    return bytes(out)
+    n = value << 1 if value >= 0 else ((-value - 1) << 1) | 1
+    if n < 0x80:
+        return ONE_BYTE[n]
+    # Seven bits to a byte, gathered in one number: far quicker than to append byte after byte.
+    gathered = 0
+    shift = 0
+    while n > 0x7F:
+        gathered |= ((n & 0x7F) | 0x80) << shift
+        n >>= 7
+        shift += 8
+    return (gathered | n << shift).to_bytes((shift >> 3) + 1, "little")
 
 
 def string_bytes(value: bytes) -> bytes:
@@ -44,6 +48,7 @@ def string_bytes(value: bytes) -> bytes:
     return long_bytes(n) + value
 
 
+ONE_BYTE: Final[list[bytes]] = [bytes([n]) for n in range(128)]
 SHORT_LENGTHS: Final[list[bytes]] = [bytes([n << 1]) for n in range(64)]
 
 

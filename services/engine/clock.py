@@ -1,7 +1,8 @@
 """A key group's clock: where it stands in time, its buffer's slots and its counts.
 
-Entry key `c`; value `KeyGroupClock` (avro/state/KeyGroupClock/v1.avsc), single-object encoded. Counts are totals since
-the checkpoint began; those that processors also count down (money that waits) are the present number.
+Entry key `c`; value `KeyGroupClock` (avro/state/KeyGroupClock), single-object encoded; version 1 is read, too. Counts
+are totals since the checkpoint began; those that processors also count down (money that waits) are the present number.
+Ages count what is held now by the time since when it is (`Effects.hold`).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from services.engine import avro
-from services.engine.fingerprints import KEY_GROUP_CLOCK
+from services.engine.fingerprints import KEY_GROUP_CLOCK, KEY_GROUP_CLOCK_V1
 from services.engine.items import NO_TIME
 from services.engine.order import Partition
 from services.engine.plan import STATE_VERSION
@@ -25,6 +26,19 @@ class Clock:
         self.highs: dict[Partition, int] = {}
         self.slots: dict[int, Slot] = {}
         self.counts: dict[str, int] = {}
+        self.ages: dict[int, int] = {}
+
+    def add_ages(self, ages: dict[int, int]) -> None:
+        for since, n in ages.items():
+            total = self.ages.get(since, 0) + n
+            if total > 0:
+                self.ages[since] = total
+            else:  # what an earlier version began to hold was not counted
+                self.ages.pop(since, None)
+
+    def oldest(self) -> int:
+        """Since when something is held, to ten seconds; NO_TIME where nothing is."""
+        return min(self.ages) if self.ages else NO_TIME
 
     def add_counts(self, counts: dict[str, int]) -> None:
         for name, n in counts.items():
@@ -61,6 +75,11 @@ def encode(clock: Clock) -> bytes:
         avro.write_bytes(items, name.encode())
         avro.write_long(items, n)
     avro.write_block(out, len(clock.counts), bytes(items))
+    items = bytearray()
+    for since, n in sorted(clock.ages.items()):
+        avro.write_long(items, since)
+        avro.write_long(items, n)
+    avro.write_block(out, len(clock.ages), bytes(items))
     return bytes(out)
 
 
@@ -69,6 +88,8 @@ def decode(entry: bytes | None) -> Clock:
     clock = Clock()
     if entry is None:
         return clock
+    if entry.startswith(KEY_GROUP_CLOCK_V1):
+        entry = clock_1_to_2(entry)
     if not entry.startswith(KEY_GROUP_CLOCK):
         raise avro.Malformed("the key group's clock has a schema that this program does not know: it is newer")
     pos = avro.HEADER_BYTES
@@ -95,4 +116,24 @@ def decode(entry: bytes | None) -> Clock:
     for _ in range(count):
         name, at = avro.read_bytes(block, at)
         clock.counts[name.decode()], at = avro.read_long(block, at)
+    count, block, pos = avro.read_block(entry, pos)
+    at = 0
+    for _ in range(count):
+        since, at = avro.read_long(block, at)
+        clock.ages[since], at = avro.read_long(block, at)
     return clock
+
+
+def clock_1_to_2(entry: bytes) -> bytes:
+    """Version 2 counts what is held by age."""
+    return KEY_GROUP_CLOCK + entry[avro.HEADER_BYTES :] + b"\x00"
+
+
+def clock_2_to_1(entry: bytes) -> bytes:
+    """The ages are lost; they are a figure for people."""
+    _, pos = avro.read_long(entry, avro.HEADER_BYTES)
+    body = pos
+    _, pos = avro.read_long(entry, pos)
+    for _ in range(3):  # highs, slots, counts
+        _, _, pos = avro.read_block(entry, pos)
+    return KEY_GROUP_CLOCK_V1 + avro.long_bytes(1) + entry[body:pos]

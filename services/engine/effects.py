@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from services.engine.items import Header, Item, Output
+
+AGE_STEP_MS: Final = 10_000  # what is held is counted by tens of seconds, so that a clock stays small
 
 
 class Effects:
@@ -12,6 +16,7 @@ class Effects:
         self.outputs: list[Output] = []
         self.timers: list[Item] = []
         self.counts: dict[str, int] = {}
+        self.ages: dict[int, int] = {}
 
     def emit(self, stream: int, key: bytes | None, value: bytes | None, headers: list[Header]) -> None:
         self.outputs.append((stream, key, value, headers))
@@ -22,3 +27,16 @@ class Effects:
 
     def count(self, name: str, n: int = 1) -> None:
         self.counts[name] = self.counts.get(name, 0) + n
+
+    def hold(self, since_ms: int) -> None:
+        """Something is held from `since_ms` on, until it is let go: so that a job can tell its oldest wait."""
+        start = age_start(since_ms)
+        self.ages[start] = self.ages.get(start, 0) + 1
+
+    def let_go(self, since_ms: int) -> None:
+        start = age_start(since_ms)
+        self.ages[start] = self.ages.get(start, 0) - 1
+
+
+def age_start(since_ms: int) -> int:
+    return since_ms - since_ms % AGE_STEP_MS

@@ -34,7 +34,8 @@ def slot_width_ms(bound_ms: int) -> int:
 
 class BatchResult:
     """What one key group did in one batch. `changes`: entries of the processor, for the changelog; `silent`: partitions
-    that hold the watermark back as they have had no record."""
+    that hold the watermark back as they have had no record; `oldest`: since when something is held, NO_TIME if nothing
+    is."""
 
     def __init__(self, outputs: list[Output], changes: list[Change], clock: Clock, silent: list[Partition]) -> None:
         self.outputs = outputs
@@ -43,6 +44,7 @@ class BatchResult:
         self.counts = clock.counts
         self.buffered = clock.buffered()
         self.silent = silent
+        self.oldest = clock.oldest()
 
 
 def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound_ms: int) -> BatchResult:
@@ -71,6 +73,7 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
     changes.update(slots.put_later(clock.slots, state, slot_width_ms(bound_ms), later))
     clock.add_counts(block.counts)
     clock.add_counts(effects.counts)
+    clock.add_ages(effects.ages)
     changes.update(kept)
     changes[clocks.KEY] = clocks.encode(clock)
     state.apply(list(changes.items()))

@@ -3,7 +3,7 @@
 An offset is the end of one batch and the start of the next. Spark keeps it as JSON text in its offset log before a
 batch runs and compares it as text, so its keys are sorted:
 
-    {"drain": false, "rules": "<hash>", "stateVersion": 1, "tick": 0,
+    {"drain": false, "rules": "<hash>", "stateVersion": 2, "tick": 0,
      "topics": {"<name>": {"id": "<topic id>", "partitions": {"0": {"end": 7, "state": "active"}}}}, "version": 1}
 
 `end`: the first offset that the batch does not read. `state`: `empty` (never had a record), `active` or `idle` (does
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 VERSION = 1
-STATE_VERSION = 1  # the highest version of any state schema that this program writes
+STATE_VERSION = 2  # the highest version of any state schema that this program writes
 EMPTY, ACTIVE, IDLE = "empty", "active", "idle"
 
 TopicPartition = tuple[str, int]  # topic without prefix, partition

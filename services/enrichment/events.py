@@ -13,6 +13,7 @@ from services.engine.avro import HEADER_BYTES, Malformed, read_bytes, read_long,
 from services.engine.items import END_OF_TIME, MAX_EVENT_TIME, MIN_EVENT_TIME, NO_TIME
 from services.engine.processor import Rejected
 from services.enrichment import fingerprints as fp
+from services.enrichment.source import encode_source
 from services.enrichment.topics import LOOKUP_RESULTS, SESSION_EVENTS, USER_EVENTS, WALLET_EVENTS
 
 # What a field is. The event time and the user are those that the engine asks for.
@@ -37,8 +38,9 @@ ADDRESS: Final = 2
 BIRTH_DATE: Final = 3
 SESSION_CREATED: Final = 4
 LOOKUP_COMPLETED: Final = 5
-IGNORED: Final = 6
-HEARTBEAT: Final = 7
+FORGET: Final = 6
+IGNORED: Final = 7
+HEARTBEAT: Final = 8
 
 
 class EventType:
@@ -56,6 +58,7 @@ TYPES: Final[dict[bytes, EventType]] = {
     fp.KIND_OF_WALLET_EVENT: EventType(IGNORED, WALLET_EVENTS, [TEXT, USER, TIME, TEXT]),
     fp.CHANGE_ADDRESS_EVENT: EventType(ADDRESS, USER_EVENTS, [TEXT, USER, TIME, TEXT, TEXT, TEXT]),
     fp.CHANGE_BIRTH_DATE_EVENT: EventType(BIRTH_DATE, USER_EVENTS, [TEXT, USER, TIME, TEXT, TEXT]),
+    fp.FORGET_USER_REQUESTED: EventType(FORGET, USER_EVENTS, [TEXT, USER, TIME, TEXT]),
     fp.OTHER_USER_EVENT: EventType(IGNORED, USER_EVENTS, [TEXT, USER, TIME, TEXT]),
     fp.USER_SESSION_CREATED_EVENT: EventType(SESSION_CREATED, SESSION_EVENTS, [TEXT, USER, TIME, TEXT]),
     fp.USER_SESSION_CLOSED_EVENT: EventType(IGNORED, SESSION_EVENTS, [TEXT, USER, TIME, TEXT]),
@@ -254,20 +257,30 @@ def parse_session(value: bytes) -> tuple[bytes, bytes]:
     return session, country
 
 
+def parse_forget(value: bytes) -> tuple[bytes, bytes]:
+    """The request's id and who asked."""
+    request, pos = read_bytes(value, HEADER_BYTES)
+    _, pos = skip_bytes(value, pos)
+    _, pos = read_long(value, pos)
+    requested_by, _ = read_bytes(value, pos)
+    return request, requested_by
+
+
 class Reply:
     """A SessionLookupCompleted; the session that it names has no part in what it resolves.
 
-    `outcome`: index of FOUND, NOT_FOUND, FAILED.
+    `outcome`: index of FOUND, NOT_FOUND, FAILED. `source`: see `services.enrichment.source`.
     """
 
-    def __init__(self, money_id: bytes, requested_at: int, outcome: int, country: bytes | None) -> None:
+    def __init__(self, money_id: bytes, requested_at: int, outcome: int, country: bytes | None, source: bytes) -> None:
         self.money_id = money_id
         self.requested_at = requested_at
         self.outcome = outcome
         self.country = country
+        self.source = source
 
 
-def parse_reply(value: bytes) -> Reply:
+def parse_reply(value: bytes, partition: int, offset: int) -> Reply:
     money_id, pos = read_bytes(value, HEADER_BYTES)
     _, pos = skip_bytes(value, pos)
     _, pos = skip_bytes(value, pos)
@@ -277,4 +290,6 @@ def parse_reply(value: bytes) -> Reply:
     country: bytes | None = None
     if branch == 1:
         country, pos = read_bytes(value, pos)
-    return Reply(money_id, requested_at, outcome, country)
+    return Reply(
+        money_id, requested_at, outcome, country, encode_source(LOOKUP_RESULTS, partition, offset, requested_at)
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LOGIC_VERSION = 1  # raised when the same logs and rules would give other records than before
+LOGIC_VERSION = 2  # raised when the same logs and rules would give other records than before
 
 
 @dataclass(frozen=True)

@@ -10,35 +10,44 @@ import zlib
 from collections.abc import Sequence
 from typing import Final
 
-from services.engine.avro import long_bytes, read_bytes, string_bytes, write_bytes, write_long
+from services.engine.avro import read_bytes, string_bytes
 from services.engine.effects import Effects
 from services.engine.items import CLEANUP_RANK, NO_TIME, TIMER_RANK, Aside, Item
 from services.engine.processor import Change
 from services.engine.state import StateAccess
 from services.enrichment import events
-from services.enrichment import fingerprints as fp
+from services.enrichment.emit import (
+    JOINED,
+    LATE,
+    LOOKUP_FAILED,
+    NO_SESSION,
+    OLD,
+    SESSION_MISSING,
+    emit,
+    lineage,
+    release,
+    release_nameless,
+    request,
+    resolve,
+)
 from services.enrichment.events import Money, Reply
+from services.enrichment.money_ids import pack_id
+from services.enrichment.page import Page, split_positions
 from services.enrichment.rules import Rules
-from services.enrichment.state import Page, User, WaitingMoney, position_of, split_positions
-from services.enrichment.topics import ENRICHED, LOOKUP_REQUESTS
+from services.enrichment.source import encode_source, optional
+from services.enrichment.state import Forgotten, User, WaitingMoney, encode_forgotten, position_of
 from services.enrichment.users import Users
-
-# Indices of the enums in MoneyEnriched and SessionLookupRequested.
-JOINED: Final = 0
-NO_SESSION: Final = 1
-LOOKED_UP: Final = 2
-NOT_FOUND: Final = 3
-LOOKUP_FAILED: Final = 4
-LATE: Final = 0
-OLD: Final = 1
-SESSION_MISSING: Final = 2
-STATUS_OF_OUTCOME: Final = [LOOKED_UP, NOT_FOUND, LOOKUP_FAILED]
 
 # Kinds of work besides those of events.
 WAIT_OVER: Final = 100
 SWEEP: Final = 101
 
 SWEEPS_PER_TTL: Final = 8  # expired state is removed at most an eighth of its TTL later
+
+
+def source_of(item: Item) -> bytes:
+    """An event as the source of values."""
+    return encode_source(item[3], item[4], item[5], item[6])
 
 
 class Work:
@@ -50,7 +59,8 @@ class Work:
         self.money: Money | None = None
         self.session = b""
         self.money_id = b""
-        self.text = b""  # country, year of birth, or the position of waiting money
+        self.text = b""  # country, year of birth, the position of waiting money, or who asked to forget
+        self.request = b""
 
 
 def parse(item: Item) -> Work:
@@ -71,6 +81,8 @@ def parse(item: Item) -> Work:
         work.session, work.text = events.parse_session(value)
     elif kind == events.ADDRESS:
         work.text = events.parse_address(value)
+    elif kind == events.FORGET:
+        work.request, work.text = events.parse_forget(value)
     else:
         work.text = events.parse_birth_date(value)
     return work
@@ -91,7 +103,7 @@ class Enrichment:
         """Three rounds: users, then the pages of those that have some, then waiting money that may go."""
         works = [parse(item) for item in items]
         self.watermark_before = watermark_before
-        self.replies = {aside: events.parse_reply(aside[4]) for aside in asides}
+        self.replies = {aside: events.parse_reply(aside[4], aside[1], aside[2]) for aside in asides}
         ids = [work.user for work in works]
         ids.extend([aside[3] for aside in asides])
         self.users = Users(state, ids)
@@ -112,6 +124,9 @@ class Enrichment:
                 user = users[work.user]
                 if user.page(work.session).is_waiting(work.session, work.text):
                     wanted.append((user, work.text))
+            elif work.kind == events.FORGET:
+                user = users[work.user]
+                wanted.extend([(user, position) for position in _held(user)])
         for aside, reply in self.replies.items():
             user = users[aside[3]]
             positions_of_pair = user.page(reply.money_id).open_lookups(reply.money_id, reply.requested_at)
@@ -130,7 +145,7 @@ class Enrichment:
                 wanted.append((user, user.page_number(work.money.money_type)))
                 if work.money.session is not None:
                     wanted.append((user, user.page_number(work.money.session)))
-            elif work.kind == SWEEP:
+            elif work.kind in (SWEEP, events.FORGET):
                 wanted.extend([(user, number) for number in range(1 << user.depth)])
             elif work.kind in (events.SESSION_CREATED, WAIT_OVER):
                 wanted.append((user, user.page_number(work.session)))
@@ -155,9 +170,13 @@ class Enrichment:
             self._sweep(user, item, effects)
         elif work.kind == events.ADDRESS:
             user.country = work.text
+            user.country_from = source_of(item)
             user.changed = True
+        elif work.kind == events.FORGET:
+            self._forget(user, item, work.request, work.text, effects)
         else:
             user.birth_year = work.text
+            user.birth_year_from = source_of(item)
             user.changed = True
 
     def finish(self, effects: Effects) -> list[Change]:
@@ -167,7 +186,8 @@ class Enrichment:
 
     def _money(self, user: User, item: Item, money: Money, effects: Effects) -> None:
         t = item[0]
-        if self._duplicate(user, item, money.id, effects):
+        source = source_of(item)
+        if self._duplicate(user, item, money.id, source, effects):
             effects.count("duplicates")
             return
         late = t > item[6]
@@ -175,20 +195,22 @@ class Enrichment:
             effects.count("late")
         user.changed = True
         types = user.page(money.money_type)
-        first = not types.has_type(money.money_type)
-        if first:
-            types.add_type(money.money_type)
+        before = types.type_source(money.money_type)
+        first = before is None
+        if before is None:
+            types.add_type(money.money_type, source)
+        sources = (b"\x00" if before is None else optional(before)) + user.info_sources()
         head = money.body + user.info()
         session = money.session
         if session is None:
-            _emit(effects, user, head, None, first, NO_SESSION)
+            emit(effects, user.id, head, None, first, NO_SESSION, lineage(source, sources, b"", b""))
             return
         if not money.old:
             known = user.page(session).sessions.get(session)
             if known is not None and t < known[0]:
-                _emit(effects, user, head, known[1], first, JOINED)
+                emit(effects, user.id, head, known[1], first, JOINED, lineage(source, sources, known[2], b""))
                 return
-        waiting = WaitingMoney(t, first, head, money.id, session)
+        waiting = WaitingMoney(t, first, head, money.id, session, sources)
         position = position_of(item)
         if money.old or late:
             self._look_up(user, position, waiting, t, OLD if money.old else LATE, effects)
@@ -196,19 +218,21 @@ class Enrichment:
         user.waiting[position] = waiting
         user.page(session).add_waiting(session, position)
         effects.count("waiting")
+        effects.hold(t)
         due = t + self.rules.session_wait_ms
         effects.set_timer(due, TIMER_RANK, item, user.id, string_bytes(session) + string_bytes(money.id) + position)
 
-    def _duplicate(self, user: User, item: Item, money_id: bytes, effects: Effects) -> bool:
+    def _duplicate(self, user: User, item: Item, money_id: bytes, source: bytes, effects: Effects) -> bool:
         """Whether the id was seen within the TTL; if not, remember it. `t0` is not refreshed by a duplicate."""
         t = item[0]
         ttl = self.rules.dedup_ttl_ms
         page = user.page(money_id)
-        seen_at = page.seen_at(money_id)
+        packed = pack_id(money_id)
+        seen_at = page.seen_at(packed)
         if seen_at != NO_TIME and t < seen_at + ttl:
             return True
         page.drop_ids(t - ttl)
-        page.add_id(money_id, t)
+        page.add_id(packed, t, source)
         self._sweep_by(user, item, t + ttl, ttl, effects)
         return False
 
@@ -220,16 +244,17 @@ class Enrichment:
         if expires > item[0]:
             known = page.sessions.get(session)
             if known is None or known[0] < expires:
-                page.sessions[session] = (expires, country)
+                page.sessions[session] = (expires, country, source_of(item))
                 page.changed = user.changed = True
                 self._sweep_by(user, item, expires, self.rules.session_ttl_ms, effects)
         positions = page.waiting.pop(session, b"")
         for position in split_positions(positions):
             waiting = user.waiting[position]
-            _emit(effects, user, waiting.head, country, waiting.first, JOINED)
+            release(effects, user, position, waiting, country, JOINED, session=source_of(item))
             waiting.gone = True
             page.changed = user.changed = True
             effects.count("waiting", -1)
+            effects.let_go(waiting.order_time)
 
     def _wait_over(self, user: User, item: Item, session: bytes, position: bytes, effects: Effects) -> None:
         page = user.page(session)
@@ -237,8 +262,10 @@ class Enrichment:
             return  # its session came
         page.drop_waiting(session, position)
         user.changed = True
+        waiting = user.waiting[position]
         effects.count("waiting", -1)
-        self._look_up(user, position, user.waiting[position], item[0], SESSION_MISSING, effects)
+        effects.let_go(waiting.order_time)
+        self._look_up(user, position, waiting, item[0], SESSION_MISSING, effects)
 
     # Lookups
 
@@ -248,7 +275,7 @@ class Enrichment:
         """Send money to lookup: it waits for the reply to (its id, t), which may be here already."""
         page = user.page(waiting.money_id)
         if self.rules.lookup:
-            _request(effects, user, waiting, t, reason)
+            request(effects, user, waiting, t, reason)
             reply = _kept_reply(page, waiting.money_id, t)
             if reply is None:
                 waiting.requested_at = t
@@ -257,10 +284,11 @@ class Enrichment:
                 user.waiting[position] = waiting
                 page.lookups.append((waiting.money_id, t, position))
                 effects.count("looking_up")
+                effects.hold(waiting.order_time)
                 return
-            _resolve(effects, user, waiting, reply)
+            resolve(effects, user, position, waiting, reply)
         else:
-            _emit(effects, user, waiting.head, None, waiting.first, LOOKUP_FAILED)
+            release(effects, user, position, waiting, None, LOOKUP_FAILED)
         waiting.gone = True
         user.changed = True
 
@@ -272,11 +300,12 @@ class Enrichment:
         positions = page.open_lookups(reply.money_id, reply.requested_at)
         for position in positions:
             waiting = user.waiting[position]
-            _resolve(effects, user, waiting, reply)
+            resolve(effects, user, position, waiting, reply)
             page.close_lookup(position)
             waiting.gone = True
             user.changed = True
             effects.count("looking_up", -1)
+            effects.let_go(waiting.order_time)
         if positions or reply.requested_at < self.watermark_before:
             return
         if _kept_reply(page, reply.money_id, reply.requested_at) is not None:
@@ -287,6 +316,23 @@ class Enrichment:
         self._sweep_by(user, by, reply.requested_at, self.rules.session_wait_ms, effects)
 
     # Removal
+
+    def _forget(self, user: User, item: Item, request_id: bytes, requested_by: bytes, effects: Effects) -> None:
+        """Erase the user (docs/adr/0006). Money that waits for its session is put out without what was known of the
+        user; open lookups stay: when a reply is read is no part of the total order, so nothing but it may decide what
+        comes out."""
+        self.users.load_all_pages(user)
+        held = _held(user)
+        self.users.load_waiting([(user, position) for position in held])
+        for position in sorted(held, key=lambda p: (user.waiting[p].order_time, p)):
+            waiting = user.waiting[position]
+            release_nameless(effects, user, position, waiting)
+            waiting.gone = True
+            effects.count("waiting", -1)
+            effects.let_go(waiting.order_time)
+        user.forget(encode_forgotten(Forgotten(request_id, requested_by, item[0], source_of(item))))
+        self.users.shrink(user)
+        effects.count("forgotten")
 
     def _sweep_by(self, user: User, by: Item, expires: int, ttl: int, effects: Effects) -> None:
         """See to it that the user is swept soon after `expires`."""
@@ -320,7 +366,7 @@ class Enrichment:
         if page.ids_n:
             dues.append(_sweep_time(user.id, page.first_seen() + rules.dedup_ttl_ms, rules.dedup_ttl_ms))
         if page.sessions:
-            least = min([expires for expires, _ in page.sessions.values()])
+            least = min([known[0] for known in page.sessions.values()])
             dues.append(_sweep_time(user.id, least, rules.session_ttl_ms))
         if page.replies:
             least = min([reply.requested_at for reply in page.replies])
@@ -339,7 +385,7 @@ def _sweep_time(user: bytes, expires: int, ttl: int) -> int:
 
 def _purge(page: Page, t: int, seen_until: int) -> None:
     page.drop_ids(seen_until)
-    over = [session for session, (expires, _) in page.sessions.items() if expires <= t]
+    over = [session for session, known in page.sessions.items() if known[0] <= t]
     for session in over:
         del page.sessions[session]
     kept = [reply for reply in page.replies if reply.requested_at > t]
@@ -355,24 +401,10 @@ def _kept_reply(page: Page, money_id: bytes, requested_at: int) -> Reply | None:
     return None
 
 
-def _emit(effects: Effects, user: User, head: bytes, country: bytes | None, first: bool, status: int) -> None:
-    """A MoneyEnriched: `head` is its fields money and userInfo."""
-    session = b"\x00" if country is None else b"\x02" + string_bytes(country)
-    value = fp.MONEY_ENRICHED + head + session + (b"\x01" if first else b"\x00") + long_bytes(status)
-    effects.emit(ENRICHED, user.id, value, [])
-
-
-def _resolve(effects: Effects, user: User, waiting: WaitingMoney, reply: Reply) -> None:
-    status = STATUS_OF_OUTCOME[reply.outcome]
-    country = reply.country if status == LOOKED_UP else None
-    _emit(effects, user, waiting.head, country, waiting.first, status)
-
-
-def _request(effects: Effects, user: User, waiting: WaitingMoney, t: int, reason: int) -> None:
-    out = bytearray(fp.SESSION_LOOKUP_REQUESTED)
-    write_bytes(out, waiting.money_id)
-    write_bytes(out, user.id)
-    write_bytes(out, waiting.session)
-    write_long(out, t)
-    write_long(out, reason)
-    effects.emit(LOOKUP_REQUESTS, user.id, bytes(out), [])
+def _held(user: User) -> list[bytes]:
+    """The positions of all money that waits for its session, of the loaded pages."""
+    held: list[bytes] = []
+    for page in user.pages.values():
+        for positions in page.waiting.values():
+            held.extend(split_positions(positions))
+    return held

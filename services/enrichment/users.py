@@ -10,11 +10,11 @@ import zlib
 from collections.abc import Iterable
 from typing import Final
 
-from services.engine.avro import read_bytes, read_long
 from services.engine.processor import Change
 from services.engine.state import StateAccess
+from services.enrichment.money_ids import pack_id
+from services.enrichment.page import Page
 from services.enrichment.state import (
-    Page,
     User,
     decode_page_entry,
     decode_user,
@@ -22,6 +22,7 @@ from services.enrichment.state import (
     encode_page_entry,
     encode_user,
     encode_waiting,
+    forgotten_key,
     page_key,
     user_key,
     waiting_key,
@@ -117,12 +118,10 @@ class Users:
 
 
 def _spread(old: list[Page], fresh: dict[int, Page], mask: int) -> None:
-    ids: list[tuple[int, bytes]] = []
+    ids: list[tuple[int, bytes, bytes]] = []
     for page in old:
-        pos = 0
-        while pos < len(page.types):
-            money_type, pos = read_bytes(page.types, pos)
-            fresh[zlib.crc32(money_type) & mask].add_type(money_type)
+        for money_type, source in page.each_type():
+            fresh[zlib.crc32(money_type) & mask].add_type(money_type, source)
         for session, known in page.sessions.items():
             fresh[zlib.crc32(session) & mask].sessions[session] = known
         for session, positions in page.waiting.items():
@@ -131,14 +130,10 @@ def _spread(old: list[Page], fresh: dict[int, Page], mask: int) -> None:
             fresh[zlib.crc32(lookup[0]) & mask].lookups.append(lookup)
         for reply in page.replies:
             fresh[zlib.crc32(reply.money_id) & mask].replies.append(reply)
-        pos = 0
-        while pos < len(page.ids):
-            money_id, pos = read_bytes(page.ids, pos)
-            seen_at, pos = read_long(page.ids, pos)
-            ids.append((seen_at, money_id))
+        ids.extend([(seen_at, money_id, source) for money_id, seen_at, source in page.each_id()])
     ids.sort()  # pages that become one keep their ids in the order of time
-    for seen_at, money_id in ids:
-        fresh[zlib.crc32(money_id) & mask].add_id(money_id, seen_at)
+    for seen_at, money_id, source in ids:
+        fresh[zlib.crc32(money_id) & mask].add_id(pack_id(money_id), seen_at, source)
 
 
 def _tally(user: User) -> None:
@@ -154,6 +149,8 @@ def _user_changes(user: User, changes: list[Change]) -> None:
         changes.append((user_key(user.id), encode_user(user)))
     elif user.stored:
         changes.append((user_key(user.id), None))
+    if user.forgotten:
+        changes.append((forgotten_key(user.id), user.forgotten))
     for number, page in user.pages.items():
         inside = user.depth == 0 and number == 0
         if not inside and page.changed and page.items():

@@ -52,7 +52,8 @@ CALL_S = 60.0  # the longest that one call to the transaction coordinator may ta
 
 @dataclass(frozen=True)
 class SinkConfig:
-    """`streams`: topic of each stream number, with prefix; `changelog`: None to write none."""
+    """`streams`: topic of each stream number, with prefix; `changelog`: None to write none; `key_groups`: how many the
+    job has, so that readers of the changelog know when they have all."""
 
     bootstrap_servers: str
     extra: dict[str, str]
@@ -61,6 +62,7 @@ class SinkConfig:
     commits: str
     changelog: str | None
     changelog_partitions: int
+    key_groups: int
     superseded: list[str] = field(default_factory=list)
 
 
@@ -143,7 +145,14 @@ class PartitionSink:
             return
         for to in sorted({group % c.changelog_partitions for group in key_groups}):
             mine = [group for group in key_groups if group % c.changelog_partitions == to]
-            end = {"batch": batch.number, "epoch": batch.epoch, "keyGroups": mine, "version": 1, "watermark": watermark}
+            end = {
+                "batch": batch.number,
+                "epoch": batch.epoch,
+                "groups": c.key_groups,
+                "keyGroups": mine,
+                "version": 1,
+                "watermark": watermark,
+            }
             key = f"e{c.application_id}/{self.partition}".encode()
             self._produce(c.changelog, key, json.dumps(end, sort_keys=True).encode(), partition=to)
 

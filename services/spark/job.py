@@ -237,6 +237,7 @@ class Job:
             streams=[o.topic_prefix + name for name in self.spec.streams],
             commits=o.topic_prefix + self.spec.commits,
             changelog=changelog,
+            key_groups=o.key_groups,
             changelog_partitions=len(topic_states(admin, [changelog])[changelog].partitions),
             superseded=self.checkpoint.start()["superseded"],
         )

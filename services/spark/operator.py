@@ -33,6 +33,7 @@ class GroupResult(NamedTuple):
     counts: dict[str, int]
     buffered: int
     silent: list[Partition]
+    oldest: int
 
 
 class KeyGroupOperator(StatefulProcessor):
@@ -59,7 +60,7 @@ class KeyGroupOperator(StatefulProcessor):
 
 def pack(key_group: int, result: BatchResult) -> bytes:
     r = result
-    packed = (key_group, r.outputs, r.changes, r.watermark, r.counts, r.buffered, r.silent)
+    packed = (key_group, r.outputs, r.changes, r.watermark, r.counts, r.buffered, r.silent, r.oldest)
     return marshal.dumps(packed)
 
 

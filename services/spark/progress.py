@@ -16,7 +16,8 @@ from services.spark.sink import Report
 class BatchProgress:
     """`records`: read in this batch; `watermark_ms` None: none yet, or the end of time after a drain (`drained`).
 
-    `silent`: partitions that hold the watermark back because they have had no record.
+    `silent`: partitions that hold the watermark back because they have had no record. `oldest_wait_ms`: how long, in
+    event time and to ten seconds, the oldest waiting money has waited; None where none does or the job is drained.
     """
 
     batch: int
@@ -28,6 +29,7 @@ class BatchProgress:
     buffered: int
     counts: dict[str, int] = field(default_factory=dict)
     silent: list[str] = field(default_factory=list)
+    oldest_wait_ms: int | None = None
 
     def count(self, name: str) -> int:
         return self.counts.get(name, 0)
@@ -57,4 +59,11 @@ class Meter:
             buffered=report.buffered,
             counts=report.counts,
             silent=[f"{names[topic]}/{partition}" for topic, partition in report.silent],
+            oldest_wait_ms=_oldest_wait(report),
         )
+
+
+def _oldest_wait(report: Report) -> int | None:
+    if END_OF_TIME in (report.oldest, report.watermark):
+        return None
+    return max(0, report.watermark - report.oldest)

@@ -12,7 +12,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from services.engine.intake import Convert
-from services.engine.items import Output
+from services.engine.items import END_OF_TIME, NO_TIME, Output
 from services.engine.marker import Decision
 from services.kafka.convert import writers
 from services.kafka.sink import BatchId, SinkConfig, cached_sink
@@ -35,7 +35,8 @@ class SinkSpec:
 
 @dataclass
 class Report:
-    """What a batch did, summed over its key groups. `watermark`: the same in all of them."""
+    """What a batch did, summed over its key groups. `watermark`: the same in all of them; `oldest`: ms, since when
+    something is held, END_OF_TIME where nothing is."""
 
     outputs: int = 0
     written: bool = True
@@ -43,12 +44,15 @@ class Report:
     buffered: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     silent: list[tuple[int, int]] = field(default_factory=list)
+    oldest: int = END_OF_TIME
 
     def add(self, result: GroupResult) -> None:
         self.outputs += len(result.outputs)
         self.watermark = result.watermark
         self.buffered += result.buffered
         self.silent = result.silent
+        if result.oldest != NO_TIME:
+            self.oldest = min(self.oldest, result.oldest)
         self._add_counts(result.counts)
 
     def merge(self, other: Report) -> None:
@@ -57,6 +61,7 @@ class Report:
         self.watermark = other.watermark or self.watermark
         self.buffered += other.buffered
         self.silent = other.silent or self.silent
+        self.oldest = min(self.oldest, other.oldest)
         self._add_counts(other.counts)
 
     def _add_counts(self, counts: dict[str, int]) -> None:
@@ -64,7 +69,9 @@ class Report:
             self.counts[name] = self.counts.get(name, 0) + n
 
     def pack(self) -> bytes:
-        return marshal.dumps((self.outputs, self.written, self.watermark, self.buffered, self.counts, self.silent))
+        return marshal.dumps(
+            (self.outputs, self.written, self.watermark, self.buffered, self.counts, self.silent, self.oldest)
+        )
 
 
 def run_sink(results: DataFrame, spec: SinkSpec, batch: BatchId) -> Report:

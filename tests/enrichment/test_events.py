@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from services.engine.items import END_OF_TIME, NO_TIME
 from services.engine.processor import Rejected
 from services.enrichment import events, topics
+from services.enrichment.source import encode_source
 from tests.reference import codec, model
 from tests.reference.builder import MONEY, START_MS
 
@@ -275,8 +276,14 @@ def test_a_padded_number_anywhere_goes_out_as_short_as_can_be(number: int, sessi
     assert events.parse_money(padded).body == events.parse_money(value).body
 
 
+PARSED = [
+    "UserSessionCreatedEvent", "ChangeAddressEvent", "ChangeBirthDateEvent", "ForgetUserRequested",
+    "SessionLookupCompleted",
+]  # fmt: skip
+
+
 @SETTINGS
-@given(encoded(["UserSessionCreatedEvent", "ChangeAddressEvent", "ChangeBirthDateEvent", "SessionLookupCompleted"]))
+@given(encoded(PARSED))
 def test_the_parts_that_the_step_needs_are_the_references(value: bytes) -> None:
     name, fields = codec.decode(value)
     if name == "UserSessionCreatedEvent":
@@ -285,8 +292,11 @@ def test_the_parts_that_the_step_needs_are_the_references(value: bytes) -> None:
         assert events.parse_address(value) == fields["residentCountryCode"].encode()
     elif name == "ChangeBirthDateEvent":
         assert events.parse_birth_date(value) == fields["birthYear"].encode()
+    elif name == "ForgetUserRequested":
+        assert events.parse_forget(value) == (fields["id"].encode(), fields["requestedBy"].encode())
     else:
-        reply, country = events.parse_reply(value), fields["clientCountryCode"]
+        reply, country = events.parse_reply(value, 3, 7), fields["clientCountryCode"]
+        assert reply.source == encode_source(0, 3, 7, fields["requestedAt"])
         assert reply.money_id == fields["moneyId"].encode()
         assert (reply.requested_at, ["FOUND", "NOT_FOUND", "FAILED"][reply.outcome]) == (
             fields["requestedAt"],

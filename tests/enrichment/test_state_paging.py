@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from services.engine.items import NO_TIME
 from services.engine.state import MemoryState
 from services.enrichment.events import Reply
-from services.enrichment.state import POSITION_BYTES, Lookup, User, decode_page_entry, decode_user
+from services.enrichment.money_ids import pack_id
+from services.enrichment.page import POSITION_BYTES, Lookup
+from services.enrichment.state import User, decode_page_entry, decode_user
 from services.enrichment.users import PAGE_ITEMS, Users
 from tests.enrichment.harness import leftovers
 from tests.enrichment.stories import LONG_AFTER, RULES, Story
@@ -134,7 +136,7 @@ class Book:
         self.state = MemoryState()
         self.types: set[bytes] = set()
         self.ids: dict[bytes, int] = {}
-        self.sessions: dict[bytes, tuple[int, bytes]] = {}
+        self.sessions: dict[bytes, tuple[int, bytes, bytes]] = {}
         self.waiting: dict[bytes, bytes] = {}
         self.lookups: set[Lookup] = set()
         self.replies: set[bytes] = set()
@@ -159,16 +161,16 @@ class Book:
     def _add_one(self, user: User, name: bytes, kind: int) -> None:
         page = user.page(name)
         if kind == 0:
-            page.add_type(name)
+            page.add_type(name, b"")
             self.types.add(name)
         elif kind == 1:
-            page.sessions[name] = self.sessions[name] = (self.now, b"CA")
+            page.sessions[name] = self.sessions[name] = (self.now, b"CA", b"")
             page.changed = True
         elif kind == 2:
             page.add_waiting(name, bytes(13))
             self.waiting[name] = bytes(13)
         elif kind == 3:
-            page.replies.append(Reply(name, self.now, 0, None))
+            page.replies.append(Reply(name, self.now, 0, None, b""))
             page.changed = True
             self.replies.add(name)
         elif kind == 4:
@@ -176,7 +178,7 @@ class Book:
             page.changed = True
             self.lookups.add((name, self.now, bytes(POSITION_BYTES)))
         else:
-            page.add_id(name, self.now)
+            page.add_id(pack_id(name), self.now, b"")
             self.ids[name] = self.now
 
     def purge(self, keep: int) -> None:
@@ -210,8 +212,8 @@ class Book:
         kinds = (self.types, self.ids, self.sessions, self.waiting, self.lookups, self.replies)
         total = sum(len(kind) for kind in kinds)
         assert user.items == sum(page.items() for page in pages) == total
-        assert all(user.page(name).has_type(name) for name in self.types)
-        assert all(user.page(name).seen_at(name) == at for name, at in self.ids.items())
+        assert all(user.page(name).type_source(name) == b"" for name in self.types)
+        assert all(user.page(name).seen_at(pack_id(name)) == at for name, at in self.ids.items())
         assert {id: known for page in pages for id, known in page.sessions.items()} == self.sessions
         assert {id: places for page in pages for id, places in page.waiting.items()} == self.waiting
         assert {lookup for page in pages for lookup in page.lookups} == self.lookups

@@ -25,7 +25,8 @@ def config_of(cluster: Cluster, partitions: int = 1) -> SinkConfig:
         [cluster.create(OUT, partitions)],
         cluster.create(COMMITS, 2, cleanup_policy="compact"),
         cluster.create(CHANGES, 2, cleanup_policy="compact"),
-        2,
+        changelog_partitions=2,
+        key_groups=4,
     )
 
 

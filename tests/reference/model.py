@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ TOPIC_OF_TYPE = {
     "KindOfWalletEvent": WALLET,
     "ChangeAddressEvent": USER,
     "ChangeBirthDateEvent": USER,
+    "ForgetUserRequested": USER,
     "OtherUserEvent": USER,
     "UserSessionCreatedEvent": SESSION,
     "UserSessionClosedEvent": SESSION,
@@ -33,6 +34,7 @@ TOPIC_OF_TYPE = {
 RANK_OF_TYPE = {
     "ChangeAddressEvent": 0,
     "ChangeBirthDateEvent": 0,
+    "ForgetUserRequested": 0,
     "UserSessionCreatedEvent": 1,
     "PaymentEvent": 2,
     "TransactionEvent": 2,
@@ -291,6 +293,8 @@ class _Loop:
             self._session(user, event)
         elif event.type in ("PaymentEvent", "TransactionEvent"):
             self._money(user, event)
+        elif event.type == "ForgetUserRequested":
+            self._forget(event.fields["userId"])
         else:
             name = "residentCountryCode" if event.type == "ChangeAddressEvent" else "birthYear"
             before = user.user_info or {"birthYear": None, "residentCountryCode": None}
@@ -308,6 +312,14 @@ class _Loop:
                 self._put_out(pending, "JOINED", country)
             else:
                 self.waiting.append(pending)
+
+    def _forget(self, user_id: str) -> None:
+        """All that is known of the user goes, and the money that waits for a session goes out without it."""
+        self.users[user_id] = UserView(looking_up=self.users[user_id].looking_up)
+        mine = [pending for pending in self.waiting if pending.money["userId"] == user_id]
+        self.waiting = [pending for pending in self.waiting if pending.money["userId"] != user_id]
+        for pending in mine:
+            self._put_out(replace(pending, user_info=None), "LOOKUP_FAILED", None)
 
     def _money(self, user: UserView, event: Event) -> None:
         money, t = event.fields, event.order_time_ms

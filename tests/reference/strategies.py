@@ -135,6 +135,7 @@ KINDS = {  # the kinds of drafts and how often each comes
     "UserSessionCreatedEvent": 14,
     "ChangeAddressEvent": 3,
     "ChangeBirthDateEvent": 2,
+    "ForgetUserRequested": 2,
     "Heartbeat": 4,
     "KindOfWalletEvent": 1,
     "OtherUserEvent": 1,
@@ -170,6 +171,7 @@ TEXT_FIELDS = {
     "ChangeBirthDateEvent": ("birthYear", "birthCityPlace"),
     "UserSessionCreatedEvent": ("clientCountryCode",),
     "KindOfWalletEvent": ("somethingInteresting",),
+    "ForgetUserRequested": ("requestedBy",),
     "OtherUserEvent": ("somethingUtil",),
     "UserSessionClosedEvent": ("reason",),
 }

@@ -145,4 +145,4 @@ def test_the_json_form_gives_the_bytes_that_fastavro_writes_of_the_same_decimals
 def test_what_is_encoded_is_decoded() -> None:
     event = {"id": "s", "userId": "ü", "processedAt": -1, "clientCountryCode": ""}
     assert decode(encode("UserSessionCreatedEvent", event)) == ("UserSessionCreatedEvent", event)
-    assert len(HEADER) == len(READER) == 12
+    assert len(HEADER) == len(READER) == 13

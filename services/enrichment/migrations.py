@@ -1,0 +1,234 @@
+"""State entries from one released version to the next, and back: pure functions of bytes, chained.
+
+A reader passes what it finds through `to_current`. Each function has golden bytes in and out (`tests/golden/`), kept
+for good. A way back is there where nothing is lost that the earlier version had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from services.engine.avro import (
+    HEADER_BYTES,
+    Malformed,
+    long_bytes,
+    read_block,
+    read_bytes,
+    read_long,
+    skip_bytes,
+    string_bytes,
+    write_block,
+)
+from services.enrichment import fingerprints as fp
+from services.enrichment.money_ids import pack_id, read_id
+from services.enrichment.source import read_source
+
+Migration = Callable[[bytes], bytes]
+
+
+def to_current(entry: bytes) -> bytes:
+    """The entry in the versions that this program writes. Raises Malformed for a schema that it does not know."""
+    header = entry[:HEADER_BYTES]
+    while header in UP:
+        entry = UP[header](entry)
+        header = entry[:HEADER_BYTES]
+    if header not in CURRENT:
+        raise Malformed("a state entry has a schema that this program does not know: it is newer")
+    return entry
+
+
+def down(entry: bytes) -> bytes:
+    """The entry one version earlier; as it is where its record has not changed since."""
+    migration = DOWN.get(entry[:HEADER_BYTES])
+    return entry if migration is None else migration(entry)
+
+
+# Version 1 to 2: sources of values, money ids as 16 bytes.
+
+
+def user_state_1_to_2(entry: bytes) -> bytes:
+    _, birth_end = _skip_optional(entry, HEADER_BYTES)
+    _, country_end = _skip_optional(entry, birth_end)
+    out = bytearray(fp.USER_STATE)
+    out += entry[HEADER_BYTES:birth_end] + b"\x00"
+    out += entry[birth_end:country_end] + b"\x00"
+    pos = _skip_longs(entry, country_end, 3)
+    out += entry[country_end:pos]
+    branch, page_at = read_long(entry, pos)
+    out += entry[pos:page_at]
+    if branch == 1:
+        _page_1_to_2(out, entry, page_at)
+    return bytes(out)
+
+
+def user_page_1_to_2(entry: bytes) -> bytes:
+    out = bytearray(fp.USER_PAGE)
+    _page_1_to_2(out, entry, HEADER_BYTES)
+    return bytes(out)
+
+
+def waiting_money_1_to_2(entry: bytes) -> bytes:
+    pos = _waiting_head(entry)
+    return fp.WAITING_MONEY + entry[HEADER_BYTES:pos] + b"\x00\x00\x00" + entry[pos:]
+
+
+def _page_1_to_2(out: bytearray, buf: bytes, pos: int) -> None:
+    count, block, pos = read_block(buf, pos)
+    items = bytearray()
+    at = 0
+    for _ in range(count):
+        start = at
+        _, at = skip_bytes(block, at)
+        items += block[start:at] + b"\x00"
+    write_block(out, count, bytes(items))
+    count, block, pos = read_block(buf, pos)
+    items = bytearray()
+    at = 0
+    for _ in range(count):
+        money_id, at = read_bytes(block, at)
+        seen_at, at = read_long(block, at)
+        items += pack_id(money_id) + long_bytes(seen_at) + b"\x00"
+    write_block(out, count, bytes(items))
+    count, block, pos = read_block(buf, pos)
+    items = bytearray()
+    at = 0
+    for _ in range(count):
+        start = at
+        at = _skip_session(block, at)
+        items += block[start:at] + b"\x00"
+    write_block(out, count, bytes(items))
+    rest = pos
+    for _ in range(2):  # waiting, lookups
+        _, _, pos = read_block(buf, pos)
+    out += buf[rest:pos]
+    count, block, pos = read_block(buf, pos)
+    items = bytearray()
+    at = 0
+    for _ in range(count):
+        start = at
+        at = _skip_reply(block, at)
+        items += block[start:at] + b"\x00"
+    write_block(out, count, bytes(items))
+
+
+# Version 2 to 1: the sources are lost, which nothing but Explain needs.
+
+
+def user_state_2_to_1(entry: bytes) -> bytes:
+    _, birth_end = _skip_optional(entry, HEADER_BYTES)
+    _, country_at = read_source(entry, birth_end)
+    _, country_end = _skip_optional(entry, country_at)
+    _, rest = read_source(entry, country_end)
+    out = bytearray(fp.USER_STATE_V1)
+    out += entry[HEADER_BYTES:birth_end] + entry[country_at:country_end]
+    pos = _skip_longs(entry, rest, 3)
+    branch, page_at = read_long(entry, pos)
+    out += entry[rest:page_at]
+    if branch == 1:
+        _page_2_to_1(out, entry, page_at)
+    return bytes(out)
+
+
+def user_page_2_to_1(entry: bytes) -> bytes:
+    out = bytearray(fp.USER_PAGE_V1)
+    _page_2_to_1(out, entry, HEADER_BYTES)
+    return bytes(out)
+
+
+def waiting_money_2_to_1(entry: bytes) -> bytes:
+    head = _waiting_head(entry)
+    pos = head
+    for _ in range(3):
+        _, pos = read_source(entry, pos)
+    return fp.WAITING_MONEY_V1 + entry[HEADER_BYTES:head] + entry[pos:]
+
+
+def _page_2_to_1(out: bytearray, buf: bytes, pos: int) -> None:
+    count, block, pos = read_block(buf, pos)
+    items = bytearray()
+    at = 0
+    for _ in range(count):
+        start = at
+        _, at = skip_bytes(block, at)
+        items += block[start:at]
+        _, at = read_source(block, at)
+    write_block(out, count, bytes(items))
+    count, block, pos = read_block(buf, pos)
+    items = bytearray()
+    at = 0
+    for _ in range(count):
+        money_id, at = read_id(block, at)
+        seen_at, at = read_long(block, at)
+        items += string_bytes(money_id) + long_bytes(seen_at)
+        _, at = read_source(block, at)
+    write_block(out, count, bytes(items))
+    count, block, pos = read_block(buf, pos)
+    items = bytearray()
+    at = 0
+    for _ in range(count):
+        start = at
+        at = _skip_session(block, at)
+        items += block[start:at]
+        _, at = read_source(block, at)
+    write_block(out, count, bytes(items))
+    rest = pos
+    for _ in range(2):
+        _, _, pos = read_block(buf, pos)
+    out += buf[rest:pos]
+    count, block, pos = read_block(buf, pos)
+    items = bytearray()
+    at = 0
+    for _ in range(count):
+        start = at
+        at = _skip_reply(block, at)
+        items += block[start:at]
+        _, at = read_source(block, at)
+    write_block(out, count, bytes(items))
+
+
+def _waiting_head(entry: bytes) -> int:
+    """Where the fields end that both versions of WaitingMoney begin with."""
+    _, pos = read_long(entry, HEADER_BYTES)
+    for _ in range(2):  # requestedAt, reason
+        branch, pos = read_long(entry, pos)
+        if branch == 1:
+            _, pos = read_long(entry, pos)
+    return pos + 1
+
+
+def _skip_optional(buf: bytes, pos: int) -> tuple[int, int]:
+    branch, start = read_long(buf, pos)
+    return (start, start) if branch == 0 else skip_bytes(buf, start)
+
+
+def _skip_longs(buf: bytes, pos: int, n: int) -> int:
+    for _ in range(n):
+        _, pos = read_long(buf, pos)
+    return pos
+
+
+def _skip_session(block: bytes, at: int) -> int:
+    _, at = skip_bytes(block, at)
+    _, at = skip_bytes(block, at)
+    return _skip_longs(block, at, 1)
+
+
+def _skip_reply(block: bytes, at: int) -> int:
+    _, at = skip_bytes(block, at)
+    at = _skip_longs(block, at, 2)
+    _, at = _skip_optional(block, at)
+    return at
+
+
+UP: Final[dict[bytes, Migration]] = {
+    fp.USER_STATE_V1: user_state_1_to_2,
+    fp.USER_PAGE_V1: user_page_1_to_2,
+    fp.WAITING_MONEY_V1: waiting_money_1_to_2,
+}
+DOWN: Final[dict[bytes, Migration]] = {
+    fp.USER_STATE: user_state_2_to_1,
+    fp.USER_PAGE: user_page_2_to_1,
+    fp.WAITING_MONEY: waiting_money_2_to_1,
+}
+CURRENT: Final = [fp.USER_STATE, fp.USER_PAGE, fp.WAITING_MONEY, fp.FORGOTTEN_USER]

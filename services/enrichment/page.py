@@ -1,0 +1,250 @@
+"""One page of a user's state: all that is known by an id (DESIGN.md sections 3 and 6).
+
+Value `UserPage` (`avro/state/`), as an entry of its own or inside a small user's record.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from services.engine import avro
+from services.engine.avro import read_block, read_bytes, read_long, string_bytes, write_block, write_long
+from services.engine.items import NO_TIME
+from services.enrichment.events import Reply
+from services.enrichment.money_ids import read_id, skip_id
+from services.enrichment.source import optional, read_source
+
+POSITION_BYTES: Final = 13
+
+Lookup = tuple[bytes, int, bytes]  # money id, requestedAt in ms, position of the waiting money
+
+
+class Page:
+    """One page. Ids and types stay as the bytes of their arrays; the rest is small and taken apart."""
+
+    def __init__(self) -> None:
+        self.types_n = 0
+        self.types = b""
+        self.ids_n = 0
+        self.ids = b""
+        self.sessions: dict[bytes, tuple[int, bytes, bytes]] = {}  # id -> expires, country, source
+        self.waiting: dict[bytes, bytes] = {}  # session id -> positions
+        self.lookups: list[Lookup] = []
+        self.replies: list[Reply] = []
+        self.counted = 0  # of its items, those that the user's count has
+        self.stored = False  # there is an entry of this page
+        self.changed = False
+
+    def clear(self) -> None:
+        """Leave nothing but lookups and replies."""
+        self.types_n = self.ids_n = 0
+        self.types = self.ids = b""
+        self.sessions = {}
+        self.waiting = {}
+        self.changed = True
+
+    def items(self) -> int:
+        return (
+            self.types_n + self.ids_n + len(self.sessions) + len(self.waiting) + len(self.lookups) + len(self.replies)
+        )
+
+    def type_source(self, money_type: bytes) -> bytes | None:
+        """The source of the first event of the type, None where there was none."""
+        if self.types.find(string_bytes(money_type)) < 0:
+            return None
+        pos = 0
+        while pos < len(self.types):
+            seen, pos = read_bytes(self.types, pos)
+            source, pos = read_source(self.types, pos)
+            if seen == money_type:
+                return source
+        return None
+
+    def add_type(self, money_type: bytes, source: bytes) -> None:
+        self.types += string_bytes(money_type) + optional(source)
+        self.types_n += 1
+        self.changed = True
+
+    def each_type(self) -> list[tuple[bytes, bytes]]:
+        """Types and the sources of their first events."""
+        found: list[tuple[bytes, bytes]] = []
+        pos = 0
+        while pos < len(self.types):
+            money_type, pos = read_bytes(self.types, pos)
+            source, pos = read_source(self.types, pos)
+            found.append((money_type, source))
+        return found
+
+    def seen_at(self, packed: bytes) -> int:
+        """When the money id (`pack_id`) was last seen as the first, NO_TIME if it was not."""
+        if self.ids.find(packed) < 0:
+            return NO_TIME
+        # found, but perhaps not where an item begins: only a walk can tell
+        found = NO_TIME
+        pos = 0
+        while pos < len(self.ids):
+            end = skip_id(self.ids, pos)
+            at, after = read_long(self.ids, end)
+            if self.ids[pos:end] == packed:
+                found = at
+            _, pos = read_source(self.ids, after)
+        return found
+
+    def add_id(self, packed: bytes, seen_at: int, source: bytes) -> None:
+        self.ids += packed + avro.long_bytes(seen_at) + optional(source)
+        self.ids_n += 1
+        self.changed = True
+
+    def each_id(self) -> list[tuple[bytes, int, bytes]]:
+        """Ids, when they were seen, and the source."""
+        found: list[tuple[bytes, int, bytes]] = []
+        pos = 0
+        while pos < len(self.ids):
+            money_id, pos = read_id(self.ids, pos)
+            seen_at, pos = read_long(self.ids, pos)
+            source, pos = read_source(self.ids, pos)
+            found.append((money_id, seen_at, source))
+        return found
+
+    def drop_ids(self, seen_until: int) -> None:
+        """Forget the ids seen at `seen_until` or before; they stand in the order of their times."""
+        pos = 0
+        dropped = 0
+        while pos < len(self.ids):
+            at, end = read_long(self.ids, skip_id(self.ids, pos))
+            if at > seen_until:
+                break
+            _, pos = read_source(self.ids, end)
+            dropped += 1
+        if dropped:
+            self.ids = self.ids[pos:]
+            self.ids_n -= dropped
+            self.changed = True
+
+    def first_seen(self) -> int:
+        """The time of the oldest id. Raises Malformed where there is none."""
+        at, _ = read_long(self.ids, skip_id(self.ids, 0))
+        return at
+
+    def add_waiting(self, session: bytes, position: bytes) -> None:
+        self.waiting[session] = self.waiting.get(session, b"") + position
+        self.changed = True
+
+    def is_waiting(self, session: bytes, position: bytes) -> bool:
+        positions = self.waiting.get(session, b"")
+        at = positions.find(position)
+        while at >= 0 and at % POSITION_BYTES:  # found across two of them
+            at = positions.find(position, at + 1)
+        return at >= 0
+
+    def drop_waiting(self, session: bytes, position: bytes) -> None:
+        positions = self.waiting.get(session, b"")
+        at = positions.find(position)
+        while at % POSITION_BYTES:  # found across two of them
+            at = positions.find(position, at + 1)
+        left = positions[:at] + positions[at + POSITION_BYTES :]
+        if left:
+            self.waiting[session] = left
+        else:
+            del self.waiting[session]
+        self.changed = True
+
+    def open_lookups(self, money_id: bytes, requested_at: int) -> list[bytes]:
+        """The positions of the money of this pair that is sent to lookup."""
+        return [p for id, at, p in self.lookups if id == money_id and at == requested_at]
+
+    def close_lookup(self, position: bytes) -> None:
+        self.lookups = [lookup for lookup in self.lookups if lookup[2] != position]
+        self.changed = True
+
+
+def split_positions(positions: bytes) -> list[bytes]:
+    return [positions[i : i + POSITION_BYTES] for i in range(0, len(positions), POSITION_BYTES)]
+
+
+def write_optional(out: bytearray, text: bytes | None) -> None:
+    if text is None:
+        out.append(0)
+    else:
+        out.append(2)
+        avro.write_bytes(out, text)
+
+
+def read_optional(buf: bytes, pos: int) -> tuple[bytes | None, int]:
+    branch, pos = read_long(buf, pos)
+    if branch == 0:
+        return None, pos
+    return read_bytes(buf, pos)
+
+
+def encode_page(out: bytearray, page: Page) -> None:
+    write_block(out, page.types_n, page.types)
+    write_block(out, page.ids_n, page.ids)
+    items = bytearray()
+    for session, (expires, country, source) in page.sessions.items():
+        avro.write_bytes(items, session)
+        avro.write_bytes(items, country)
+        write_long(items, expires)
+        items += optional(source)
+    write_block(out, len(page.sessions), bytes(items))
+    items = bytearray()
+    for session, positions in page.waiting.items():
+        avro.write_bytes(items, session)
+        avro.write_bytes(items, positions)
+    write_block(out, len(page.waiting), bytes(items))
+    items = bytearray()
+    for money_id, requested_at, position in page.lookups:
+        avro.write_bytes(items, money_id)
+        write_long(items, requested_at)
+        avro.write_bytes(items, position)
+    write_block(out, len(page.lookups), bytes(items))
+    items = bytearray()
+    for reply in page.replies:
+        avro.write_bytes(items, reply.money_id)
+        write_long(items, reply.requested_at)
+        write_long(items, reply.outcome)
+        write_optional(items, reply.country)
+        items += optional(reply.source)
+    write_block(out, len(page.replies), bytes(items))
+
+
+def decode_page(buf: bytes, pos: int) -> tuple[Page, int]:
+    page = Page()
+    page.types_n, page.types, pos = read_block(buf, pos)
+    page.ids_n, page.ids, pos = read_block(buf, pos)
+    count, block, pos = read_block(buf, pos)
+    at = 0
+    for _ in range(count):
+        session, at = read_bytes(block, at)
+        country, at = read_bytes(block, at)
+        expires, at = read_long(block, at)
+        source, at = read_source(block, at)
+        page.sessions[session] = (expires, country, source)
+    count, block, pos = read_block(buf, pos)
+    at = 0
+    for _ in range(count):
+        session, at = read_bytes(block, at)
+        page.waiting[session], at = read_bytes(block, at)
+    count, block, pos = read_block(buf, pos)
+    at = 0
+    for _ in range(count):
+        money_id, at = read_bytes(block, at)
+        requested_at, at = read_long(block, at)
+        position, at = read_bytes(block, at)
+        page.lookups.append((money_id, requested_at, position))
+    count, block, pos = read_block(buf, pos)
+    at = 0
+    for _ in range(count):
+        reply, at = _read_reply(block, at)
+        page.replies.append(reply)
+    page.counted = page.items()
+    return page, pos
+
+
+def _read_reply(block: bytes, at: int) -> tuple[Reply, int]:
+    money_id, at = read_bytes(block, at)
+    requested_at, at = read_long(block, at)
+    outcome, at = read_long(block, at)
+    country, at = read_optional(block, at)
+    source, at = read_source(block, at)
+    return Reply(money_id, requested_at, outcome, country, source), at
