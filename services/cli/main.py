@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from services.cli import kafka, settings_file
+from services.cli import kafka, schemas, settings_file
 from services.cli.demo import demo
 from services.cli.enrich import enrich
 from services.errors import MoneystateError
@@ -25,6 +25,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(kafka.app, name="kafka")
+app.add_typer(schemas.app, name="schemas")
 app.command()(enrich)
 app.command()(demo)
 

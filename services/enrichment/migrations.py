@@ -20,6 +20,8 @@ from services.engine.avro import (
     string_bytes,
     write_block,
 )
+from services.engine.clock import clock_1_to_2, clock_2_to_1
+from services.engine.fingerprints import BUFFER_CHUNK, KEY_GROUP_CLOCK, KEY_GROUP_CLOCK_V1
 from services.enrichment import fingerprints as fp
 from services.enrichment.money_ids import pack_id, read_id
 from services.enrichment.source import read_source
@@ -222,13 +224,22 @@ def _skip_reply(block: bytes, at: int) -> int:
 
 
 UP: Final[dict[bytes, Migration]] = {
+    KEY_GROUP_CLOCK_V1: clock_1_to_2,
     fp.USER_STATE_V1: user_state_1_to_2,
     fp.USER_PAGE_V1: user_page_1_to_2,
     fp.WAITING_MONEY_V1: waiting_money_1_to_2,
 }
 DOWN: Final[dict[bytes, Migration]] = {
+    KEY_GROUP_CLOCK: clock_2_to_1,
     fp.USER_STATE: user_state_2_to_1,
     fp.USER_PAGE: user_page_2_to_1,
     fp.WAITING_MONEY: waiting_money_2_to_1,
 }
-CURRENT: Final = [fp.USER_STATE, fp.USER_PAGE, fp.WAITING_MONEY, fp.FORGOTTEN_USER]
+CURRENT: Final = [
+    BUFFER_CHUNK,
+    KEY_GROUP_CLOCK,
+    fp.USER_STATE,
+    fp.USER_PAGE,
+    fp.WAITING_MONEY,
+    fp.FORGOTTEN_USER,
+]
