@@ -84,11 +84,13 @@ class PartitionSink:
         self.partition = partition
         self.producer: Producer | None = None
         self.marker: Marker | None = None
+        self.changed: dict[int, int] = {}  # records of the batch in each changelog partition
 
     def open(self, batch: BatchId) -> Decision:
         """Steps 1 to 3. Raises MarkerError where this batch must not be written."""
         if self.producer is None or self.marker != Marker(batch.epoch, batch.number, batch.start):
             self._start_anew(batch)
+        self.changed = {}
         decision = self._decide(batch)
         if decision is Decision.WRITE:
             assert self.producer is not None
@@ -137,6 +139,7 @@ class PartitionSink:
         to = key_group % c.changelog_partitions
         for key, value in changes:
             self._produce(c.changelog, key, value, partition=to)
+            self.changed[to] = self.changed.get(to, 0) + 1
 
     def end_changelog(self, batch: BatchId, watermark: int, key_groups: list[int]) -> None:
         """The end-of-batch record in every changelog partition that this output partition writes to (section 6)."""
@@ -150,6 +153,7 @@ class PartitionSink:
                 "epoch": batch.epoch,
                 "groups": c.key_groups,
                 "keyGroups": mine,
+                "records": self.changed.get(to, 0),
                 "version": 1,
                 "watermark": watermark,
             }

@@ -1,4 +1,4 @@
-"""`python -m tests.bench`: see --help."""
+"""`python -m tests.bench [backlog|latency]`: see --help of each."""
 
 from __future__ import annotations
 
@@ -6,35 +6,58 @@ import argparse
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from services.devbroker import DevBroker
-from tests.bench.backlog import Result, run_broker_alone, run_job, run_peer
+from tests.bench import latency
+from tests.bench.backlog import Result, run_broker_alone, run_job, run_peer, run_per_user
 
 WORKLOAD = Path(__file__).resolve().parents[1] / "workloads" / "workload.py"
 PREFIX = "b1-"  # the one that the peers read
 
 
 def main() -> None:
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    kind, *rest = sys.argv[1:] or ["backlog"]
+    if kind not in KINDS:
+        kind, rest = "backlog", sys.argv[1:]
+    KINDS[kind](rest)
+
+
+def parser(about: str) -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(description=about, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    p.add_argument("flags", nargs="*", help="after --: flags for moneystate enrich")
+    p.add_argument("--peers", type=Path, help="folder with the peers' run.sh")
+    return p
+
+
+@contextmanager
+def broker() -> Iterator[str]:
+    with tempfile.TemporaryDirectory(prefix="bench-broker-") as folder, DevBroker(Path(folder), heap="1g") as running:
+        yield running.bootstrap_servers
+
+
+def backlog(arguments: list[str]) -> None:
+    p = parser("throughput of a backlog, beside the broker alone")
     p.add_argument("--events", type=int, default=400_000)
     p.add_argument("--users", type=int, default=20_000)
     p.add_argument("--seed", type=int, default=11)
     p.add_argument("--runs", type=int, default=1, help="of the job")
-    p.add_argument("--peers", type=Path, help="folder with the peers' run.sh")
+    p.add_argument("--per-user", action="store_true", help="also the plain per-user transformWithState")
     p.add_argument("--peer", action="append", default=[], help="PEER[,NAME=VALUE...], with --peers")
-    p.add_argument("flags", nargs="*", help="after --: flags for moneystate enrich")
-    a = p.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bench-broker-") as folder, DevBroker(Path(folder), heap="1g") as broker:
-        servers = broker.bootstrap_servers
+    a = p.parse_args(arguments)
+    with broker() as servers:
         command = [sys.executable, str(WORKLOAD), "--bootstrap-servers", servers, "--prefix", PREFIX, "--create-topics"]
         command += ["--events", str(a.events), "--users", str(a.users), "--seed", str(a.seed), "--flush-marker"]
         subprocess.run(command, check=True)
         results = [run_broker_alone(servers, PREFIX)]
         results += [run_job(servers, PREFIX, a.flags) for _ in range(a.runs)]
+        if a.per_user:
+            results.append(run_per_user(servers, PREFIX))
         peers = a.peer or (["kstreams,COMMIT_MS=1000"] if a.peers else [])
         for peer in peers:
             name, *settings = peer.split(",")
@@ -49,13 +72,34 @@ def show(results: list[Result]) -> None:
         ratio = f"{r.rate / results[0].rate:.2f}"
         numbers = (f"{r.wall_s:.1f}", f"{r.start_s:.1f}", f"{r.cpu_s:.1f}", f"{r.rss_mb:,}")
         table.add_row(r.name, f"{r.rate:,.0f}", ratio, f"{r.outputs:,}", *numbers)
-    console = Console()
+    console = Console(width=130)
     console.print(table)
     jobs = [r for r in results if r.name == "moneystate"]
     for peer in results[1 + len(jobs) :]:
         best = max(j.rate for j in jobs)
         console.print(f"moneystate / {peer.name}: {best / peer.rate:.2f}")
 
+
+def paced(arguments: list[str]) -> None:
+    p = parser("latency under a steady load: from event time to receipt, less the bound of 200 ms")
+    p.add_argument("--rate", type=int, action="append", help="money events a second; may be repeated (1000, 5000)")
+    p.add_argument("--partitions", type=int, action="append", help="may be repeated (1, 4)")
+    p.add_argument("--seconds", type=float, default=30.0)
+    p.add_argument("--warm", type=float, default=30.0, help="seconds of load before the measured ones")
+    p.add_argument("--heartbeats", action=argparse.BooleanOptionalAction, default=True)
+    a = p.parse_args(arguments)
+    table = Table("load", "sent", "measured", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "joined", "CPU s", "peak MB")
+    for rate in a.rate or [1_000, 5_000]:
+        for partitions in a.partitions or [1, 4]:
+            with broker() as servers:
+                r = latency.measure(servers, rate, partitions, a.heartbeats, a.warm, a.seconds, a.flags)
+            times = [f"{ms:,.0f}" for ms in (r.p50, r.p99, r.p999, r.most)]
+            figures = (f"{r.joined:.1%}", f"{r.cpu_s:.1f}", f"{r.rss_mb:,}")
+            table.add_row(r.name, f"{r.sent:,}", f"{r.measured:,}", *times, *figures)
+    Console(width=130).print(table)
+
+
+KINDS = {"backlog": backlog, "latency": paced}
 
 if __name__ == "__main__":
     main()

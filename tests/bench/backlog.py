@@ -82,33 +82,37 @@ def rate_of(at: list[int]) -> float:
 
 def run_job(servers: str, prefix: str, flags: list[str]) -> Result:
     """The enrichment over the topics of `prefix`, outputs under a prefix of its own by an application of its own."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        command = [sys.executable, "-m", "services.cli.main", "enrich", "--bootstrap-servers", servers]
+        command += ["--checkpoint", f"{folder}/checkpoint", "--topic-prefix", prefix, "--until-caught-up", "--json"]
+        return _timed("moneystate", servers, prefix, [*command, "--quiet", *flags], Path(folder))
+
+
+def run_per_user(servers: str, prefix: str) -> Result:
+    """The same step function the plain way (`tests.bench.peruser`)."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        command = [sys.executable, "-c", "from tests.bench.peruser import main; main()", "--bootstrap-servers", servers]
+        return _timed("plain per-user", servers, prefix, [*command, "--topic-prefix", prefix], Path(folder))
+
+
+def _timed(name: str, servers: str, prefix: str, command: list[str], folder: Path) -> Result:
+    """A run on fresh output topics. The command prints its number of outputs as JSON in its last line."""
     output = prefix + topics.STREAMS[0]
     _delete(servers, [prefix + name for name in [*topics.STREAMS, topics.CHANGELOG, topics.COMMITS]])
     create_outputs(servers, [output])
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        command = [sys.executable, "-m", "services.cli.main", "enrich", "--bootstrap-servers", servers]
-        command += [
-            "--checkpoint",
-            f"{folder}/checkpoint",
-            "--topic-prefix",
-            prefix,
-            "--until-caught-up",
-            "--json",
-            "--quiet",
-        ]
-        started = time.time()
-        with (Path(folder) / "err").open("w") as err:
-            process = subprocess.Popen([*command, *flags], stdout=subprocess.PIPE, stderr=err, text=True)
-            tree = Tree(process.pid)
-            printed, _ = process.communicate()
-        tree.end()
-        if process.returncode:
-            raise RuntimeError((Path(folder) / "err").read_text()[-2000:])
+    started = time.time()
+    with (folder / "err").open("w") as err:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, text=True)
+        tree = Tree(process.pid)
+        printed, _ = process.communicate()
+    tree.end()
+    if process.returncode:
+        raise RuntimeError((folder / "err").read_text()[-2000:])
     ended = time.time()
     at = timestamps(servers, output)
     outputs = json.loads(printed.splitlines()[-1])["outputs"]
     start_s = at[0] / 1000 - started
-    return Result("moneystate", rate_of(at), outputs, ended - started, start_s, tree.cpu_s, tree.rss // 2**20)
+    return Result(name, rate_of(at), outputs, ended - started, start_s, tree.cpu_s, tree.rss // 2**20)
 
 
 def run_broker_alone(servers: str, prefix: str) -> Result:

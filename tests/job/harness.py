@@ -209,6 +209,10 @@ class Setup(NamedTuple):
         """The committed values of the output topic."""
         return [record.value for record in self.read(ENRICHED)]
 
+    def enriched_with_lineage(self) -> Counter[tuple[bytes | None, tuple[tuple[str, bytes | None], ...]]]:
+        """The committed records: values and headers."""
+        return Counter((record.value, record.headers) for record in self.read(ENRICHED))
+
     def reference(self, rules: model.Rules, drain: bool) -> model.Result:
         """What the model makes of the input topics as they are now."""
         records, partitions = self.inputs()

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import TypeGuard
 
 from services.devbroker import DevBroker
+from services.enrichment import fingerprints as fp
+from services.enrichment import topics
+from services.enrichment.source import decode_source, read_source
 from tests.job.harness import ENRICHED, Finished, JobProcess, Setup, counts, small_workload
 from tests.reference.builder import LogBuilder
+from tests.reference.codec import Malformed, decode
 from tests.reference.model import LogRecord, Rules
 
 # shorter than the workload's hour, so that sessions and ids expire in it
@@ -50,7 +55,30 @@ def test_few_batches_many_and_a_live_run_give_the_references_output(
     _run_live(live, [log[third : 2 * third], log[2 * third :]], JobProcess.stop)
     live.run(*BOUNDED)
     live.check_output(RULES, drain=True)
-    assert sorted(few.enriched(), key=repr) == sorted(many.enriched(), key=repr) == sorted(live.enriched(), key=repr)
+    assert few.enriched_with_lineage() == many.enriched_with_lineage() == live.enriched_with_lineage()
+    check_lineage(few)
+
+
+def check_lineage(setup: Setup) -> None:
+    """Each record names the money that it is about, where it stands in the log."""
+    records, _ = setup.inputs()
+    ids = {(r.topic, r.partition, r.offset): decode(r.value)[1].get("id") for r in records if is_known(r.value)}
+    for value, headers in setup.enriched_with_lineage():
+        content = dict(headers)["lineage"]
+        assert value is not None
+        assert content is not None
+        source, _ = read_source(b"\x02" + content[len(fp.LINEAGE) :], 0)
+        money = decode_source(source)
+        assert money is not None
+        assert money.topic == topics.WALLET_EVENTS
+        assert ids["wallet-events", money.partition, money.offset] == decode(value)[1]["money"]["id"]
+
+
+def is_known(value: bytes | None) -> TypeGuard[bytes]:
+    try:
+        return value is not None and bool(decode(value))
+    except (Malformed, KeyError):
+        return False
 
 
 def _run_live(setup: Setup, parts: list[list[LogRecord]], stop: Callable[[JobProcess], Finished]) -> None:

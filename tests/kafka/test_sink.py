@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 
 import pytest
@@ -222,4 +223,9 @@ def test_a_key_groups_changes_keep_to_one_changelog_partition_with_an_end_record
         (0, b"u2"),
         (1, b"u1"),
     ]
-    assert [r.partition for r in records if (r.key or b"").startswith(b"e")] == [0, 1]
+    ends = {r.partition: json.loads(r.value or b"") for r in records if (r.key or b"").startswith(b"e")}
+    common = {"batch": 0, "epoch": "one", "groups": 4, "version": 1, "watermark": 123}
+    assert ends == {
+        0: {**common, "keyGroups": [0, 2], "records": 2},
+        1: {**common, "keyGroups": [1], "records": 1},
+    }

@@ -1,0 +1,204 @@
+"""Latency under a steady load: from the event time of money to its receipt by a read_committed reader, less the bound.
+
+The conditions are those of the peers' README: in-order money of 1,000 users with known sessions at a steady rate,
+bound 200 ms; heartbeats every 20 ms on the two quiet topics, or none.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from services.enrichment import topics
+from tests.bench.tree import Tree
+from tests.reference import codec
+from tests.workloads.workload import partition_of
+
+BOUND_MS = 200
+USERS = 1_000
+BEAT_S = 0.02
+PACE_S = 0.002
+WALLET, SESSION, USER = "wallet-events", "user-session-events", "user-events"
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Milliseconds beyond the bound; `joined`: the share that met its session."""
+
+    name: str
+    sent: int
+    measured: int
+    p50: float
+    p99: float
+    p999: float
+    most: float
+    joined: float
+    cpu_s: float
+    rss_mb: int
+
+
+class Reader(threading.Thread):
+    """Receives the output and notes when, against the event time in it."""
+
+    def __init__(self, servers: str, topic: str, partitions: int) -> None:
+        super().__init__(daemon=True)
+        self.consumer = Consumer(
+            {
+                "bootstrap.servers": servers,
+                "group.id": uuid.uuid4().hex,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": 10,
+            }
+        )
+        self.consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
+        self.received: list[tuple[float, bytes]] = []
+        self.over = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        while not self.over.is_set():
+            for message in self.consumer.consume(2_000, 0.005):
+                if message.error() is None:
+                    self.received.append((time.time(), message.value() or b""))
+
+    def end(self) -> list[tuple[float, dict[str, Any]]]:
+        self.over.set()
+        self.join()
+        self.consumer.close()
+        return [(at, codec.decode(value)[1]) for at, value in self.received]
+
+
+class Load:
+    """Sends at a steady rate. Money events are made ahead but for their time, so that a core is left for the job."""
+
+    def __init__(self, servers: str, prefix: str, partitions: int, heartbeats: bool) -> None:
+        self.producer = Producer(
+            {"bootstrap.servers": servers, "linger.ms": 1, "enable.idempotence": True, "compression.type": "lz4"}
+        )
+        self.prefix = prefix
+        self.partitions = partitions
+        self.heartbeats = heartbeats
+        self.users = [str(uuid.UUID(int=i + 1, version=4)) for i in range(USERS)]
+        self.to = [partition_of(user, partitions) for user in self.users]
+
+    def send(self, topic: str, event_type: str, event: dict[str, Any], partition: int) -> None:
+        value, at = codec.encode(event_type, event), event["processedAt"]
+        self.producer.produce(self.prefix + topic, value, partition=partition, timestamp=at)
+
+    def sessions(self) -> None:
+        now = int(time.time() * 1000)
+        for user, to in zip(self.users, self.to, strict=True):
+            session = {"id": user[::-1], "userId": user, "processedAt": now, "clientCountryCode": "ES"}
+            self.send(SESSION, "UserSessionCreatedEvent", session, to)
+        self.beat(now)
+
+    def beat(self, now_ms: int) -> None:
+        for topic in (USER, SESSION):
+            for partition in range(self.partitions):
+                self.send(topic, "Heartbeat", {"processedAt": now_ms}, partition)
+
+    def run(self, rate: int, seconds: float) -> int:
+        """`rate` money events a second for so long. Gives how many."""
+        start, beaten, sent = time.time(), 0.0, 0
+        while (now := time.time()) < start + seconds:
+            if self.heartbeats and now - beaten >= BEAT_S:
+                beaten = now
+                self.beat(int(now * 1000))
+            while sent < (now - start) * rate:
+                self._money(sent % USERS)
+                sent += 1
+            self.producer.poll(0)
+            threading.Event().wait(PACE_S)
+        self.producer.flush()
+        return sent
+
+    def _money(self, number: int) -> None:
+        user = self.users[number]
+        money = {
+            "id": str(uuid.uuid4()),
+            "userId": user,
+            "userSessionId": user[::-1],
+            "processedAt": int(time.time() * 1000),
+            "amount": b"\x01",
+            "currency": "EUR",
+            "openingBalance": b"\x01",
+            "closingBalance": b"\x01",
+            "moneyType": "AAA",
+            "transactionRelatedThing": "x",
+            "isOldMoneyEvent": False,
+        }
+        self.send(WALLET, "TransactionEvent", money, self.to[number])
+
+
+@contextmanager
+def running_job(servers: str, prefix: str, flags: list[str]) -> Iterator[Tree]:
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        command = [sys.executable, "-m", "services.cli.main", "enrich", "--bootstrap-servers", servers]
+        command += ["--checkpoint", f"{folder}/checkpoint", "--topic-prefix", prefix, "--bound", f"{BOUND_MS}ms"]
+        with (Path(folder) / "err").open("w") as err:
+            process = subprocess.Popen([*command, "--quiet", *flags], stdout=subprocess.DEVNULL, stderr=err)
+            tree = Tree(process.pid)
+            try:
+                yield tree
+            finally:
+                process.terminate()
+                process.wait()
+                tree.end()
+        if process.returncode:
+            raise RuntimeError((Path(folder) / "err").read_text()[-2000:])
+
+
+def measure(
+    servers: str, rate: int, partitions: int, heartbeats: bool, warm_s: float, seconds: float, flags: list[str]
+) -> Latency:
+    """One run on fresh topics. `warm_s`: of the load, not measured: Spark's first batches compile its plans."""
+    prefix = f"lat-{uuid.uuid4().hex[:8]}-"
+    names = [prefix + name for name in (WALLET, SESSION, USER, topics.STREAMS[0])]
+    admin = AdminClient({"bootstrap.servers": servers})
+    for future in admin.create_topics([NewTopic(name, partitions, 1) for name in names]).values():
+        future.result()
+    flags = ["--partitions", str(partitions), *flags]
+    load, reader = Load(servers, prefix, partitions, heartbeats), Reader(servers, names[3], partitions)
+    with running_job(servers, prefix, flags) as tree:
+        load.sessions()
+        start = time.time()
+        sent = load.run(rate, warm_s + seconds + 2)
+        threading.Event().wait(5.0)
+    received = reader.end()
+    return _figures(received, sent, start + warm_s, seconds, tree, _name(rate, partitions, heartbeats))
+
+
+def _name(rate: int, partitions: int, heartbeats: bool) -> str:
+    return f"{rate:,}/s, {partitions} partitions, {'heartbeats' if heartbeats else 'no heartbeats'}"
+
+
+def _figures(
+    received: list[tuple[float, dict[str, Any]]], sent: int, start: float, seconds: float, tree: Tree, name: str
+) -> Latency:
+    beyond = sorted(
+        at * 1000 - value["money"]["processedAt"] - BOUND_MS
+        for at, value in received
+        if start <= value["money"]["processedAt"] / 1000 < start + seconds
+    )
+    joined = sum(value["sessionStatus"] == "JOINED" for _, value in received) / max(1, len(received))
+
+    def at(share: float) -> float:
+        return beyond[min(int(len(beyond) * share), len(beyond) - 1)] if beyond else float("nan")
+
+    return Latency(
+        name, sent, len(beyond), at(0.5), at(0.99), at(0.999), at(1.0), joined, tree.cpu_s, tree.rss // 2**20
+    )
