@@ -17,13 +17,18 @@ class Entry(NamedTuple):
     value: bytes
 
 
-def read_entries(session: SparkSession, checkpoint: Path, key_groups: int, batch: int | None = None) -> Iterator[Entry]:
-    """All entries after `batch` (the newest if None), in no order. The checkpoint is only read.
+def read_entries(
+    session: SparkSession, checkpoint: Path, key_groups: int, batch: int | None = None, kind: bytes = b""
+) -> Iterator[Entry]:
+    """All entries after `batch` (the newest if None), in no order; with `kind` those whose keys begin with it. The
+    checkpoint is only read.
 
     `key_groups`: as in the checkpoint's settings; a key group's number is its key in Spark's state modulo that
     (`services.spark.placement`).
     """
     rows = _state(session, checkpoint, batch)
+    if kind:
+        rows = rows.where(f"startswith(entry, X'{kind.hex()}')")
     for row in rows.toLocalIterator():
         yield Entry(row.grp % key_groups, bytes(row.entry), bytes(row.content))
 

@@ -135,8 +135,8 @@ def enrich(
         master=master or None,
         create_topics=create_topics,
         topic_partitions=topic_partitions,
-        kafka_config=_pairs(kafka_config or [], "--kafka-config"),
-        spark_config=_pairs(spark_config or [], "--spark-config"),
+        kafka_config=pairs(kafka_config or [], "--kafka-config"),
+        spark_config=pairs(spark_config or [], "--spark-config"),
         source_tasks=source_tasks,
     )
     with Display(quiet) as display:
@@ -183,7 +183,7 @@ def _check(drain: bool, until_caught_up: bool, key_groups: int, partitions: int,
         raise ConfigError(f"--partitions {partitions}: expected no more than the {key_groups} key groups.")
 
 
-def _pairs(texts: list[str], flag: str) -> dict[str, str]:
+def pairs(texts: list[str], flag: str) -> dict[str, str]:
     pairs = {}
     for text in texts:
         name, equals, value = text.partition("=")
@@ -194,7 +194,7 @@ def _pairs(texts: list[str], flag: str) -> dict[str, str]:
 
 
 def _formats(texts: list[str], registry_url: str) -> dict[str, str]:
-    formats = _pairs(texts, "--format")
+    formats = pairs(texts, "--format")
     known = [t.name for t in topics.INPUTS] + topics.STREAMS[:2]
     for topic, name in formats.items():
         if topic not in known:

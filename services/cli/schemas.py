@@ -15,6 +15,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from services.enrichment.migrations import DOWN, UP
@@ -151,7 +152,10 @@ def _show(findings: list[Finding]) -> None:
     console = Console() if Console().is_terminal else Console(width=WIDE)
     table = Table("", "schema", "versions", "where", "rule", "compatible", "what", box=None, pad_edge=False)
     for f in findings:
-        table.add_row("ok" if f.ok else "[red]NO[/]", f.schema, f.versions, f.path, f.rule, f.compatibility, f.text)
+        table.add_row(
+            "ok" if f.ok else "[red]NO[/]",
+            *map(escape, (f.schema, f.versions, f.path, f.rule, f.compatibility, f.text)),
+        )
     if findings:
         console.print(table)
     bad = [f for f in findings if not f.ok]

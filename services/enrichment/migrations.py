@@ -6,7 +6,7 @@ for good. A way back is there where nothing is lost that the earlier version had
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from services.engine.avro import (
@@ -22,6 +22,7 @@ from services.engine.avro import (
 )
 from services.engine.clock import clock_1_to_2, clock_2_to_1
 from services.engine.fingerprints import BUFFER_CHUNK, KEY_GROUP_CLOCK, KEY_GROUP_CLOCK_V1
+from services.engine.processor import Change
 from services.enrichment import fingerprints as fp
 from services.enrichment.money_ids import pack_id, read_id
 from services.enrichment.source import read_source
@@ -44,6 +45,34 @@ def down(entry: bytes) -> bytes:
     """The entry one version earlier; as it is where its record has not changed since."""
     migration = DOWN.get(entry[:HEADER_BYTES])
     return entry if migration is None else migration(entry)
+
+
+class NoWayBack(Exception):
+    """An entry that an earlier state version cannot have. `args[0]` says which."""
+
+
+def at_version(entry: bytes, version: int) -> bytes:
+    """The entry as state version `version` has it. Raises NoWayBack, and Malformed for a schema that is not known."""
+    if version == max(WRITTEN):
+        return to_current(entry)
+    while entry[:HEADER_BYTES] not in WRITTEN[version]:
+        header = entry[:HEADER_BYTES]
+        if header in LEFT_ALONE:
+            return entry
+        if header not in DOWN:
+            raise NoWayBack(f"no function leads from schema {header[2:].hex()} to state version {version}")
+        entry = DOWN[header](entry)
+    return entry
+
+
+def rewrite(entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
+    """The entries that are not as state version `version` has them, as it has them."""
+    changes: list[Change] = []
+    for key, entry in entries:
+        fresh = at_version(entry, version)
+        if fresh != entry:
+            changes.append((key, fresh))
+    return changes
 
 
 # Version 1 to 2: sources of values, money ids as 16 bytes.
@@ -243,3 +272,12 @@ CURRENT: Final = [
     fp.WAITING_MONEY,
     fp.FORGOTTEN_USER,
 ]
+# The schemas of each state version.
+WRITTEN: Final[dict[int, list[bytes]]] = {
+    1: [BUFFER_CHUNK, KEY_GROUP_CLOCK_V1, fp.USER_STATE_V1, fp.USER_PAGE_V1, fp.WAITING_MONEY_V1],
+    2: CURRENT,
+}
+# An earlier program reads no entry under such a key, so they may stay as they are.
+LEFT_ALONE: Final = [fp.FORGOTTEN_USER]
+# Events that programs before this state version do not know: in a buffer they would stop one.
+EVENTS_SINCE: Final[dict[bytes, int]] = {fp.FORGET_USER_REQUESTED: 2}

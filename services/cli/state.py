@@ -1,0 +1,10 @@
+"""`moneystate state`: what the job knows."""
+
+from __future__ import annotations
+
+import typer
+
+from services.cli import state_upgrade
+
+app = typer.Typer(name="state", help="What the job knows: bring it to another version.", no_args_is_help=True)
+state_upgrade.register(app)
