@@ -113,6 +113,16 @@ def _existing(folder: str) -> Checkpoint:
     return kept
 
 
+def _check_no_input_planned(kept: Checkpoint) -> None:
+    """A batch of the job that is planned and not finished needs the job's own flags, such as the topics' formats."""
+    planned = kept.last_planned()
+    if planned > kept.last_committed() and plans.from_offset(kept.offset(planned)).rewrite is None:
+        raise CheckpointError(
+            f"{kept.root}: expected all batches of the job to be finished, batch {planned} is planned.",
+            "finish it first: moneystate enrich --finish-batch, with the program that planned it.",
+        )
+
+
 def _options(
     kept: Checkpoint,
     brokers: str,
@@ -151,8 +161,9 @@ def kept_rules(kept: Checkpoint) -> Rules:
 
 def _run(kept: Checkpoint, options: RunOptions, what: str, json_output: bool) -> None:
     assert options.rewrite is not None
+    _check_no_input_planned(kept)
     shares, version = options.rewrite
-    # a batch that is planned and not finished runs first; it is the last one that the plans tell of
+    # a batch that was planned before a kill runs first: it is counted when it is done
     done = plans.next_share(plans.from_offset(kept.offset(kept.last_committed())), shares, version)
     bar = _Bar(what, done, shares)
 

@@ -72,7 +72,9 @@ class _Walk:
     def _name(self, old: Named, new: Named, path: str) -> Iterator[Change]:
         if old.short == new.short:
             return
-        fix = f'add "aliases": ["{old.name}"] to {new.short}.' if not same_name(new, old) else ""
+        fix = "readers that know the old name alone have to be upgraded first."
+        if not same_name(new, old):
+            fix = f'add "aliases": ["{old.name}"] to {new.short}.'
         yield Change(
             path,
             "type renamed",
@@ -97,7 +99,12 @@ class _Walk:
             yield from _defaults(before, f, where)
             yield from self.types(before.type, f.type, where)
         for f in added:
-            yield _added(f, list(gone.values()), path)
+            likely = next((g for g in gone.values() if shown(g.type) == shown(f.type)), None)
+            if f.has_default or likely is None:
+                yield _added(f, path)
+            else:
+                del gone[likely.name]
+                yield _renamed_only(likely, f, new, path)
         for f in gone.values():
             if all(other.name != f.name for other in new.fields):
                 yield _removed(f, new, path)
@@ -130,16 +137,20 @@ class _Walk:
             yield Change(path, "branches reordered", text, True, True)
 
 
-def _added(f: Field, gone: list[Field], path: str) -> Change:
+def _added(f: Field, path: str) -> Change:
     text = f"a new field {f.name}, {shown(f.type)}"
     if f.has_default:
         return Change(f"{path}.{f.name}", "field added with default", text, True, True)
     fix = "give it a default: what was written before does not have it."
-    likely = next((g for g in gone if shown(g.type) == shown(f.type)), None)
-    if likely is not None:
-        fix = f'if it is {likely.name} under another name, add "aliases": ["{likely.name}"]; else give it a default.'
-        return Change(f"{path}.{f.name}", "field renamed without alias", text, False, True, fix)
     return Change(f"{path}.{f.name}", "field added without default", text, False, True, fix)
+
+
+def _renamed_only(gone: Field, now: Field, new: Record, path: str) -> Change:
+    """A field is gone and one of the same type is new: most likely the same one."""
+    text = f"{gone.name} is gone, {now.name} of the same type is new"
+    fix = f'if it is {gone.name} under another name, add "aliases": ["{gone.name}"]; else give it a default.'
+    forward = _removed(gone, new, path).forward
+    return Change(f"{path}.{now.name}", "field renamed without alias", text, False, forward, fix)
 
 
 def _removed(f: Field, new: Record, path: str) -> Change:

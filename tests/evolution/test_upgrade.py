@@ -87,7 +87,11 @@ def test_an_upgrade_goes_on_after_a_kill_and_a_downgrade_gives_the_earlier_bytes
     with start(setup, "upgrade", pause_at=f"sunk@{first + 2}") as process:
         process.wait_for((setup.folder / "paused").exists, "the third share")
     assert checkpoint.last_committed() == first + 1
-    assert headers(spark, checkpoint.root) & set(WRITTEN[1]) - set(WRITTEN[2])  # mixed
+    with JobProcess(["schemas", "check", "--against", str(checkpoint.root), "--json"], setup.folder) as process:
+        checked = process.finish()
+    assert checked.code == 0, checked.err
+    mixed = {(f["schema"], f["versions"]) for f in json.loads(checked.out)["findings"] if f["rule"] == "entries"}
+    assert {("state/UserState", "v1"), ("state/UserState", "v2")} <= mixed
     assert checkpoint.offset(checkpoint.last_planned())["stateVersion"] == STATE_VERSION  # no older program starts
 
     done = run(setup, "upgrade").totals
@@ -119,6 +123,16 @@ def test_a_job_is_refused_over_state_of_a_newer_program(setup: Setup) -> None:
     assert f"state of version {STATE_VERSION + 1}, this program knows {STATE_VERSION}" in refused.err
     with start(setup, "upgrade") as process:
         assert process.finish().code == 4
+
+
+def test_a_planned_batch_of_the_job_has_to_be_finished_first(setup: Setup) -> None:
+    restore(1, setup)
+    offsets = setup.checkpoint / "offsets"
+    last = Checkpoint(str(setup.checkpoint)).last_planned()
+    (offsets / str(last + 1)).write_text((offsets / str(last)).read_text())
+    with start(setup, "upgrade") as process:
+        done = process.finish()
+    assert (done.code, "--finish-batch" in done.err) == (4, True)
 
 
 def test_a_downgrade_to_a_version_that_is_not_earlier_is_wrong_use(setup: Setup) -> None:
