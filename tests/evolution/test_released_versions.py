@@ -12,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from services.engine import clock as clocks
 from services.engine.avro import HEADER_BYTES, MAGIC
-from services.engine.plan import STATE_VERSION
+from services.engine.plan import STATE_VERSION, Rewrite
 from services.enrichment.migrations import LEFT_ALONE, WRITTEN, NoWayBack, at_version
 from services.kafka.formats import SchemaSet
 from services.kafka.formats.versions import AnyVersion
@@ -102,7 +103,42 @@ def test_any_released_version_in_a_topic_is_read_as_the_current_one(
     assert decode(reader, got[HEADER_BYTES:]) == decode(schema, body, reader)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cases(least_ms=1), st.integers(0, 2**32), st.integers(0, 200), st.integers(1, 5))
+def test_a_downgrade_and_an_upgrade_change_versions_alone(case: Case, seed: int, end: int, shares: int) -> None:
+    records = interleaved(case, seed)
+    places = [("session-lookup-results", p) for p in sorted({r.partition for r in case.replies})]
+    sim = simulation(case.rules, [*case.partitions, *(places if case.rules.lookup else [])])
+    first, rest = cut(records, [end % (len(records) + 1)])
+    sim.batch(first)
+    before = [{k: v for k, v in state.entries.items() if k != clocks.KEY} for state in sim.states]
+    outputs, watermark, sim.changes = list(sim.outputs), sim.watermark, []
+    for version in (1, STATE_VERSION):
+        for share in range(shares):
+            sim.batch([], rewrite=Rewrite(share, shares, version))
+        found = {entry[:HEADER_BYTES] for state in sim.states for entry in state.entries.values()}
+        assert found <= {*WRITTEN[version], *LEFT_ALONE}
+        assert {clocks.decode(state.entries[clocks.KEY]).state_version for state in sim.states} == {version}
+    assert (sim.outputs, sim.watermark) == (outputs, watermark)
+    after = [{k: v for k, v in state.entries.items() if k != clocks.KEY} for state in sim.states]
+    assert [meaning_of_all(entries) for entries in after] == [meaning_of_all(entries) for entries in before]
+    last = dict(sim.changes)
+    assert all(last.get(k, v) == v for entries in after for k, v in entries.items())  # the changelog has them, too
+    sim.batch(rest)
+    want = expect(case, False)
+    assert {user: Counter(mine) for user, mine in enriched(sim).items()} == by_user(want)
+
+
+def meaning_of_all(entries: dict[bytes, bytes]) -> dict[bytes, Any]:
+    found = {}
+    for key, entry in entries.items():
+        version = STATE[entry[:HEADER_BYTES]]
+        value = decode(parsed(version.source)[0], entry[HEADER_BYTES:])
+        found[key] = sorted(map(repr, value["items"])) if version.name == "state/BufferChunk" else meaning(value)
+    return found
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cases(least_ms=1), st.integers(0, 2**32), st.lists(st.integers(0, 200), min_size=1, max_size=6), st.booleans())
 def test_all_versions_mixed_in_one_state_give_the_models_records(
     case: Case, seed: int, ends: list[int], drain: bool
