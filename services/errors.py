@@ -9,7 +9,8 @@
     │   ├── RulesError              other rules than those of the planned batch
     │   ├── DrainedError            the checkpoint was ended by --drain
     │   └── MarkerError             the markers in Kafka are not those of this checkpoint
-    └── JobError               5    the running job failed
+    ├── JobError               5    the running job failed
+    └── QueryError             *    a query server's answer is an error; see services/cli/state_query.py
 
 A message is one line: where, what was expected, what came, and after "Do:" what to do. Tests match the class or
 the exit code, never the prose.
@@ -61,3 +62,9 @@ class MarkerError(CheckpointError):
 
 class JobError(MoneystateError):
     exit_code = 5
+
+
+class QueryError(MoneystateError):
+    def __init__(self, message: str, do: str, exit_code: int) -> None:
+        super().__init__(message, do)
+        self.exit_code = exit_code

@@ -12,6 +12,7 @@ import typer
 
 from services.cli.display import Display
 from services.cli.durations import parse_ms
+from services.cli.options import check_given, flag, formats, pairs
 from services.enrichment import topics
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
@@ -20,78 +21,74 @@ from services.kafka.starting import parse_start
 from services.spark.checkpoint import Checkpoint
 from services.spark.job import Job, RunOptions
 
-FORMATS = ("avro", "json", "confluent")
-
 
 class SessionLookup(StrEnum):
     none = "none"
     topic = "topic"
 
 
-def _flag(env: str, help: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(help=help, envvar=f"MONEYSTATE_{env}")
-    return option
-
-
 def enrich(
-    bootstrap_servers: Annotated[str, _flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")],
-    checkpoint: Annotated[str, _flag("CHECKPOINT", "Folder of the job's state and progress.")],
-    topic_prefix: Annotated[str, _flag("TOPIC_PREFIX", "Goes before each topic's name.")] = "",
+    bootstrap_servers: Annotated[str, flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")],
+    checkpoint: Annotated[str, flag("CHECKPOINT", "Folder of the job's state and progress.")],
+    topic_prefix: Annotated[str, flag("TOPIC_PREFIX", "Goes before each topic's name.")] = "",
     until_caught_up: Annotated[
-        bool, _flag("UNTIL_CAUGHT_UP", "Read what is in the topics at the start, then end.")
+        bool, flag("UNTIL_CAUGHT_UP", "Read what is in the topics at the start, then end.")
     ] = False,
     drain: Annotated[
-        bool, _flag("DRAIN", "At the end of a bounded run release all that waits. It ends the checkpoint.")
+        bool, flag("DRAIN", "At the end of a bounded run release all that waits. It ends the checkpoint.")
     ] = False,
-    bound: Annotated[str, _flag("BOUND", "Out-of-orderness bound of all inputs.")] = "20s",
-    session_ttl: Annotated[str, _flag("SESSION_TTL", "How long after its creation a session is valid.")] = "1d",
-    dedup_ttl: Annotated[str, _flag("DEDUP_TTL", "How long a money id is remembered.")] = "1h",
-    session_wait: Annotated[str, _flag("SESSION_WAIT", "How long money waits for its session.")] = "60s",
+    bound: Annotated[str, flag("BOUND", "Out-of-orderness bound of all inputs.")] = "20s",
+    session_ttl: Annotated[str, flag("SESSION_TTL", "How long after its creation a session is valid.")] = "1d",
+    dedup_ttl: Annotated[str, flag("DEDUP_TTL", "How long a money id is remembered.")] = "1h",
+    session_wait: Annotated[str, flag("SESSION_WAIT", "How long money waits for its session.")] = "60s",
     max_future: Annotated[
-        str, _flag("MAX_FUTURE", "A record further ahead of its Kafka timestamp is a dead letter.")
+        str, flag("MAX_FUTURE", "A record further ahead of its Kafka timestamp is a dead letter.")
     ] = "10m",
     idle_timeout: Annotated[
-        str, _flag("IDLE_TIMEOUT", "In a live run, a partition without news for so long holds nothing back.")
+        str, flag("IDLE_TIMEOUT", "In a live run, a partition without news for so long holds nothing back.")
     ] = "30s",
     starting_offsets: Annotated[
-        str, _flag("STARTING_OFFSETS", "For a new checkpoint: earliest, an ISO-8601 time, or a JSON file.")
+        str, flag("STARTING_OFFSETS", "For a new checkpoint: earliest, an ISO-8601 time, or a JSON file.")
     ] = "earliest",
     application_id: Annotated[
         str,
-        _flag(
+        flag(
             "APPLICATION_ID",
             "Names transactions, markers and the consumer group; else the topic prefix, or moneystate.",
         ),
     ] = "",
     new_epoch: Annotated[
-        bool, _flag("NEW_EPOCH", "Let a new checkpoint take over from the one that wrote the output so far.")
+        bool, flag("NEW_EPOCH", "Let a new checkpoint take over from the one that wrote the output so far.")
     ] = False,
     finish_batch: Annotated[
-        bool, _flag("FINISH_BATCH", "Only run the batch that is planned, by the rules it was planned with.")
+        bool, flag("FINISH_BATCH", "Only run the batch that is planned, by the rules it was planned with.")
     ] = False,
-    key_groups: Annotated[int, _flag("KEY_GROUPS", "Key groups; fixed for the life of a checkpoint.")] = 64,
+    key_groups: Annotated[int, flag("KEY_GROUPS", "Key groups; fixed for the life of a checkpoint.")] = 64,
     partitions: Annotated[
-        int, _flag("PARTITIONS", "Partitions of the stateful operator; fixed for the life of a checkpoint.")
+        int, flag("PARTITIONS", "Partitions of the stateful operator; fixed for the life of a checkpoint.")
     ] = 4,
-    max_records_per_batch: Annotated[int, _flag("MAX_RECORDS_PER_BATCH", "Records of one batch at most.")] = 200_000,
+    max_records_per_batch: Annotated[int, flag("MAX_RECORDS_PER_BATCH", "Records of one batch at most.")] = 200_000,
     trigger_interval: Annotated[
-        str, _flag("TRIGGER_INTERVAL", "Least time from batch to batch; 0s: as fast as they go.")
+        str, flag("TRIGGER_INTERVAL", "Least time from batch to batch; 0s: as fast as they go.")
     ] = "0s",
     format: Annotated[
-        list[str] | None, _flag("FORMAT", "TOPIC=avro|json|confluent, by topic without prefix. May be repeated.")
+        list[str] | None, flag("FORMAT", "TOPIC=avro|json|confluent, by topic without prefix. May be repeated.")
     ] = None,
-    schema_registry: Annotated[str, _flag("SCHEMA_REGISTRY", "URL, for topics in the confluent format.")] = "",
+    schema_registry: Annotated[str, flag("SCHEMA_REGISTRY", "URL, for topics in the confluent format.")] = "",
     session_lookup: Annotated[
-        SessionLookup, _flag("SESSION_LOOKUP", "topic: write lookup requests and read the replies.")
+        SessionLookup, flag("SESSION_LOOKUP", "topic: write lookup requests and read the replies.")
     ] = SessionLookup.none,
-    create_topics: Annotated[bool, _flag("CREATE_TOPICS", "Create topics that are missing.")] = True,
-    topic_partitions: Annotated[int, _flag("TOPIC_PARTITIONS", "Partitions of topics that are created.")] = 4,
-    source_tasks: Annotated[int, _flag("SOURCE_TASKS", "Tasks that read the input of a batch.")] = 2,
-    master: Annotated[str, _flag("MASTER", "Spark master; else what spark-submit says, or local[*].")] = "",
+    lookup_deadline: Annotated[
+        str, flag("LOOKUP_DEADLINE", "With --drain: how long to wait for the replies of open lookups.")
+    ] = "10m",
+    create_topics: Annotated[bool, flag("CREATE_TOPICS", "Create topics that are missing.")] = True,
+    topic_partitions: Annotated[int, flag("TOPIC_PARTITIONS", "Partitions of topics that are created.")] = 4,
+    source_tasks: Annotated[int, flag("SOURCE_TASKS", "Tasks that read the input of a batch.")] = 2,
+    master: Annotated[str, flag("MASTER", "Spark master; else what spark-submit says, or local[*].")] = "",
     kafka_config: Annotated[
-        list[str] | None, _flag("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka). May be repeated.")
+        list[str] | None, flag("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka). May be repeated.")
     ] = None,
-    spark_config: Annotated[list[str] | None, _flag("SPARK_CONFIG", "NAME=VALUE for Spark. May be repeated.")] = None,
+    spark_config: Annotated[list[str] | None, flag("SPARK_CONFIG", "NAME=VALUE for Spark. May be repeated.")] = None,
     json_output: Annotated[bool, typer.Option("--json", help="At the end print the run in numbers, as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
@@ -100,9 +97,7 @@ def enrich(
     Ends with code 0 after --until-caught-up or SIGTERM, once the batch in hand is finished.
     """
     bounded = until_caught_up or drain
-    for flag, value in (("--bootstrap-servers", bootstrap_servers), ("--checkpoint", checkpoint)):
-        if not value.strip():
-            raise ConfigError(f"{flag}: expected a value, came nothing.")
+    check_given(bootstrap_servers=bootstrap_servers, checkpoint=checkpoint)
     rules = Rules(
         bound_ms=parse_ms(bound, "--bound"),
         session_ttl_ms=parse_ms(session_ttl, "--session-ttl", 1),
@@ -122,6 +117,7 @@ def enrich(
         application_id=application_id,
         bounded=bounded,
         drain=drain,
+        replies_s=parse_ms(lookup_deadline, "--lookup-deadline") / 1000,
         idle_timeout_s=parse_ms(idle_timeout, "--idle-timeout", 1) / 1000,
         starting_offsets=starting_offsets,
         new_epoch=new_epoch,
@@ -130,7 +126,7 @@ def enrich(
         partitions=partitions,
         max_records=max_records_per_batch,
         trigger_interval_s=parse_ms(trigger_interval, "--trigger-interval") / 1000,
-        formats=_formats(format or [], schema_registry),
+        formats=formats(format or [], schema_registry, [t.name for t in topics.INPUTS] + topics.STREAMS[:2]),
         registry_url=schema_registry or None,
         master=master or None,
         create_topics=create_topics,
@@ -144,7 +140,7 @@ def enrich(
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: job.stop())
         job.run()
-    _say_goodbye(display, bounded, drain)
+    _say_goodbye(display, bounded, drain, Checkpoint(checkpoint).awaited())
     if json_output:
         typer.echo(json.dumps(display.totals()))
 
@@ -172,42 +168,26 @@ def planned_rules(checkpoint: str, now: Rules) -> Rules:
 def _check(drain: bool, until_caught_up: bool, key_groups: int, partitions: int, max_records: int) -> None:
     if drain and not until_caught_up:
         raise ConfigError("--drain: expected a bounded run.", "add --until-caught-up.")
-    for flag, value in (
+    for name, value in (
         ("--key-groups", key_groups),
         ("--partitions", partitions),
         ("--max-records-per-batch", max_records),
     ):
         if value < 1:
-            raise ConfigError(f"{flag} {value}: expected at least 1.")
+            raise ConfigError(f"{name} {value}: expected at least 1.")
     if partitions > key_groups:
         raise ConfigError(f"--partitions {partitions}: expected no more than the {key_groups} key groups.")
 
 
-def pairs(texts: list[str], flag: str) -> dict[str, str]:
-    pairs = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise ConfigError(f"{flag} {text}: expected NAME=VALUE.")
-        pairs[name.strip()] = value.strip()
-    return pairs
-
-
-def _formats(texts: list[str], registry_url: str) -> dict[str, str]:
-    formats = pairs(texts, "--format")
-    known = [t.name for t in topics.INPUTS] + topics.STREAMS[:2]
-    for topic, name in formats.items():
-        if topic not in known:
-            raise ConfigError(f"--format {topic}={name}: expected one of the topics {', '.join(known)}.")
-        if name not in FORMATS:
-            raise ConfigError(f"--format {topic}={name}: expected one of {', '.join(FORMATS)}.")
-        if name == "confluent" and not registry_url:
-            raise ConfigError(f"--format {topic}={name}: expected a schema registry.", "add --schema-registry URL.")
-    return formats
-
-
-def _say_goodbye(display: Display, bounded: bool, drain: bool) -> None:
+def _say_goodbye(display: Display, bounded: bool, drain: bool, awaited: int) -> None:
     p = display.last
+    if awaited and not display.quiet:
+        display.console.print(
+            f"[yellow]{awaited:,} lookups are open: their money has not been put out.[/] "
+            "Run the same command again once they are answered.",
+            highlight=False,
+            soft_wrap=True,
+        )
     if display.quiet or p is None:
         return
     display.console.print(

@@ -13,6 +13,9 @@ from typer.exceptions import Abort, TyperException
 from services.cli import kafka, schemas, settings_file, state
 from services.cli.demo import demo
 from services.cli.enrich import enrich
+from services.cli.fake_session_service import fake_session_service
+from services.cli.lookup_worker import lookup_worker
+from services.cli.serve import serve
 from services.errors import MoneystateError
 
 INTERRUPTED = 130  # as a shell says of SIGINT
@@ -28,6 +31,9 @@ app.add_typer(kafka.app, name="kafka")
 app.add_typer(schemas.app, name="schemas")
 app.add_typer(state.app, name="state")
 app.command()(enrich)
+app.command()(lookup_worker)
+app.command()(fake_session_service)
+app.command()(serve)
 app.command()(demo)
 
 

@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from services.cli.checkpoint_schemas import count_state
-from services.cli.enrich import pairs
+from services.cli.options import check_given, flag, pairs
 from services.engine import plan as plans
 from services.engine.plan import STATE_VERSION
 from services.enrichment.job import enrichment_job
@@ -33,21 +33,15 @@ from services.spark.job import Job, RunOptions
 from services.spark.progress import BatchProgress
 from state_tools.way_back import check_way_back
 
-
-def _flag(env: str, help: str) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(help=help, envvar=f"MONEYSTATE_{env}")
-    return option
-
-
-CheckpointOption = Annotated[str, _flag("CHECKPOINT", "Folder of the job's state and progress.")]
-BrokersOption = Annotated[str, _flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")]
-MasterOption = Annotated[str, _flag("MASTER", "Spark master; else what spark-submit says, or local[*].")]
+CheckpointOption = Annotated[str, flag("CHECKPOINT", "Folder of the job's state and progress.")]
+BrokersOption = Annotated[str, flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")]
+MasterOption = Annotated[str, flag("MASTER", "Spark master; else what spark-submit says, or local[*].")]
 KafkaConfigOption = Annotated[
-    list[str] | None, _flag("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka). May be repeated.")
+    list[str] | None, flag("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka). May be repeated.")
 ]
-SparkConfigOption = Annotated[list[str] | None, _flag("SPARK_CONFIG", "NAME=VALUE for Spark. May be repeated.")]
+SparkConfigOption = Annotated[list[str] | None, flag("SPARK_CONFIG", "NAME=VALUE for Spark. May be repeated.")]
 BatchesOption = Annotated[
-    int, _flag("BATCHES", "Batches of the whole run, each with a share of the key groups; the more, the smaller.")
+    int, flag("BATCHES", "Batches of the whole run, each with a share of the key groups; the more, the smaller.")
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count the entries by version; asks no broker.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="At the end print the run in numbers, as JSON.")]
@@ -134,8 +128,7 @@ def _options(
     """`rewrite`: batches, never more than key groups, and state version."""
     if rewrite[0] < 1:
         raise ConfigError(f"--batches {rewrite[0]}: expected at least 1.")
-    if not brokers.strip():
-        raise ConfigError("--bootstrap-servers: expected a value, came nothing.")
+    check_given(bootstrap_servers=brokers)
     settings = kept.settings()
     return RunOptions(
         bootstrap_servers=brokers,

@@ -19,6 +19,7 @@ from services.kafka.formats import SchemaSet, ValueFormat, make_format
 from services.kafka.topics import TopicSpec, ensure_topics
 
 INPUTS = [t.name for t in topics.INPUTS if t.ordered]
+LOOKUPS = [topics.STREAMS[topics.LOOKUP_REQUESTS], topics.INPUTS[topics.LOOKUP_RESULTS].name]
 ENRICHED = topics.STREAMS[topics.ENRICHED]
 DEAD_LETTERS = topics.STREAMS[topics.DEAD_LETTERS]
 # Failures are raised; librdkafka would also print them, and the end of the broker, between the tables.
@@ -34,10 +35,11 @@ class Exchange:
     def __init__(self, bootstrap_servers: str, partitions: int) -> None:
         self._partitions = partitions
         self._json: ValueFormat = make_format("json", SchemaSet.load())
-        # The job would make them too, but the first events are sent while it still starts. The scenario's times are
+        # Job and worker would make them too, but the first events are sent while they start. The scenario's times are
         # years back, so the inputs' records must not expire.
         wanted = [TopicSpec(name, partitions, keep_for_good=True) for name in INPUTS]
         wanted += [TopicSpec(name, partitions) for name in (ENRICHED, DEAD_LETTERS)]
+        wanted += [TopicSpec(name, partitions, keep_for_good=True) for name in LOOKUPS]
         ensure_topics(admin_client(bootstrap_servers, QUIET), wanted, create=True)
         # murmur2: the partition of a key as Java clients choose it, so that a user's records keep to one.
         settings = {"partitioner": "murmur2_random", "enable.idempotence": True}

@@ -1,4 +1,4 @@
-"""The real job, `moneystate enrich`, as a process of its own."""
+"""The real job, `moneystate enrich`, and the worker that answers its lookups, each as a process of its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -21,7 +22,7 @@ RULES = {
     "session-ttl": "1d",
     "session-wait": "60s",
     "dedup-ttl": "1m",
-    "session-lookup": "none",
+    "session-lookup": "topic",
     "idle-timeout": "1d",
 }
 FOREIGN = ("MONEYSTATE_", "SPARK_", "PYSPARK_")  # variables of the user's that are not the demo's business
@@ -30,30 +31,31 @@ STOP_TIMEOUT_S = 30.0  # the batch in hand takes less than a second; a machine u
 CHILDREN_TIMEOUT_S = 10.0
 
 
-class EnrichJob:
-    """A live run with a new checkpoint. All that it writes to disk is below `folder`.
+class ServiceProcess:
+    """`moneystate NAME` with these flags. All that it writes to disk is below `folder`.
 
-    Leaving the block kills the job with all of its processes; `stop` before that ends it in order.
+    Leaving the block kills it with all of its processes; `stop` before that ends it in order.
     """
 
-    def __init__(self, bootstrap_servers: str, folder: Path) -> None:
-        self._bootstrap_servers = bootstrap_servers
+    def __init__(self, name: str, flags: Mapping[str, str], folder: Path) -> None:
+        self.name = name
+        self._flags = flags
         self._folder = folder
-        self._log = folder / "job.log"
+        self._scratch = folder / "tmp"
+        self._log = folder / "log"
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        scratch = self._folder / "tmp"
-        scratch.mkdir(parents=True)
+        self._scratch.mkdir(parents=True)
         with self._log.open("wb") as log:
-            # A session of its own: ctrl-C in the terminal reaches the demo only, which then ends the job.
+            # A session of its own: ctrl-C in the terminal reaches the demo only, which then ends it.
             self._process = subprocess.Popen(
-                self._command(scratch),
+                self._command(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 cwd=self._folder,
-                env=_environment(scratch),
+                env=_environment(self._scratch),
                 start_new_session=True,
             )
         return self
@@ -72,7 +74,9 @@ class EnrichJob:
         assert self._process is not None
         code = self._process.poll()
         if code is not None:
-            raise JobError(f"moneystate enrich: expected to run on, ended with exit code {code}: {self._last_line()}")
+            raise JobError(
+                f"moneystate {self.name}: expected to run on, ended with exit code {code}: {self._last_line()}"
+            )
 
     def stop(self) -> None:
         """Have it finish the batch in hand and end. Raises JobError unless it does with exit code 0."""
@@ -83,27 +87,43 @@ class EnrichJob:
         try:
             code = self._process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            raise JobError(f"moneystate enrich: expected to end within {STOP_TIMEOUT_S:.0f} s of SIGTERM.") from None
+            raise JobError(
+                f"moneystate {self.name}: expected to end within {STOP_TIMEOUT_S:.0f} s of SIGTERM."
+            ) from None
         _end(family, at_once=False)
         if code != 0:
-            raise JobError(f"moneystate enrich: expected exit code 0, came {code}: {self._last_line()}")
+            raise JobError(f"moneystate {self.name}: expected exit code 0, came {code}: {self._last_line()}")
 
-    def _command(self, scratch: Path) -> list[str]:
-        flags = {
-            "bootstrap-servers": self._bootstrap_servers,
-            "checkpoint": str(self._folder / "checkpoint"),
-            **RULES,
-            "partitions": str(PARTITIONS),
-            "topic-partitions": str(PARTITIONS),
-            # Spark's JVM leaves unpacked libraries behind in its temp folder.
-            "spark-config": f'spark.driver.extraJavaOptions=-Djava.io.tmpdir="{scratch}"',
-        }
-        given = [part for name, value in flags.items() for part in (f"--{name}", value)]
-        return [sys.executable, "-m", "services.cli.main", "enrich", *given, "--quiet"]
+    def _command(self) -> list[str]:
+        given = [part for name, value in self._flags.items() for part in (f"--{name}", value)]
+        return [sys.executable, "-m", "services.cli.main", self.name, *given, "--quiet"]
 
     def _last_line(self) -> str:
         lines = self._log.read_text(errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "(it wrote nothing)")
+
+
+def enrich_job(bootstrap_servers: str, folder: Path) -> ServiceProcess:
+    """A live run with a new checkpoint."""
+    flags = {
+        "bootstrap-servers": bootstrap_servers,
+        "checkpoint": str(folder / "checkpoint"),
+        **RULES,
+        "partitions": str(PARTITIONS),
+        "topic-partitions": str(PARTITIONS),
+        # Spark's JVM leaves unpacked libraries behind in its temp folder.
+        "spark-config": f'spark.driver.extraJavaOptions=-Djava.io.tmpdir="{folder / "tmp"}"',
+    }
+    return ServiceProcess("enrich", flags, folder)
+
+
+def lookup_worker(bootstrap_servers: str, url_template: str, folder: Path) -> ServiceProcess:
+    flags = {
+        "bootstrap-servers": bootstrap_servers,
+        "url-template": url_template,
+        "topic-partitions": str(PARTITIONS),
+    }
+    return ServiceProcess("lookup-worker", flags, folder)
 
 
 def _environment(scratch: Path) -> dict[str, str]:
@@ -112,7 +132,8 @@ def _environment(scratch: Path) -> dict[str, str]:
     root = str(Path(services.__file__).parent.parent)
     path = os.pathsep.join(p for p in (root, kept.get("PYTHONPATH")) if p)
     spark = {"SPARK_LOCAL_DIRS": str(scratch), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    return {**kept, **spark, "TMPDIR": str(scratch), "PYTHONPATH": path}
+    loopback = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}  # where the session service is
+    return {**kept, **spark, **loopback, "TMPDIR": str(scratch), "PYTHONPATH": path}
 
 
 def _family(pid: int) -> list[psutil.Process]:

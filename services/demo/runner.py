@@ -1,4 +1,5 @@
-"""The demo from start to end: broker, job, chapter by chapter, and all of it gone again afterwards."""
+"""The demo from start to end: broker, session service, job and lookup worker, chapter by chapter, and all of it gone
+again afterwards."""
 
 from __future__ import annotations
 
@@ -13,15 +14,17 @@ from types import FrameType
 from typing import Protocol
 
 from services.demo.exchange import Exchange
-from services.demo.job import PARTITIONS, EnrichJob
+from services.demo.job import PARTITIONS, ServiceProcess, enrich_job, lookup_worker
 from services.demo.promises import ChapterVerdict, judge, stray_letter, stray_money
 from services.demo.scenario import Chapter
 from services.devbroker import DevBroker
+from services.lookup.fake_service import FakeSessionService, Knowledge
 
 # The first chapter waits for Spark to start: 10 s on two cores. Later ones take about a second. Past these a promise is
 # broken, not late.
 FIRST_TIMEOUT_S = 90.0
 TIMEOUT_S = 20.0
+KNOWLEDGE = Knowledge()  # what the session service says of a session
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -48,7 +51,7 @@ class Audience(Protocol):
 def run(chapters: list[Chapter], audience: Audience) -> Outcome:
     """Raises SetupError, BrokerError or JobError.
 
-    However it ends, by a signal too, the job, the broker and their folder are gone by then.
+    However it ends, by a signal too, the processes and their folder are gone by then.
     """
     with _one_signal_only(), tempfile.TemporaryDirectory(prefix="moneystate-demo-") as folder:
         broker = DevBroker(Path(folder) / "kafka", heap="256m", progress=audience.note)
@@ -56,30 +59,43 @@ def run(chapters: list[Chapter], audience: Audience) -> Outcome:
             with audience.busy("starting Kafka, a broker of its own on a free port"):
                 broker.start()
             servers = broker.bootstrap_servers
-            with closing(Exchange(servers, PARTITIONS)) as exchange, EnrichJob(servers, Path(folder) / "job") as job:
-                return _play(chapters, exchange, job, audience)
+            with (
+                closing(Exchange(servers, PARTITIONS)) as exchange,
+                FakeSessionService(KNOWLEDGE) as service,
+                enrich_job(servers, Path(folder) / "job") as job,
+                lookup_worker(servers, service.url_template, Path(folder) / "worker") as worker,
+            ):
+                return _play(chapters, exchange, [job, worker], audience)
         finally:
             broker.stop()
 
 
-def _play(chapters: list[Chapter], exchange: Exchange, job: EnrichJob, audience: Audience) -> Outcome:
+def _play(chapters: list[Chapter], exchange: Exchange, running: list[ServiceProcess], audience: Audience) -> Outcome:
     try:
-        verdicts = [_chapter(c, n == 0, exchange, job, audience) for n, c in enumerate(chapters)]
-        with audience.busy("ending the job and the broker"):
-            job.stop()
+        verdicts = [_chapter(c, n == 0, exchange, running, audience) for n, c in enumerate(chapters)]
+        with audience.busy("ending the job, the worker and the broker"):
+            for process in running:
+                process.stop()
             rest = exchange.receive(0, TIMEOUT_S, lambda: None)
         return Outcome(verdicts, [*map(stray_money, rest.money), *map(stray_letter, rest.dead_letters)])
     finally:
         _ignore_signals()  # the clean-up that follows must not be cut short
 
 
-def _chapter(chapter: Chapter, first: bool, exchange: Exchange, job: EnrichJob, audience: Audience) -> ChapterVerdict:
+def _chapter(
+    chapter: Chapter, first: bool, exchange: Exchange, running: list[ServiceProcess], audience: Audience
+) -> ChapterVerdict:
     steps = chapter.steps
+
+    def check() -> None:
+        for process in running:
+            process.check()
+
     which = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
     begun = time.monotonic()
     with audience.busy(f"{which}: sent; " + ("starting the job on Spark" if first else "waiting for the job")):
         places = exchange.send(chapter)
-        arrivals = exchange.receive(chapter.wanted, FIRST_TIMEOUT_S if first else TIMEOUT_S, job.check)
+        arrivals = exchange.receive(chapter.wanted, FIRST_TIMEOUT_S if first else TIMEOUT_S, check)
     seconds = time.monotonic() - begun
     verdict = judge(chapter, places, arrivals)
     audience.chapter(verdict, seconds, with_start=first)

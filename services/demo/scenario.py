@@ -12,8 +12,8 @@ A chapter is all that is sent up to and with one `advanceTo`, and what is promis
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +62,6 @@ class Promise:
     outcome: Enriched | None
     asks_service: bool = False
 
-    def without_service(self) -> Promise:
-        """What is promised with `--session-lookup none`."""
-        o = self.outcome
-        if o is None or not self.asks_service:
-            return self
-        failed = Enriched(o.money_id, "LOOKUP_FAILED", None, o.user_info, o.first_occurrence)
-        return Promise(self.step, failed, asks_service=True)
-
 
 @dataclass(frozen=True)
 class Chapter:
@@ -78,6 +70,17 @@ class Chapter:
     sends: tuple[Send, ...]
     advance_to: str
     promises: tuple[Promise, ...]
+
+    def with_service(self, country: Callable[[str], str | None]) -> Chapter:
+        """The promises with what the lookup service says of a session (by its id)."""
+        sessions = {s.step: str(s.event.get("userSessionId")) for s in self.sends}
+        told = tuple(
+            replace(p, outcome=replace(p.outcome, client_country=country(sessions[p.step])))
+            if p.asks_service and p.outcome is not None
+            else p
+            for p in self.promises
+        )
+        return replace(self, promises=told)
 
     @property
     def steps(self) -> list[int]:

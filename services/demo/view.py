@@ -101,7 +101,7 @@ def _came_out(step: StepVerdict) -> Group:
         parts.append(Text("promised was:", "bold red"))
         parts += [_outcome(out) for out in step.promised] or [_nothing(step)]
     elif step.promise is not None and step.promise.asks_service:
-        parts.append(Text("(no lookup service runs; with one: LOOKED_UP)", "dim"))
+        parts.append(Text("(asked of the session service)", "dim"))
     return Group(*parts)
 
 

@@ -32,6 +32,10 @@ def server_properties(data_dir: Path, port: int, controller_port: int, overrides
         "auto.create.topics.enable": "false",
         # Wait for no further members: consumers get their partitions at once.
         "group.initial.rebalance.delay.ms": "0",
+        # What was killed is soon out of the way: consumers may ask for sessions of less than 6 s, and transactions that
+        # are over their time are looked for every second, not every ten.
+        "group.min.session.timeout.ms": "1000",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
         # The default of 128 MB would be a quarter of the heap.
         "log.cleaner.dedupe.buffer.size": "16777216",
         # After a kill the controller lets the broker's successor in only when the dead one's session has ended (9 s by

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -12,6 +13,8 @@ from services.errors import BrokerError, SetupError
 from services.kafka.client import METADATA_TIMEOUT_S, reason
 
 FullPartition = tuple[str, int]  # topic with prefix, partition
+MOVING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+RETRY_S = 0.1
 
 
 @dataclass(frozen=True)
@@ -69,16 +72,22 @@ def _list(
     spec: OffsetSpec,
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
 ) -> dict[FullPartition, int]:
-    request = {TopicPartition(topic, p): spec for topic, p in partitions}
-    if not request:
-        return {}
-    futures = admin.list_offsets(request, isolation_level=isolation, request_timeout=METADATA_TIMEOUT_S)
+    """A partition whose leader is changing, or is not known to all yet as its topic is new, is asked for again."""
+    left = {TopicPartition(topic, p): spec for topic, p in partitions}
     found: dict[FullPartition, int] = {}
-    for tp, future in futures.items():
-        try:
-            found[tp.topic, tp.partition] = future.result().offset
-        except KafkaException as e:
-            raise BrokerError(
-                f"{tp.topic}, partition {tp.partition}: expected its offsets, but {reason(e)}.", "check the broker."
-            ) from None
+    give_up = time.monotonic() + METADATA_TIMEOUT_S
+    while left:
+        futures = admin.list_offsets(left, isolation_level=isolation, request_timeout=METADATA_TIMEOUT_S)
+        for tp, future in futures.items():
+            try:
+                found[tp.topic, tp.partition] = future.result().offset
+                del left[tp]
+            except KafkaException as e:
+                if e.args[0].code() not in MOVING or time.monotonic() > give_up:
+                    raise BrokerError(
+                        f"{tp.topic}, partition {tp.partition}: expected its offsets, but {reason(e)}.",
+                        "check the broker.",
+                    ) from None
+        if left:
+            time.sleep(RETRY_S)
     return found

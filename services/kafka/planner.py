@@ -7,7 +7,7 @@ offset, so that a batch that is run again is the same batch (DESIGN.md section 5
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,8 @@ class Planner:
         self.target: dict[plans.TopicPartition, int] | None = None
         self.topics: dict[str, TopicState] = {}
         self.topics_at = float("-inf")
+        self.unordered = {t.name for t in self.spec.inputs if not t.ordered}
+        self.replies_until: float | None = None
         self._peeker: Consumer | None = None
 
     def fix_target(self) -> None:
@@ -54,20 +56,45 @@ class Planner:
         """The end of the next batch; `start` itself where there is nothing to do.
 
         A broker that is away is waited for: restarting the brokers one by one must not end a job. Raises BrokerError
-        when it stays away.
+        when it stays away. After a drain it waits for replies, too.
         """
         plan = plans.from_offset(start)
         if self.spec.rewrite is not None:
             return start if self._stopping() else self._next_share(plan, start, *self.spec.rewrite)
         give_up = time.monotonic() + BROKER_AWAY_S
-        while not (self.spec.only_planned or plan.drain or self._stopping()):
+        while not (self.spec.only_planned or self._stopping()):
+            if plan.drain and self._is_settled():
+                return start
             try:
-                return self._next(plan, start)
+                following = self._replies(plan, start) if plan.drain else self._next(plan, start)
+                if following is not start or not plan.drain:
+                    return following
+                give_up = time.monotonic() + BROKER_AWAY_S
             except BrokerError:
                 if time.monotonic() > give_up:
                     raise
-                time.sleep(RETRY_S)
+            time.sleep(RETRY_S)
         return start
+
+    def _is_settled(self) -> bool:
+        """Whether a drained job reads nothing more: no lookup is open, or the time for replies is over (section 2)."""
+        now = time.monotonic()
+        if self.replies_until is None:
+            self.replies_until = now + self.spec.replies_s
+        return not self.unordered or now >= self.replies_until or Path(self.spec.settled_file).exists()
+
+    def _replies(self, plan: Plan, start: dict[str, Any]) -> dict[str, Any]:
+        """A batch of what has come in the unordered inputs since the last one; `start` itself where nothing has."""
+        try:
+            ends = {tp: end for tp, end in self._log_ends().items() if tp[0] in self.unordered}
+            self._check(plan, ends)
+            following = replace(self._following(plan, ends), drain=True)
+        except KafkaException as e:
+            raise self._no_plan(e) from None
+        return start if following.partitions == plan.partitions else following.to_offset()
+
+    def _no_plan(self, e: KafkaException) -> BrokerError:
+        return BrokerError(f"{self.spec.bootstrap_servers}: expected to plan a batch, but {reason(e)}.")
 
     def _next(self, plan: Plan, start: dict[str, Any]) -> dict[str, Any]:
         try:
@@ -76,7 +103,7 @@ class Planner:
             self._check(kept, ends)
             following = self._following(kept, ends)
         except KafkaException as e:
-            raise BrokerError(f"{self.spec.bootstrap_servers}: expected to plan a batch, but {reason(e)}.") from None
+            raise self._no_plan(e) from None
         if following.partitions != plan.partitions:
             return following.to_offset()
         if self.spec.bounded and self.spec.drain:
@@ -89,7 +116,7 @@ class Planner:
         if share == shares:
             return start
         rewrite = plans.Rewrite(share, shares, version)
-        return Plan(self.spec.rules, plan.topic_ids, plan.partitions, False, plan.tick + 1, rewrite).to_offset()
+        return Plan(self.spec.rules, plan.topic_ids, plan.partitions, plan.drain, plan.tick + 1, rewrite).to_offset()
 
     def _still_read(self, plan: Plan) -> Plan:
         """Without topics that are no input any more, as the replies are after `--session-lookup none`."""

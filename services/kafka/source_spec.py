@@ -17,6 +17,7 @@ class SourceSpec:
     `decoder`: `module:attribute` of a Decoder. `formats`: topic without prefix -> format name, where it is not Avro.
     `rewrite`: plan no input, but this many batches that bring the state to this version. `stop_file`: once it exists
     no new batch is planned. `start`: the offset that the first batch starts at.
+    `replies_s`: how long a drained job goes on reading its unordered inputs, until `settled_file` exists.
     """
 
     bootstrap_servers: str
@@ -42,6 +43,12 @@ class SourceSpec:
     formats: dict[str, str] = field(default_factory=dict)
     registry_url: str | None = None
     rewrite: tuple[int, int] | None = None
+    replies_s: float = 0.0
+
+    @property
+    def settled_file(self) -> str:
+        """The batch loop makes it when a drained job waits for nothing more."""
+        return self.stop_file + ".settled"
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -4,6 +4,7 @@ offsets/N, commits/N, metadata, state/   Spark's
 moneystate/settings.json                 what is fixed for the life of the checkpoint
 moneystate/start.json                    the offset that batch 0 starts at, and replaced epochs
 moneystate/rules/<hash>.json             the rules of each run, by the hash that stands in the plans
+moneystate/awaited.json                  of a drained job: how many replies its last batch left open
 """
 
 from __future__ import annotations
@@ -103,12 +104,32 @@ class Checkpoint:
                 f"{self.root}: {e.args[0]}.", "run it with the version that wrote it, or newer."
             ) from None
 
-    def check_not_drained(self) -> None:
+    def keep_awaited(self, batch: int, n: int) -> None:
+        """How many replies are open after a drained batch, before Spark has it in its commit log."""
+        _write(self.own / "awaited.json", {"batch": batch, "open": n})
+
+    def awaited(self) -> int:
+        """How many replies a drained job still waits for."""
+        last, file = self.last_committed(), self.own / "awaited.json"
+        if last < 0 or not self.offset(last)["drain"] or not file.exists():
+            return 0
+        return int(_read(file)["open"])
+
+    def check_not_drained(self, reads_replies: bool) -> None:
+        """Raises DrainedError where nothing is left to do, or not by this run: one that `reads_replies` does."""
         last = self.last_committed()
-        if last >= 0 and self.offset(last)["drain"]:
+        if last < 0 or not self.offset(last)["drain"]:
+            return
+        awaited = self.awaited()
+        if not awaited:
             raise DrainedError(
                 f"{self.root}: expected a checkpoint that can go on, this one was ended by --drain.",
                 "take a new checkpoint folder.",
+            )
+        if not reads_replies:
+            raise DrainedError(
+                f"{self.root}: expected a run that only reads the replies of {awaited} open lookups: it was drained.",
+                "start it with --until-caught-up --drain --session-lookup topic, or take a new checkpoint folder.",
             )
 
     def planned_rules(self) -> str | None:

@@ -46,7 +46,8 @@ POLL_S = 0.2
 
 @dataclass(frozen=True)
 class JobSpec:
-    """A service as a job. Names of topics without prefix; `rules`: all that decides results besides the logs."""
+    """A service as a job. Names of topics without prefix; `rules`: all that decides results besides the logs.
+    `awaits`: the count of what waits for records of unordered inputs; None: there are none."""
 
     name: str
     inputs: list[InputTopic]
@@ -59,6 +60,7 @@ class JobSpec:
     rules: Mapping[str, Any]
     bound_ms: int
     max_future_ms: int
+    awaits: str | None = None
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class RunOptions:
     application_id: str = ""
     bounded: bool = False
     drain: bool = False
+    replies_s: float = 600.0
     idle_timeout_s: float = 30.0
     starting_offsets: str = "earliest"
     new_epoch: bool = False
@@ -156,7 +159,8 @@ class Job:
         checkpoint.check_writable()
         settings = startup.settings_of(self.spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix)
         if not checkpoint.is_new():
-            startup.check_existing(checkpoint, settings, self.spec.rules, o.finish_batch)
+            reads_replies = o.drain and self.spec.awaits is not None
+            startup.check_existing(checkpoint, settings, self.spec.rules, o.finish_batch, reads_replies)
         admin = admin_client(o.bootstrap_servers, o.kafka_config)
         inputs = [TopicSpec(o.topic_prefix + t.name, o.topic_partitions, keep_for_good=True) for t in self.spec.inputs]
         outputs = [TopicSpec(o.topic_prefix + name, o.topic_partitions) for name in self.spec.streams]
@@ -185,10 +189,11 @@ class Job:
     def _run_query(self, session: SparkSession) -> Report:
         o = self.options
         session.dataSource.register(MoneystateSource)
-        blocks = session.readStream.format("moneystate").option(OPTION, self._source().to_json()).load()
+        source = self._source()
+        blocks = session.readStream.format("moneystate").option(OPTION, source.to_json()).load()
         operator = KeyGroupOperator(self.spec.make, o.key_groups, self.spec.bound_ms, o.pipelined)
         results = blocks.groupBy("key").transformWithState(operator, RESULT_SCHEMA, "Append", "None")
-        loop = _BatchLoop(self, self._sink())
+        loop = _BatchLoop(self, self._sink(), Path(source.settled_file))
         writer = results.writeStream.foreachBatch(loop).option("checkpointLocation", str(self.checkpoint.root))
         if o.bounded or o.finish_batch:
             writer = writer.trigger(availableNow=True)
@@ -235,6 +240,7 @@ class Job:
             formats=o.formats,
             registry_url=o.registry_url,
             rewrite=o.rewrite,
+            replies_s=o.replies_s if o.drain else 0.0,
         )
 
     def _sink(self) -> SinkSpec:
@@ -258,8 +264,9 @@ class Job:
 class _BatchLoop:
     """What `foreachBatch` calls. Spark has planned the batch by then: its offsets stand in the checkpoint."""
 
-    def __init__(self, job: Job, sink: SinkSpec) -> None:
+    def __init__(self, job: Job, sink: SinkSpec, settled_file: Path) -> None:
         self.job = job
+        self.settled_file = settled_file
         self.sink = sink
         self.last = Report()
         self.meter = Meter()
@@ -286,8 +293,18 @@ class _BatchLoop:
         reached("sunk", number)
         self.last = report
         before, after = plans.from_offset(start), plans.from_offset(end)
+        if after.drain:
+            self._drained(number, report)
         self.group.commit(after)
         self.job.on_batch(self.meter.measure(number, before, after, report, self.job.spec.inputs))
+
+    def _drained(self, number: int, report: Report) -> None:
+        """Say what is still open: to a later start, and to the planner, which reads replies until nothing is."""
+        awaits = self.job.spec.awaits
+        awaited = 0 if awaits is None else report.counts.get(awaits, 0)
+        self.job.checkpoint.keep_awaited(number, awaited)
+        if not awaited:
+            self.settled_file.touch()
 
 
 def _waits(query: StreamingQuery) -> bool:

@@ -27,7 +27,11 @@ def settings_of(job: str, key_groups: int, partitions: int, application_id: str,
 
 
 def check_existing(
-    checkpoint: Checkpoint, settings: Mapping[str, Any], rules: Mapping[str, Any], finish_batch: bool
+    checkpoint: Checkpoint,
+    settings: Mapping[str, Any],
+    rules: Mapping[str, Any],
+    finish_batch: bool,
+    reads_replies: bool,
 ) -> None:
     if checkpoint.settings().get("format") != FORMAT:
         raise CheckpointError(
@@ -36,7 +40,7 @@ def check_existing(
         )
     checkpoint.check_settings(settings)
     checkpoint.check_version()
-    checkpoint.check_not_drained()
+    checkpoint.check_not_drained(reads_replies)
     if finish_batch and checkpoint.planned_rules() is None:
         raise CheckpointError(
             f"{checkpoint.root}: expected a planned batch to finish, all are finished.", "start without --finish-batch."

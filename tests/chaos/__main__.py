@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 from services.devbroker import DevBroker
+from tests.chaos import lookups
 from tests.job.harness import Setup, small_workload
 from tests.job.test_crash import FLAGS, RULES, kill_at_each
 
@@ -19,13 +20,20 @@ MOST_KILLS = 5
 
 def main() -> None:
     p = argparse.ArgumentParser(
-        description="Kill the job at each step of a batch, then at random times; its output is held to the model.",
+        description="Kill the job at each step of a batch, then at random times; its output is held to the model. Or "
+        "the lookup worker, and take its service away.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    p.add_argument("--minutes", type=float, default=10)
+    p.add_argument("what", nargs="?", choices=("job", "lookups"), default="job", help="lookups: outage, kills, replay")
+    p.add_argument("--minutes", type=float, default=10, help="of the job's random kills")
+    p.add_argument("--outage", type=float, default=120, help="seconds that the session service is away")
     p.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the times of the kills")
     a = p.parse_args()
     print(f"seed {a.seed}", flush=True)
+    if a.what == "lookups":
+        with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:
+            lookups.all_of_it(broker, Path(folder), a.seed, a.outage)
+        return
     until = time.monotonic() + a.minutes * 60
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:
         kill_at_each(new_setup(broker, Path(folder), "steps"))

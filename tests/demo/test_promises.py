@@ -10,11 +10,11 @@ from rich.console import Console
 
 from services.demo import scenario
 from services.demo.promises import Arrivals, ChapterVerdict, DeadLetter, Place, judge
-from services.demo.runner import Outcome
+from services.demo.runner import KNOWLEDGE, Outcome
 from services.demo.scenario import Chapter, Enriched, Send
 from services.demo.view import View
 
-CHAPTERS = [replace(c, promises=tuple(p.without_service() for p in c.promises)) for c in scenario.load()]
+CHAPTERS = [chapter.with_service(KNOWLEDGE.country) for chapter in scenario.load()]
 FIRST, _, THIRD, LAST = CHAPTERS
 MONEY = [p.outcome for p in FIRST.promises if p.outcome]  # of steps 3, 5 and 6
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,21 +51,26 @@ def test_a_promise_as_the_file_has_it() -> None:
         first_occurrence=True,
     )
     assert not first.asks_service
-    assert first.without_service() == first
 
 
-def test_without_a_service_a_lookup_fails_and_all_else_stays() -> None:
-    late = next(p for p in scenario.load()[2].promises if p.step == 8)
-    assert late.asks_service
-    without = late.without_service().outcome
-    assert without is not None
-    assert (without.status, without.client_country) == ("LOOKUP_FAILED", None)
-    assert (without.user_info, without.first_occurrence) == (("1978", "PO"), False)
+def test_what_the_service_says_is_promised_where_it_is_asked_and_nowhere_else() -> None:
+    third = scenario.load()[2]
+    told = third.with_service(lambda session: f"country of {session}")
+    assert [p.step for p in third.promises if p.asks_service] == [8, 11]
+    for before, after in zip(third.promises, told.promises, strict=True):
+        assert before.outcome is not None
+        assert after.outcome is not None
+        if before.asks_service:
+            sent = next(s for s in third.sends if s.step == before.step)
+            assert after.outcome == replace(before.outcome, client_country=f"country of {sent.event['userSessionId']}")
+            assert after.outcome.status == "LOOKED_UP"
+        else:
+            assert after == before
 
 
-def test_nothing_promised_stays_nothing_without_a_service() -> None:
+def test_nothing_promised_stays_nothing_whatever_the_service_says() -> None:
     (chapter,) = scenario.parse(lines(MONEY, ADVANCE, NOTHING))
-    assert [p.without_service().outcome for p in chapter.promises] == [None]
+    assert [p.outcome for p in chapter.with_service(lambda _: "CA").promises] == [None]
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 POLL_S = 0.05
 RUN_S = 120.0  # a bounded run of a small workload takes 15 to 30 s on two cores; past this it hangs
 ENRICHED, DEAD_LETTERS = "money-enriched-events", "money-enrichment-dead-letters"
+LOOKUP_RESULTS = "session-lookup-results"
 
 
 class Finished(NamedTuple):
@@ -225,6 +226,18 @@ class Setup(NamedTuple):
         assert values_by_user(self.read(ENRICHED)) == model_values_by_user(want)
         assert letters(self.read(DEAD_LETTERS), self.prefix) == Counter(tuple(letter) for letter in want.dead_letters)
         return want
+
+    def check_lookups(self, copies: int = 1) -> int:
+        """The output is the model's with the replies of this moment, so many times over, each user's in any order; how
+        many lookups the model has open."""
+        settle(self.admin(), [self.prefix + topic for topic in (ENRICHED, LOOKUP_RESULTS)])
+        records, partitions = self.inputs()
+        want = model.run(records, partitions, model.Rules(), True, self.read(LOOKUP_RESULTS))
+        got = values_by_user(self.read(ENRICHED))
+        assert {user: sorted(v or b"" for v in values) for user, values in got.items()} == {
+            user: sorted(values * copies) for user, values in model_values_by_user(want).items()
+        }
+        return want.looking_up
 
 
 def small_workload(*flags: str) -> list[model.LogRecord]:

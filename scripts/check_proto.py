@@ -1,0 +1,41 @@
+"""Checks that the generated code of proto/ is fresh. `make check` runs it; scripts/generate_proto.py makes it anew.
+
+The code for Go is compared only where there is Go: the tests of the client in Go need it anyway.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+from generate_proto import GO, PROTO, generate_go, generate_python, has_go
+
+
+def stale(committed: Path, fresh: Path, suffixes: tuple[str, ...]) -> list[Path]:
+    """Files that differ, are missing, or belong to no .proto file any more."""
+
+    def contents(folder: Path) -> dict[Path, bytes]:
+        return {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.name.endswith(suffixes)}
+
+    old, new = contents(committed), contents(fresh)
+    return sorted(committed / name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+
+
+def main() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        python, go = Path(folder) / "python", Path(folder) / "go"
+        python.mkdir()
+        go.mkdir()
+        generate_python(python)
+        found = stale(PROTO, python, ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py"))
+        if has_go():
+            generate_go(go)
+            found += stale(GO, go, (".pb.go",))
+    for path in found:
+        print(f"{path}: not what its .proto file says. Do: .venv/bin/python scripts/generate_proto.py", file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,56 @@
+"""When the next call may be made: `--rate-limit`, and what the service asked for with `Retry-After`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+
+MOST_HELD_S = 300.0  # a longer Retry-After is taken as this: a mistake in it must not stop lookups for days
+
+
+class Limiter:
+    """Calls evenly spaced, `per_second` None: no limit. Times of the event loop's clock."""
+
+    def __init__(self, per_second: float | None) -> None:
+        self._interval_s = 0.0 if per_second is None else 1.0 / per_second
+        self._next_at = 0.0
+        self._held_until = 0.0
+
+    def hold(self, seconds: float) -> None:
+        """No call for so long: the service is one, and what it asks of one request it asks of all."""
+        until = asyncio.get_running_loop().time() + min(seconds, MOST_HELD_S)
+        self._held_until = max(self._held_until, until)
+
+    async def turn(self) -> None:
+        """Wait for this call's turn."""
+        loop = asyncio.get_running_loop()
+        while True:
+            now = loop.time()
+            if now < self._held_until:
+                await asyncio.sleep(self._held_until - now)
+                continue
+            at = max(now, self._next_at)
+            self._next_at = at + self._interval_s
+            if at > now:
+                await asyncio.sleep(at - now)
+                if loop.time() < self._held_until:
+                    continue
+            return
+
+
+def retry_after_s(header: str | None) -> float | None:
+    """Seconds from now of a Retry-After (RFC 9110, 10.2.3: seconds or an HTTP-date); None where it says nothing."""
+    if header is None:
+        return None
+    text = header.strip()
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        at = parsedate_to_datetime(text)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
+    if at.tzinfo is None:
+        at = at.replace(tzinfo=UTC)
+    return max(0.0, at.timestamp() - time.time())

@@ -1,0 +1,1 @@
+"""The state, answered over gRPC (proto/moneystate/query/v1)."""

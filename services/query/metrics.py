@@ -1,0 +1,70 @@
+"""Prometheus metrics of a query server.
+
+Several processes serve one replica: each writes its values to files in the folder that PROMETHEUS_MULTIPROC_DIR names
+(it has to be set before prometheus_client is imported), and one of them answers for all.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, multiprocess, start_http_server
+
+# around the promise of 10 ms, and out to scans
+LATENCY_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.calls = Counter(
+            "moneystate_query_calls", "Calls that have ended.", ["method", "code"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            "moneystate_query_seconds",
+            "Time that unary calls took in the server.",
+            ["method"],
+            buckets=LATENCY_BUCKETS_S,
+            registry=self.registry,
+        )
+        self.streams = Gauge(
+            "moneystate_query_streams_open", "Watch streams.", multiprocess_mode="livesum", registry=self.registry
+        )
+        self.lag_records = Gauge(
+            "moneystate_replica_lag_records",
+            "Committed records of the changelog not read yet.",
+            multiprocess_mode="livemax",
+            registry=self.registry,
+        )
+        self.lag_seconds = Gauge(
+            "moneystate_replica_lag_seconds",
+            "Since the replica last had all there is.",
+            multiprocess_mode="livemax",
+            registry=self.registry,
+        )
+        self.batch = Gauge(
+            "moneystate_replica_version_batch",
+            "Batch of the newest whole version.",
+            multiprocess_mode="livemin",
+            registry=self.registry,
+        )
+        self.watermark_seconds = Gauge(
+            "moneystate_replica_watermark_seconds",
+            "Watermark of the newest whole version.",
+            multiprocess_mode="livemin",
+            registry=self.registry,
+        )
+        self.caught_up = Gauge(
+            "moneystate_replica_caught_up", "1: answers queries.", multiprocess_mode="livemin", registry=self.registry
+        )
+        self.database_bytes = Gauge(
+            "moneystate_replica_database_bytes",
+            "Size of its files.",
+            multiprocess_mode="livemax",
+            registry=self.registry,
+        )
+
+
+def expose(address: str, port: int, folder: str) -> None:
+    """Answer for all processes whose values are in `folder`, from a thread. Raises OSError."""
+    registry = CollectorRegistry()
+    multiprocess.MultiProcessCollector(registry, path=folder)  # type: ignore[no-untyped-call]
+    start_http_server(port, address, registry)

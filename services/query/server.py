@@ -1,0 +1,155 @@
+"""The gRPC server over one replica: services, health, reflection, limits, drain."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc
+from google.protobuf.message_factory import GetMessageClass
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
+from grpc_reflection.v1alpha import reflection
+
+from moneystate.query.v1 import admin_pb2, query_pb2, status_pb2, watch_pb2
+from services.query.callers import ADMIN, READ
+from services.query.calls import Calls, Endpoint
+from services.query.forgetting import Forgetting, RequestLog
+from services.query.metrics import Metrics
+from services.query.page_tokens import PageTokens
+from services.query.reading import MAX_ANSWER_BYTES, Reading
+from services.query.reporting import Reporting, gauge
+from services.query.watching import Pulse, Watching
+from services.replica.reads import Reads
+
+MAX_REQUEST_BYTES: Final = 1 << 20
+MAX_STREAMS: Final = 1_000  # calls at once on one connection
+KEEPALIVE_MS: Final = 30_000
+MIN_PING_MS: Final = 10_000  # clients that ping more often are told to go away
+REPORT_S: Final = 1.0  # how often health and gauges look at the replica
+
+OPTIONS: Final[list[tuple[str, int]]] = [
+    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+    ("grpc.max_send_message_length", MAX_ANSWER_BYTES + (64 << 10)),
+    ("grpc.max_concurrent_streams", MAX_STREAMS),
+    ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", MIN_PING_MS),
+    ("grpc.http2.max_ping_strikes", 3),
+    ("grpc.max_metadata_size", 16 << 10),
+]
+
+SERVICES: Final[list[Any]] = [
+    file.DESCRIPTOR.services_by_name[name]
+    for file, name in ((query_pb2, "Query"), (watch_pb2, "Watch"), (status_pb2, "Status"), (admin_pb2, "Admin"))
+]
+
+
+@dataclass(frozen=True)
+class Listen:
+    """`address`: HOST:PORT, port 0: a free one; `credentials`: None without TLS; `shared`: other processes listen on
+    the same port and the system spreads connections over them."""
+
+    address: str
+    credentials: grpc.ServerCredentials | None = None
+    shared: bool = False
+
+
+class QueryServer:
+    """`start`, then `drain`; both in one event loop."""
+
+    def __init__(
+        self, reads: Reads, log: RequestLog, calls: Calls, tokens: PageTokens, metrics: Metrics, listen: Listen
+    ) -> None:
+        self.reads = reads
+        self.metrics = metrics
+        self.listen = listen
+        self.pulse = Pulse(reads)
+        self.health = HealthServicer()
+        self.endpoints = _endpoints(reads, log, tokens, self.pulse)
+        self.calls = calls
+        self.serving: bool | None = None
+        self.tasks: list[asyncio.Task[None]] = []
+        self.server: grpc.aio.Server | None = None
+
+    async def start(self) -> int:
+        """The port. Raises RuntimeError where it cannot be had."""
+        server = self.server = grpc.aio.server(options=[*OPTIONS, ("grpc.so_reuseport", int(self.listen.shared))])
+        for service in SERVICES:
+            handlers = {method.name: self._handler(service.name, method) for method in service.methods}
+            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, handlers),))
+        health_pb2_grpc.add_HealthServicer_to_server(self.health, server)
+        health_name = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+        names = [*(s.full_name for s in SERVICES), health_name, reflection.SERVICE_NAME]
+        reflection.enable_server_reflection(names, server)
+        await self._tell_health(False)
+        if self.listen.credentials is None:
+            port = server.add_insecure_port(self.listen.address)
+        else:
+            port = server.add_secure_port(self.listen.address, self.listen.credentials)
+        await server.start()
+        self.tasks = [asyncio.create_task(self.pulse.run()), asyncio.create_task(self._report())]
+        return port
+
+    async def drain(self, grace_s: float) -> None:
+        """Health first, so that nobody sends new callers; watchers are told; running calls may finish within
+        `grace_s`, new ones are refused."""
+        assert self.server is not None
+        await self.health.enter_graceful_shutdown()
+        await self.pulse.drain()
+        await self.server.stop(grace_s)
+        for task in self.tasks:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    def _handler(self, service: str, method: Any) -> grpc.RpcMethodHandler[Any, Any]:
+        name = f"{service}.{method.name}"
+        endpoint = self.endpoints[name]
+        parse: Any = GetMessageClass(method.input_type).FromString
+        serialize: Any = GetMessageClass(method.output_type).SerializeToString
+        if method.server_streaming:
+            streaming = self.calls.streaming(name, endpoint.scope, endpoint.handler)
+            return grpc.unary_stream_rpc_method_handler(streaming, parse, serialize)
+        unary = self.calls.unary(name, endpoint.scope, endpoint.handler)
+        return grpc.unary_unary_rpc_method_handler(unary, parse, serialize)
+
+    async def _report(self) -> None:
+        while True:
+            status = self.reads.status()
+            gauge(self.metrics, status)
+            await self._tell_health(status.caught_up)
+            await asyncio.sleep(REPORT_S)
+
+    async def _tell_health(self, serving: bool) -> None:
+        if serving == self.serving:
+            return
+        self.serving = serving
+        known = health_pb2.HealthCheckResponse
+        state = known.SERVING if serving else known.NOT_SERVING
+        for name in ("", *(s.full_name for s in SERVICES)):
+            await self.health.set(name, state)
+
+
+def _endpoints(reads: Reads, log: RequestLog, tokens: PageTokens, pulse: Pulse) -> dict[str, Endpoint]:
+    """Of every method in the contract: a missing one fails at the start."""
+    reading, watching = Reading(reads, tokens), Watching(reads, pulse)
+    reporting, forgetting = Reporting(reads), Forgetting(reads, log)
+    return {
+        "Query.GetUser": Endpoint(READ, reading.get_user),
+        "Query.BatchGetUsers": Endpoint(READ, reading.batch_get_users),
+        "Query.GetSession": Endpoint(READ, reading.get_session),
+        "Query.ListUsers": Endpoint(READ, reading.list_users),
+        "Query.ListPending": Endpoint(READ, reading.list_pending),
+        "Query.Explain": Endpoint(READ, reading.explain),
+        "Query.DiffUser": Endpoint(READ, reading.diff_user),
+        "Query.Diff": Endpoint(READ, reading.diff),
+        "Watch.WatchUser": Endpoint(READ, watching.watch_user),
+        "Watch.Watch": Endpoint(READ, watching.watch),
+        "Status.GetStatus": Endpoint(READ, reporting.get_status),
+        "Admin.ForgetUser": Endpoint(ADMIN, forgetting.forget_user),
+        "Admin.GetForgotten": Endpoint(ADMIN, forgetting.get_forgotten),
+    }

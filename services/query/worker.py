@@ -1,0 +1,64 @@
+"""One process that answers queries: a server over the replica's files, until SIGTERM or until its parent is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from services.query.calls import Calls
+from services.query.forgetting import RequestLog
+from services.query.metrics import Metrics
+from services.query.options import ServeOptions
+from services.query.page_tokens import PageTokens, key_of
+from services.query.server import Listen, QueryServer
+from services.replica.reader import FollowedReader
+
+PAGE_TOKEN_KEY = "page-token.key"
+
+
+@dataclass(frozen=True)
+class WorkerTask:
+    """`address`: with the port that all workers share; `page_token_key`: a file."""
+
+    options: ServeOptions
+    address: str
+    page_token_key: str
+
+
+def page_token_key(options: ServeOptions) -> str:
+    """The file, made where it is not there. Raises ConfigError."""
+    path = Path(options.page_token_key or Path(options.data) / PAGE_TOKEN_KEY)
+    key_of(path)
+    return str(path)
+
+
+def run(task: WorkerTask, parent: Connection) -> None:
+    """Says "listening" to its parent. Ends with code 0 once drained."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes: the parent tells this one to stop
+    asyncio.run(_serve(task, parent))
+
+
+async def _serve(task: WorkerTask, parent: Connection) -> None:
+    options = task.options
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    loop.add_reader(parent.fileno(), stop.set)  # the parent never sends: readable means that it is gone
+    reads = FollowedReader(options.data)
+    log = RequestLog(options.bootstrap_servers, options.topic_prefix, options.kafka_config)
+    metrics = Metrics()
+    audit = options.security.audit()
+    calls = Calls(options.security.callers(task.address), audit, metrics)
+    tokens = PageTokens(key_of(Path(task.page_token_key)))
+    listen = Listen(task.address, options.security.credentials(), shared=True)
+    server = QueryServer(reads, log, calls, tokens, metrics, listen)
+    await server.start()
+    parent.send("listening")
+    await stop.wait()
+    await server.drain(options.grace_s)
+    await asyncio.to_thread(log.close)
+    audit.close()
+    reads.close()

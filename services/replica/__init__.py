@@ -1,0 +1,1 @@
+"""A replica of the state: follows the changelog, keeps versions, answers reads (DESIGN.md section 6)."""

@@ -1,0 +1,99 @@
+"""Removal of users that are forgotten: from all history, the index and the lineage, and from the files.
+
+Deleting rows leaves their bytes in RocksDB's log and files until those are written anew: so the log is flushed and the
+ranges that held them are compacted. Ranges of the index are cut to a few bytes, as RocksDB writes them to its own log.
+A kill in between is made good at the next start, for all of the index.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from rocksdict import WriteBatch
+
+from services.replica import rows
+from services.replica.decode import index_keys, order_time
+from services.replica.files import Db
+from services.replica.holding import Change
+
+ROW: Final = rows.META + b"erasing"
+CUT: Final = 4  # bytes of a key in the index that its compacted range begins with
+
+
+class Erasure:
+    def __init__(self, db: Db) -> None:
+        self.db = db
+        row = db.get(ROW)
+        self.users: set[bytes] = {bytes.fromhex(user) for user in json.loads(row)} if row else set()
+        self.prefixes: set[bytes] = {rows.INDEX, rows.LINEAGE} if row else set()
+
+    def erase(self, batch: WriteBatch, user: bytes, changes: list[Change]) -> None:
+        """Rows of the past of a user that `changes` forget. They come after this in the batch."""
+        gone = self._past(batch, user)
+        entries = self._entries(user)
+        for key in entries:
+            gone |= _keys_of(user, key, entries[key])
+        for change in changes:
+            if change.user == user:
+                entries.pop(change.entry, None)
+                if change.value is not None:
+                    entries[change.entry] = change.value
+        for key, value in entries.items():
+            gone -= _keys_of(user, key, value)
+        for key in gone:
+            batch.delete(rows.INDEX + key)
+            self.prefixes.add((rows.INDEX + key)[:CUT])
+        self.forget_lineage(batch, user)
+        self.users.add(user)
+        batch.put(ROW, json.dumps(sorted(u.hex() for u in self.users)).encode())
+
+    def _past(self, batch: WriteBatch, user: bytes) -> set[bytes]:
+        """Index keys that only the past had."""
+        gone: set[bytes] = set()
+        prefix = rows.PAST + rows.escape(user)
+        for key, row in self.db.items(prefix, rows.after(prefix)):
+            batch.delete(key)
+            gone.update(rows.read_dropped(row))
+            entry = key[1 : -rows.LONG_BYTES]
+            _, kind, rest = rows.split_entry(entry)
+            if kind == b"w":
+                until, value = rows.read_past(row)
+                tail = rows.waits_at(order_time(value), user, rest)
+                for start in {0} | {until - (1 << bits) for bits in range(until.bit_length())}:
+                    batch.delete(rows.pended_key(start, until, tail))
+        return gone
+
+    def _entries(self, user: bytes) -> dict[bytes, bytes]:
+        prefix = rows.LATEST + rows.escape(user)
+        found = self.db.items(prefix, rows.after(prefix))
+        return {key[1:]: value[rows.LONG_BYTES :] for key, value in found}
+
+    def forget_lineage(self, batch: WriteBatch, user: bytes) -> None:
+        prefix = rows.LINEAGE_USER + rows.escape(user)
+        for key in self.db.keys(prefix, rows.after(prefix)):
+            time, money_id = key[len(prefix) : len(prefix) + rows.LONG_BYTES], key[len(prefix) + rows.LONG_BYTES :]
+            of = rows.lineage_key(money_id, user)
+            batch.delete(of)
+            batch.delete(rows.LINEAGE_AGE + time + of[1:])
+            batch.delete(key)
+            self.prefixes.add(of[:CUT])
+
+    def run(self) -> None:
+        """Clean the files of all that is erased by now."""
+        if not self.users:
+            return
+        users, prefixes = self.users, self.prefixes
+        ranges = set(prefixes)
+        for user in users:
+            ranges |= {kind + rows.escape(user) for kind in (rows.LATEST, rows.PAST, rows.LINEAGE_USER)}
+        self.db.rewrite([(prefix, rows.after(prefix)) for prefix in sorted(ranges)])
+        self.users, self.prefixes = set(), set()
+        done = WriteBatch(raw_mode=True)
+        done.delete(ROW)
+        self.db.write(done)
+
+
+def _keys_of(user: bytes, entry: bytes, value: bytes) -> set[bytes]:
+    _, kind, rest = rows.split_entry(entry)
+    return index_keys(user, kind, rest, value)

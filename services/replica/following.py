@@ -1,0 +1,165 @@
+"""One run of the follower over open files, step by step (`services.replica.follower` has the whole)."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from rocksdict import WriteBatch
+
+from services.errors import SetupError
+from services.replica.head import Head, HeadFile
+from services.replica.history import Keep, Sweep
+from services.replica.holding import END_KEY, Change, End, Holding, change_of, read_end
+from services.replica.lineage import Lineage, header_of
+from services.replica.log import Changelog, Ends, Message, Options, Rebuild, Stream, Topics
+from services.replica.store import Store
+
+ALIVE_MS: Final = 30_000  # how often the files say that the follower had all there is
+SWEEP_S: Final = 0.25
+SETTLE_S: Final = 0.5
+
+
+class Following:
+    def __init__(self, options: Options, topics: Topics, changelog: Changelog, store: Store, head: HeadFile) -> None:
+        self.topics = topics
+        self.begin = changelog
+        self.store = store
+        self.head = head
+        self.holding = Holding(store.record.groups)
+        self.lineage = Lineage(store)
+        self.sweep = Sweep(store, Keep(options.history_ms, options.history_versions))
+        self.sweep_at = self.settle_at = 0.0
+        self.load = None if not store.record.loading else Load(store, changelog)
+        self.current_as_of_ms = store.record.alive_ms
+        self.caught_up = False
+        record = store.record
+        since_ms = int(time.time() * 1000) - (options.history_ms or 0) if options.history_ms is not None else 0
+        lineage = topics.lineage_starts(since_ms, record.lineage_positions) if options.follow_lineage else {}
+        self.stream = Stream(options, topics, {int(p): offset for p, offset in record.positions.items()}, lineage)
+        self.ends = Ends(topics, changelog)
+
+    def step(self) -> None:
+        """Reads what there is, after a short wait. Raises Rebuild, BrokerError, SetupError."""
+        changes: list[Message] = []
+        lineage: list[Message] = []
+        for message in self.stream.read():
+            (changes if message.topic() == self.topics.changelog else lineage).append(message)
+        if self.load is not None:
+            self._load(self.load, changes)
+        else:
+            for message in changes:
+                self._follow(message)
+        if lineage:
+            self._add_lineage(lineage)
+        self._look()
+        if self.load is None and time.monotonic() >= self.sweep_at:
+            more = self.sweep.step(int(time.time() * 1000))
+            self.sweep_at = time.monotonic() + (0.0 if more else SWEEP_S)
+
+    def _load(self, load: Load, messages: list[Message]) -> None:
+        load.add(messages, self.stream.read_to)
+        if load.is_done(self.stream.read_to):
+            load.finish()
+            self.load = None
+            self.holding = Holding(self.store.record.groups)
+            for message in load.beyond:
+                self._follow(message)
+
+    def _follow(self, message: Message) -> None:
+        partition, offset, key, value = message.partition(), message.offset(), message.key(), message.value()
+        if not key.startswith(END_KEY):
+            self.holding.add(partition, offset, key, value)
+        elif value is not None:
+            end = read_end(value, message.timestamp()[1], self.store.record.groups)
+            if end.total == 0:
+                raise SetupError("the changelog: expected to be told the number of key groups.", "upgrade the job.")
+            piece = self.holding.end(partition, offset, end)
+            exact = piece.is_complete
+            if exact is None:
+                exact = offset >= self.begin.ends[partition]
+            self.store.apply(piece, exact)
+        self.stream.read_to[partition] = max(self.stream.read_to[partition], offset + 1)
+
+    def _add_lineage(self, messages: list[Message]) -> None:
+        records = []
+        for m in messages:
+            header = header_of(m.headers())
+            if header is not None and m.key() is not None and m.value() is not None:
+                records.append((m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value(), header))
+        self.lineage.add(records)
+
+    def _look(self) -> None:
+        """How far behind this is; and what a quiet log allows."""
+        if self.ends.topic_id != self.begin.topic_id:
+            raise Rebuild("the changelog is another topic of that name")
+        lag, as_of_ms = self.ends.lag(self.stream.read_to)
+        if lag == 0 and as_of_ms and self.load is None:
+            if self.caught_up and as_of_ms - self.current_as_of_ms > self.begin.delete_retention_ms // 2:
+                raise Rebuild("the broker was away for more than half of delete.retention.ms")
+            self.current_as_of_ms = max(self.current_as_of_ms, as_of_ms)
+            self.caught_up = True
+            self._settle()
+        record = self.store.record
+        if self.current_as_of_ms - record.alive_ms > ALIVE_MS:
+            record.alive_ms = self.current_as_of_ms
+            self.store.commit(WriteBatch(raw_mode=True), {})
+        ready = int(self.caught_up and record.newest > 0)
+        self.head.write(Head(self.store.written, record.newest, self.current_as_of_ms, lag, ready))
+
+    def _settle(self) -> None:
+        if self.store.is_unsettled() and self.holding.is_empty() and time.monotonic() >= self.settle_at:
+            self.settle_at = time.monotonic() + SETTLE_S
+            ends = self.topics.ends(self.stream.read_to)
+            if self.topics.is_quiet(ends) and all(self.stream.read_to[p] >= end for p, end in ends.items()):
+                self.store.settle()
+
+    def close(self) -> None:
+        self.ends.close()
+        self.stream.close()
+        self.head.close()
+        self.store.db.close()
+
+
+class Load:
+    """The first load: all up to where the log ended when it began. What is beyond waits in memory; it is what is
+    written meanwhile."""
+
+    def __init__(self, store: Store, changelog: Changelog) -> None:
+        self.store = store
+        self.changelog = changelog
+        self.ends: dict[int, End] = {}
+        self.beyond: list[Message] = []
+
+    def add(self, messages: list[Message], read_to: dict[int, int]) -> None:
+        changes: list[Change] = []
+        for message in messages:
+            partition, offset, key = message.partition(), message.offset(), message.key()
+            if offset >= self.changelog.ends[partition]:
+                self.beyond.append(message)
+                continue
+            if not key.startswith(END_KEY):
+                changes.append(change_of(key, message.value()))
+            elif message.value() is not None:
+                self._note(read_end(message.value(), message.timestamp()[1], 0))
+            read_to[partition] = max(read_to[partition], offset + 1)
+        if changes:
+            self.store.load(changes)
+
+    def _note(self, end: End) -> None:
+        for group in end.groups:
+            before = self.ends.get(group)
+            if before is None or end.written_at_ms >= before.written_at_ms:
+                self.ends[group] = end
+
+    def is_done(self, read_to: dict[int, int]) -> bool:
+        """A partition's last offsets may be markers of transactions: then its end is told by another event."""
+        beyond = {m.partition() for m in self.beyond}
+        return all(read_to[p] >= end or p in beyond for p, end in self.changelog.ends.items())
+
+    def finish(self) -> None:
+        last = max(self.ends.values(), key=lambda e: e.written_at_ms, default=None)
+        # the first writers did not say how many key groups there are, but every batch ends all of them
+        total = 0 if last is None else last.total or max(self.ends) + 1
+        positions = {p: max(end, self.changelog.starts[p]) for p, end in self.changelog.ends.items()}
+        self.store.loaded(self.ends, total, self.changelog.quiet, positions)

@@ -1,0 +1,60 @@
+"""What changes all the time and is no state: a few numbers in memory that the follower and its readers share.
+
+    written (8) | newest (8) | current as of (8) | lag (8) | caught up (8) | CRC-32 of these (4), big-endian
+
+Readers look here whether the database has more for them, which costs far less than asking the database. A reader that
+meets a half-written head (its checksum is wrong) looks again. What it says is never relied on for what can be read.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_FIELDS: Final = struct.Struct(">QQQQQ")
+BYTES: Final = _FIELDS.size + 4
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """`written`: rows since the follower's start; `newest`: revision, 0: none; `caught_up`: 0 or 1."""
+
+    written: int = 0
+    newest: int = 0
+    current_as_of_ms: int = 0
+    lag_records: int = 0
+    caught_up: int = 0
+
+
+class HeadFile:
+    def __init__(self, folder: Path, write: bool = False) -> None:
+        path = folder / "head"
+        if write and (not path.exists() or path.stat().st_size != BYTES):
+            path.write_bytes(_pack(Head()))  # never cut short under a reader that has it mapped
+        self.file = path.open("r+b" if write else "rb")
+        self.map = mmap.mmap(self.file.fileno(), BYTES, access=mmap.ACCESS_WRITE if write else mmap.ACCESS_READ)
+        self.last = Head()
+
+    def write(self, head: Head) -> None:
+        if head != self.last:
+            self.map[:] = _pack(head)
+            self.last = head
+
+    def read(self) -> Head:
+        raw = self.map[:]
+        if int.from_bytes(raw[_FIELDS.size :], "big") == zlib.crc32(raw[: _FIELDS.size]):
+            self.last = Head(*_FIELDS.unpack_from(raw))
+        return self.last
+
+    def close(self) -> None:
+        self.map.close()
+        self.file.close()
+
+
+def _pack(head: Head) -> bytes:
+    fields = _FIELDS.pack(head.written, head.newest, head.current_as_of_ms, head.lag_records, head.caught_up)
+    return fields + zlib.crc32(fields).to_bytes(4, "big")

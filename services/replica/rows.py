@@ -1,0 +1,160 @@
+"""The replica's rows, to the byte. One RocksDB with one column family: the first byte of a key says what the row is.
+
+A revision is the replica's own number of a version, 8 bytes big-endian, in the order of versions. Numbers that may be
+negative stand as value + 2^63, so that they sort. A text that something follows is escaped: 00 becomes 00 FF, and
+00 01 ends it, so that texts sort as their bytes do. An entry is `escaped user | kind | rest`, where kind and rest are
+those of the changelog's entry key (docs/state.md): all entries of a user stand together.
+
+    key                                             value
+    L | entry                                       revision | value            the entry as it is now
+    H | entry | 2^64-1 - revision                   until | length of dropped (4) | dropped | value
+                                                    the entry as it was from `revision` to before `until`; dropped: the
+                                                    index keys that ended with it, each with its length (2) before it
+    C | revision | entry                            revision of what it replaced, 0: none. A change, for Watch, Diff and
+                                                    the sweep
+    I | index key                                   revision in which it was put. A hint, checked by who reads it:
+        c escaped country | user
+        m escaped money id | user                   money id seen
+        n escaped money id | escaped user | position  money that waits
+        s escaped session id | user
+        u user
+    O | order time | escaped user | position        revision. Money that waits at the newest revision
+    P | class (1) | until | order time | escaped user | position
+                                                    revision. Money that has waited from `revision` to before `until`;
+                                                    class: bits of until - revision
+    R | revision                                    JSON: [epoch, batch, watermark, written (ms), readable (0, 1)]
+    V | escaped epoch | batch                       revision
+    W | number of the epoch (4) | watermark | revision   empty. Readable versions
+    E | escaped money id | user                     timestamp, partition (4), offset, Lineage with its header
+    T | timestamp | escaped money id | user         empty. Lineage by age
+    U | escaped user | timestamp | money id         empty. Lineage by user
+    M | name                                        JSON: what the follower keeps of itself
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+LATEST: Final = b"L"
+PAST: Final = b"H"
+CHANGE: Final = b"C"
+INDEX: Final = b"I"
+PENDING: Final = b"O"
+PENDED: Final = b"P"
+REVISION: Final = b"R"
+VERSION: Final = b"V"
+WATERMARK: Final = b"W"
+LINEAGE: Final = b"E"
+LINEAGE_AGE: Final = b"T"
+LINEAGE_USER: Final = b"U"
+META: Final = b"M"
+
+BY_COUNTRY: Final = b"c"
+BY_SEEN: Final = b"m"
+BY_WAITING: Final = b"n"
+BY_SESSION: Final = b"s"
+BY_USER: Final = b"u"
+
+LONG_BYTES: Final = 8
+MAX_LONG: Final = (1 << 64) - 1
+SIGN: Final = 1 << 63
+PAGE_BYTES: Final = 4
+POSITION_BYTES: Final = 13
+END: Final = b"\x00\x01"
+RESTS: Final = {b"u": 0, b"f": 0, b"p": PAGE_BYTES, b"w": POSITION_BYTES}  # bytes after the user in an entry key
+
+_two = struct.Struct(">QI")
+
+
+def long(n: int) -> bytes:
+    return n.to_bytes(LONG_BYTES, "big")
+
+
+def read_long(buf: bytes, pos: int = 0) -> int:
+    return int.from_bytes(buf[pos : pos + LONG_BYTES], "big")
+
+
+def signed(n: int) -> bytes:
+    return long(n + SIGN)
+
+
+def read_signed(buf: bytes, pos: int = 0) -> int:
+    return read_long(buf, pos) - SIGN
+
+
+def escape(text: bytes) -> bytes:
+    if b"\x00" in text:
+        text = text.replace(b"\x00", b"\x00\xff")
+    return text + END
+
+
+def unescape(buf: bytes, pos: int) -> tuple[bytes, int]:
+    """The text that begins at `pos`, and the position after its end."""
+    at = buf.index(END, pos)
+    return buf[pos:at].replace(b"\x00\xff", b"\x00"), at + len(END)
+
+
+def after(prefix: bytes) -> bytes:
+    """The first key after all that begin with `prefix`."""
+    cut = prefix.rstrip(b"\xff")
+    return cut[:-1] + bytes([cut[-1] + 1])
+
+
+def entry_of(key: bytes) -> tuple[bytes, bytes]:
+    """User and entry of a changelog key. Raises ValueError for one that is no entry's."""
+    rest = RESTS.get(key[:1])
+    if rest is None or len(key) <= rest:
+        raise ValueError(f"no entry key: {key[:1]!r}, {len(key)} bytes")
+    end = len(key) - rest
+    user = key[1:end]
+    return user, escape(user) + key[:1] + key[end:]
+
+
+def split_entry(entry: bytes) -> tuple[bytes, bytes, bytes]:
+    """User, kind, rest."""
+    user, at = unescape(entry, 0)
+    return user, entry[at : at + 1], entry[at + 1 :]
+
+
+def past_key(entry: bytes, revision: int) -> bytes:
+    return PAST + entry + long(MAX_LONG - revision)
+
+
+def past_value(until: int, dropped: list[bytes], value: bytes) -> bytes:
+    listed = b"".join(len(key).to_bytes(2, "big") + key for key in dropped)
+    return _two.pack(until, len(listed)) + listed + value
+
+
+def read_past(row: bytes) -> tuple[int, bytes]:
+    """Until, value."""
+    until, listed = _two.unpack_from(row)
+    return until, row[_two.size + listed :]
+
+
+def read_dropped(row: bytes) -> list[bytes]:
+    _, listed = _two.unpack_from(row)
+    found, at, end = [], _two.size, _two.size + listed
+    while at < end:
+        n = int.from_bytes(row[at : at + 2], "big")
+        found.append(row[at + 2 : at + 2 + n])
+        at += 2 + n
+    return found
+
+
+def waits_at(order_time_ms: int, user: bytes, position: bytes) -> bytes:
+    """The part of O and P keys that says which money, and sorts it."""
+    return signed(order_time_ms) + escape(user) + position
+
+
+def split_waits_at(tail: bytes) -> tuple[int, bytes, bytes]:
+    user, at = unescape(tail, LONG_BYTES)
+    return read_signed(tail), user, tail[at:]
+
+
+def pended_key(start: int, until: int, tail: bytes) -> bytes:
+    return PENDED + bytes([(until - start).bit_length()]) + long(until) + tail
+
+
+def lineage_key(money_id: bytes, user: bytes) -> bytes:
+    return LINEAGE + escape(money_id) + user

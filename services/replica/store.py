@@ -1,0 +1,262 @@
+"""The replica's rows, written: versions of entries, the index, history.
+
+The only writer. Each call is one WriteBatch with the position to resume from, so a kill at any time leaves what was
+there after one of them; what follows is read again, and what is in already is left out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import Final
+
+from rocksdict import WriteBatch
+
+from services.enrichment.state import decode_forgotten
+from services.replica import rows
+from services.replica.decode import index_keys, order_time, schema
+from services.replica.erasing import Erasure
+from services.replica.files import Db
+from services.replica.holding import Change, End, Piece
+from services.replica.model import Version
+from services.replica.record import ROW, Record, Revision, decode_revision, read_record, read_revision
+
+BASE: Final = 1  # the revision of all that was there before the first version
+INDEX_ROWS: Final = 10_000
+
+
+class Store:
+    """`kept`: readable revisions, and when they were written in ms."""
+
+    def __init__(self, db: Db) -> None:
+        self.db = db
+        self.record = read_record(db) or Record()
+        self.written = 0  # rows
+        self.in_flight: dict[Version, Revision] = {}  # after `newest`
+        self.last_batch: dict[str, int] = {}  # of each epoch
+        self.kept: deque[tuple[int, int]] = deque()
+        self.erasure = Erasure(db)
+        for key, row in db.items(rows.REVISION, rows.after(rows.REVISION)):
+            self._note(decode_revision(rows.read_long(key, 1), row))
+        self.erasure.run()
+
+    def _note(self, of: Revision) -> None:
+        record, version = self.record, of.version
+        self.last_batch[version.epoch] = version.batch
+        if of.number > record.newest:
+            self.in_flight[version] = of
+        elif of.readable and of.number >= record.oldest:
+            self.kept.append((of.number, of.written_at_ms))
+
+    # The first load: the entries as they are at the log's end, without history.
+
+    def load(self, changes: list[Change]) -> None:
+        """Later changes of one entry replace earlier ones. The log is read from its beginning again if this is ended
+        before `loaded`."""
+        batch = WriteBatch(raw_mode=True)
+        for change in changes:
+            if change.value is None:
+                batch.delete(rows.LATEST + change.entry)
+            else:
+                batch.put(rows.LATEST + change.entry, rows.long(BASE) + change.value)
+        self.db.write(batch)
+
+    def loaded(self, ends: dict[int, End], total: int, whole: bool, positions: dict[int, int]) -> None:
+        """`ends`: the last one of each key group. `whole`: nothing of a later batch is in already."""
+        self._index()
+        record = self.record
+        record.groups, record.done, record.last = total, [0] * total, BASE
+        batch = WriteBatch(raw_mode=True)
+        last = {group: end for group, end in ends.items() if group < total}
+        for end in sorted(last.values(), key=lambda e: (e.written_at_ms, e.version.batch)):
+            number = self._revision(batch, end)
+            for group in [g for g, e in last.items() if e.version == end.version]:
+                record.done[group] = number
+        highest = max(record.done, default=0)
+        record.skipped = list(range(BASE, highest if whole else highest + 1))
+        record.loading = False
+        self._advance(batch)
+        self.commit(batch, positions)
+
+    def _index(self) -> None:
+        batch = WriteBatch(raw_mode=True)
+        put = rows.long(BASE)
+        for key, row in self.db.items(rows.LATEST, rows.after(rows.LATEST)):
+            user, kind, rest = rows.split_entry(key[1:])
+            value = row[rows.LONG_BYTES :]
+            for hint in index_keys(user, kind, rest, value):
+                batch.put(rows.INDEX + hint, put)
+            if kind == b"w":
+                batch.put(rows.PENDING + rows.waits_at(order_time(value), user, rest), put)
+            self._count(value, 1)
+            if batch.len() >= INDEX_ROWS:
+                self.db.write(batch)
+                batch = WriteBatch(raw_mode=True)
+        self.db.write(batch)
+
+    def is_unsettled(self) -> bool:
+        """All key groups are at one version, which cannot be read as something may have been missing on the way."""
+        done = self.record.done
+        return bool(done) and self.record.newest < max(done) == min(done)
+
+    def settle(self) -> None:
+        """All that is in the log is in, and no batch is under way: what is there is that version."""
+        record = self.record
+        of = read_revision(self.db, max(record.done))
+        assert of is not None
+        batch = WriteBatch(raw_mode=True)
+        self.in_flight.pop(of.version, None)
+        self._publish(batch, of)
+        record.skipped = []
+        self.commit(batch, {})
+
+    # Following.
+
+    def apply(self, piece: Piece, exact: bool) -> None:
+        """`exact`: no record of the batch is missing."""
+        end, record = piece.end, self.record
+        batch = WriteBatch(raw_mode=True)
+        if end.total != record.groups:
+            record.groups, record.done = end.total, [0] * end.total
+        number = self._revision(batch, end)
+        if any(record.done[group] < number for group in end.groups):  # else it is in already
+            self._put(batch, piece.changes, number)
+            if not exact:
+                self._skip(number)
+            if end.version in self.in_flight:
+                for group in end.groups:
+                    self._reach(group, number)
+            self._advance(batch)
+        self.commit(batch, {piece.partition: piece.position})
+        self.erasure.run()
+
+    def forgotten_at(self, user: bytes) -> int | None:
+        """Order time in ms of the last request to forget the user that was honoured."""
+        row = self.db.get(rows.LATEST + rows.escape(user) + b"f")
+        return None if row is None else decode_forgotten(row[rows.LONG_BYTES :]).forgotten_at
+
+    def commit(self, batch: WriteBatch, positions: dict[int, int]) -> None:
+        self.record.positions.update((str(partition), offset) for partition, offset in positions.items())
+        batch.put(ROW, self.record.encode())
+        self.written += batch.len()
+        self.db.write(batch)
+
+    def _revision(self, batch: WriteBatch, end: End) -> int:
+        version = end.version
+        known = self.in_flight.get(version)
+        if known is not None:
+            if end.written_at_ms > known.written_at_ms:
+                self.in_flight[version] = replace(known, written_at_ms=end.written_at_ms)
+            return known.number
+        if version.batch <= self.last_batch.get(version.epoch, -1):
+            row = self.db.get(version_key(version))
+            return rows.read_long(row) if row is not None else self._hidden(version)
+        record = self.record
+        record.last += 1
+        of = Revision(record.last, version, end.watermark_ms, end.written_at_ms, False)
+        batch.put(rows.REVISION + rows.long(of.number), of.encode())
+        batch.put(version_key(version), rows.long(of.number))
+        self._note(of)
+        if version.epoch not in record.epochs:
+            record.epochs.append(version.epoch)
+        return of.number
+
+    def _hidden(self, version: Version) -> int:
+        """Where compaction has taken the version's ends from another partition: it counts with the next one."""
+        later = [
+            r.number
+            for r in self.in_flight.values()
+            if r.version.epoch == version.epoch and r.version.batch > version.batch
+        ]
+        return min(later, default=self.record.newest)
+
+    def _skip(self, number: int) -> None:
+        if number not in self.record.skipped:
+            self.record.skipped.append(number)
+
+    def _reach(self, group: int, number: int) -> None:
+        """What the key group has not passed is no whole version here."""
+        done = self.record.done
+        for missed in range(max(done[group], self.record.newest) + 1, number):
+            self._skip(missed)
+        done[group] = number
+
+    def _advance(self, batch: WriteBatch) -> None:
+        """What all key groups have reached can be read."""
+        record = self.record
+        reached = min(record.done, default=0)
+        for of in sorted(self.in_flight.values(), key=lambda r: r.number):
+            if of.number > reached:
+                break
+            del self.in_flight[of.version]
+            if of.number not in record.skipped:
+                self._publish(batch, of)
+        record.skipped = [n for n in record.skipped if n > reached]
+
+    def _publish(self, batch: WriteBatch, of: Revision) -> None:
+        record = self.record
+        batch.put(rows.REVISION + rows.long(of.number), replace(of, readable=True).encode())
+        batch.put(watermark_key(record.epochs.index(of.version.epoch), of.watermark_ms, of.number), b"")
+        record.newest = of.number
+        if not record.oldest:
+            record.oldest = record.floor = of.number
+        self.kept.append((of.number, of.written_at_ms))
+
+    def _put(self, batch: WriteBatch, changes: list[Change], number: int) -> None:
+        """Later changes of one entry replace earlier ones."""
+        changes = list({change.entry: change for change in changes}.values())
+        forgotten = {c.user for c in changes if c.kind == b"f" and c.value is not None}
+        for user in forgotten:
+            self.erasure.erase(batch, user, changes)
+        before = self.db.get_many([rows.LATEST + change.entry for change in changes])
+        for change, row in zip(changes, before, strict=True):
+            if row is not None or change.value is not None:
+                self._put_one(batch, change, row, number, change.user not in forgotten)
+
+    def _put_one(self, batch: WriteBatch, change: Change, row: bytes | None, number: int, kept: bool) -> None:
+        """`kept`: with the entry's past."""
+        user, kind, entry, value = change
+        start = 0 if row is None else rows.read_long(row)
+        old = None if row is None else row[rows.LONG_BYTES :]
+        had = set() if old is None else index_keys(user, kind, change.rest, old)
+        has = set() if value is None else index_keys(user, kind, change.rest, value)
+        if value is None:
+            batch.delete(rows.LATEST + entry)
+        else:
+            batch.put(rows.LATEST + entry, rows.long(number) + value)
+        for key in has - had:
+            batch.put(rows.INDEX + key, rows.long(number))
+        kept = kept and start < number
+        if kept and old is not None:
+            batch.put(rows.past_key(entry, start), rows.past_value(number, sorted(had - has), old))
+        if start < number:
+            batch.put(rows.CHANGE + rows.long(number) + entry, rows.long(start if kept else 0))
+        if kind == b"w":
+            self._put_waiting(batch, change, old, number, kept)
+        self._count(old, -1)
+        self._count(value, 1)
+
+    def _put_waiting(self, batch: WriteBatch, change: Change, old: bytes | None, number: int, kept: bool) -> None:
+        if old is None and change.value is not None:
+            tail = rows.waits_at(order_time(change.value), change.user, change.rest)
+            batch.put(rows.PENDING + tail, rows.long(number))
+        elif old is not None and change.value is None:
+            tail = rows.waits_at(order_time(old), change.user, change.rest)
+            start = self.db.get(rows.PENDING + tail)
+            batch.delete(rows.PENDING + tail)
+            if kept and start is not None:
+                batch.put(rows.pended_key(rows.read_long(start), number, tail), start)
+
+    def _count(self, value: bytes | None, by: int) -> None:
+        if value is not None:
+            kind, version = schema(value)
+            of = self.record.entries.setdefault(kind, {})
+            of[str(version)] = of.get(str(version), 0) + by
+
+
+def version_key(version: Version) -> bytes:
+    return rows.VERSION + rows.escape(version.epoch.encode()) + rows.long(version.batch)
+
+
+def watermark_key(epoch: int, watermark_ms: int, number: int) -> bytes:
+    return rows.WATERMARK + epoch.to_bytes(4, "big") + rows.signed(watermark_ms) + rows.long(number)

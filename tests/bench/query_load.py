@@ -1,0 +1,247 @@
+"""Point reads at fixed rates against one replica that follows changes, all on this machine.
+
+A changelog of many users is written, `moneystate serve` loads it, then one process goes on changing users, one
+transaction for each batch, while the client in Go (examples/go/load) reads users by chance, on a schedule that does not
+wait for answers. `python -m tests.bench.query_load --help`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import random
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.synchronize import Event
+from pathlib import Path
+
+import psutil
+from confluent_kafka import Producer
+from rich.console import Console
+from rich.table import Table
+
+from moneystate.query.v1 import status_pb2
+from services.devbroker import DevBroker
+from services.engine.keygroup import key_group_of
+from services.enrichment import topics
+from services.enrichment.money_ids import pack_id
+from services.enrichment.page import Page
+from services.enrichment.source import encode_source
+from services.enrichment.state import User, encode_user, user_key
+from services.kafka.client import admin_client
+from services.kafka.topics import TopicSpec, ensure_topics
+from services.query.client import Client, Target
+
+GO = Path(__file__).resolve().parents[2] / "examples" / "go"
+PREFIX = "query-load-"
+CHANGELOG = PREFIX + topics.CHANGELOG
+GROUPS, PARTITIONS = 64, 4
+BATCH_S = 0.4  # as long as a batch of the job takes
+LOAD_BATCH = 50_000
+START_MS = 1_700_000_000_000
+COUNTRIES = [b"ES", b"PT", b"FR", b"DE", b"IT"]
+DEADLINE_S = 600.0
+
+
+@dataclass(frozen=True)
+class Setting:
+    users: int
+    changes: int  # a second
+    rates: list[int]
+    seconds: float
+    workers: int
+    connections: int
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Times in ms. `cpu`: cores that the server's processes took; `behind`: records that the replica lagged at the end;
+    `stale`: ms, as the last answer says."""
+
+    rate: int
+    reads: int
+    failed: int
+    seconds: float
+    p50: float
+    p99: float
+    p999: float
+    most: float
+    cpu: float
+    behind: int
+    stale: int
+
+
+def user_id(n: int) -> str:
+    return f"user-{n:07d}"
+
+
+def entry(n: int, seen_at_ms: int, chance: random.Random) -> bytes:
+    """A user as the job has many: info, a few types, some seen ids, a session."""
+    user = User(user_id(n).encode())
+    source = encode_source(topics.USER_EVENTS, n % PARTITIONS, n, seen_at_ms)
+    user.birth_year, user.birth_year_from = str(1950 + n % 50).encode(), source
+    user.country, user.country_from = chance.choice(COUNTRIES), source
+    page = user.pages[0] = Page()
+    page.add_type(b"CARD_PAYMENT", source)
+    page.add_type(b"TOP_UP", source)
+    for _ in range(3):
+        money_id = str(uuid.UUID(int=chance.getrandbits(128), version=4)).encode()
+        page.add_id(pack_id(money_id), seen_at_ms, source)
+    page.sessions[b"session-%d" % n] = (START_MS + 86_400_000, b"ES", source)
+    user.items = page.items()
+    return encode_user(user)
+
+
+class Changer:
+    """The job's part: batches of changes in transactions, of one output partition."""
+
+    def __init__(self, servers: str, first_batch: int) -> None:
+        settings = {"transactional.id": PREFIX + "job", "linger.ms": 5, "compression.type": "lz4"}
+        self.producer = Producer({"bootstrap.servers": servers, **settings})
+        self.producer.init_transactions(30)
+        self.batch = first_batch
+        self.chance = random.Random(first_batch)
+
+    def write(self, users: Iterator[int]) -> None:
+        watermark = START_MS + self.batch * 400
+        records = [0] * PARTITIONS
+        self.producer.begin_transaction()
+        for n in users:
+            user = user_id(n).encode()
+            partition = key_group_of(user, GROUPS) % PARTITIONS
+            records[partition] += 1
+            self.producer.produce(CHANGELOG, entry(n, watermark, self.chance), user_key(user), partition=partition)
+            self.producer.poll(0)
+        for partition in range(PARTITIONS):
+            groups = list(range(partition, GROUPS, PARTITIONS))
+            end = {
+                "batch": self.batch, "epoch": "query-load", "groups": GROUPS, "keyGroups": groups,
+                "records": records[partition], "version": 1, "watermark": watermark,
+            }  # fmt: skip
+            self.producer.produce(CHANGELOG, json.dumps(end).encode(), b"ejob/0", partition=partition)
+        self.producer.commit_transaction(60)
+        self.batch += 1
+
+
+def change(servers: str, users: int, changes: int, first_batch: int, stop: Event) -> None:
+    """Until told to stop: `changes` users a second, by chance, in a batch each BATCH_S."""
+    changer = Changer(servers, first_batch)
+    due = time.monotonic()
+    while not stop.wait(max(0.0, due - time.monotonic())):
+        changer.write(iter(changer.chance.sample(range(users), int(changes * BATCH_S))))
+        due += BATCH_S
+
+
+def load(servers: str, users: int) -> int:
+    """All users, once. The number of batches that were written."""
+    specs = [TopicSpec(CHANGELOG, PARTITIONS, compacted=True)]
+    specs += [TopicSpec(PREFIX + name, PARTITIONS) for name in (topics.STREAMS[topics.ENRICHED], "user-events")]
+    ensure_topics(admin_client(servers, {}), specs, create=True)
+    changer = Changer(servers, 0)
+    began = time.monotonic()
+    for start in range(0, users, LOAD_BATCH):
+        changer.write(iter(range(start, min(users, start + LOAD_BATCH))))
+        done = min(users, start + LOAD_BATCH)
+        print(f"{done:,} of {users:,} users written, {done / (time.monotonic() - began):,.0f}/s", file=sys.stderr)
+    return changer.batch
+
+
+@contextmanager
+def served(servers: str, data: Path, workers: int) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The server's process and address, once it listens."""
+    command = [sys.executable, "-m", "services.cli.main", "serve", "--bootstrap-servers", servers]
+    command += ["--topic-prefix", PREFIX, "--data", str(data), "--listen", "127.0.0.1:0", "--workers", str(workers)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            line = next(line for line in process.stderr if line.startswith("listening on "))
+            yield process, line.split()[2]
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def await_caught_up(client: Client, batches: int) -> float:
+    """Seconds until the version of the last batch can be read."""
+    began = time.monotonic()
+    while True:
+        status = client.call("Status.GetStatus", status_pb2.GetStatusRequest())
+        if status.caught_up and status.header.version.batch >= batches - 1:
+            return time.monotonic() - began
+        assert time.monotonic() - began < DEADLINE_S, status
+        time.sleep(0.1)
+
+
+def measure(servers: str, setting: Setting) -> Iterator[Figures]:
+    """For each rate; the changes go on all the while."""
+    with tempfile.TemporaryDirectory(prefix="query-load-") as folder:
+        go = f"{folder}/load"
+        subprocess.run(["go", "build", "-o", go, "./load"], cwd=GO, check=True)
+        batches = load(servers, setting.users)
+        with served(servers, Path(folder) / "replica", setting.workers) as (process, address):
+            client = Client(Target(address), DEADLINE_S)
+            seconds = await_caught_up(client, batches)
+            print(f"caught up after {seconds:.1f} s, {setting.users / seconds:,.0f} users/s", file=sys.stderr)
+            context = multiprocessing.get_context("spawn")
+            stop = context.Event()
+            changer = context.Process(target=change, args=(servers, setting.users, setting.changes, batches, stop))
+            changer.start()
+            try:
+                await_caught_up(client, batches + 5)
+                for rate in setting.rates:
+                    yield _at_rate(go, address, process.pid, client, rate, setting)
+            finally:
+                stop.set()
+                changer.join(60)
+
+
+def _at_rate(go: str, address: str, pid: int, client: Client, rate: int, setting: Setting) -> Figures:
+    command = [go, "-address", address, "-rate", str(rate), "-seconds", str(setting.seconds)]
+    command += ["-users", str(setting.users), "-connections", str(setting.connections)]
+    before, began = _cpu_s(pid), time.monotonic()
+    told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    cpu = (_cpu_s(pid) - before) / (time.monotonic() - began)
+    status = client.call("Status.GetStatus", status_pb2.GetStatusRequest())
+    return Figures(
+        rate, told["reads"], told["failed"], told["seconds"], told["p50_ms"], told["p99_ms"], told["p999_ms"],
+        told["max_ms"], cpu, status.lag_records, status.header.staleness_ms,
+    )  # fmt: skip
+
+
+def _cpu_s(pid: int) -> float:
+    whole = psutil.Process(pid)
+    times = [p.cpu_times() for p in [whole, *whole.children(recursive=True)]]
+    return sum(t.user + t.system for t in times)
+
+
+def main(arguments: list[str]) -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    p.add_argument("--users", type=int, default=1_000_000)
+    p.add_argument("--changes", type=int, default=3_000, help="users changed a second")
+    p.add_argument("--rate", type=int, action="append", help="reads a second; may be repeated (1000 to 8000)")
+    p.add_argument("--seconds", type=float, default=15.0, help="of each rate")
+    p.add_argument("--workers", type=int, default=2, help="processes that answer")
+    p.add_argument("--connections", type=int, default=8)
+    a = p.parse_args(arguments)
+    rates = a.rate or list(range(1_000, 8_001, 1_000))
+    setting = Setting(a.users, a.changes, rates, a.seconds, a.workers, a.connections)
+    table = Table("reads/s", "done/s", "failed", "p50 ms", "p99 ms", "p99.9 ms", "max ms")
+    for title in ("server cores", "behind", "stale ms"):
+        table.add_column(title)
+    with tempfile.TemporaryDirectory(prefix="bench-broker-") as folder, DevBroker(Path(folder), heap="1g") as broker:
+        for f in measure(broker.bootstrap_servers, setting):
+            times = [f"{ms:,.2f}" for ms in (f.p50, f.p99, f.p999, f.most)]
+            done = f"{(f.reads - f.failed) / f.seconds:,.0f}"
+            table.add_row(f"{f.rate:,}", done, f"{f.failed:,}", *times, f"{f.cpu:.2f}", f"{f.behind:,}", f"{f.stale:,}")
+    Console(width=130).print(table)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,107 @@
+"""`moneystate lookup-worker` and `fake-session-service` as they are run: flags, formats, metrics, how they end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from services.cli import main
+from services.kafka.formats import SchemaSet, make_format
+from services.lookup.fake_service import FakeSessionService, Knowledge
+from tests.lookup.harness import REQUESTS, RESULTS, Lookups, found, request
+from tests.reference import kafka_log
+from tests.reference.codec import encode
+
+WORKER = ("lookup-worker", "--bootstrap-servers", "127.0.0.1:1", "--url-template", "http://h/{userSessionId}")
+
+
+def test_topics_in_json_metrics_and_an_end_in_good_order(lookups: Lookups) -> None:
+    as_json = make_format("json", SchemaSet.load())
+    formats = [part for topic in (REQUESTS, RESULTS) for part in ("--format", f"{topic}=json")]
+    port = free_port()
+    with (
+        FakeSessionService(lambda *_: found("UY")) as service,
+        lookups.process(service, *formats, "--metrics-port", str(port), "--json") as worker,
+    ):
+        value = as_json.from_canonical(encode("SessionLookupRequested", request()))
+        lookups.cluster.send(lookups.cluster.prefix + REQUESTS, [value, value])
+        group = f"{lookups.cluster.prefix}session-lookup-worker"
+        worker.wait_for(lambda: lookups.committed(group)[0] == 2, "both requests")
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
+            shown = page.read().decode()
+        done = worker.stop()
+    assert (done.code, done.totals["replies"], done.totals["calls"]) == (0, 1, 1), done.err
+    for line in (
+        'moneystate_lookup_replies_total{outcome="FOUND"} 1.0',
+        'moneystate_lookup_breaker_state{state="closed"} 1.0',
+        'moneystate_lookup_attempts_total{result="found"} 1.0',
+        "moneystate_lookup_waiting 0.0",
+        "moneystate_lookup_oldest_waiting_seconds 0.0",
+        "moneystate_lookup_in_flight 0.0",
+        "moneystate_lookup_call_seconds_count 1.0",
+    ):
+        assert line in shown.splitlines()
+    records, _ = kafka_log.read_log(lookups.cluster.bootstrap_servers, [RESULTS], lookups.cluster.prefix)
+    (answer,) = [json.loads(record.value or b"") for record in records]
+    assert (answer["moneyId"], answer["outcome"], answer["clientCountryCode"]) == ("m", "FOUND", "UY")
+
+
+def test_the_fake_service_says_where_it_is_and_ends_when_told(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "services.cli.main", "fake-session-service", "--port", "0", "--seed", "7"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        template = process.stdout.readline().strip()
+        with urllib.request.urlopen(template.replace("{userSessionId}", "s")) as answer:
+            assert json.load(answer) == {"clientCountryCode": Knowledge(7).country("s")}
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        (*WORKER, "--url-template", "http://h/"),
+        (*WORKER, "--url-template", ""),
+        (*WORKER, "--bootstrap-servers", " "),
+        (*WORKER, "--concurrency", "0"),
+        (*WORKER, "--attempts", "0"),
+        (*WORKER, "--breaker-threshold", "0"),
+        (*WORKER, "--rate-limit", "-1"),
+        (*WORKER, "--timeout", "1"),
+        (*WORKER, "--deadline", "0s"),
+        (*WORKER, "--client-cert", "cert.pem"),
+        (*WORKER, "--ca-file", "no/such/file"),
+        (*WORKER, "--bearer-token-file", "no/such/file"),
+        (*WORKER, "--format", "wallet-events=json"),
+        (*WORKER, "--format", f"{REQUESTS}=confluent"),
+        (*WORKER, "--kafka-config", "x"),
+        ("fake-session-service", "--error-rate", "2"),
+        ("fake-session-service", "--not-found-rate", "-1"),
+        ("fake-session-service", "--latency", "x"),
+    ],
+    ids=" ".join,
+)
+def test_a_flag_that_cannot_be_is_one_line_and_code_2(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], wrong: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["moneystate", *wrong])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert end.value.code == 2
+    said = capfd.readouterr()
+    assert (said.out, [line.partition(" ")[0] for line in said.err.splitlines()]) == ("", ["error:"])
+    assert wrong[-2] in said.err
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,102 @@
+"""A job's changelog on a real broker, written from the pure core in memory: each batch is one transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from services.engine.keygroup import key_group_of
+from services.engine.processor import Change
+from services.enrichment import topics
+from tests.enrichment.harness import inputs, simulation
+from tests.kafka.logs import FLUSH_S, Cluster
+from tests.reference.builder import LogBuilder
+from tests.reference.model import Rules
+from tests.simulate import Simulation
+
+EPOCH = "e-story"
+GROUPS = 4
+CHANGELOG_PARTITIONS = 2
+RULES = Rules(bound_ms=1_000, session_wait_ms=3_600_000)
+SUFFIX_BYTES = {b"u": 0, b"p": 4, b"w": 13, b"f": 0}
+
+
+class Job:
+    """Stands for the job: what it would write to the changelog, batch by batch."""
+
+    def __init__(self, cluster: Cluster, epoch: str = EPOCH) -> None:
+        self.log = LogBuilder()
+        self.cluster = cluster
+        self.epoch = epoch
+        self.batches = 0
+        self.told = 0
+        self.sim: Simulation = simulation(RULES, self.log.partitions, key_groups=GROUPS)
+        self.changelog = cluster.create(topics.CHANGELOG, CHANGELOG_PARTITIONS, cleanup_policy="compact")
+        cluster.create(topics.STREAMS[topics.ENRICHED])
+        cluster.create("user-events")
+        self.producer = cluster.producer(**{"transactional.id": f"{cluster.prefix}job"})
+        self.producer.init_transactions(FLUSH_S)
+
+    def batch(self) -> None:
+        """What was put into `log` since the last one."""
+        self.sim.batch(inputs(self.log.records[self.told :]))
+        self.told = len(self.log.records)
+        changes, self.sim.changes = self.sim.changes, []
+        self.write(changes, self.sim.watermark)
+
+    def write(self, changes: Iterable[Change], watermark: int) -> None:
+        """One transaction, of one output partition that has all key groups."""
+        self.producer.begin_transaction()
+        records = [0] * CHANGELOG_PARTITIONS
+        for key, value in changes:
+            partition = group_of(key) % CHANGELOG_PARTITIONS
+            self.producer.produce(self.changelog, value, key, partition=partition)
+            records[partition] += 1
+        for partition in range(CHANGELOG_PARTITIONS):
+            mine = [g for g in range(GROUPS) if g % CHANGELOG_PARTITIONS == partition]
+            end = {
+                "batch": self.batches, "epoch": self.epoch, "groups": GROUPS, "keyGroups": mine,
+                "records": records[partition], "version": 1, "watermark": watermark,
+            }  # fmt: skip
+            value = json.dumps(end, sort_keys=True).encode()
+            self.producer.produce(self.changelog, value, b"ejob/0", partition=partition)
+        self.producer.commit_transaction(FLUSH_S)
+        self.batches += 1
+
+
+def group_of(entry_key: bytes) -> int:
+    user = entry_key[1 : len(entry_key) - SUFFIX_BYTES[entry_key[:1]]]
+    return key_group_of(user, GROUPS)
+
+
+OTHERS = [f"user-{n:03d}" for n in range(300)]
+USERS = sorted([*OTHERS, "ann", "bob"])  # all that have state at the end, in the order of their ids
+LAST = 2  # batch
+
+
+def begin(job: Job) -> None:
+    """Version 0: ann in ES with a session and money that waits. Versions are kept from what a replica has seen come."""
+    log = job.log
+    log.address("ES", 1)
+    log.birth("1980", 2)
+    log.session("s-ann", 3)
+    log.money("m-seen", 4)
+    log.money("m-waits", 5, "s-late")
+    log.beats(10)
+    job.batch()
+
+
+def go_on(job: Job) -> None:
+    """Version 1: ann moves to PT, many others come; version 2: her money is joined, bob's birth year is known."""
+    log = job.log
+    log.address("PT", 11)
+    for n, user in enumerate(OTHERS):
+        log.address("ES" if n % 3 == 0 else "FR", 12, user)
+    for user in OTHERS[:20]:
+        log.money(f"m-{user}", 13, f"s-{user}", userId=user)
+    log.beats(20)
+    job.batch()
+    log.session("s-late", 21)
+    log.birth("1999", 22, "bob")
+    log.beats(30)
+    job.batch()

@@ -1,0 +1,89 @@
+"""SIGTERM: health first, running calls finish, new ones are refused, watchers are told; kills leave nothing behind."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import psutil
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from moneystate.query.v1 import query_pb2, watch_pb2
+from services.devbroker import DevBroker
+from services.query.client import SERVICES, Client
+from tests.query.serving import UP_S, Server, failure, new_cluster, reason_of, wait_for
+
+
+@pytest.fixture
+def ending(broker: DevBroker, tmp_path: Path) -> Iterator[Server]:
+    """A server that the test ends."""
+    with Server(new_cluster(broker), tmp_path / "replica", "--workers", "2", "--grace", "20s") as running:
+        yield running.told()
+
+
+def health(server: Server, service: str = "") -> health_pb2.HealthCheckResponse.ServingStatus:
+    with grpc.insecure_channel(server.address) as channel:
+        request = health_pb2.HealthCheckRequest(service=service)
+        return health_pb2_grpc.HealthStub(channel).Check(request, timeout=UP_S).status
+
+
+@pytest.mark.parametrize("service", ["", *(s.full_name for s in SERVICES.values())])
+def test_a_replica_that_has_caught_up_is_healthy(server: Server, service: str) -> None:
+    assert health(server, service) == health_pb2.HealthCheckResponse.SERVING
+
+
+def test_reflection_tells_the_services(server: Server) -> None:
+    with grpc.insecure_channel(server.address) as channel:
+        asked = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
+        answer = next(iter(reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(asked)))
+    names = {s.name for s in answer.list_services_response.service}
+    assert names > {s.full_name for s in SERVICES.values()} | {"grpc.health.v1.Health"}
+
+
+def test_a_replica_that_loads_says_so(broker: DevBroker, tmp_path: Path) -> None:
+    with Server(new_cluster(broker), tmp_path / "replica") as empty, empty.client() as client:
+        assert health(empty) == health_pb2.HealthCheckResponse.NOT_SERVING
+        request = query_pb2.GetUserRequest(user_id="ann")
+        assert failure(lambda: client.call("Query.GetUser", request)) == ("UNAVAILABLE", "NOT_CAUGHT_UP")
+
+
+def test_sigterm_drains(ending: Server) -> None:
+    processes = psutil.Process(ending.process.pid).children(recursive=True)
+    with ending.client() as client:
+        watch = client.stream("Watch.Watch", watch_pb2.WatchRequest())
+        next(watch)
+        ending.process.send_signal(signal.SIGTERM)
+        assert failure(lambda: list(watch)) == ("UNAVAILABLE", "DRAINING")
+        request = query_pb2.GetUserRequest(user_id="ann")
+        wait_for(lambda: failure_or_none(client, request) == "UNAVAILABLE")
+    assert ending.process.wait(UP_S) == 0
+    assert not [p for p in processes if p.is_running()]
+
+
+def failure_or_none(client: Client, request: query_pb2.GetUserRequest) -> str:
+    try:
+        client.call("Query.GetUser", request)
+    except grpc.RpcError as e:
+        return reason_of(e)[0]
+    return ""
+
+
+@pytest.mark.parametrize("victim", [0, 1], ids=["the follower", "a worker"])
+def test_a_child_that_dies_ends_the_whole_with_code_5(ending: Server, victim: int) -> None:
+    whole = psutil.Process(ending.process.pid)
+    children = sorted((p for p in whole.children() if "spawn_main" in " ".join(p.cmdline())), key=lambda p: p.pid)
+    children[victim].kill()
+    assert ending.process.wait(UP_S) == 5
+    assert "ended with code -9" in ending.said()
+    assert not [p for p in children if p.is_running()]
+
+
+def test_children_do_not_outlive_a_server_that_is_killed(ending: Server) -> None:
+    children = psutil.Process(ending.process.pid).children(recursive=True)
+    ending.process.kill()
+    ending.process.wait(UP_S)
+    wait_for(lambda: not [p for p in children if p.is_running() and p.status() != psutil.STATUS_ZOMBIE])

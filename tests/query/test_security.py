@@ -1,0 +1,305 @@
+"""Who may ask: TLS, mutual TLS, tokens, scopes, masks, audit."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+import trustme
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+from moneystate.query.v1 import admin_pb2, query_pb2, status_pb2, user_pb2, watch_pb2
+from services.devbroker import DevBroker
+from services.errors import ConfigError
+from services.query.callers import READ, READ_PERSONAL, TokenCheck
+from services.query.client import Target
+from services.query.failures import Failure
+from services.query.options import Security
+from tests.query.certificates import ALL_SCOPES, Pki, pem, sign
+from tests.query.serving import Server, failure, new_cluster, wait_for
+from tests.query.test_reads import at
+
+GET_ANN = query_pb2.GetUserRequest(user_id="ann")
+
+
+@pytest.fixture(scope="module")
+def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("audit") / "audit.log"
+
+
+@pytest.fixture(scope="module")
+def guarded(broker: DevBroker, pki: Pki, audit: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Mutual TLS and tokens."""
+    flags = [*pki.tls(), "--client-ca", pki.ca, "--token-key", pki.token_key, "--audit-log", str(audit)]
+    flags += ["--token-audience", "moneystate", "--token-issuer", "tests"]
+    with Server(new_cluster(broker), tmp_path_factory.mktemp("guarded"), *flags) as running:
+        yield running.told(**files(pki))
+
+
+def files(pki: Pki, scope: str = ALL_SCOPES, **claims: Any) -> dict[str, str]:
+    """Of a client that has all that is asked for."""
+    claims = {"aud": "moneystate", "iss": "tests", **claims}
+    token = pki.token_file(scope, **claims)
+    return {"ca": pki.ca, "cert": pki.client_cert, "key": pki.client_key, "token_file": token}
+
+
+def ask(server: Server, given: dict[str, str], call: str = "Query.GetUser", request: Any = GET_ANN) -> Any:
+    with server.client(**given) as client:
+        return client.call(call, request)
+
+
+def test_with_certificate_token_and_scope_the_answer_is_whole(guarded: Server, pki: Pki) -> None:
+    user = ask(guarded, files(pki)).user
+    assert (user.resident_country_code.value, user.resident_country_code.masked) == ("PT", False)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"cert": "", "key": ""},
+        {"cert": "stranger.pem", "key": "stranger-key.pem"},
+        {"ca": "stranger.pem"},
+        {"ca": "", "cert": "", "key": "", "token_file": ""},
+    ],
+    ids=["no certificate", "a stranger's certificate", "a server that is not the one expected", "no TLS"],
+)
+def test_without_the_right_certificates_there_is_no_connection(
+    guarded: Server, pki: Pki, wrong: dict[str, str]
+) -> None:
+    given = files(pki) | {name: f"{pki.folder}/{file}" if file else "" for name, file in wrong.items()}
+    assert failure(lambda: ask(guarded, given))[0] == "UNAVAILABLE"
+
+
+@pytest.mark.parametrize(
+    ("claims", "reason"),
+    [
+        ({"expires_in_s": -1}, "BAD_TOKEN"),
+        ({"exp": None}, "BAD_TOKEN"),
+        ({"aud": "another"}, "BAD_TOKEN"),
+        ({"aud": None}, "BAD_TOKEN"),
+        ({"iss": "another"}, "BAD_TOKEN"),
+        ({"nbf": 9_999_999_999}, "BAD_TOKEN"),
+    ],
+    ids=str,
+)
+def test_tokens_that_are_not_valid(guarded: Server, pki: Pki, claims: dict[str, Any], reason: str) -> None:
+    assert failure(lambda: ask(guarded, files(pki, **claims))) == ("UNAUTHENTICATED", reason)
+
+
+def test_no_token(guarded: Server, pki: Pki) -> None:
+    given = {**files(pki), "token_file": ""}
+    assert failure(lambda: ask(guarded, given)) == ("UNAUTHENTICATED", "NO_TOKEN")
+
+
+@pytest.mark.parametrize(
+    ("scope", "call", "request_", "missing"),
+    [
+        ("", "Query.GetUser", GET_ANN, "state.read"),
+        ("state.admin", "Status.GetStatus", status_pb2.GetStatusRequest(), "state.read"),
+        ("state.read state.read.personal", "Admin.ForgetUser", admin_pb2.ForgetUserRequest(user_id="x"), "state.admin"),
+        (
+            "state.read", "Query.ListUsers", query_pb2.ListUsersRequest(resident_country_code="ES"),
+            "state.read.personal",
+        ),
+    ],
+)  # fmt: skip
+def test_a_scope_that_is_missing(guarded: Server, pki: Pki, scope: str, call: str, request_: Any, missing: str) -> None:
+    assert failure(lambda: ask(guarded, files(pki, scope), call, request_)) == ("PERMISSION_DENIED", "SCOPE_MISSING")
+
+
+def from_0_to_2(request: Any) -> Any:
+    getattr(request, "from").CopyFrom(at(0))
+    return request
+
+
+FIELD = query_pb2.UserFieldOf(user_id="ann", field=query_pb2.USER_FIELD_BIRTH_YEAR)
+PERSONAL_ANSWERS: list[tuple[str, Any]] = [
+    ("Query.GetUser", GET_ANN),
+    ("Query.BatchGetUsers", query_pb2.BatchGetUsersRequest(user_ids=["ann", "bob"])),
+    ("Query.GetSession", query_pb2.GetSessionRequest(session_id="s-ann")),
+    ("Query.ListUsers", query_pb2.ListUsersRequest()),
+    ("Query.ListPending", query_pb2.ListPendingRequest(at=at(1))),
+    ("Query.Explain", query_pb2.ExplainRequest(user_field=FIELD)),
+    ("Query.Explain", query_pb2.ExplainRequest(money_id="m-waits", at=at(1))),
+    ("Query.DiffUser", from_0_to_2(query_pb2.DiffUserRequest(user_id="ann"))),
+    ("Query.Diff", from_0_to_2(query_pb2.DiffRequest())),
+]
+
+
+@pytest.mark.parametrize(("call", "request_"), PERSONAL_ANSWERS, ids=str)
+def test_personal_fields_are_masked_everywhere(guarded: Server, pki: Pki, call: str, request_: Any) -> None:
+    masked = list(personal_texts(ask(guarded, files(pki, READ), call, request_)))
+    assert masked
+    assert all(text.masked and not text.value for text in masked)
+    whole = list(personal_texts(ask(guarded, files(pki), call, request_)))
+    assert len(whole) == len(masked)
+    assert all(text.value and not text.masked for text in whole)
+
+
+def test_personal_fields_are_masked_in_a_watch(guarded: Server, pki: Pki) -> None:
+    request = watch_pb2.WatchRequest(after=at(0).version)
+    with guarded.client(**files(pki, READ)) as client:
+        texts = list(personal_texts(next(client.stream("Watch.Watch", request))))
+    assert texts
+    assert all(text.masked and not text.value for text in texts)
+
+
+def personal_texts(message: Any) -> Iterator[user_pb2.PersonalText]:
+    """All of them, wherever they stand in an answer."""
+    if isinstance(message, user_pb2.PersonalText):
+        yield message
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for inner in value if field.is_repeated else [value]:
+                yield from personal_texts(inner)
+
+
+def test_a_stream_ends_with_its_token(guarded: Server, pki: Pki) -> None:
+    with guarded.client(**files(pki, expires_in_s=3)) as client:
+        stream = client.stream("Watch.Watch", watch_pb2.WatchRequest())
+        assert failure(lambda: list(stream)) == ("UNAUTHENTICATED", "BAD_TOKEN")
+
+
+def test_who_read_personal_fields_is_on_record(guarded: Server, pki: Pki, audit: Path) -> None:
+    subject = "auditor-7"
+    ask(guarded, files(pki, READ, sub=subject))  # masked: nothing to record
+    request = query_pb2.BatchGetUsersRequest(user_ids=["ann", "nobody", "bob"])
+    ask(guarded, files(pki, f"{READ} {READ_PERSONAL}", sub=subject), "Query.BatchGetUsers", request)
+
+    def lines() -> list[Any]:
+        found = [json.loads(line) for line in audit.read_text().splitlines()]
+        return [line for line in found if line["subject"] == subject]
+
+    (line,) = wait_for(lines)
+    assert (line["call"], line["users"], line["outcome"]) == ("Query.BatchGetUsers", ["ann", "bob"], "OK")
+    assert line["event"] == "read personal fields"
+    assert line["version"].endswith("/2")
+    assert line["peer"]
+    assert line["timestamp"]
+    assert "1999" not in audit.read_text()  # who and what, never the values
+
+
+def test_a_certificate_that_was_renewed_is_used_without_a_restart(guarded: Server, pki: Pki, tmp_path: Path) -> None:
+    before = (Path(pki.cert).read_bytes(), Path(pki.key).read_bytes())
+    other = trustme.CA()
+    other_ca = tmp_path / "other-ca.pem"
+    other_ca.write_bytes(other.cert_pem.bytes())
+    given = files(pki) | {"ca": str(other_ca)}
+    assert failure(lambda: ask(guarded, given))[0] == "UNAVAILABLE"
+    try:
+        Path(pki.cert).write_bytes(b"half of a certificate")
+        assert ask(guarded, files(pki)).user.user_id == "ann"  # the pair before stays in use
+        pki.issue("server", other)
+        assert ask(guarded, given).user.user_id == "ann"
+    finally:
+        Path(pki.cert).write_bytes(before[0])
+        Path(pki.key).write_bytes(before[1])
+
+
+# -- tokens and flags, without a server
+
+
+KEYS: list[tuple[str, Any]] = [
+    ("RS256", rsa.generate_private_key(65_537, 2_048)),
+    ("ES256", ec.generate_private_key(ec.SECP256R1())),
+    ("EdDSA", ed25519.Ed25519PrivateKey.generate()),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "key"), KEYS, ids=[k[0] for k in KEYS])
+def test_the_key_fixes_the_algorithm(pki: Pki, algorithm: str, key: Any) -> None:
+    public = pki.public(key, f"{algorithm}.pem")
+    check = TokenCheck(public, "", "")
+    granted = check.check(sign(key, algorithm, f"{READ} unheard.of"))
+    assert (granted.subject, granted.scopes) == ("tester", frozenset({READ}))
+    secret = Path(public).read_bytes()
+    forged = [sign(other, name) for name, other in KEYS if name != algorithm]
+    forged += [jwt.encode({"exp": 9e9, "scope": READ}, "", "none"), hmac_token(secret), "", "a.b.c", "x" * 10_000]
+    for token in forged:
+        with pytest.raises(Failure) as refused:
+            check.check(token)
+        assert refused.value.reason == "BAD_TOKEN"
+
+
+def hmac_token(public_pem: bytes) -> str:
+    """Signed with the public key as if it were a shared secret: the classic confusion of algorithms."""
+
+    def part(content: bytes) -> bytes:
+        return base64.urlsafe_b64encode(content).rstrip(b"=")
+
+    body = part(b'{"alg":"HS256","typ":"JWT"}') + b"." + part(b'{"exp":9000000000,"scope":"state.read"}')
+    return (body + b"." + part(hmac.digest(public_pem, body, "sha256"))).decode()
+
+
+def test_a_token_that_was_checked_once_expires_nevertheless(pki: Pki) -> None:
+    check = TokenCheck(pki.token_key, "", "")
+    token = pki.token(expires_in_s=2)
+    check.check(token)
+
+    def expired() -> bool:
+        try:
+            check.check(token)
+        except Failure as e:
+            return e.reason == "BAD_TOKEN"
+        return False
+
+    wait_for(expired)
+
+
+def test_keys_that_are_none_or_too_weak_are_refused(pki: Pki) -> None:
+    weak = [rsa.generate_private_key(65_537, 1_024), ec.generate_private_key(ec.SECP384R1())]
+    paths = [pki.public(key, f"weak-{n}.pem") for n, key in enumerate(weak)]
+    private = pki.write("private.pem", pem(pki.token_secret))
+    for path in [*paths, private, pki.ca, "/nowhere.pem"]:
+        with pytest.raises(ConfigError, match="--token-key"):
+            TokenCheck(path, "", "")
+
+
+def test_what_others_could_reach_needs_tls_and_someone_to_know(pki: Pki) -> None:
+    anywhere = "0.0.0.0:8484"
+    tls = {"tls_cert": pki.cert, "tls_key": pki.key}
+    for security in (
+        Security(),
+        Security(**tls),
+        Security(token_key=pki.token_key),
+        Security(**tls, client_ca=pki.ca),  # says who, but not what they may do
+    ):
+        with pytest.raises(ConfigError, match="--listen"):
+            security.check(anywhere)
+    Security(**tls, token_key=pki.token_key).check(anywhere)
+    Security(**tls, client_ca=pki.ca, scopes="state.read").check(anywhere)
+    Security().check("127.0.0.1:8484")
+    Security().check("[::1]:8484")
+
+
+@pytest.mark.parametrize(
+    "security",
+    [
+        {"tls_cert": "CERT"},
+        {"client_ca": "CA"},
+        {"tls_cert": "CERT", "tls_key": "STRANGER"},
+        {"tls_cert": "/nowhere.pem", "tls_key": "KEY"},
+        {"token_issuer": "x"},
+        {"scopes": "state.everything"},
+        {"scopes": "state.read", "token_key": "TOKEN"},
+        {"audit_log": "/nowhere/audit.log"},
+    ],
+    ids=str,
+)
+def test_flags_that_do_not_fit_are_one_line(pki: Pki, security: dict[str, str]) -> None:
+    names = {"CERT": pki.cert, "KEY": pki.key, "CA": pki.ca, "STRANGER": pki.stranger_key, "TOKEN": pki.token_key}
+    given = Security(**{flag: names.get(value, value) for flag, value in security.items()})
+    with pytest.raises(ConfigError):
+        given.check("127.0.0.1:0")
+
+
+def test_a_token_is_not_sent_in_clear_to_another_machine(pki: Pki) -> None:
+    with pytest.raises(ConfigError, match="--token-file"):
+        Target("192.0.2.1:8484", token_file=pki.token_file()).channel()

@@ -1,0 +1,139 @@
+"""Requests that cannot be answered: the right status and reason, no crash, no leak."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any
+
+import grpc
+import psutil
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from moneystate.query.v1 import header_pb2, query_pb2, status_pb2, watch_pb2
+from services.query.client import Client
+from services.query.requests import MAX_BATCH, MAX_PAGE, MAX_TEXT_BYTES
+from tests.query.serving import Server, failure, wait_for
+from tests.query.story import EPOCH
+from tests.query.test_reads import at
+
+HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+LONG = "x" * (MAX_TEXT_BYTES + 1)
+
+MALFORMED: list[tuple[str, Any]] = [
+    ("Query.GetUser", query_pb2.GetUserRequest()),
+    ("Query.GetUser", query_pb2.GetUserRequest(user_id=LONG)),
+    ("Query.GetUser", query_pb2.GetUserRequest(user_id="\N{EURO SIGN}" * MAX_TEXT_BYTES)),
+    ("Query.GetUser", query_pb2.GetUserRequest(user_id="ann", at=at(-1))),
+    ("Query.GetUser", query_pb2.GetUserRequest(user_id="ann", at=at(1, epoch=""))),
+    ("Query.BatchGetUsers", query_pb2.BatchGetUsersRequest()),
+    ("Query.BatchGetUsers", query_pb2.BatchGetUsersRequest(user_ids=["ann"] * (MAX_BATCH + 1))),
+    ("Query.BatchGetUsers", query_pb2.BatchGetUsersRequest(user_ids=["ann", ""])),
+    ("Query.GetSession", query_pb2.GetSessionRequest()),
+    ("Query.ListUsers", query_pb2.ListUsersRequest(prefix=LONG)),
+    ("Query.ListUsers", query_pb2.ListUsersRequest(page_size=-1)),
+    ("Query.ListUsers", query_pb2.ListUsersRequest(page_size=MAX_PAGE + 1)),
+    ("Query.ListPending", query_pb2.ListPendingRequest(reason=99)),  # type: ignore[arg-type]
+    ("Query.Explain", query_pb2.ExplainRequest()),
+    ("Query.Explain", query_pb2.ExplainRequest(user_field=query_pb2.UserFieldOf(user_id="ann"))),
+    ("Query.Diff", query_pb2.DiffRequest()),
+    ("Query.DiffUser", query_pb2.DiffUserRequest(user_id="ann")),
+]
+
+
+@pytest.mark.parametrize("call", MALFORMED, ids=lambda call: str(call[0]))
+def test_a_malformed_request_is_an_invalid_argument(client: Client, call: tuple[str, Any]) -> None:
+    assert failure(lambda: client.call(*call)) == ("INVALID_ARGUMENT", "MALFORMED")
+
+
+@pytest.mark.parametrize(
+    ("pinned", "reason"),
+    [
+        (at(3), "FUTURE"),
+        (at(1, epoch="another"), "FUTURE"),
+        (header_pb2.At(event_time_ms=1), "PRUNED"),
+    ],
+)
+def test_versions_that_are_not_here_are_out_of_range(client: Client, pinned: header_pb2.At, reason: str) -> None:
+    request = query_pb2.GetUserRequest(user_id="ann", at=pinned)
+    assert failure(lambda: client.call("Query.GetUser", request)) == ("OUT_OF_RANGE", reason)
+
+
+def test_a_watch_from_a_version_that_is_not_here_is_out_of_range(client: Client) -> None:
+    request = watch_pb2.WatchRequest(after=header_pb2.Version(epoch=EPOCH, batch=99))
+    assert failure(lambda: next(client.stream("Watch.Watch", request))) == ("OUT_OF_RANGE", "FUTURE")
+
+
+def page_token(client: Client) -> str:
+    token = client.call("Query.ListUsers", query_pb2.ListUsersRequest(page_size=10)).next_page_token
+    assert token
+    return str(token)
+
+
+def test_a_page_token_of_another_request_is_refused(client: Client) -> None:
+    token = page_token(client)
+    other = query_pb2.ListUsersRequest(prefix="user-", page_token=token)
+    assert failure(lambda: client.call("Query.ListUsers", other)) == ("INVALID_ARGUMENT", "BAD_PAGE_TOKEN")
+    pending = query_pb2.ListPendingRequest(page_token=token)
+    assert failure(lambda: client.call("Query.ListPending", pending)) == ("INVALID_ARGUMENT", "BAD_PAGE_TOKEN")
+
+
+@given(data=st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_page_token_that_was_tampered_with_is_refused(client: Client, data: st.DataObject) -> None:
+    token = page_token(client)
+    where = data.draw(st.integers(0, len(token) - 1))
+    by = data.draw(st.sampled_from("ABCxyz019-_=+/ \N{EURO SIGN}").filter(lambda c: c != token[where]))
+    changed = token[:where] + by + token[where + 1 :]
+    request = query_pb2.ListUsersRequest(page_token=changed)
+    assert failure(lambda: client.call("Query.ListUsers", request)) == ("INVALID_ARGUMENT", "BAD_PAGE_TOKEN")
+
+
+def test_a_request_over_a_mebibyte_is_refused(client: Client) -> None:
+    request = query_pb2.GetUserRequest(user_id="x" * (2 << 20))
+    assert failure(lambda: client.call("Query.GetUser", request))[0] == "RESOURCE_EXHAUSTED"
+
+
+def test_bytes_that_are_no_request_and_methods_that_are_not_there(server: Server) -> None:
+    with grpc.insecure_channel(server.address) as channel:
+        junk: Any = channel.unary_unary("/moneystate.query.v1.Query/GetUser")
+        assert failure(lambda: junk(b"\xff\xff\xff", timeout=10))[0] in ("INTERNAL", "UNKNOWN")
+        missing: Any = channel.unary_unary("/moneystate.query.v1.Query/DropUser")
+        assert failure(lambda: missing(b"", timeout=10))[0] == "UNIMPLEMENTED"
+
+
+def test_a_deadline_that_has_passed_ends_the_call(server: Server) -> None:
+    with server.client() as client:
+        client.timeout_s = 0.000_001
+        request = query_pb2.ListUsersRequest(page_size=1000)
+        assert failure(lambda: client.call("Query.ListUsers", request))[0] == "DEADLINE_EXCEEDED"
+
+
+def test_random_bytes_at_the_port_do_no_harm_and_leak_nothing(server: Server, client: Client) -> None:
+    def throw(connections: int) -> None:
+        for n in range(connections):
+            with socket.create_connection(_split(server.address)) as raw:
+                raw.sendall(os.urandom(1 + 37 * n % 4096) if n % 2 else HTTP2_PREFACE + os.urandom(64))
+
+    def descriptors() -> int:
+        return sum(p.num_fds() for p in _processes(server))
+
+    throw(50)  # what is made once
+    quiet = descriptors()
+    memory = sum(p.memory_info().rss for p in _processes(server))
+    throw(400)
+    wait_for(lambda: descriptors() <= quiet + 5, lambda: f"{descriptors()} descriptors, {quiet} before")
+    assert sum(p.memory_info().rss for p in _processes(server)) < memory + (64 << 20)
+    assert client.call("Status.GetStatus", status_pb2.GetStatusRequest()).caught_up
+
+
+def _processes(server: Server) -> list[psutil.Process]:
+    whole = psutil.Process(server.process.pid)
+    return [whole, *whole.children(recursive=True)]
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host, int(port)
