@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from services.spark.operator import STATE_NAME
 
@@ -17,19 +17,36 @@ class Entry(NamedTuple):
     value: bytes
 
 
-def read_entries(session: SparkSession, checkpoint: Path, key_groups: int, batch: int | None = None) -> Iterator[Entry]:
-    """All entries after `batch` (the newest if None), in no order. The checkpoint is only read.
+def read_entries(
+    session: SparkSession, checkpoint: Path, key_groups: int, batch: int | None = None, kind: bytes = b""
+) -> Iterator[Entry]:
+    """All entries after `batch` (the newest if None), in no order; with `kind` those whose keys begin with it. The
+    checkpoint is only read.
 
     `key_groups`: as in the checkpoint's settings; a key group's number is its key in Spark's state modulo that
     (`services.spark.placement`).
     """
+    rows = _state(session, checkpoint, batch)
+    if kind:
+        rows = rows.where(f"startswith(entry, X'{kind.hex()}')")
+    for row in rows.toLocalIterator():
+        yield Entry(row.grp % key_groups, bytes(row.entry), bytes(row.content))
+
+
+def count_schemas(session: SparkSession, checkpoint: Path, batch: int | None = None) -> dict[tuple[str, str], int]:
+    """How many entries there are by kind (the first letter of the key) and fingerprint of their schema (hex)."""
+    kinds = _state(session, checkpoint, batch).selectExpr(
+        "cast(substring(entry, 1, 1) as string) AS kind", "lower(hex(substring(content, 3, 8))) AS schema"
+    )
+    return {(row.kind, row.schema): row["count"] for row in kinds.groupBy("kind", "schema").count().collect()}
+
+
+def _state(session: SparkSession, checkpoint: Path, batch: int | None) -> DataFrame:
     # in a session that has run no stream the state data source does not find its coordinator until this was touched
     _ = session.streams.active
     reader = session.read.format("statestore").option("path", str(checkpoint)).option("stateVarName", STATE_NAME)
     if batch is not None:
         reader = reader.option("batchId", batch)
-    rows = reader.load().selectExpr(
+    return reader.load().selectExpr(
         "key.key AS grp", "user_map_key.entry AS entry", "user_map_value.content AS content"
     )
-    for row in rows.toLocalIterator():
-        yield Entry(row.grp % key_groups, bytes(row.entry), bytes(row.content))

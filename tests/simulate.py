@@ -10,6 +10,7 @@ from services.engine.deadletter import Letter
 from services.engine.intake import Intake, PlannedPartition
 from services.engine.items import NO_TIME, Header, Output
 from services.engine.keygroup import run_batch
+from services.engine.plan import Rewrite
 from services.engine.processor import Change, Decoder, InputTopic, Processor
 from services.engine.state import MemoryState
 
@@ -62,8 +63,14 @@ class Simulation:
         self.watermark = NO_TIME
         self.oldest: int | None = None
 
-    def batch(self, records: Iterable[Input], drain: bool = False, idle: Sequence[tuple[int, int]] = ()) -> None:
-        packed = self._source(list(records), drain, idle)
+    def batch(
+        self,
+        records: Iterable[Input],
+        drain: bool = False,
+        idle: Sequence[tuple[int, int]] = (),
+        rewrite: Rewrite | None = None,
+    ) -> None:
+        packed = self._source(list(records), drain, idle, rewrite)
         self.counts = {}
         self.buffered = 0
         self.oldest = None
@@ -79,7 +86,9 @@ class Simulation:
             for name, n in result.counts.items():
                 self.counts[name] = self.counts.get(name, 0) + n
 
-    def _source(self, records: list[Input], drain: bool, idle: Sequence[tuple[int, int]]) -> list[list[bytes]]:
+    def _source(
+        self, records: list[Input], drain: bool, idle: Sequence[tuple[int, int]], rewrite: Rewrite | None
+    ) -> list[list[bytes]]:
         packed = []
         for task in range(self.tasks):
             mine = self.partitions[task :: self.tasks]
@@ -88,7 +97,7 @@ class Simulation:
                 self.decoder, self.inputs, planned, self.key_groups, self.bound_ms, self.max_future_ms,
                 self.dead_letter_stream, {},
             )  # fmt: skip
-            intake.open(task, self.tasks, drain)
+            intake.open(task, self.tasks, drain, rewrite)
             for record in records:
                 if (record.topic, record.partition) in mine:
                     self._add(intake, record)

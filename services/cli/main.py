@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from services.cli import kafka, settings_file, state
+from services.cli import kafka, schemas, settings_file, state
 from services.cli.demo import demo
 from services.cli.enrich import enrich
 from services.cli.fake_session_service import fake_session_service
@@ -28,6 +28,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(kafka.app, name="kafka")
+app.add_typer(schemas.app, name="schemas")
 app.add_typer(state.app, name="state")
 app.command()(enrich)
 app.command()(lookup_worker)

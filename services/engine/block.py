@@ -17,7 +17,8 @@ class Block:
     """The records of one source task for one key group.
 
     items: with order times as far as the task's ranges decide them; asides: records of unordered inputs; passed: dead
-    letters, ready to write; marks: of all partitions of the task, the same for each key group.
+    letters, ready to write; marks: of all partitions of the task, the same for each key group; version: of the state
+    that the batch is to leave, 0 for the program's own; rewrite: bring all of this key group's entries to that version.
     """
 
     def __init__(self, task: int, tasks: int, drain: bool, marks: list[Mark]) -> None:
@@ -29,16 +30,20 @@ class Block:
         self.asides: list[Aside] = []
         self.passed: list[Output] = []
         self.counts: dict[str, int] = {}
+        self.version = 0
+        self.rewrite = False
 
     def pack(self) -> bytes:
-        return marshal.dumps(
-            (self.task, self.tasks, self.drain, self.marks, self.items, self.asides, self.passed, self.counts)
-        )
+        head = (self.task, self.tasks, self.drain, self.version, self.rewrite)
+        return marshal.dumps((head, self.marks, self.items, self.asides, self.passed, self.counts))
 
 
 def unpack(data: bytes) -> Block:
-    task, tasks, drain, marks, items, asides, passed, counts = marshal.loads(data)
+    head, marks, items, asides, passed, counts = marshal.loads(data)
+    task, tasks, drain, version, rewrite = head
     block = Block(task, tasks, drain, marks)
+    block.version = version
+    block.rewrite = rewrite
     block.items = items
     block.asides = asides
     block.passed = passed
@@ -53,6 +58,8 @@ def merge(blocks: Iterable[bytes]) -> Block:
     if [b.task for b in parts] != list(range(first.tasks)):
         raise ValueError(f"blocks of tasks {[b.task for b in parts]} came, expected 0 to {first.tasks - 1}")
     whole = Block(0, 1, first.drain, [])
+    whole.version = first.version
+    whole.rewrite = first.rewrite
     for part in parts:
         whole.marks.extend(part.marks)
         whole.items.extend(part.items)

@@ -7,6 +7,7 @@ Ages count what is held now by the time since when it is (`Effects.hold`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from services.engine import avro
@@ -52,7 +53,15 @@ class Clock:
         return total
 
 
-def encode(clock: Clock) -> bytes:
+def encode(clock: Clock, version: int = STATE_VERSION) -> bytes:
+    """The entry as state version `version` has it."""
+    entry = _encode(clock)
+    for earlier in range(STATE_VERSION - 1, version - 1, -1):
+        entry = DOWN[earlier](entry)
+    return entry
+
+
+def _encode(clock: Clock) -> bytes:
     out = bytearray(KEY_GROUP_CLOCK)
     avro.write_long(out, STATE_VERSION)
     avro.write_long(out, clock.watermark)
@@ -137,3 +146,7 @@ def clock_2_to_1(entry: bytes) -> bytes:
     for _ in range(3):  # highs, slots, counts
         _, _, pos = avro.read_block(entry, pos)
     return KEY_GROUP_CLOCK_V1 + avro.long_bytes(1) + entry[body:pos]
+
+
+# By state version: from the one after it. Where the form is the same, the number in it is not.
+DOWN: Final[dict[int, Callable[[bytes], bytes]]] = {1: clock_2_to_1}

@@ -14,6 +14,7 @@ from services.engine.deadletter import Letter
 from services.engine.items import Mark
 from services.engine.keygroup import key_group_of
 from services.engine.order import Partition, RangeOrder
+from services.engine.plan import Rewrite
 from services.engine.processor import Decoder, InputTopic, Rejected
 
 Convert = Callable[[bytes], bytes]
@@ -55,9 +56,13 @@ class Intake:
         self.marks: list[Mark] = []
         self.blocks: list[Block] = []
 
-    def open(self, task: int, tasks: int, drain: bool) -> None:
+    def open(self, task: int, tasks: int, drain: bool, rewrite: Rewrite | None = None) -> None:
         """Begin the blocks of this task, number `task` of `tasks` in the batch."""
         self.blocks = [Block(task, tasks, drain, self.marks) for _ in range(self.key_groups)]
+        if rewrite is not None:
+            for group, block in enumerate(self.blocks):
+                block.version = rewrite.version
+                block.rewrite = rewrite.takes(group)
 
     def add(
         self,

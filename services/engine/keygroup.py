@@ -18,6 +18,7 @@ from services.engine.clock import Clock
 from services.engine.effects import Effects
 from services.engine.items import NO_TIME, Item, Output
 from services.engine.order import Partition, advance, settle, silent
+from services.engine.plan import STATE_VERSION
 from services.engine.processor import Change, Processor
 from services.engine.state import StateAccess
 
@@ -70,14 +71,24 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
         processor.aside(aside, effects)
     _run_due(due, parsed, processor, effects, watermark, later)
     kept = processor.finish(effects)
+    if block.rewrite:
+        kept = _rewritten(state, processor, block.version, kept)
     changes.update(slots.put_later(clock.slots, state, slot_width_ms(bound_ms), later))
     clock.add_counts(block.counts)
     clock.add_counts(effects.counts)
     clock.add_ages(effects.ages)
     changes.update(kept)
-    changes[clocks.KEY] = clocks.encode(clock)
+    changes[clocks.KEY] = clocks.encode(clock, block.version or STATE_VERSION)
     state.apply(list(changes.items()))
     return BatchResult(effects.outputs, kept, clock, silent(clock.highs, block.marks))
+
+
+def _rewritten(state: StateAccess, processor: Processor[Any], version: int, kept: list[Change]) -> list[Change]:
+    """The batch's changes with all entries of the processor that are of another version."""
+    mine = (entry for entry in state.scan() if entry[0][:1] not in (clocks.KEY, slots.PREFIX))
+    changes: dict[bytes, bytes | None] = dict(processor.rewrite(mine, version))
+    changes.update(kept)
+    return list(changes.items())
 
 
 def _settle_all(items: list[Item], clock: Clock, bound_ms: int) -> list[Item]:

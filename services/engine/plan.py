@@ -9,6 +9,8 @@ batch runs and compares it as text, so its keys are sorted:
 `end`: the first offset that the batch does not read. `state`: `empty` (never had a record), `active` or `idle` (does
 not hold the watermark back). `stateVersion`: the highest version of any state schema that the planning program writes.
 `drain`: the watermark goes to infinity; nothing follows. `tick`: raised to make a batch without data.
+`rewrite`, only in plans of `state upgrade` and `state downgrade`: `{"share": 0, "shares": 16, "version": 2}`, the batch
+rewrites the entries of the key groups g with g mod shares = share for that state version.
 """
 
 from __future__ import annotations
@@ -45,6 +47,21 @@ class PartitionPlan:
 
 
 @dataclass(frozen=True)
+class Rewrite:
+    """A batch without input that brings a share of the entries to a state version."""
+
+    share: int
+    shares: int
+    version: int
+
+    def is_last(self) -> bool:
+        return self.share == self.shares - 1
+
+    def takes(self, key_group: int) -> bool:
+        return key_group % self.shares == self.share
+
+
+@dataclass(frozen=True)
 class Plan:
     """`topic_ids`: Kafka's id of each topic; another id under the same name is another topic."""
 
@@ -53,23 +70,42 @@ class Plan:
     partitions: Mapping[TopicPartition, PartitionPlan]
     drain: bool = False
     tick: int = 0
+    rewrite: Rewrite | None = None
 
     def to_offset(self) -> dict[str, Any]:
         topics: dict[str, Any] = {}
         for (topic, partition), planned in sorted(self.partitions.items(), key=lambda kv: (kv[0][0], str(kv[0][1]))):
             entry = topics.setdefault(topic, {"id": self.topic_ids[topic], "partitions": {}})
             entry["partitions"][str(partition)] = {"end": planned.end, "state": planned.state}
-        return {
+        offset: dict[str, Any] = {
             "drain": self.drain,
             "rules": self.rules,
-            "stateVersion": STATE_VERSION,
+            "stateVersion": self._state_version(),
             "tick": self.tick,
             "topics": topics,
             "version": VERSION,
         }
+        if self.rewrite is not None:
+            r = self.rewrite
+            offset["rewrite"] = {"share": r.share, "shares": r.shares, "version": r.version}
+        return dict(sorted(offset.items()))
+
+    def _state_version(self) -> int:
+        """Lower than this program's only once all entries are: then an older program may start."""
+        if self.rewrite is not None and self.rewrite.is_last():
+            return self.rewrite.version
+        return STATE_VERSION
 
     def with_partitions(self, partitions: Mapping[TopicPartition, PartitionPlan]) -> Plan:
         return replace(self, partitions=partitions)
+
+
+def next_share(plan: Plan, shares: int, version: int) -> int:
+    """The share of `shares` that is to be brought to the version after this plan's batch; `shares`: all are."""
+    before = plan.rewrite
+    if before is None or (before.shares, before.version) != (shares, version):
+        return 0
+    return before.share + 1
 
 
 def from_offset(offset: Mapping[str, Any]) -> Plan:
@@ -81,7 +117,9 @@ def from_offset(offset: Mapping[str, Any]) -> Plan:
         for number, planned in entry["partitions"].items()
     }
     ids = {topic: entry["id"] for topic, entry in offset["topics"].items()}
-    return Plan(offset["rules"], ids, partitions, offset["drain"], offset["tick"])
+    r = offset.get("rewrite")
+    rewrite = None if r is None else Rewrite(r["share"], r["shares"], r["version"])
+    return Plan(offset["rules"], ids, partitions, offset["drain"], offset["tick"], rewrite)
 
 
 def digest(offset: Mapping[str, Any]) -> str:

@@ -2,12 +2,13 @@
 
 One `Processor` object serves one key group in one batch after the other. For a batch the engine calls, in this order:
 `begin` once, `aside` for each record of an unordered input, `step` for each event and timer in the total order,
-`finish` once. It does no I/O but through the `StateAccess` that it is given, and sees no clock.
+`finish` once; in a batch of `state upgrade` or `state downgrade` also `rewrite`. It does no I/O but through the
+`StateAccess` that it is given, and sees no clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from services.engine.effects import Effects
@@ -62,4 +63,8 @@ class Processor(Protocol, Generic[Parsed]):
 
     def finish(self, effects: Effects) -> list[Change]:
         """The changed entries, for the state and, as they are, for the changelog."""
+        ...
+
+    def rewrite(self, entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
+        """Those of the entries that are not as state version `version` has them, as it has them."""
         ...

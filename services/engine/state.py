@@ -6,7 +6,7 @@ the core asks for all that it will need at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 
@@ -19,6 +19,10 @@ class StateAccess(Protocol):
 
     def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Put each value under its key; None removes. Keys are unique."""
+        ...
+
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        """All entries of the key group, in no order. Nothing is put until they are all read."""
         ...
 
 
@@ -37,3 +41,6 @@ class MemoryState:
                 self.entries.pop(key, None)
             else:
                 self.entries[key] = value
+
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        return iter(list(self.entries.items()))

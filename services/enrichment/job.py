@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from functools import partial
 
+from services.engine.avro import MAGIC
 from services.enrichment import events, topics
 from services.enrichment.rules import LOGIC_VERSION, Rules
 from services.enrichment.step import Enrichment
+from services.schemas.tree import avro_root, has_further_versions, read_folder, tree_of
 from services.spark.job import JobSpec
 
 
@@ -22,8 +24,16 @@ DECODER = EventDecoder()
 
 
 def known_schemas() -> list[str]:
-    """Fingerprints of all event schemas that this program reads: one of the rules."""
-    return sorted(header[2:].hex() for header in [*events.TYPES, *events.NO_INPUT])
+    """Fingerprints of all event schemas that this program reads, each type in all its versions: one of the rules."""
+    root = avro_root()
+    known = {header[len(MAGIC) :].hex() for header in [*events.TYPES, *events.NO_INPUT]}
+    if has_further_versions(root):
+        tree = tree_of(read_folder(root))
+        for mine in tree.versions.values():
+            fingerprints = {version.fingerprint for version in mine.values()}
+            if known & fingerprints:
+                known |= fingerprints
+    return sorted(known)
 
 
 def enrichment_job(rules: Rules) -> JobSpec:

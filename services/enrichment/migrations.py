@@ -6,7 +6,7 @@ for good. A way back is there where nothing is lost that the earlier version had
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from services.engine.avro import (
@@ -20,6 +20,9 @@ from services.engine.avro import (
     string_bytes,
     write_block,
 )
+from services.engine.clock import clock_1_to_2, clock_2_to_1
+from services.engine.fingerprints import BUFFER_CHUNK, KEY_GROUP_CLOCK, KEY_GROUP_CLOCK_V1
+from services.engine.processor import Change
 from services.enrichment import fingerprints as fp
 from services.enrichment.money_ids import pack_id, read_id
 from services.enrichment.source import read_source
@@ -42,6 +45,34 @@ def down(entry: bytes) -> bytes:
     """The entry one version earlier; as it is where its record has not changed since."""
     migration = DOWN.get(entry[:HEADER_BYTES])
     return entry if migration is None else migration(entry)
+
+
+class NoWayBack(Exception):
+    """An entry that an earlier state version cannot have. `args[0]` says which."""
+
+
+def at_version(entry: bytes, version: int) -> bytes:
+    """The entry as state version `version` has it. Raises NoWayBack, and Malformed for a schema that is not known."""
+    if version == max(WRITTEN):
+        return to_current(entry)
+    while entry[:HEADER_BYTES] not in WRITTEN[version]:
+        header = entry[:HEADER_BYTES]
+        if header in LEFT_ALONE:
+            return entry
+        if header not in DOWN:
+            raise NoWayBack(f"no function leads from schema {header[2:].hex()} to state version {version}")
+        entry = DOWN[header](entry)
+    return entry
+
+
+def rewrite(entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
+    """The entries that are not as state version `version` has them, as it has them."""
+    changes: list[Change] = []
+    for key, entry in entries:
+        fresh = at_version(entry, version)
+        if fresh != entry:
+            changes.append((key, fresh))
+    return changes
 
 
 # Version 1 to 2: sources of values, money ids as 16 bytes.
@@ -222,13 +253,31 @@ def _skip_reply(block: bytes, at: int) -> int:
 
 
 UP: Final[dict[bytes, Migration]] = {
+    KEY_GROUP_CLOCK_V1: clock_1_to_2,
     fp.USER_STATE_V1: user_state_1_to_2,
     fp.USER_PAGE_V1: user_page_1_to_2,
     fp.WAITING_MONEY_V1: waiting_money_1_to_2,
 }
 DOWN: Final[dict[bytes, Migration]] = {
+    KEY_GROUP_CLOCK: clock_2_to_1,
     fp.USER_STATE: user_state_2_to_1,
     fp.USER_PAGE: user_page_2_to_1,
     fp.WAITING_MONEY: waiting_money_2_to_1,
 }
-CURRENT: Final = [fp.USER_STATE, fp.USER_PAGE, fp.WAITING_MONEY, fp.FORGOTTEN_USER]
+CURRENT: Final = [
+    BUFFER_CHUNK,
+    KEY_GROUP_CLOCK,
+    fp.USER_STATE,
+    fp.USER_PAGE,
+    fp.WAITING_MONEY,
+    fp.FORGOTTEN_USER,
+]
+# The schemas of each state version.
+WRITTEN: Final[dict[int, list[bytes]]] = {
+    1: [BUFFER_CHUNK, KEY_GROUP_CLOCK_V1, fp.USER_STATE_V1, fp.USER_PAGE_V1, fp.WAITING_MONEY_V1],
+    2: CURRENT,
+}
+# An earlier program reads no entry under such a key, so they may stay as they are.
+LEFT_ALONE: Final = [fp.FORGOTTEN_USER]
+# Events that programs before this state version do not know: in a buffer they would stop one.
+EVENTS_SINCE: Final[dict[bytes, int]] = {fp.FORGET_USER_REQUESTED: 2}

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from services.engine.avro import read_bytes, string_bytes
@@ -31,6 +31,7 @@ from services.enrichment.emit import (
     resolve,
 )
 from services.enrichment.events import Money, Reply
+from services.enrichment.migrations import rewrite
 from services.enrichment.money_ids import pack_id
 from services.enrichment.page import Page, split_positions
 from services.enrichment.rules import Rules
@@ -314,6 +315,9 @@ class Enrichment:
         page.changed = user.changed = True
         by: Item = (reply.requested_at, CLEANUP_RANK, 0, record[0], record[1], record[2], 0, user.id, b"")
         self._sweep_by(user, by, reply.requested_at, self.rules.session_wait_ms, effects)
+
+    def rewrite(self, entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
+        return rewrite(entries, version)
 
     # Removal
 

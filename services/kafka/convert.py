@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from services.engine.intake import Convert
 from services.engine.processor import InputTopic, Rejected
 from services.kafka.formats.base import Undecodable, ValueFormat, make_format, subject_of
 from services.kafka.formats.schemas import SchemaSet
+from services.kafka.formats.versions import AnyVersion
+from services.schemas.tree import avro_root, has_further_versions
 
 PLAIN = "avro"
 
 
 def converters(formats: dict[str, str], inputs: list[InputTopic], registry_url: str | None) -> dict[int, Convert]:
-    """By topic code; topics in Avro single-object encoding need none."""
-    wanted = {t.code: formats[t.name] for t in inputs if formats.get(t.name, PLAIN) != PLAIN}
+    """By topic code; topics in Avro single-object encoding need none as long as each type has one version."""
+    further = has_further_versions(avro_root())
+    wanted = {t.code: formats.get(t.name, PLAIN) for t in inputs if further or formats.get(t.name, PLAIN) != PLAIN}
     if not wanted:
         return {}
-    schemas = SchemaSet.load()
-    return {code: _rejecting(make_format(name, schemas, registry_url)) for code, name in wanted.items()}
+    schemas = _schemas()
+    return {
+        code: _rejecting(AnyVersion(schemas) if name == PLAIN else make_format(name, schemas, registry_url))
+        for code, name in wanted.items()
+    }
 
 
 def writers(formats: dict[str, str], streams: list[str], prefix: str, registry_url: str | None) -> dict[int, Convert]:
@@ -24,11 +32,17 @@ def writers(formats: dict[str, str], streams: list[str], prefix: str, registry_u
     wanted = {n: formats[name] for n, name in enumerate(streams) if formats.get(name, PLAIN) != PLAIN}
     if not wanted:
         return {}
-    schemas = SchemaSet.load()
+    schemas = _schemas()
     return {
         n: make_format(name, schemas, registry_url, subject_of(prefix + streams[n])).from_canonical
         for n, name in wanted.items()
     }
+
+
+@cache
+def _schemas() -> SchemaSet:
+    """Read once in each process: converters are made in every batch."""
+    return SchemaSet.load()
 
 
 def _rejecting(fmt: ValueFormat) -> Convert:

@@ -59,6 +59,8 @@ class Planner:
         when it stays away. After a drain it waits for replies, too.
         """
         plan = plans.from_offset(start)
+        if self.spec.rewrite is not None:
+            return start if self._stopping() else self._next_share(plan, start, *self.spec.rewrite)
         give_up = time.monotonic() + BROKER_AWAY_S
         while not (self.spec.only_planned or self._stopping()):
             if plan.drain and self._is_settled():
@@ -107,6 +109,14 @@ class Planner:
         if self.spec.bounded and self.spec.drain:
             return Plan(self.spec.rules, following.topic_ids, plan.partitions, True, plan.tick).to_offset()
         return start
+
+    def _next_share(self, plan: Plan, start: dict[str, Any], shares: int, version: int) -> dict[str, Any]:
+        """The batch after `plan` that brings a share of the state to `version`; how far it is, the plans say."""
+        share = plans.next_share(plan, shares, version)
+        if share == shares:
+            return start
+        rewrite = plans.Rewrite(share, shares, version)
+        return Plan(self.spec.rules, plan.topic_ids, plan.partitions, plan.drain, plan.tick + 1, rewrite).to_offset()
 
     def _still_read(self, plan: Plan) -> Plan:
         """Without topics that are no input any more, as the replies are after `--session-lookup none`."""

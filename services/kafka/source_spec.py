@@ -15,7 +15,8 @@ class SourceSpec:
     """The source's side of a job. Times in ms unless the name says otherwise.
 
     `decoder`: `module:attribute` of a Decoder. `formats`: topic without prefix -> format name, where it is not Avro.
-    `stop_file`: once it exists no new batch is planned. `start`: the offset that the first batch starts at.
+    `rewrite`: plan no input, but this many batches that bring the state to this version. `stop_file`: once it exists
+    no new batch is planned. `start`: the offset that the first batch starts at.
     `replies_s`: how long a drained job goes on reading its unordered inputs, until `settled_file` exists.
     """
 
@@ -41,6 +42,7 @@ class SourceSpec:
     only_planned: bool = False
     formats: dict[str, str] = field(default_factory=dict)
     registry_url: str | None = None
+    rewrite: tuple[int, int] | None = None
     replies_s: float = 0.0
 
     @property
@@ -58,6 +60,7 @@ class SourceSpec:
 def source_spec(text: str) -> SourceSpec:
     fields = json.loads(text)
     fields["inputs"] = [InputTopic(*t) for t in fields["inputs"]]
+    fields["rewrite"] = None if fields["rewrite"] is None else tuple(fields["rewrite"])
     return SourceSpec(**fields)
 
 

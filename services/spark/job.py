@@ -66,7 +66,7 @@ class JobSpec:
 @dataclass(frozen=True)
 class RunOptions:
     """How a job runs; nothing here decides results, but `formats` what its topics hold. Seconds where the name says
-    so."""
+    so. `rewrite`: read nothing, but in so many batches bring the state to this version."""
 
     bootstrap_servers: str
     checkpoint: str
@@ -92,18 +92,27 @@ class RunOptions:
     spark_config: dict[str, str] = field(default_factory=dict)
     source_tasks: int = 2
     pipelined: bool = True
+    rewrite: tuple[int, int] | None = None
 
     def application(self) -> str:
         return self.application_id or self.topic_prefix or "moneystate"
 
 
 class Job:
-    """One run. `stop` may be called from a signal handler."""
+    """One run. `stop` may be called from a signal handler. `look`: called before the first batch, for a refusal that
+    needs Spark."""
 
-    def __init__(self, spec: JobSpec, options: RunOptions, on_batch: Callable[[BatchProgress], None]) -> None:
+    def __init__(
+        self,
+        spec: JobSpec,
+        options: RunOptions,
+        on_batch: Callable[[BatchProgress], None],
+        look: Callable[[SparkSession], None] = lambda _: None,
+    ) -> None:
         self.spec = spec
         self.options = options
         self.on_batch = on_batch
+        self.look = look
         self.checkpoint = Checkpoint(options.checkpoint)
         self.scratch = Path(tempfile.mkdtemp(prefix="moneystate-"))
         self.stop_file = self.scratch / "stop"
@@ -132,6 +141,7 @@ class Job:
         logging.getLogger().addHandler(logging.NullHandler())
         session = open_session(self.spec.name, o.master, o.partitions, o.spark_config, self.log())
         try:
+            self.look(session)
             return self._run_query(session)
         finally:
             with contextlib.suppress(Exception):  # of a JVM that is gone: it must not hide why
@@ -229,6 +239,7 @@ class Job:
             only_planned=o.finish_batch,
             formats=o.formats,
             registry_url=o.registry_url,
+            rewrite=o.rewrite,
             replies_s=o.replies_s if o.drain else 0.0,
         )
 

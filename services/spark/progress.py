@@ -18,6 +18,7 @@ class BatchProgress:
 
     `silent`: partitions that hold the watermark back because they have had no record. `oldest_wait_ms`: how long, in
     event time and to ten seconds, the oldest waiting money has waited; None where none does or the job is drained.
+    `changes`: entries of the state that were written.
     """
 
     batch: int
@@ -30,6 +31,7 @@ class BatchProgress:
     counts: dict[str, int] = field(default_factory=dict)
     silent: list[str] = field(default_factory=list)
     oldest_wait_ms: int | None = None
+    changes: int = 0
 
     def count(self, name: str) -> int:
         return self.counts.get(name, 0)
@@ -60,6 +62,7 @@ class Meter:
             counts=report.counts,
             silent=[f"{names[topic]}/{partition}" for topic, partition in report.silent],
             oldest_wait_ms=_oldest_wait(report),
+            changes=report.changes,
         )
 
 

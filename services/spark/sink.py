@@ -36,7 +36,7 @@ class SinkSpec:
 @dataclass
 class Report:
     """What a batch did, summed over its key groups. `watermark`: the same in all of them; `oldest`: ms, since when
-    something is held, END_OF_TIME where nothing is."""
+    something is held, END_OF_TIME where nothing is; `changes`: entries of the state that went to the changelog."""
 
     outputs: int = 0
     written: bool = True
@@ -45,9 +45,11 @@ class Report:
     counts: dict[str, int] = field(default_factory=dict)
     silent: list[tuple[int, int]] = field(default_factory=list)
     oldest: int = END_OF_TIME
+    changes: int = 0
 
     def add(self, result: GroupResult) -> None:
         self.outputs += len(result.outputs)
+        self.changes += len(result.changes)
         self.watermark = result.watermark
         self.buffered += result.buffered
         self.silent = result.silent
@@ -62,6 +64,7 @@ class Report:
         self.buffered += other.buffered
         self.silent = other.silent or self.silent
         self.oldest = min(self.oldest, other.oldest)
+        self.changes += other.changes
         self._add_counts(other.counts)
 
     def _add_counts(self, counts: dict[str, int]) -> None:
@@ -69,9 +72,8 @@ class Report:
             self.counts[name] = self.counts.get(name, 0) + n
 
     def pack(self) -> bytes:
-        return marshal.dumps(
-            (self.outputs, self.written, self.watermark, self.buffered, self.counts, self.silent, self.oldest)
-        )
+        first = (self.outputs, self.written, self.watermark, self.buffered)
+        return marshal.dumps((*first, self.counts, self.silent, self.oldest, self.changes))
 
 
 def run_sink(results: DataFrame, spec: SinkSpec, batch: BatchId) -> Report:

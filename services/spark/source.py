@@ -28,14 +28,23 @@ OPTION = "spec"
 
 
 class TaskPlan(InputPartition):
-    """What one task of `tasks` reads: (topic code, partition, start, end, holds the watermark) of each partition."""
+    """What one task of `tasks` reads: (topic code, partition, start, end, holds the watermark) of each partition.
+    `rewrite`: share, shares and version, where the batch rewrites state."""
 
-    def __init__(self, task: int, tasks: int, drain: bool, ranges: list[tuple[int, int, int, int, int]]) -> None:
+    def __init__(
+        self,
+        task: int,
+        tasks: int,
+        drain: bool,
+        ranges: list[tuple[int, int, int, int, int]],
+        rewrite: tuple[int, int, int] | None,
+    ) -> None:
         super().__init__(task)
         self.task = task
         self.tasks = tasks
         self.drain = drain
         self.ranges = ranges
+        self.rewrite = rewrite
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -94,7 +103,9 @@ def plan_tasks(start: plans.Plan, end: plans.Plan, spec: SourceSpec) -> list[Tas
         loads[task] += planned.end - begin(tp) + 1
         holds = 0 if planned.state == plans.IDLE else 1
         ranges[task].append((codes[tp[0]], tp[1], begin(tp), planned.end, holds))
-    return [TaskPlan(task, tasks, end.drain, mine) for task, mine in enumerate(ranges)]
+    r = end.rewrite
+    rewrite = None if r is None else (r.share, r.shares, r.version)
+    return [TaskPlan(task, tasks, end.drain, mine, rewrite) for task, mine in enumerate(ranges)]
 
 
 def read_blocks(spec: SourceSpec, plan: TaskPlan) -> list[bytes]:
@@ -111,7 +122,7 @@ def read_blocks(spec: SourceSpec, plan: TaskPlan) -> list[bytes]:
         spec.dead_letter_stream,
         converters(spec.formats, spec.inputs, spec.registry_url),
     )
-    intake.open(plan.task, plan.tasks, plan.drain)
+    intake.open(plan.task, plan.tasks, plan.drain, None if plan.rewrite is None else plans.Rewrite(*plan.rewrite))
     reader = cached_reader(spec.bootstrap_servers, spec.extra, spec.group, plan.task)
     ranges = [Range(names[code], partition, start, end) for code, partition, start, end, _ in plan.ranges]
     try:

@@ -15,7 +15,7 @@ import pickle
 import select
 import socket
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from services.engine.state import StateAccess
@@ -53,13 +53,19 @@ class PublicAccess:
             else:
                 self.map_state.updateValue((key,), (value,))
 
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        for key, value in self.map_state.iterator():
+            yield bytes(key[0]), bytes(value[0])
+
 
 class PipelinedAccess:
-    """Many requests on the state socket before the first reply is read."""
+    """Many requests on the state socket before the first reply is read. A scan has few: Spark sends many entries for
+    each, so the public call does."""
 
-    def __init__(self, connection: socket.socket, state_name: str) -> None:
+    def __init__(self, connection: socket.socket, state_name: str, public: PublicAccess) -> None:
         self.connection = connection
         self.name = _field(1, state_name.encode())
+        self.public = public
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         if not keys:
@@ -77,6 +83,9 @@ class PipelinedAccess:
             else:
                 requests.append(self._request(UPDATE_VALUE, _field(1, _row(key)) + _field(2, _row(value))))
         self._exchange(requests)
+
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        return self.public.scan()
 
     def _request(self, call: int, body: bytes) -> bytes:
         message = _field(STATE_VARIABLE_REQUEST, _field(MAP_STATE_CALL, self.name + _field(call, body)))
@@ -189,5 +198,5 @@ def access_to(map_state: Any, pipelined: bool = True) -> StateAccess:
     connection = getattr(api, "_client_socket", None)
     name = getattr(map_state, "_stateName", None)
     if pipelined and isinstance(connection, socket.socket) and isinstance(name, str):
-        return PipelinedAccess(connection, name)
+        return PipelinedAccess(connection, name, PublicAccess(map_state))
     return PublicAccess(map_state)

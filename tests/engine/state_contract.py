@@ -80,6 +80,18 @@ def check_many_keys_at_once(access: StateAccess) -> None:
     assert access.get_many(keys[::100]) == [None] * (MANY // 100)
 
 
+def check_a_scan_gives_every_entry_once(access: StateAccess) -> None:
+    before = dict(access.scan())
+    entries = {b"scan %d" % n: b"%d" % n * (n % 50) for n in range(3_000)}
+    access.apply(list(entries.items()))
+    found = list(access.scan())
+    assert len(found) == len(before) + len(entries)
+    assert dict(found) == {**before, **entries}
+    assert access.get_many([b"scan 7", b"none"]) == [b"7" * 7, None]
+    access.apply([(key, None) for key in entries])
+    assert dict(access.scan()) == before
+
+
 CHECKS: dict[str, Check] = {
     name.removeprefix("check_"): check for name, check in sorted(globals().items()) if name.startswith("check_")
 }

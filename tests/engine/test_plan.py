@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -19,9 +20,11 @@ from services.engine.plan import (
     NewerProgram,
     PartitionPlan,
     Plan,
+    Rewrite,
     check_version,
     digest,
     from_offset,
+    next_share,
     rules_hash,
     share,
 )
@@ -198,3 +201,26 @@ def test_a_bounded_run_declares_no_partition_idle_and_wakes_none() -> None:
     assert idleness.state(("alpha", 0), ACTIVE, False, 0.0) == ACTIVE
     assert idleness.state(("alpha", 0), ACTIVE, False, 1e9) == ACTIVE
     assert idleness.state(("alpha", 0), IDLE, False, 1e9) == IDLE
+
+
+PLAN = Plan("rules", {"alpha": "id of alpha"}, {("alpha", 0): PartitionPlan(7, ACTIVE)})
+
+
+def test_a_rewrite_stands_in_the_plan_and_only_there() -> None:
+    assert "rewrite" not in PLAN.to_offset()
+    rewriting = replace(PLAN, tick=3, rewrite=Rewrite(1, 4, 1))
+    assert list(rewriting.to_offset()) == sorted(rewriting.to_offset())
+    assert from_offset(rewriting.to_offset()) == rewriting
+
+
+def test_an_older_program_may_start_only_after_the_last_share() -> None:
+    versions = [replace(PLAN, rewrite=Rewrite(share, 3, 1)).to_offset()["stateVersion"] for share in range(3)]
+    assert versions == [STATE_VERSION, STATE_VERSION, 1]
+
+
+def test_shares_follow_one_another_and_begin_anew_for_another_version() -> None:
+    after_the_second = replace(PLAN, rewrite=Rewrite(1, 4, 2))
+    assert next_share(after_the_second, 4, 2) == 2
+    assert next_share(after_the_second, 4, 1) == next_share(after_the_second, 3, 2) == next_share(PLAN, 4, 2) == 0
+    assert next_share(replace(PLAN, rewrite=Rewrite(3, 4, 2)), 4, 2) == 4
+    assert {g for share in range(4) for g in range(10) if Rewrite(share, 4, 2).takes(g)} == set(range(10))

@@ -10,7 +10,7 @@ heartbeat.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from services.engine import avro
@@ -59,6 +59,9 @@ class Tiny:
         self.windows = {key: _decode(entry) for key, entry in zip(keys, entries, strict=True) if entry is not None}
         self.touched: set[bytes] = set()
         return [None if item[1] == TIMER_RANK else _amount(item) for item in items]
+
+    def rewrite(self, entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
+        return []
 
     def aside(self, record: Aside, effects: Effects) -> None:
         self.notes.append(record)

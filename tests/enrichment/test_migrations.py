@@ -15,7 +15,7 @@ from services.enrichment.state import decode_page_entry, decode_user, decode_wai
 from tests.enrichment.test_state import read
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
-V1 = sorted(path.stem for path in (GOLDEN / "v1").glob("*.hex") if path.stem.startswith(("User", "Waiting")))
+V1 = sorted(path.stem for path in (GOLDEN / "v1").glob("*.hex") if path.stem.startswith(("Key", "User", "Waiting")))
 
 
 def golden(name: str) -> bytes:

@@ -192,7 +192,7 @@ def exchange(answer: bytes, keys: list[bytes]) -> tuple[list[bytes | None], byte
     server = threading.Thread(target=serve)
     server.start()
     try:
-        got = PipelinedAccess(ours, "entries").get_many(keys)
+        got = PipelinedAccess(ours, "entries", PublicAccess(None)).get_many(keys)
     finally:
         ours.close()
         server.join(30)

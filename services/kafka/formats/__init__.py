@@ -5,7 +5,8 @@ canonical form. A format turns what stands in a topic into it, or refuses with a
 """
 
 from services.kafka.formats.base import Reason, Undecodable, ValueFormat, make_format, subject_of
-from services.kafka.formats.schemas import SchemaSet, TypeSchema, avro_root
+from services.kafka.formats.schemas import SchemaSet, TypeSchema
+from services.schemas.tree import avro_root
 
 __all__ = [
     "Reason",

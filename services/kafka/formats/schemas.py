@@ -1,4 +1,5 @@
-"""The project's current schemas of what stands in topics, by name and by fingerprint."""
+"""The project's schemas of what stands in topics: the current ones by name and by fingerprint, and all other released
+versions."""
 
 from __future__ import annotations
 
@@ -14,16 +15,10 @@ from services.engine.avro import HEADER_BYTES, MAGIC
 from services.errors import SetupError
 from services.kafka.formats.base import Undecodable
 from services.kafka.formats.body import Skip, check_body, compile_skip
+from services.schemas.tree import RELEASED, avro_root, read_folder, tree_of
 
 FOLDERS = ("events", "lookups", "enriched")
 LOGICAL_KEYS = ("logicalType", "precision", "scale")
-
-
-def avro_root() -> Path:
-    """The folder of the schemas: inside an installed wheel, else at the root of the repository."""
-    services = Path(__file__).resolve().parents[2]
-    installed = services / "_avro"
-    return installed if installed.is_dir() else services.parent / "avro"
 
 
 @dataclass(frozen=True)
@@ -52,27 +47,33 @@ class TypeSchema:
 
 
 class SchemaSet:
-    """Schemas by short name, full name and fingerprint. Pickled as its sources: the compiled checks are no data."""
+    """Current schemas by short name, full name and fingerprint; `others`: further released versions, by fingerprint as
+    text. Pickled as its sources: the compiled checks are no data."""
 
-    def __init__(self, sources: Iterable[dict[str, Any]]) -> None:
+    def __init__(self, sources: Iterable[dict[str, Any]], others: Iterable[dict[str, Any]] = ()) -> None:
         types = [_type_schema(source) for source in sources]
         self.by_name = {t.name: t for t in types}
         self.by_fingerprint = {t.fingerprint: t for t in types}
+        self.others = {fingerprint_of(source): json.dumps(source) for source in others}
         self._by_full_name = {alias: t for t in types for alias in t.aliases} | {t.full_name: t for t in types}
         if len(self.by_name) != len(types):
             raise SetupError("Two schemas have the same name.", "name each record type once below avro/.")
 
     @classmethod
     def load(cls, root: Path | None = None) -> SchemaSet:
-        """All <Type>.avsc below `root`/events, lookups and enriched. Raises SetupError if there are none."""
+        """All types below `root`/events, lookups and enriched. Raises SetupError if there are none or one is bad."""
         root = root or avro_root()
-        files = sorted(file for folder in FOLDERS for file in (root / folder).glob("*.avsc"))
-        if not files:
-            raise SetupError(f"No schemas below {root}.", "install the package anew, or run from a whole checkout.")
-        return cls(json.loads(file.read_text("utf-8")) for file in files)
+        files = read_folder(root)
+        tree = tree_of({path: files[path] for path in files if path.partition("/")[0] in (*FOLDERS, RELEASED)})
+        if not tree.versions or tree.bad:
+            path, why = next(iter(tree.bad.items()), (str(root), "no schemas"))
+            raise SetupError(f"{path}: {why}.", "install the package anew, or run from a whole checkout.")
+        current = {name: tree.current_version(name) for name in tree.versions}
+        others = [v.source for name, mine in tree.versions.items() for v in mine.values() if v is not current[name]]
+        return cls((version.source for version in current.values()), others)
 
-    def __reduce__(self) -> tuple[type[SchemaSet], tuple[list[dict[str, Any]]]]:
-        return SchemaSet, ([t.source for t in self.by_name.values()],)
+    def __reduce__(self) -> tuple[type[SchemaSet], tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
+        return SchemaSet, ([t.source for t in self.by_name.values()], [json.loads(s) for s in self.others.values()])
 
     def of_full_name(self, full_name: str) -> TypeSchema | None:
         """The type of that full name, or the one that has it as an alias."""
@@ -90,6 +91,11 @@ class SchemaSet:
             raise Undecodable("unknown_schema", f"fingerprint {value[len(MAGIC) : HEADER_BYTES].hex()}")
         check_body(found.skip, value, HEADER_BYTES)
         return found
+
+
+def fingerprint_of(source: dict[str, Any]) -> bytes:
+    """CRC-64-AVRO as it stands in headers."""
+    return bytes.fromhex(fingerprint(to_parsing_canonical_form(parse_schema(source)), "CRC-64-AVRO"))
 
 
 def strip_logical_types(schema: Any) -> Any:

@@ -1,0 +1,217 @@
+"""Avro schemas as types, names resolved: what the rules of resolution look at, and nothing else.
+
+Unlike the canonical form it has aliases, defaults and logical types: they are no part of a fingerprint, yet decide
+what a reader makes of the bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
+NUMBERS: Final = ("int", "long", "float", "double")
+
+
+class BadSchema(Exception):
+    """A schema that Avro does not allow. `args[0]` says where and why."""
+
+
+@dataclass(eq=False)
+class Type:
+    """`kind`: a primitive's name, or record, enum, fixed, array, map, union."""
+
+    kind: str
+
+
+@dataclass(eq=False)
+class Primitive(Type):
+    """`logical`: the logical type, "" where there is none; `precision` and `scale` of a decimal."""
+
+    logical: str = ""
+    precision: int = 0
+    scale: int = 0
+
+
+@dataclass(eq=False)
+class Named(Type):
+    """`name` in full; `aliases` in full."""
+
+    name: str
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def short(self) -> str:
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(eq=False)
+class Field:
+    """`aliases`: earlier names."""
+
+    name: str
+    type: Type
+    aliases: tuple[str, ...]
+    has_default: bool
+    default: Any
+
+
+@dataclass(eq=False)
+class Record(Named):
+    fields: list[Field] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Enum(Named):
+    symbols: tuple[str, ...] = ()
+    default: str | None = None
+
+
+@dataclass(eq=False)
+class Fixed(Named):
+    size: int = 0
+    logical: str = ""
+    precision: int = 0
+    scale: int = 0
+
+
+@dataclass(eq=False)
+class Array(Type):
+    items: Type
+
+
+@dataclass(eq=False)
+class Map(Type):
+    values: Type
+
+
+@dataclass(eq=False)
+class Union(Type):
+    branches: list[Type]
+
+
+def parse(schema: Any) -> Type:
+    """A schema as JSON has it. Raises BadSchema."""
+    try:
+        return _Parser().type(schema, "")
+    except (KeyError, TypeError, AttributeError) as e:
+        raise BadSchema(f"not an Avro schema: {type(e).__name__} {e}") from None
+
+
+class _Parser:
+    def __init__(self) -> None:
+        self.named: dict[str, Named] = {}
+
+    def type(self, schema: Any, namespace: str) -> Type:
+        if isinstance(schema, list):
+            return Union("union", [self.type(branch, namespace) for branch in schema])
+        if isinstance(schema, str):
+            return self._by_name(schema, namespace)
+        kind = schema["type"]
+        if isinstance(kind, (dict, list)):
+            return self.type(kind, namespace)
+        if kind == "array":
+            return Array(kind, self.type(schema["items"], namespace))
+        if kind == "map":
+            return Map(kind, self.type(schema["values"], namespace))
+        if kind in ("record", "error", "enum", "fixed"):
+            return self._define(schema, namespace)
+        if kind in PRIMITIVES:
+            return Primitive(kind, *_logical(schema))
+        return self._by_name(kind, namespace)
+
+    def _by_name(self, name: str, namespace: str) -> Type:
+        if name in PRIMITIVES:
+            return Primitive(name)
+        full = _full(name, namespace)
+        found = self.named.get(full) or self.named.get(name)
+        if found is None:
+            raise BadSchema(f"there is no type {full}")
+        return found
+
+    def _define(self, schema: dict[str, Any], namespace: str) -> Named:
+        name = _full(schema["name"], schema.get("namespace", namespace))
+        inside = name.rpartition(".")[0]
+        aliases = tuple(_full(alias, inside) for alias in schema.get("aliases", ()))
+        if name in self.named:
+            raise BadSchema(f"the name {name} is defined twice")
+        if schema["type"] == "enum":
+            symbols = tuple(schema["symbols"])
+            default = schema.get("default")
+            if default is not None and default not in symbols:
+                raise BadSchema(f"{name}: its default {default!r} is no symbol of it")
+            self.named[name] = Enum("enum", name, aliases, symbols, default)
+        elif schema["type"] == "fixed":
+            self.named[name] = Fixed("fixed", name, aliases, schema["size"], *_logical(schema))
+        else:
+            record = Record("record", name, aliases)
+            self.named[name] = record  # before its fields: they may refer to it
+            record.fields.extend(self._field(f, name, inside) for f in schema["fields"])
+        return self.named[name]
+
+    def _field(self, f: dict[str, Any], record: str, namespace: str) -> Field:
+        of = self.type(f["type"], namespace)
+        found = Field(f["name"], of, tuple(f.get("aliases", ())), "default" in f, f.get("default"))
+        if found.has_default and not fits(of, found.default):
+            first = " of the union's first branch" if isinstance(of, Union) else ""
+            raise BadSchema(f"{record}.{found.name}: its default {found.default!r} is no value{first}")
+        return found
+
+
+def _full(name: str, namespace: str) -> str:
+    return f"{namespace}.{name}" if namespace and "." not in name else name
+
+
+def _logical(schema: dict[str, Any]) -> tuple[str, int, int]:
+    return schema.get("logicalType", ""), schema.get("precision", 0), schema.get("scale", 0)
+
+
+def fits(of: Type, default: Any) -> bool:
+    """Whether a default, as JSON, is a value of the type; of a union only its first branch counts, as of old."""
+    if isinstance(of, Union):
+        return fits(of.branches[0], default)
+    if isinstance(of, Record):
+        return isinstance(default, dict) and all(
+            fits(f.type, default[f.name]) if f.name in default else f.has_default for f in of.fields
+        )
+    if isinstance(of, Array):
+        return isinstance(default, list) and all(fits(of.items, item) for item in default)
+    if isinstance(of, Map):
+        return isinstance(default, dict) and all(fits(of.values, value) for value in default.values())
+    if isinstance(of, Enum):
+        return default in of.symbols
+    if isinstance(of, Fixed):
+        return isinstance(default, str) and len(default) == of.size
+    return _fits_primitive(of.kind, default)
+
+
+def _fits_primitive(kind: str, default: Any) -> bool:
+    if kind == "null":
+        return default is None
+    if kind == "boolean":
+        return isinstance(default, bool)
+    if isinstance(default, bool):
+        return False
+    if kind in ("int", "long"):
+        bits = 31 if kind == "int" else 63
+        return isinstance(default, int) and -(1 << bits) <= default < 1 << bits
+    if kind in ("float", "double"):
+        return isinstance(default, (int, float))
+    return isinstance(default, str)
+
+
+def shown(of: Type) -> str:
+    """A type in a few words."""
+    if isinstance(of, Union):
+        return "[" + ", ".join(shown(branch) for branch in of.branches) + "]"
+    if isinstance(of, Array):
+        return f"array of {shown(of.items)}"
+    if isinstance(of, Map):
+        return f"map of {shown(of.values)}"
+    if isinstance(of, Named):
+        size = f"({of.size})" if isinstance(of, Fixed) else ""
+        return f"{of.kind}{size} {of.short}"
+    assert isinstance(of, Primitive)
+    if of.logical == "decimal":
+        return f"decimal({of.precision}, {of.scale})"
+    return f"{of.kind} ({of.logical})" if of.logical else of.kind
