@@ -46,6 +46,11 @@ class Polled:
     ends: dict[int, int] = field(default_factory=dict)
 
 
+class Fenced(Exception):
+    """The producer cannot go on: another has its transactional.id, or the broker ended a transaction that was over its
+    time. What became of the one in hand is not known here."""
+
+
 class RequestLog:
     """The consumer. `assignment` changes within `poll` only."""
 
@@ -76,6 +81,12 @@ class RequestLog:
     def subscribe(self) -> None:
         self._consumer.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke)
 
+    def rejoin(self) -> None:
+        """Give all partitions back, to begin anew with what the next assignment says."""
+        self._consumer.unsubscribe()
+        self.assignment = None
+        self.subscribe()
+
     def poll(self, wait_s: float, most: int) -> Polled:
         """Up to `most` requests of the present assignment. Raises BrokerError, RetentionError."""
         polled = Polled()
@@ -88,7 +99,8 @@ class RequestLog:
                 polled, assignment = Polled(), self.assignment
             if message is None:
                 break
-            self._take(message, polled)
+            if assignment is not None:
+                self._take(message, polled)
         return polled
 
     def pause(self, paused: bool) -> None:
@@ -200,7 +212,7 @@ class ReplyLog:
         self, requests: str, replies: list[tuple[bytes, bytes]], offsets: dict[int, int], assignment: Assignment
     ) -> bool:
         """Replies (key, value) and the offsets of the topic `requests`, together; False where the group or the broker
-        refused them, and nothing was written. Raises BrokerError where this producer cannot go on."""
+        refused them, and nothing was written. Raises Fenced, and BrokerError where the broker stays away."""
         number = self._written
         try:
             self._producer.begin_transaction()
@@ -232,17 +244,15 @@ class ReplyLog:
 
     def _abort(self, e: KafkaException) -> None:
         if e.args[0].fatal():
-            raise self._failed("to write replies", e) from None
+            raise Fenced(reason(e)) from None
         try:
             self._again(lambda: self._producer.abort_transaction(CALL_S))
         except KafkaException as again:
+            if again.args[0].fatal():
+                raise Fenced(reason(again)) from None
             raise self._failed("to abort a transaction", again) from None
 
     def _failed(self, what: str, e: KafkaException) -> BrokerError:
-        fenced = e.args[0].code() in (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
-        do = (
-            "see that no other worker has this --worker-id; start again, nothing is lost."
-            if fenced
-            else "see the broker's log; start again, nothing is lost."
+        return BrokerError(
+            f"{self.topic}: expected {what}, but {reason(e)}.", "see the broker's log; start again, nothing is lost."
         )
-        return BrokerError(f"{self.topic}: expected {what}, but {reason(e)}.", do)

@@ -18,6 +18,7 @@ import structlog
 
 from services.engine.intake import Convert
 from services.engine.processor import Rejected
+from services.errors import BrokerError
 from services.kafka.client import place
 from services.kafka.formats import Undecodable
 from services.lookup.asker import Asker, Policy
@@ -26,7 +27,7 @@ from services.lookup.http import ServiceConfig, SessionService
 from services.lookup.index import AnswerIndex
 from services.lookup.limiter import Limiter
 from services.lookup.metrics import Metrics
-from services.lookup.requests import Assignment, Polled, ReplyLog, RequestLog
+from services.lookup.requests import Assignment, Fenced, Polled, ReplyLog, RequestLog
 from services.lookup.wire import Answer, Request, Wire, reply
 
 log = structlog.get_logger("moneystate.lookup")
@@ -37,6 +38,7 @@ IDLE_POLL_S = 0.2
 BUSY_POLL_S = 0.02  # an answer waits no longer than this for its transaction
 AT_ONCE = 500
 IN_HAND_PER_CALL = 20  # requests in hand for each call that may be under way: enough that no place stays free
+FENCED_AGAIN_S = 300.0
 OFFSETS_EVERY_S = 1.0  # offsets that moved without a reply
 
 
@@ -110,6 +112,7 @@ class Worker:
         self.answered: list[Waiting] = []
         self._wire = Wire()
         self._stopping = False
+        self._fenced_at = float("-inf")
         self._refused = False  # the last transaction: there will be a new assignment
         self._failure: BaseException | None = None
         self._thread = ThreadPoolExecutor(1, "kafka")
@@ -151,9 +154,13 @@ class Worker:
         self._index = AnswerIndex(c.data, c.bootstrap_servers, c.extra, c.results, c.from_results)
         known = self._index.catch_up()
         log.info("index read", replies=known, topic=c.results)
-        self._replies = ReplyLog(c.bootstrap_servers, c.extra, f"{c.group}-{c.worker_id}", c.results)
+        self._replies = self._producer()
         self._requests = RequestLog(c.bootstrap_servers, c.extra, c.group, c.requests)
         self._requests.subscribe()
+
+    def _producer(self) -> ReplyLog:
+        c = self.config
+        return ReplyLog(c.bootstrap_servers, c.extra, f"{c.group}-{c.worker_id}", c.results)
 
     def _close(self) -> None:
         self._requests.close()
@@ -289,10 +296,29 @@ class Worker:
     def _transaction(
         self, ready: list[Waiting], replies: list[tuple[bytes, bytes]], offsets: dict[int, int], assignment: Assignment
     ) -> bool:
-        if not self._replies.write(self.config.requests, replies, offsets, assignment):
+        try:
+            if not self._replies.write(self.config.requests, replies, offsets, assignment):
+                return False
+        except Fenced as e:
+            self._start_over(e)
             return False
         self._index.add(waiting.request.key for waiting in ready)
         return True
+
+    def _start_over(self, e: Fenced) -> None:
+        """A broker that was away for longer than a transaction may last: a new producer, and all of the protocol from
+        step 1, as it is not known whether the transaction was committed. Not again soon: two workers of one id would
+        fence each other for ever."""
+        now = time.monotonic()
+        if now - self._fenced_at < FENCED_AGAIN_S:
+            raise BrokerError(
+                f"{self.config.results}: expected to write replies, but {e} for the second time.",
+                "see that no other worker has this --worker-id; start again, nothing is lost.",
+            )
+        self._fenced_at = now
+        log.warning("producer fenced", reason=str(e))
+        self._replies = self._producer()
+        self._requests.rejoin()
 
     def _done(self, ready: list[Waiting], offsets: dict[int, int]) -> None:
         del self.answered[: len(ready)]

@@ -161,7 +161,8 @@ def served(servers: str, data: Path, workers: int) -> Iterator[tuple[subprocess.
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
-            line = next(line for line in process.stderr if line.startswith("listening on "))
+            line = next((line for line in process.stderr if line.startswith(("listening on ", "error: "))), "")
+            assert line.startswith("listening on "), line
             yield process, line.split()[2]
         finally:
             process.terminate()
