@@ -8,7 +8,8 @@
     ├── CheckpointError        4    this checkpoint must not go on with this program or configuration
     │   ├── RulesError              other rules than those of the planned batch
     │   ├── DrainedError            the checkpoint was ended by --drain
-    │   └── MarkerError             the markers in Kafka are not those of this checkpoint
+    │   ├── MarkerError             the markers in Kafka are not those of this checkpoint
+    │   └── SavepointError          a savepoint that is not whole, or does not fit
     └── JobError               5    the running job failed
 
 A message is one line: where, what was expected, what came, and after "Do:" what to do. Tests match the class or
@@ -56,6 +57,10 @@ class DrainedError(CheckpointError):
 
 
 class MarkerError(CheckpointError):
+    pass
+
+
+class SavepointError(CheckpointError):
     pass
 
 
