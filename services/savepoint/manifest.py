@@ -36,8 +36,9 @@ class Manifest:
     `schemas`: the single-object headers (hex) of all schemas that entries may have; `rules`: those of the `JobSpec`;
     `partitions`: of the operator; `plan`: the source offset to go on from (`services.engine.plan`), None where it is
     not known (history without offsets); `watermark`: ms; `counts`: as in the key groups' clocks, summed;
-    `fingerprint`: `services.savepoint.fingerprint`; `origins`: epochs whose markers a start from this may take over,
-    none of a bootstrap; `streams`: output topics without prefix by the stream number in the output's records.
+    `fingerprint`: `services.savepoint.fingerprint`; `origins`: the epochs that led to it, the newest last, whose
+    markers a start from this may take over, and `origin_batch`: the newest one's first batch that is not in it; none
+    of a bootstrap; `streams`: output topics without prefix by the stream number in the output's records.
     `state`: one file for each key group, in their order; `output`: the same, or empty where none was kept.
     """
 
@@ -56,6 +57,7 @@ class Manifest:
     output: list[FileInfo] = field(default_factory=list)
     streams: list[str] = field(default_factory=list)
     origins: list[str] = field(default_factory=list)
+    origin_batch: int = 0
     state_version: int = STATE_VERSION
     format: int = FORMAT
 
