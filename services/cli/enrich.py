@@ -16,7 +16,7 @@ from services.enrichment import topics
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
 from services.errors import CheckpointError, ConfigError
-from services.kafka.starting import parse_start
+from services.kafka.starting import EARLIEST, parse_start
 from services.spark.checkpoint import Checkpoint
 from services.spark.job import Job, RunOptions
 
@@ -66,6 +66,16 @@ def enrich(
     new_epoch: Annotated[
         bool, _flag("NEW_EPOCH", "Let a new checkpoint take over from the one that wrote the output so far.")
     ] = False,
+    initial_state: Annotated[
+        str, _flag("INITIAL_STATE", "Folder of a savepoint that a new checkpoint begins with.")
+    ] = "",
+    initial_offsets: Annotated[
+        str,
+        _flag(
+            "INITIAL_OFFSETS",
+            "JSON file {topic: {partition: offset}}: where to go on after a savepoint of other topics.",
+        ),
+    ] = "",
     finish_batch: Annotated[
         bool, _flag("FINISH_BATCH", "Only run the batch that is planned, by the rules it was planned with.")
     ] = False,
@@ -115,6 +125,7 @@ def enrich(
         rules = planned_rules(checkpoint, rules)
     parse_start(starting_offsets, [t.name for t in enrichment_job(rules).inputs])  # before a broker is asked
     _check(drain, until_caught_up, key_groups, partitions, max_records_per_batch)
+    _check_initial(initial_state, initial_offsets, starting_offsets)
     options = RunOptions(
         bootstrap_servers=bootstrap_servers,
         checkpoint=checkpoint,
@@ -125,6 +136,8 @@ def enrich(
         idle_timeout_s=parse_ms(idle_timeout, "--idle-timeout", 1) / 1000,
         starting_offsets=starting_offsets,
         new_epoch=new_epoch,
+        initial_state=initial_state,
+        initial_offsets=initial_offsets,
         finish_batch=finish_batch,
         key_groups=key_groups,
         partitions=partitions,
@@ -140,7 +153,7 @@ def enrich(
         source_tasks=source_tasks,
     )
     with Display(quiet) as display:
-        job = Job(enrichment_job(rules), options, display.batch)
+        job = Job(enrichment_job(rules), options, display.batch, display.publishing)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: job.stop())
         job.run()
@@ -181,6 +194,16 @@ def _check(drain: bool, until_caught_up: bool, key_groups: int, partitions: int,
             raise ConfigError(f"{flag} {value}: expected at least 1.")
     if partitions > key_groups:
         raise ConfigError(f"--partitions {partitions}: expected no more than the {key_groups} key groups.")
+
+
+def _check_initial(initial_state: str, initial_offsets: str, starting_offsets: str) -> None:
+    if initial_offsets and not initial_state:
+        raise ConfigError("--initial-offsets: expected --initial-state.", "use --starting-offsets without a savepoint.")
+    if initial_state and starting_offsets != EARLIEST:
+        raise ConfigError(
+            "--starting-offsets: expected to be left out with --initial-state, which says where to go on.",
+            "give --initial-offsets where its offsets are those of other topics.",
+        )
 
 
 def _pairs(texts: list[str], flag: str) -> dict[str, str]:

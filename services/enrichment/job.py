@@ -6,6 +6,7 @@ from dataclasses import asdict
 from functools import partial
 
 from services.enrichment import events, topics
+from services.enrichment.emit import asked_again
 from services.enrichment.rules import LOGIC_VERSION, Rules
 from services.enrichment.step import Enrichment
 from services.spark.job import JobSpec
@@ -40,4 +41,5 @@ def enrichment_job(rules: Rules) -> JobSpec:
         rules={**asdict(rules), "known_schemas": known_schemas(), "logic": LOGIC_VERSION},
         bound_ms=rules.bound_ms,
         max_future_ms=rules.max_future_ms,
+        asked_again=asked_again,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from services.engine.intake import Convert
+from services.engine.items import Output
 from services.engine.processor import InputTopic, Rejected
 from services.kafka.formats.base import Undecodable, ValueFormat, make_format, subject_of
 from services.kafka.formats.schemas import SchemaSet
@@ -29,6 +30,14 @@ def writers(formats: dict[str, str], streams: list[str], prefix: str, registry_u
         n: make_format(name, schemas, registry_url, subject_of(prefix + streams[n])).from_canonical
         for n, name in wanted.items()
     }
+
+
+def converted(output: Output, convert: dict[int, Convert]) -> Output:
+    """An output as `writers` have it."""
+    stream, key, value, headers = output
+    if stream not in convert or value is None:
+        return output
+    return stream, key, convert[stream](value), headers
 
 
 def _rejecting(fmt: ValueFormat) -> Convert:

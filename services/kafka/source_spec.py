@@ -16,6 +16,7 @@ class SourceSpec:
 
     `decoder`: `module:attribute` of a Decoder. `formats`: topic without prefix -> format name, where it is not Avro.
     `stop_file`: once it exists no new batch is planned. `start`: the offset that the first batch starts at.
+    `first_tick`: plans have at least this one, so that the first batch comes even without records.
     """
 
     bootstrap_servers: str
@@ -38,6 +39,7 @@ class SourceSpec:
     idle_timeout_s: float | None
     stop_file: str
     only_planned: bool = False
+    first_tick: int = 0
     formats: dict[str, str] = field(default_factory=dict)
     registry_url: str | None = None
 

@@ -11,10 +11,12 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from services.engine import clock as clocks
+from services.engine import fingerprints
 from services.engine.clock import Clock
 from services.engine.items import CLEANUP_RANK, NO_TIME, Item
 from services.engine.slots import PREFIX as CHUNK
 from services.engine.slots import decode_items, open_chunk
+from services.enrichment import migrations
 from services.enrichment.page import Page, split_positions
 from services.enrichment.state import decode_forgotten, decode_page_entry, decode_user, decode_waiting
 
@@ -35,6 +37,12 @@ class Fact(NamedTuple):
     user: bytes
     id: tuple[Field, ...]
     content: tuple[Field, ...]
+
+
+def schemas() -> list[str]:
+    """The single-object headers, in hex, of all schemas that entries of the state may have."""
+    engine = [fingerprints.BUFFER_CHUNK, fingerprints.KEY_GROUP_CLOCK, fingerprints.KEY_GROUP_CLOCK_V1]
+    return sorted(header.hex() for header in [*engine, *migrations.CURRENT, *migrations.UP])
 
 
 def facts(entries: Iterable[tuple[bytes, bytes]], dedup_ttl_ms: int, with_clock: bool) -> Iterator[Fact]:

@@ -11,6 +11,8 @@ its ages are counted anew from the money that waits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
 
 from services.engine import clock as clocks
 from services.engine.clock import Clock
@@ -21,10 +23,38 @@ from services.engine.slots import PREFIX as CHUNK
 from services.engine.slots import decode_items, open_chunk, put_later
 from services.engine.state import MemoryState
 from services.enrichment.state import decode_waiting
+from services.errors import SavepointError
 from services.savepoint.facts import WAITING_ENTRY, owner
+from services.savepoint.fingerprint import Fingerprint, of_group
+from services.savepoint.format import Savepoint, begin, finish, write_state
 
 Pairs = Iterable[tuple[bytes, bytes]]
 ReadGroup = Callable[[int], Pairs]
+
+
+def rescale(source: Savepoint, out: Path, key_groups: int, on_group: Callable[[int], None]) -> None:
+    """Write `source` as the savepoint `out` of `key_groups` key groups; `on_group` is told how many are done.
+
+    Raises SavepointError, also where the result is not the same state.
+    """
+    old = source.manifest
+    if old.output:
+        raise SavepointError(
+            f"{source.folder}: expected a savepoint without output, as its records are by key group.",
+            "start it in its own key groups, then export the checkpoint.",
+        )
+    folder = begin(out)
+    files = []
+    total = Fingerprint()
+    for group in range(key_groups):
+        bound_ms, counts = old.rules["bound_ms"], old.counts
+        entries = rescaled(group, key_groups, source.entries, old.key_groups, bound_ms, counts)
+        total += of_group(group, entries, old.rules["dedup_ttl_ms"])
+        files.append(write_state(folder, group, entries))
+        on_group(group + 1)
+    if str(total) != old.fingerprint:
+        raise SavepointError(f"{source.folder}: expected the fingerprint {old.fingerprint}, came {total}.")
+    finish(out, replace(old, key_groups=key_groups, state=files))
 
 
 def sources(group: int, key_groups: int, old_key_groups: int) -> range:
