@@ -4,7 +4,8 @@
     ├── ConfigError            2    a flag, variable or file that does not parse or fit together
     ├── SetupError             3    the surroundings are not as needed: Java, broker, topic, folder
     │   ├── BrokerError             no broker answers, or it refuses
-    │   └── RetentionError          the log no longer holds the records that are to be read
+    │   ├── RetentionError          the log no longer holds the records that are to be read
+    │   └── ArchiveError            a folder of kept records that is not whole or not as expected
     ├── CheckpointError        4    this checkpoint must not go on with this program or configuration
     │   ├── RulesError              other rules than those of the planned batch
     │   ├── DrainedError            the checkpoint was ended by --drain
@@ -41,6 +42,10 @@ class BrokerError(SetupError):
 
 
 class RetentionError(SetupError):
+    pass
+
+
+class ArchiveError(SetupError):
     pass
 
 
