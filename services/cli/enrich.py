@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from dataclasses import fields
 from enum import StrEnum
 from typing import Annotated
 
@@ -13,7 +12,7 @@ import typer
 from services.cli.display import Display
 from services.cli.durations import parse_ms
 from services.enrichment import topics
-from services.enrichment.job import enrichment_job
+from services.enrichment.job import enrichment_job, rules_of
 from services.enrichment.rules import Rules
 from services.errors import CheckpointError, ConfigError
 from services.kafka.starting import EARLIEST, parse_start
@@ -122,7 +121,7 @@ def enrich(
         lookup=session_lookup is SessionLookup.topic,
     )
     if finish_batch:
-        rules = planned_rules(checkpoint, rules)
+        rules = planned_rules(checkpoint)
     parse_start(starting_offsets, [t.name for t in enrichment_job(rules).inputs])  # before a broker is asked
     _check(drain, until_caught_up, key_groups, partitions, max_records_per_batch)
     _check_initial(initial_state, initial_offsets, starting_offsets)
@@ -162,7 +161,7 @@ def enrich(
         typer.echo(json.dumps(display.totals()))
 
 
-def planned_rules(checkpoint: str, now: Rules) -> Rules:
+def planned_rules(checkpoint: str) -> Rules:
     """The rules that the unfinished batch was planned with."""
     kept = Checkpoint(checkpoint)
     planned = None if kept.is_new() else kept.planned_rules()
@@ -170,16 +169,13 @@ def planned_rules(checkpoint: str, now: Rules) -> Rules:
         raise CheckpointError(
             f"{checkpoint}: expected a planned batch to finish, there is none.", "start without --finish-batch."
         )
-    before = kept.rules(planned)
-    if (before["logic"], before["known_schemas"]) != (
-        enrichment_job(now).rules["logic"],
-        enrichment_job(now).rules["known_schemas"],
-    ):
+    rules = rules_of(kept.rules(planned))
+    if rules is None:
         raise CheckpointError(
             f"{checkpoint}: the planned batch belongs to another version of the program.",
             "finish it with that version.",
         )
-    return Rules(**{f.name: before[f.name] for f in fields(Rules)})
+    return rules
 
 
 def _check(drain: bool, until_caught_up: bool, key_groups: int, partitions: int, max_records: int) -> None:

@@ -15,7 +15,7 @@ from services.enrichment import fingerprints as fp
 from services.enrichment.events import Reply
 from services.enrichment.page import POSITION_BYTES
 from services.enrichment.source import encode_source, optional
-from services.enrichment.state import User, WaitingMoney, decode_waiting, split_head
+from services.enrichment.state import WAITING, User, WaitingMoney, decode_waiting, split_head
 from services.enrichment.topics import ENRICHED, LOOKUP_REQUESTS
 
 # Indices of the enums in MoneyEnriched and SessionLookupRequested.
@@ -30,7 +30,6 @@ SESSION_MISSING: Final = 2
 STATUS_OF_OUTCOME: Final = [LOOKED_UP, NOT_FOUND, LOOKUP_FAILED]
 
 LINEAGE: Final = "lineage"
-WAITING: Final = b"w"  # what keys of entries with waiting money begin with
 NO_SOURCES: Final = b"\x00\x00\x00"
 
 

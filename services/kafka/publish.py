@@ -13,18 +13,19 @@ Replicas and whoever else follows the changelog know nothing but what stands in 
 5. In the last of them the end-of-batch record of batch -1 and the marker of batch 0 with the digest of the offset that
    the checkpoint begins at. A run that finds it writes nothing (`services.engine.marker.decide`).
 
-Steps 2 to 5 go through the output partitions one after the other; step 2 is part of the first.
+Steps 2 to 5 go through the output partitions one after the other, each with the keys of its own key groups.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from confluent_kafka import KafkaException
 
 from services.engine.intake import Convert
 from services.engine.items import NO_TIME, Output
+from services.engine.keygroup import key_group_of
 from services.engine.marker import BEFORE_FIRST_BATCH, Decision, Marker, marker_key
 from services.kafka.client import admin_client
 from services.kafka.convert import converted
@@ -113,9 +114,18 @@ class PartedSink(PartitionSink):
         reached(f"part {self.parts}", self.batch.number)
 
 
+class Stale(NamedTuple):
+    """A key with a value in a partition of the changelog where it has none any more; its key group now."""
+
+    partition: int
+    group: int
+    key: bytes
+
+
 class Publisher:
-    """`start`: digest of the offset that the checkpoint begins at; `convert`: of streams that are not written as Avro;
-    `on_progress` is told how many entries are written."""
+    """`start`: digest of the offset that the checkpoint begins at; `owner`: whose an entry is, by its key, as key
+    groups see it; `convert`: of streams that are not written as Avro; `on_progress` is told how many entries are
+    written."""
 
     def __init__(
         self,
@@ -124,6 +134,7 @@ class Publisher:
         epoch: str,
         start: str,
         content: Content,
+        owner: Callable[[bytes], bytes | None],
         convert: dict[int, Convert],
         on_progress: Callable[[int], None],
         part_records: int = PART_RECORDS,
@@ -132,6 +143,7 @@ class Publisher:
         self.partitions = partitions
         self.batch = BatchId(epoch, BEFORE_FIRST_BATCH, "", start)
         self.content = content
+        self.owner = owner
         self.convert = convert
         self.on_progress = on_progress
         self.part_records = part_records
@@ -141,11 +153,12 @@ class Publisher:
         """Until all is in the changelog, whatever an earlier attempt has left. Raises MarkerError, BrokerError."""
         sinks = [PartedSink(self.config, p, self.batch, self.part_records) for p in range(self.partitions)]
         todo = [sink for sink in sinks if sink.begin() is Decision.WRITE]
-        if todo:
-            self._fence_former()
+        if not todo:
+            return
+        self._fence_former()
+        stale = self._stale()
         for sink in todo:
-            if sink.partition == 0:
-                self._remove_others(sink)
+            self._remove(sink, stale)
             self._outputs(sink)
             self._entries(sink)
             sink.end_changelog(self.batch, self.content.watermark, self._groups(sink))
@@ -165,16 +178,23 @@ class Publisher:
 
     # Step 2
 
-    def _remove_others(self, sink: PartedSink) -> None:
+    def _stale(self) -> list[Stale]:
+        """What stands in the changelog and does not belong where it stands."""
         c = self.config
         assert c.changelog is not None
         admin = admin_client(c.bootstrap_servers, c.extra)
+        stale: list[Stale] = []
         for to in range(c.changelog_partitions):
             first = log_starts(admin, [(c.changelog, to)])[c.changelog, to]
             end = high_watermark(admin, c.changelog, to)
             if end > first:
-                for key in self._others(Range(c.changelog, to, first, end)):
-                    sink.remove(key, to)
+                keys = self._others(Range(c.changelog, to, first, end))
+                stale.extend([Stale(to, self._group_of(key), key) for key in keys])
+        return stale
+
+    def _group_of(self, key: bytes) -> int:
+        owner = self.owner(key)
+        return 0 if owner is None else key_group_of(owner, self.config.key_groups)
 
     def _others(self, whole: Range) -> list[bytes]:
         """The keys that have a value in a partition of the changelog and do not belong there."""
@@ -199,6 +219,11 @@ class Publisher:
         finally:
             reader.consumer.close()
         return list(others)
+
+    def _remove(self, sink: PartedSink, stale: list[Stale]) -> None:
+        for one in stale:
+            if one.group % self.partitions == sink.partition:
+                sink.remove(one.key, one.partition)
 
     # Steps 3 and 4
 

@@ -8,7 +8,7 @@ time, replies behind the watermark, timers of removals, the sources of values (w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from services.engine import clock as clocks
 from services.engine import fingerprints
@@ -17,15 +17,22 @@ from services.engine.items import CLEANUP_RANK, NO_TIME, Item
 from services.engine.slots import PREFIX as CHUNK
 from services.engine.slots import decode_items, open_chunk
 from services.enrichment import migrations
-from services.enrichment.page import Page, split_positions
-from services.enrichment.state import decode_forgotten, decode_page_entry, decode_user, decode_waiting
+from services.enrichment.page import POSITION_BYTES, Page, split_positions
+from services.enrichment.state import (
+    FORGOTTEN,
+    PAGE,
+    PAGE_NUMBER_BYTES,
+    USER,
+    WAITING,
+    decode_forgotten,
+    decode_page_entry,
+    decode_user,
+    decode_waiting,
+)
 
 Field = bytes | int | None
 
 USERS, BUFFER = "users", "buffer"
-USER_ENTRY, PAGE_ENTRY, WAITING_ENTRY, FORGOTTEN_ENTRY = b"u", b"p", b"w", b"f"
-PAGE_NUMBER_BYTES: Final = 4
-POSITION_BYTES: Final = 13
 
 
 class Fact(NamedTuple):
@@ -66,32 +73,22 @@ def facts(entries: Iterable[tuple[bytes, bytes]], dedup_ttl_ms: int, with_clock:
 def user_facts(key: bytes, value: bytes, watermark: int, dedup_ttl_ms: int) -> Iterator[Fact]:
     """The facts of one entry of a user, as it is in the changelog, too. Raises Malformed."""
     kind = key[:1]
-    if kind == USER_ENTRY:
+    if kind == USER:
         user = decode_user(key[1:], value)
         if user.birth_year is not None or user.country is not None:
             yield Fact(USERS, "info", user.id, (), (user.birth_year, user.country))
         if 0 in user.pages:
             yield from _page(user.id, user.pages[0], watermark, dedup_ttl_ms)
-    elif kind == PAGE_ENTRY:
+    elif kind == PAGE:
         yield from _page(key[1:-PAGE_NUMBER_BYTES], decode_page_entry(value), watermark, dedup_ttl_ms)
-    elif kind == WAITING_ENTRY:
+    elif kind == WAITING:
         money = decode_waiting(value)
         asked = (None, None) if money.requested_at == NO_TIME else (money.requested_at, money.reason)
         content = (money.order_time, int(money.first), *asked, money.head)
         yield Fact(USERS, "waiting money", key[1:-POSITION_BYTES], (key[-POSITION_BYTES:],), content)
-    elif kind == FORGOTTEN_ENTRY:
+    elif kind == FORGOTTEN:
         proof = decode_forgotten(value)
         yield Fact(USERS, "forgotten", key[1:], (), (proof.request, proof.requested_by, proof.forgotten_at))
-
-
-def owner(key: bytes) -> bytes | None:
-    """The user of an entry, None of the engine's own."""
-    kind = key[:1]
-    if kind in (USER_ENTRY, FORGOTTEN_ENTRY):
-        return key[1:]
-    if kind == PAGE_ENTRY:
-        return key[1:-PAGE_NUMBER_BYTES]
-    return key[1:-POSITION_BYTES] if kind == WAITING_ENTRY else None
 
 
 def _page(user: bytes, page: Page, watermark: int, dedup_ttl_ms: int) -> Iterator[Fact]:

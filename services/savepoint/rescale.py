@@ -22,9 +22,8 @@ from services.engine.keygroup import key_group_of, slot_width_ms
 from services.engine.slots import PREFIX as CHUNK
 from services.engine.slots import decode_items, open_chunk, put_later
 from services.engine.state import MemoryState
-from services.enrichment.state import decode_waiting
+from services.enrichment.state import WAITING, decode_waiting, owner_of
 from services.errors import SavepointError
-from services.savepoint.facts import WAITING_ENTRY, owner
 from services.savepoint.fingerprint import Fingerprint, of_group
 from services.savepoint.format import Savepoint, begin, finish, write_state
 
@@ -81,7 +80,7 @@ def rescaled(
                 count, block = open_chunk(value)
                 decode_items(block, count, items)
             else:
-                user = owner(key)
+                user = owner_of(key)
                 if user is not None and key_group_of(user, key_groups) == group:
                     state.entries[key] = value
                     _count_age(clock, key, value)
@@ -93,6 +92,6 @@ def rescaled(
 
 
 def _count_age(clock: Clock, key: bytes, value: bytes) -> None:
-    if key.startswith(WAITING_ENTRY):
+    if key.startswith(WAITING):
         since = age_start(decode_waiting(value).order_time)
         clock.ages[since] = clock.ages.get(since, 0) + 1

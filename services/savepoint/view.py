@@ -16,18 +16,21 @@ from services.engine.clock import Clock
 from services.engine.items import CLEANUP_RANK, END_OF_TIME, NO_TIME, TIMER_RANK, Item
 from services.engine.slots import PREFIX as CHUNK
 from services.engine.slots import decode_items, open_chunk
-from services.enrichment.page import Page
+from services.enrichment.page import POSITION_BYTES, Page
 from services.enrichment.source import decode_source
-from services.enrichment.state import User, decode_forgotten, decode_page_entry, decode_user, decode_waiting
-from services.enrichment.topics import INPUTS
-from services.savepoint.facts import (
-    FORGOTTEN_ENTRY,
-    PAGE_ENTRY,
-    POSITION_BYTES,
-    USER_ENTRY,
-    WAITING_ENTRY,
-    owner,
+from services.enrichment.state import (
+    FORGOTTEN,
+    PAGE,
+    USER,
+    WAITING,
+    User,
+    decode_forgotten,
+    decode_page_entry,
+    decode_user,
+    decode_waiting,
+    owner_of,
 )
+from services.enrichment.topics import INPUTS
 
 TOPICS = {t.code: t.name for t in INPUTS}
 REASONS = ("LATE", "OLD", "SESSION_MISSING")
@@ -65,7 +68,7 @@ def user_view(
             watermark = clocks.decode(value).watermark
         elif key.startswith(CHUNK):
             _buffered(view, user, value, show_event)
-        elif owner(key) == user:
+        elif owner_of(key) == user:
             _entry(view, key, value)
     for row in view["sessions"]:
         row["over"] = row.pop("expiresMs") <= watermark
@@ -78,16 +81,16 @@ def user_view(
 
 def _entry(view: Row, key: bytes, value: bytes) -> None:
     kind = key[:1]
-    if kind == USER_ENTRY:
+    if kind == USER:
         user = decode_user(key[1:], value)
         view["info"] = _info(user)
         if 0 in user.pages:
             _page(view, user.pages[0])
-    elif kind == PAGE_ENTRY:
+    elif kind == PAGE:
         _page(view, decode_page_entry(value))
-    elif kind == WAITING_ENTRY:
+    elif kind == WAITING:
         view["waiting"].append(_waiting(key, value))
-    elif kind == FORGOTTEN_ENTRY:
+    elif kind == FORGOTTEN:
         proof = decode_forgotten(value)
         view["forgotten"] = {
             "request": proof.request.decode(),

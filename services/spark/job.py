@@ -51,7 +51,8 @@ POLL_S = 0.2
 @dataclass(frozen=True)
 class JobSpec:
     """A service as a job. Names of topics without prefix; `rules`: all that decides results besides the logs;
-    `asked_again`: the request to the outside that an entry of the state is still waiting for, if it is."""
+    `asked_again`: the request to the outside that an entry of the state is still waiting for, if it is; `owner`: the
+    key, as key groups see it, that an entry belongs to, by the entry's own."""
 
     name: str
     inputs: list[InputTopic]
@@ -65,6 +66,7 @@ class JobSpec:
     bound_ms: int
     max_future_ms: int
     asked_again: initial.AskedAgain
+    owner: Callable[[bytes], bytes | None]
 
 
 @dataclass(frozen=True)
@@ -226,7 +228,8 @@ class Job:
         sink = self._sink()
         convert = writers(sink.formats, sink.stream_names, sink.topic_prefix, sink.registry_url)
         digest = plans.digest(start["offset"])
-        Publisher(sink.config, self.options.partitions, epoch, digest, known, convert, self.on_publish).run()
+        owner = self.spec.owner
+        Publisher(sink.config, self.options.partitions, epoch, digest, known, owner, convert, self.on_publish).run()
 
     def _initial_folder(self) -> str:
         """The savepoint that key groups are still to be loaded from; empty where there is none."""

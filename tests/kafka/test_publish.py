@@ -59,9 +59,13 @@ def topics(cluster: Cluster) -> Cluster:
     return cluster
 
 
+def group_owner(key: bytes) -> bytes:
+    return key[1:]
+
+
 def publish(config: SinkConfig, content: State | NoContent, epoch: str = "new", partitions: int = PARTITIONS) -> None:
     """In transactions of two records."""
-    Publisher(config, partitions, epoch, START, content, {}, lambda _: None, part_records=2).run()
+    Publisher(config, partitions, epoch, START, content, group_owner, {}, lambda _: None, part_records=2).run()
 
 
 def seen(config: SinkConfig, topic: str) -> list[tuple[int, bytes, bytes | None]]:
