@@ -10,9 +10,12 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from services.cli import kafka, settings_file
+from services.cli import kafka, settings_file, state
+from services.cli.archive import archive
+from services.cli.bootstrap import bootstrap
 from services.cli.demo import demo
 from services.cli.enrich import enrich
+from services.cli.verify_replay import verify_replay
 from services.errors import MoneystateError
 
 INTERRUPTED = 130  # as a shell says of SIGINT
@@ -25,7 +28,11 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 app.add_typer(kafka.app, name="kafka")
+app.add_typer(state.app, name="state")
 app.command()(enrich)
+app.command()(bootstrap)
+app.command()(archive)
+app.command()(verify_replay)
 app.command()(demo)
 
 
