@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from services.engine.items import END_OF_TIME, NO_TIME
+from services.savepoint import view
 from services.savepoint.compare import Difference
 from services.savepoint.facts import Fact, Field
 
@@ -17,11 +17,7 @@ TEXT_CHARACTERS = 60
 
 
 def time_text(ms: int) -> str:
-    if ms == NO_TIME:
-        return "none yet"
-    if ms >= END_OF_TIME:
-        return "the end of time"
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return view.time_text(ms) or ("none yet" if ms == NO_TIME else "the end of time")
 
 
 def time_ms(ms: int) -> dict[str, int | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,10 +11,10 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from services.cli import facts_view, state_view
+from services.cli.work_progress import WorkProgress
 from services.errors import ConfigError
 from services.savepoint.compare import compare
 from services.savepoint.format import Savepoint, check_free, partial
@@ -25,6 +24,7 @@ from state_tools.look import look
 from state_tools.offline import is_savepoint, offline_session, opened
 
 POLL_S = 0.3
+PHASE = "key groups"
 
 Place = Annotated[str, typer.Argument(help="A savepoint, or the checkpoint of a stopped job.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -46,6 +46,7 @@ def export_state(
         int, typer.Option(help="Key groups of the savepoint; 0: as they are.", envvar="MONEYSTATE_KEY_GROUPS")
     ] = 0,
     json_output: AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
     """Write a stopped job's state as a savepoint, which a new checkpoint can begin with (enrich --initial-state)."""
     if key_groups < 0:
@@ -54,12 +55,12 @@ def export_state(
     if key_groups or is_savepoint(checkpoint):
         with opened(checkpoint, can_go_on=True) as whole:
             groups = key_groups or whole.manifest.key_groups
-            with _progress("key groups", groups) as bar:
-                rescale(whole, out, groups, lambda done: bar.update(bar.task_ids[0], completed=done))
+            with WorkProgress(quiet) as progress:
+                rescale(whole, out, groups, lambda done: progress.show(PHASE, done, groups))
     else:
         kept = open_checkpoint(checkpoint)
         check_can_go_on(kept)
-        with _counting(out, kept.settings()["key_groups"]), offline_session() as session:
+        with _counting(out, kept.settings()["key_groups"], quiet), offline_session() as session:
             export(session, kept, out)
     _tell(Savepoint(out), json_output)
 
@@ -131,30 +132,20 @@ def _tell(savepoint: Savepoint, json_output: bool) -> None:
 
 
 @contextmanager
-def _progress(what: str, total: int) -> Iterator[Progress]:
-    console = Console(stderr=True)
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not sys.stderr.isatty()) as progress:
-        progress.add_task(what, total=total)
-        yield progress
-
-
-@contextmanager
-def _counting(out: Path, total: int) -> Iterator[None]:
+def _counting(out: Path, total: int, quiet: bool) -> Iterator[None]:
     """Shows how many key groups are written, by their files: Spark's tasks write them."""
     over = threading.Event()
-    with _progress("key groups", total) as progress:
+    with WorkProgress(quiet) as progress:
 
         def count() -> None:
             while not over.wait(POLL_S):
-                done = len(list((partial(out) / "state").glob("*.avro")))
-                progress.update(progress.task_ids[0], completed=done)
+                progress.show(PHASE, len(list((partial(out) / "state").glob("*.avro"))), total)
 
         counter = threading.Thread(target=count, daemon=True)
         counter.start()
         try:
             yield
-            progress.update(progress.task_ids[0], completed=total)
+            progress.show(PHASE, total, total)
         finally:
             over.set()
             counter.join()
