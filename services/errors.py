@@ -4,11 +4,13 @@
     ├── ConfigError            2    a flag, variable or file that does not parse or fit together
     ├── SetupError             3    the surroundings are not as needed: Java, broker, topic, folder
     │   ├── BrokerError             no broker answers, or it refuses
-    │   └── RetentionError          the log no longer holds the records that are to be read
+    │   ├── RetentionError          the log no longer holds the records that are to be read
+    │   └── ArchiveError            a folder of kept records that is not whole or not as expected
     ├── CheckpointError        4    this checkpoint must not go on with this program or configuration
     │   ├── RulesError              other rules than those of the planned batch
     │   ├── DrainedError            the checkpoint was ended by --drain
-    │   └── MarkerError             the markers in Kafka are not those of this checkpoint
+    │   ├── MarkerError             the markers in Kafka are not those of this checkpoint
+    │   └── SavepointError          a savepoint that is not whole, or does not fit
     ├── JobError               5    the running job failed
     └── QueryError             *    a query server's answer is an error; see services/cli/state_query.py
 
@@ -44,6 +46,10 @@ class RetentionError(SetupError):
     pass
 
 
+class ArchiveError(SetupError):
+    pass
+
+
 class CheckpointError(MoneystateError):
     exit_code = 4
 
@@ -57,6 +63,10 @@ class DrainedError(CheckpointError):
 
 
 class MarkerError(CheckpointError):
+    pass
+
+
+class SavepointError(CheckpointError):
     pass
 
 

@@ -20,33 +20,35 @@ class Entry(NamedTuple):
 def read_entries(
     session: SparkSession, checkpoint: Path, key_groups: int, batch: int | None = None, kind: bytes = b""
 ) -> Iterator[Entry]:
-    """All entries after `batch` (the newest if None), in no order; with `kind` those whose keys begin with it. The
-    checkpoint is only read.
-
-    `key_groups`: as in the checkpoint's settings; a key group's number is its key in Spark's state modulo that
-    (`services.spark.placement`).
-    """
-    rows = _state(session, checkpoint, batch)
+    """All entries as `entry_rows` has them, one after the other; with `kind` those whose keys begin with it."""
+    rows = entry_rows(session, checkpoint, key_groups, batch)
     if kind:
         rows = rows.where(f"startswith(entry, X'{kind.hex()}')")
     for row in rows.toLocalIterator():
-        yield Entry(row.grp % key_groups, bytes(row.entry), bytes(row.content))
+        yield Entry(row.grp, bytes(row.entry), bytes(row.content))
 
 
-def count_schemas(session: SparkSession, checkpoint: Path, batch: int | None = None) -> dict[tuple[str, str], int]:
+def count_schemas(
+    session: SparkSession, checkpoint: Path, key_groups: int, batch: int | None = None
+) -> dict[tuple[str, str], int]:
     """How many entries there are by kind (the first letter of the key) and fingerprint of their schema (hex)."""
-    kinds = _state(session, checkpoint, batch).selectExpr(
+    kinds = entry_rows(session, checkpoint, key_groups, batch).selectExpr(
         "cast(substring(entry, 1, 1) as string) AS kind", "lower(hex(substring(content, 3, 8))) AS schema"
     )
     return {(row.kind, row.schema): row["count"] for row in kinds.groupBy("kind", "schema").count().collect()}
 
 
-def _state(session: SparkSession, checkpoint: Path, batch: int | None) -> DataFrame:
+def entry_rows(session: SparkSession, checkpoint: Path, key_groups: int, batch: int | None = None) -> DataFrame:
+    """All entries after `batch` (the newest if None), in no order: grp, entry, content. The checkpoint is only read.
+
+    `key_groups`: as in the checkpoint's settings; a key group's number is its key in Spark's state modulo that
+    (`services.spark.placement`).
+    """
     # in a session that has run no stream the state data source does not find its coordinator until this was touched
     _ = session.streams.active
     reader = session.read.format("statestore").option("path", str(checkpoint)).option("stateVarName", STATE_NAME)
     if batch is not None:
         reader = reader.option("batchId", batch)
     return reader.load().selectExpr(
-        "key.key AS grp", "user_map_key.entry AS entry", "user_map_value.content AS content"
+        f"key.key % {key_groups} AS grp", "user_map_key.entry AS entry", "user_map_value.content AS content"
     )

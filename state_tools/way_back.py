@@ -17,7 +17,7 @@ from state_tools.entries import count_schemas, read_entries
 
 def check_way_back(session: SparkSession, checkpoint: Path, key_groups: int, version: int) -> None:
     """Raises CheckpointError where an entry, or an event in the buffer, has no form in state version `version`."""
-    for (_, schema), n in count_schemas(session, checkpoint).items():
+    for (_, schema), n in count_schemas(session, checkpoint, key_groups).items():
         if not _leads_back(bytes.fromhex("c301" + schema), version):
             raise CheckpointError(
                 f"{checkpoint}: expected entries that state version {version} can have, came {n:,} of schema {schema}, "

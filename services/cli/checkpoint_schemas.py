@@ -33,6 +33,6 @@ def count_state(folder: Path) -> dict[tuple[str, str], int]:
     with tempfile.TemporaryDirectory(prefix="moneystate-") as scratch:
         session = open_session("moneystate-schemas", None, 2, {}, Path(scratch) / "driver.log")
         try:
-            return count_schemas(session, folder)
+            return count_schemas(session, folder, Checkpoint(str(folder)).settings()["key_groups"])
         finally:
             session.stop()

@@ -41,6 +41,11 @@ class Display:
         if self.live is not None:
             self.live.stop()
 
+    def publishing(self, entries: int) -> None:
+        """Before the first batch: how much of the state it begins with is in the changelog."""
+        if self.live is not None:
+            self.live.update(f"state to the changelog: {entries:,} entries")
+
     def batch(self, progress: BatchProgress) -> None:
         self.recent.append(progress)
         self.last = progress

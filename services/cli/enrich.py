@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from dataclasses import fields
 from enum import StrEnum
 from typing import Annotated
 
@@ -14,12 +13,14 @@ from services.cli.display import Display
 from services.cli.durations import parse_ms
 from services.cli.options import check_given, flag, formats, pairs
 from services.enrichment import topics
-from services.enrichment.job import enrichment_job
+from services.enrichment.job import enrichment_job, rules_of
 from services.enrichment.rules import Rules
 from services.errors import CheckpointError, ConfigError
-from services.kafka.starting import parse_start
+from services.kafka.starting import EARLIEST, parse_start
 from services.spark.checkpoint import Checkpoint
 from services.spark.job import Job, RunOptions
+
+FORMATTED = [t.name for t in topics.INPUTS] + topics.STREAMS[:2]  # topics whose format can be chosen
 
 
 class SessionLookup(StrEnum):
@@ -60,6 +61,16 @@ def enrich(
     new_epoch: Annotated[
         bool, flag("NEW_EPOCH", "Let a new checkpoint take over from the one that wrote the output so far.")
     ] = False,
+    initial_state: Annotated[
+        str, flag("INITIAL_STATE", "Folder of a savepoint that a new checkpoint begins with.")
+    ] = "",
+    initial_offsets: Annotated[
+        str,
+        flag(
+            "INITIAL_OFFSETS",
+            "JSON file {topic: {partition: offset}}: where to go on after a savepoint of other topics.",
+        ),
+    ] = "",
     finish_batch: Annotated[
         bool, flag("FINISH_BATCH", "Only run the batch that is planned, by the rules it was planned with.")
     ] = False,
@@ -107,9 +118,10 @@ def enrich(
         lookup=session_lookup is SessionLookup.topic,
     )
     if finish_batch:
-        rules = planned_rules(checkpoint, rules)
+        rules = planned_rules(checkpoint)
     parse_start(starting_offsets, [t.name for t in enrichment_job(rules).inputs])  # before a broker is asked
     _check(drain, until_caught_up, key_groups, partitions, max_records_per_batch)
+    _check_initial(initial_state, initial_offsets, starting_offsets)
     options = RunOptions(
         bootstrap_servers=bootstrap_servers,
         checkpoint=checkpoint,
@@ -121,12 +133,14 @@ def enrich(
         idle_timeout_s=parse_ms(idle_timeout, "--idle-timeout", 1) / 1000,
         starting_offsets=starting_offsets,
         new_epoch=new_epoch,
+        initial_state=initial_state,
+        initial_offsets=initial_offsets,
         finish_batch=finish_batch,
         key_groups=key_groups,
         partitions=partitions,
         max_records=max_records_per_batch,
         trigger_interval_s=parse_ms(trigger_interval, "--trigger-interval") / 1000,
-        formats=formats(format or [], schema_registry, [t.name for t in topics.INPUTS] + topics.STREAMS[:2]),
+        formats=formats(format or [], schema_registry, FORMATTED),
         registry_url=schema_registry or None,
         master=master or None,
         create_topics=create_topics,
@@ -136,7 +150,7 @@ def enrich(
         source_tasks=source_tasks,
     )
     with Display(quiet) as display:
-        job = Job(enrichment_job(rules), options, display.batch)
+        job = Job(enrichment_job(rules), options, display.batch, on_publish=display.publishing)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: job.stop())
         job.run()
@@ -145,7 +159,7 @@ def enrich(
         typer.echo(json.dumps(display.totals()))
 
 
-def planned_rules(checkpoint: str, now: Rules) -> Rules:
+def planned_rules(checkpoint: str) -> Rules:
     """The rules that the unfinished batch was planned with."""
     kept = Checkpoint(checkpoint)
     planned = None if kept.is_new() else kept.planned_rules()
@@ -153,16 +167,13 @@ def planned_rules(checkpoint: str, now: Rules) -> Rules:
         raise CheckpointError(
             f"{checkpoint}: expected a planned batch to finish, there is none.", "start without --finish-batch."
         )
-    before = kept.rules(planned)
-    if (before["logic"], before["known_schemas"]) != (
-        enrichment_job(now).rules["logic"],
-        enrichment_job(now).rules["known_schemas"],
-    ):
+    rules = rules_of(kept.rules(planned))
+    if rules is None:
         raise CheckpointError(
             f"{checkpoint}: the planned batch belongs to another version of the program.",
             "finish it with that version.",
         )
-    return Rules(**{f.name: before[f.name] for f in fields(Rules)})
+    return rules
 
 
 def _check(drain: bool, until_caught_up: bool, key_groups: int, partitions: int, max_records: int) -> None:
@@ -177,6 +188,16 @@ def _check(drain: bool, until_caught_up: bool, key_groups: int, partitions: int,
             raise ConfigError(f"{name} {value}: expected at least 1.")
     if partitions > key_groups:
         raise ConfigError(f"--partitions {partitions}: expected no more than the {key_groups} key groups.")
+
+
+def _check_initial(initial_state: str, initial_offsets: str, starting_offsets: str) -> None:
+    if initial_offsets and not initial_state:
+        raise ConfigError("--initial-offsets: expected --initial-state.", "use --starting-offsets without a savepoint.")
+    if initial_state and starting_offsets != EARLIEST:
+        raise ConfigError(
+            "--starting-offsets: expected to be left out with --initial-state, which says where to go on.",
+            "give --initial-offsets where its offsets are those of other topics.",
+        )
 
 
 def _say_goodbye(display: Display, bounded: bool, drain: bool, awaited: int) -> None:

@@ -11,11 +11,14 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from services.cli import kafka, schemas, settings_file, state
+from services.cli.archive import archive
+from services.cli.bootstrap import bootstrap
 from services.cli.demo import demo
 from services.cli.enrich import enrich
 from services.cli.fake_session_service import fake_session_service
 from services.cli.lookup_worker import lookup_worker
 from services.cli.serve import serve
+from services.cli.verify_replay import verify_replay
 from services.errors import MoneystateError
 
 INTERRUPTED = 130  # as a shell says of SIGINT
@@ -34,6 +37,9 @@ app.command()(enrich)
 app.command()(lookup_worker)
 app.command()(fake_session_service)
 app.command()(serve)
+app.command()(bootstrap)
+app.command()(archive)
+app.command()(verify_replay)
 app.command()(demo)
 
 

@@ -33,6 +33,11 @@ def slot_width_ms(bound_ms: int) -> int:
     return max(1_000, bound_ms // 8)
 
 
+def is_engines(key: bytes) -> bool:
+    """Whether an entry is the engine's own: clock or buffer. All others are the processor's, and in the changelog."""
+    return key == clocks.KEY or key.startswith(slots.PREFIX)
+
+
 class BatchResult:
     """What one key group did in one batch. `changes`: entries of the processor, for the changelog; `silent`: partitions
     that hold the watermark back as they have had no record; `oldest`: since when something is held, NO_TIME if nothing

@@ -10,6 +10,12 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
+
+FIRST_BATCH: Final = 0
+# What a new checkpoint puts into the changelog before its first batch (`services.kafka.publish`) is like a batch that
+# ends where the checkpoint begins.
+BEFORE_FIRST_BATCH: Final = -1
 
 
 class Decision(Enum):
@@ -48,16 +54,16 @@ def decide(marker: Marker | None, epoch: str, superseded: list[str], batch: int,
     """Whether batch `batch`, from the offset with digest `start` to `end`, is to be written.
 
     Accepted are only `batch` with the digest of the start offset (go on) and `batch + 1` with that of the end offset
-    (it is written); no marker, or that of an epoch that this one was told to replace, only in the first batch.
+    (it is written); no marker, or that of an epoch that this one was told to replace, only up to the first batch.
     """
     if marker is None or (marker.epoch in superseded and marker.epoch != epoch):
-        if batch == 0:
+        if batch <= FIRST_BATCH:
             return Decision.WRITE
         raise WrongMarker(f"no marker of this checkpoint, though batch {batch} is at hand: the commits topic was lost")
     if marker.epoch != epoch:
         raise WrongMarker(f"the marker is of another checkpoint (epoch {marker.epoch}, here {epoch})")
     if marker.next_batch == batch:
-        if batch == 0 or marker.digest == start:
+        if batch == FIRST_BATCH or marker.digest == start:
             return Decision.WRITE
         raise WrongMarker(f"batch {batch} starts elsewhere than batch {batch - 1} ended: the checkpoint was changed")
     if marker.next_batch == batch + 1:

@@ -10,10 +10,12 @@ from typing import Final
 
 from services.engine.avro import long_bytes, string_bytes, write_bytes, write_long
 from services.engine.effects import Effects
+from services.engine.items import NO_TIME, Output
 from services.enrichment import fingerprints as fp
 from services.enrichment.events import Reply
+from services.enrichment.page import POSITION_BYTES
 from services.enrichment.source import encode_source, optional
-from services.enrichment.state import User, WaitingMoney, split_head
+from services.enrichment.state import WAITING, User, WaitingMoney, decode_waiting, split_head
 from services.enrichment.topics import ENRICHED, LOOKUP_REQUESTS
 
 # Indices of the enums in MoneyEnriched and SessionLookupRequested.
@@ -72,6 +74,18 @@ def resolve(effects: Effects, user: User, position: bytes, waiting: WaitingMoney
     status = STATUS_OF_OUTCOME[reply.outcome]
     country = reply.country if status == LOOKED_UP else None
     release(effects, user, position, waiting, country, status, reply=reply.source)
+
+
+def asked_again(key: bytes, entry: bytes) -> Output | None:
+    """The request of an entry of the state, where it is money whose lookup is open."""
+    if not key.startswith(WAITING):
+        return None
+    waiting = decode_waiting(entry)
+    if waiting.requested_at == NO_TIME:
+        return None
+    effects = Effects()
+    request(effects, User(key[1:-POSITION_BYTES]), waiting, waiting.requested_at, waiting.reason)
+    return effects.outputs[0]
 
 
 def request(effects: Effects, user: User, waiting: WaitingMoney, t: int, reason: int) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
+from dataclasses import asdict, fields
 from functools import partial
+from typing import Any
 
 from services.engine.avro import MAGIC
 from services.enrichment import events, topics
+from services.enrichment.emit import asked_again
 from services.enrichment.rules import LOGIC_VERSION, Rules
+from services.enrichment.state import owner_of
 from services.enrichment.step import Enrichment
 from services.schemas.tree import avro_root, has_further_versions, read_folder, tree_of
 from services.spark.job import JobSpec
@@ -36,6 +40,13 @@ def known_schemas() -> list[str]:
     return sorted(known)
 
 
+def rules_of(kept: Mapping[str, Any]) -> Rules | None:
+    """The rules that a checkpoint or savepoint has kept; None where another version of the program runs by them."""
+    rules = Rules(**{f.name: kept[f.name] for f in fields(Rules)})
+    ours = enrichment_job(rules).rules
+    return rules if all(kept[name] == ours[name] for name in ("logic", "known_schemas")) else None
+
+
 def enrichment_job(rules: Rules) -> JobSpec:
     inputs = [t for t in topics.INPUTS if t.ordered or rules.lookup]
     return JobSpec(
@@ -51,4 +62,6 @@ def enrichment_job(rules: Rules) -> JobSpec:
         bound_ms=rules.bound_ms,
         max_future_ms=rules.max_future_ms,
         awaits="looking_up" if rules.lookup else None,
+        asked_again=asked_again,
+        owner=owner_of,
     )

@@ -15,30 +15,47 @@ The source of a value (`services.enrichment.source`) stands beside it as bytes, 
 from __future__ import annotations
 
 import zlib
+from typing import Final
 
 from services.engine import avro
 from services.engine.avro import read_bytes, read_long, write_long
 from services.engine.items import NO_TIME, Item
 from services.enrichment import fingerprints as fp
 from services.enrichment.migrations import to_current
-from services.enrichment.page import Page, decode_page, encode_page, read_optional, write_optional
+from services.enrichment.page import POSITION_BYTES, Page, decode_page, encode_page, read_optional, write_optional
 from services.enrichment.source import optional, read_source
+
+USER: Final = b"u"
+PAGE: Final = b"p"
+WAITING: Final = b"w"
+FORGOTTEN: Final = b"f"
+PAGE_NUMBER_BYTES: Final = 4
 
 
 def user_key(user: bytes) -> bytes:
-    return b"u" + user
+    return USER + user
 
 
 def page_key(user: bytes, number: int) -> bytes:
-    return b"p" + user + number.to_bytes(4, "big")
+    return PAGE + user + number.to_bytes(4, "big")
 
 
 def waiting_key(user: bytes, position: bytes) -> bytes:
-    return b"w" + user + position
+    return WAITING + user + position
 
 
 def forgotten_key(user: bytes) -> bytes:
-    return b"f" + user
+    return FORGOTTEN + user
+
+
+def owner_of(key: bytes) -> bytes | None:
+    """The user of an entry, by its key; None of one that is no user's."""
+    kind = key[:1]
+    if kind in (USER, FORGOTTEN):
+        return key[1:]
+    if kind == PAGE:
+        return key[1:-PAGE_NUMBER_BYTES]
+    return key[1:-POSITION_BYTES] if kind == WAITING else None
 
 
 def position_of(item: Item) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from services.engine.intake import Convert
+from services.engine.items import Output
 from services.engine.processor import InputTopic, Rejected
 from services.kafka.formats.base import Undecodable, ValueFormat, make_format, subject_of
 from services.kafka.formats.schemas import SchemaSet
@@ -43,6 +44,14 @@ def writers(formats: dict[str, str], streams: list[str], prefix: str, registry_u
 def _schemas() -> SchemaSet:
     """Read once in each process: converters are made in every batch."""
     return SchemaSet.load()
+
+
+def converted(output: Output, convert: dict[int, Convert]) -> Output:
+    """An output as `writers` have it."""
+    stream, key, value, headers = output
+    if stream not in convert or value is None:
+        return output
+    return stream, key, convert[stream](value), headers
 
 
 def _rejecting(fmt: ValueFormat) -> Convert:

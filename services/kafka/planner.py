@@ -104,7 +104,7 @@ class Planner:
             following = self._following(kept, ends)
         except KafkaException as e:
             raise self._no_plan(e) from None
-        if following.partitions != plan.partitions:
+        if following.partitions != plan.partitions or following.tick != plan.tick:
             return following.to_offset()
         if self.spec.bounded and self.spec.drain:
             return Plan(self.spec.rules, following.topic_ids, plan.partitions, True, plan.tick).to_offset()
@@ -161,7 +161,7 @@ class Planner:
             starts = log_starts(self.admin, list(fresh.values()))
             partitions.update({tp: PartitionPlan(starts[full], plans.EMPTY) for tp, full in fresh.items()})
         ids = {name: state.topic_id for name, state in self._topics().items()}
-        return Plan(self.spec.rules, ids, partitions, False, plan.tick)
+        return Plan(self.spec.rules, ids, partitions, False, max(plan.tick, self.spec.first_tick))
 
     def _state(self, tp: plans.TopicPartition, before: PartitionPlan, takes: int, end: int, now: float) -> str:
         """A partition whose records only wait for their turn is not idle: they may be behind the others'."""
@@ -209,10 +209,10 @@ class Planner:
         probes: dict[plans.TopicPartition, int],
     ) -> None:
         """Add the event times at these numbers of records from the head."""
-        for tp, (offset, at) in self._peek({tp: firsts[tp] + n for tp, n in probes.items()}).items():
+        for tp, (offset, at) in self.peek({tp: firsts[tp] + n for tp, n in probes.items()}).items():
             points[tp][offset - firsts[tp]] = at
 
-    def _peek(self, offsets: dict[plans.TopicPartition, int]) -> dict[plans.TopicPartition, tuple[int, int]]:
+    def peek(self, offsets: dict[plans.TopicPartition, int]) -> dict[plans.TopicPartition, tuple[int, int]]:
         """Offset and event time (ms) of the first record at or after each offset that decodes."""
         if self._peeker is None:
             s = self.spec

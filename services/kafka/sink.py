@@ -65,6 +65,10 @@ class SinkConfig:
     key_groups: int
     superseded: list[str] = field(default_factory=list)
 
+    def end_key(self, partition: int) -> bytes:
+        """The key of an output partition's end-of-batch records in the changelog."""
+        return f"e{self.application_id}/{partition}".encode()
+
 
 @dataclass(frozen=True)
 class BatchId:
@@ -97,20 +101,24 @@ class PartitionSink:
             try:
                 self.producer.begin_transaction()
             except KafkaException as e:
-                raise _broker_error(self.config, "to begin a transaction", e) from None
+                raise broker_error(self.config, "to begin a transaction", e) from None
             reached("begun", batch.number)
         return decision
 
-    def _start_anew(self, batch: BatchId) -> None:
-        c = self.config
+    def fence(self) -> None:
+        """Step 1."""
         self.producer = self._new_producer()
         try:
             self.producer.init_transactions(CALL_S)
         except KafkaException as e:
             self.abort()
-            raise _broker_error(c, "to begin transactions", e) from None
+            raise broker_error(self.config, "to begin transactions", e) from None
+
+    def _start_anew(self, batch: BatchId) -> None:
+        c = self.config
+        self.fence()
         reached("init", batch.number)
-        markers = _marker_log(c).read_whole(self.partition)
+        markers = marker_log(c).read_whole(self.partition)
         self.marker = markers.get(marker_key(c.application_id, self.partition))
         reached("marker read", batch.number)
 
@@ -157,8 +165,9 @@ class PartitionSink:
                 "version": 1,
                 "watermark": watermark,
             }
-            key = f"e{c.application_id}/{self.partition}".encode()
-            self._produce(c.changelog, key, json.dumps(end, sort_keys=True).encode(), partition=to)
+            self._produce(
+                c.changelog, c.end_key(self.partition), json.dumps(end, sort_keys=True).encode(), partition=to
+            )
 
     def commit(self, batch: BatchId) -> None:
         """Steps 5 and 6. An error leaves the transaction to be aborted by the next producer."""
@@ -172,7 +181,7 @@ class PartitionSink:
             self.producer.commit_transaction(CALL_S)
         except KafkaException as e:
             self.producer = None
-            raise _broker_error(self.config, "to commit a transaction", e) from None
+            raise broker_error(self.config, "to commit a transaction", e) from None
         self.marker = marker
         reached("committed", batch.number)
 
@@ -190,7 +199,7 @@ class PartitionSink:
             except BufferError:
                 self.producer.poll(0.05)
             except KafkaException as e:
-                raise _broker_error(self.config, f"to write to {topic}", e) from None
+                raise broker_error(self.config, f"to write to {topic}", e) from None
 
     def _new_producer(self) -> Producer:
         c = self.config
@@ -210,7 +219,7 @@ class PartitionSink:
         )
 
 
-def _broker_error(config: SinkConfig, what: str, e: KafkaException) -> BrokerError:
+def broker_error(config: SinkConfig, what: str, e: KafkaException) -> BrokerError:
     return BrokerError(
         f"{config.bootstrap_servers}: expected {what}, but {reason(e)}.", "see the broker's log; start again."
     )
@@ -220,7 +229,7 @@ _sinks: dict[tuple[str, str, int], PartitionSink] = {}
 _marker_logs: dict[tuple[str, str], MarkerLog] = {}
 
 
-def _marker_log(config: SinkConfig) -> MarkerLog:
+def marker_log(config: SinkConfig) -> MarkerLog:
     """This process's look at the commits topic."""
     key = (config.bootstrap_servers, config.commits)
     if key not in _marker_logs:

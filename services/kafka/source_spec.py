@@ -16,7 +16,8 @@ class SourceSpec:
 
     `decoder`: `module:attribute` of a Decoder. `formats`: topic without prefix -> format name, where it is not Avro.
     `rewrite`: plan no input, but this many batches that bring the state to this version. `stop_file`: once it exists
-    no new batch is planned. `start`: the offset that the first batch starts at.
+    no new batch is planned. `start`: the offset that the first batch starts at. `first_tick`: plans have at least this
+    one, so that the first batch comes even without records.
     `replies_s`: how long a drained job goes on reading its unordered inputs, until `settled_file` exists.
     """
 
@@ -40,6 +41,7 @@ class SourceSpec:
     idle_timeout_s: float | None
     stop_file: str
     only_planned: bool = False
+    first_tick: int = 0
     formats: dict[str, str] = field(default_factory=dict)
     registry_url: str | None = None
     rewrite: tuple[int, int] | None = None

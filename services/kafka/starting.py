@@ -39,8 +39,8 @@ def parse_start(text: str, topics: list[str]) -> Wanted:
     if text == EARLIEST:
         return Wanted(None, {})
     if Path(text).is_file():
-        return Wanted(None, _from_file(Path(text), topics))
-    return Wanted(_timestamp_ms(text), {})
+        return Wanted(None, offsets_from_file(Path(text), topics, FLAG))
+    return Wanted(time_ms(text, FLAG, EARLIEST), {})
 
 
 def resolve_start(admin: AdminClient, text: str, prefix: str, topics: list[str]) -> Start:
@@ -59,28 +59,30 @@ def resolve_start(admin: AdminClient, text: str, prefix: str, topics: list[str])
     return Start(ids, {names[full]: PartitionPlan(offset, EMPTY) for full, offset in chosen.items()})
 
 
-def _timestamp_ms(text: str) -> int:
+def time_ms(text: str, flag: str, word: str) -> int:
+    """An ISO-8601 time with its zone. Raises ConfigError that names `flag`, which takes `word` or a file, too."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
         raise ConfigError(
-            f"{FLAG} {text}: expected earliest, an ISO-8601 time or a file that exists.",
+            f"{flag} {text}: expected {word}, an ISO-8601 time or a file that exists.",
             "for example 2026-01-31T00:00:00Z, or a JSON file {topic: {partition: offset}}.",
         ) from None
     if at.tzinfo is None:
-        raise ConfigError(f"{FLAG} {text}: expected a time with its zone.", f"for example {text}Z.")
+        raise ConfigError(f"{flag} {text}: expected a time with its zone.", f"for example {text}Z.")
     return int(at.timestamp() * 1000)
 
 
-def _from_file(path: Path, topics: list[str]) -> dict[TopicPartition, int]:
+def offsets_from_file(path: Path, topics: list[str], flag: str) -> dict[TopicPartition, int]:
+    """JSON {topic: {partition: offset}} of `topics`, without prefix. Raises ConfigError that names `flag`."""
     try:
         content = json.loads(path.read_text())
         offsets = {(topic, int(p)): int(offset) for topic, by in content.items() for p, offset in by.items()}
     except (OSError, ValueError, AttributeError, TypeError) as e:
-        raise ConfigError(f"{FLAG} {path}: expected JSON {{topic: {{partition: offset}}}}, but {e}.") from None
+        raise ConfigError(f"{flag} {path}: expected JSON {{topic: {{partition: offset}}}}, but {e}.") from None
     unknown = sorted(content.keys() - set(topics))
     if unknown:
-        raise ConfigError(f"{FLAG} {path}: expected topics of {', '.join(topics)}, came {unknown[0]}.")
+        raise ConfigError(f"{flag} {path}: expected topics of {', '.join(topics)}, came {unknown[0]}.")
     return offsets
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from services.errors import BrokerError, SetupError
 from services.kafka.client import METADATA_TIMEOUT_S, reason
@@ -20,7 +20,7 @@ LOOK_S = 0.05
 @dataclass(frozen=True)
 class TopicSpec:
     """`name` with prefix; `compacted`: it keeps the last record of each key, else its records are kept by time;
-    `at_least`: one that is there already must have as many partitions."""
+    `at_least`: one that is there already must have as many partitions, or gets them."""
 
     name: str
     partitions: int
@@ -47,42 +47,67 @@ def partition_counts(admin: AdminClient) -> dict[str, int]:
 
 
 def check_topics(admin: AdminClient, wanted: list[TopicSpec], create: bool) -> list[TopicSpec]:
-    """Those that are missing. Raises SetupError for one that must not be created or has too few partitions."""
-    there = partition_counts(admin)
+    """Those that are missing. Raises SetupError for one that must not be created, or given the partitions it lacks."""
+    return _check(wanted, partition_counts(admin), create)
+
+
+def _check(wanted: list[TopicSpec], there: dict[str, int], create: bool) -> list[TopicSpec]:
     missing = [t for t in wanted if t.name not in there]
     if missing and not create:
         names = ", ".join(t.name for t in missing)
         raise SetupError(f"{names}: expected to exist, missing.", "create them, or leave out --no-create-topics.")
-    for t in wanted:
-        if t.at_least and there.get(t.name, t.partitions) < t.partitions:
+    for t in _too_small(wanted, there):
+        if not create:
             raise SetupError(
-                f"{t.name}: expected at least {t.partitions} partitions, came {there[t.name]}.", "add partitions to it."
+                f"{t.name}: expected at least {t.partitions} partitions, came {there[t.name]}.",
+                "add partitions to it, or leave out --no-create-topics.",
             )
     return missing
+
+
+def _too_small(wanted: list[TopicSpec], there: dict[str, int]) -> list[TopicSpec]:
+    return [t for t in wanted if t.at_least and there.get(t.name, t.partitions) < t.partitions]
 
 
 def ensure_topics(admin: AdminClient, wanted: list[TopicSpec], create: bool, replication: int = -1) -> list[str]:
     """The names of those that were created, once they can be read and written. Raises SetupError as `check_topics`
     does, and for one that cannot be created."""
-    missing = check_topics(admin, wanted, create)
+    there = partition_counts(admin)
+    missing = _check(wanted, there, create)
     if missing:
         _create(admin, missing, replication)
         _await(admin, [t.name for t in missing])
+    _enlarge(admin, _too_small(wanted, there))
     return [t.name for t in missing]
 
 
-def _await(admin: AdminClient, names: list[str]) -> None:
-    """The controller has a new topic before the broker knows of it and its partitions have leaders."""
+def _await(admin: AdminClient, names: list[str], partitions: int = 0) -> None:
+    """The controller has a new topic, or that it has `partitions`, before the broker knows of it and all have
+    leaders."""
     deadline = time.monotonic() + UP_S
     while True:
         try:
             states = topic_states(admin, names)
+            if any(len(state.partitions) < partitions for state in states.values()):
+                raise SetupError(f"{names}: expected {partitions} partitions.")
             log_ends(admin, [(name, p) for name in names for p in states[name].partitions])
             return
         except SetupError:
             if time.monotonic() > deadline:
                 raise
         time.sleep(LOOK_S)
+
+
+def _enlarge(admin: AdminClient, small: list[TopicSpec]) -> None:
+    for t in small:
+        future = admin.create_partitions([NewPartitions(t.name, t.partitions)])[t.name]
+        try:
+            future.result()
+        except KafkaException as e:
+            raise SetupError(
+                f"{t.name}: expected to add partitions up to {t.partitions}, but {reason(e)}.", "add them by hand."
+            ) from None
+        _await(admin, [t.name], t.partitions)
 
 
 def _create(admin: AdminClient, missing: list[TopicSpec], replication: int) -> None:

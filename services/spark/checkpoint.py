@@ -2,7 +2,7 @@
 
 offsets/N, commits/N, metadata, state/   Spark's
 moneystate/settings.json                 what is fixed for the life of the checkpoint
-moneystate/start.json                    the offset that batch 0 starts at, and replaced epochs
+moneystate/start.json                    the offset that batch 0 starts at, replaced epochs, the savepoint
 moneystate/rules/<hash>.json             the rules of each run, by the hash that stands in the plans
 moneystate/awaited.json                  of a drained job: how many replies its last batch left open
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,12 @@ class Checkpoint:
         return _read(self.own / "start.json")
 
     def begin(self, settings: Mapping[str, Any], start: Mapping[str, Any]) -> None:
-        """Make a new checkpoint. The settings come last: a folder without them is no checkpoint."""
+        """Make a new checkpoint. The settings come last: a folder without them is no checkpoint.
+
+        The query id is ours to choose: Spark takes the one that it finds. So it is known before the first batch.
+        """
         self.own.mkdir(parents=True, exist_ok=True)
+        _write(self.root / "metadata", {"id": str(uuid.uuid4())})
         _write(self.own / "start.json", start)
         _write(self.own / "settings.json", settings)
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka.admin import AdminClient
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -25,15 +26,18 @@ from services.engine import plan as plans
 from services.engine.processor import InputTopic, Processor
 from services.errors import JobError, MoneystateError
 from services.kafka.client import admin_client, check_reachable
+from services.kafka.convert import writers
 from services.kafka.faults import reached
 from services.kafka.groups import GroupProgress
 from services.kafka.markers import read_markers
 from services.kafka.offsets import topic_states
+from services.kafka.publish import NoContent, Publisher
 from services.kafka.sink import BatchId, SinkConfig
 from services.kafka.source_spec import SourceSpec
 from services.kafka.starting import resolve_start
 from services.kafka.topics import TopicSpec, check_topics, ensure_topics
-from services.spark import startup
+from services.savepoint.format import Savepoint
+from services.spark import initial, startup
 from services.spark.checkpoint import Checkpoint
 from services.spark.operator import RESULT_SCHEMA, KeyGroupOperator
 from services.spark.progress import BatchProgress, Meter
@@ -46,8 +50,10 @@ POLL_S = 0.2
 
 @dataclass(frozen=True)
 class JobSpec:
-    """A service as a job. Names of topics without prefix; `rules`: all that decides results besides the logs.
-    `awaits`: the count of what waits for records of unordered inputs; None: there are none."""
+    """A service as a job. Names of topics without prefix; `rules`: all that decides results besides the logs;
+    `asked_again`: the request to the outside that an entry of the state is still waiting for, if it is; `owner`: the
+    key, as key groups see it, that an entry belongs to, by the entry's own; `awaits`: the count of what waits for
+    records of unordered inputs, None: there are none."""
 
     name: str
     inputs: list[InputTopic]
@@ -60,6 +66,8 @@ class JobSpec:
     rules: Mapping[str, Any]
     bound_ms: int
     max_future_ms: int
+    asked_again: initial.AskedAgain
+    owner: Callable[[bytes], bytes | None]
     awaits: str | None = None
 
 
@@ -78,6 +86,8 @@ class RunOptions:
     idle_timeout_s: float = 30.0
     starting_offsets: str = "earliest"
     new_epoch: bool = False
+    initial_state: str = ""
+    initial_offsets: str = ""
     finish_batch: bool = False
     key_groups: int = 64
     partitions: int = 4
@@ -108,11 +118,15 @@ class Job:
         options: RunOptions,
         on_batch: Callable[[BatchProgress], None],
         look: Callable[[SparkSession], None] = lambda _: None,
+        on_publish: Callable[[int], None] = lambda _: None,
     ) -> None:
+        """`on_publish`: told how many entries of the state that a checkpoint begins with are in the changelog."""
         self.spec = spec
         self.options = options
         self.on_batch = on_batch
         self.look = look
+        self.on_publish = on_publish
+        self.initial: Savepoint | None = None
         self.checkpoint = Checkpoint(options.checkpoint)
         self.scratch = Path(tempfile.mkdtemp(prefix="moneystate-"))
         self.stop_file = self.scratch / "stop"
@@ -161,6 +175,7 @@ class Job:
         if not checkpoint.is_new():
             reads_replies = o.drain and self.spec.awaits is not None
             startup.check_existing(checkpoint, settings, self.spec.rules, o.finish_batch, reads_replies)
+        self._look_at_initial()
         admin = admin_client(o.bootstrap_servers, o.kafka_config)
         inputs = [TopicSpec(o.topic_prefix + t.name, o.topic_partitions, keep_for_good=True) for t in self.spec.inputs]
         outputs = [TopicSpec(o.topic_prefix + name, o.topic_partitions) for name in self.spec.streams]
@@ -170,19 +185,65 @@ class Job:
         missing = {t.name for t in check_topics(admin, inputs + outputs, o.create_topics)}
         if commits not in missing:
             markers = read_markers(o.bootstrap_servers, o.kafka_config, commits)
-            replaced = startup.check_markers(checkpoint, markers, o.application(), o.partitions, o.new_epoch)
+            if self.initial is not None and not o.new_epoch:
+                initial.check_origin(self.initial.manifest, markers, o.application(), o.partitions)
+            takes_over = o.new_epoch or self.initial is not None
+            replaced = startup.check_markers(checkpoint, markers, o.application(), o.partitions, takes_over)
         else:
             replaced = []
         if not checkpoint.is_new():
             startup.check_retention(admin, checkpoint, o.topic_prefix)
-        elif missing.isdisjoint(t.name for t in inputs):
-            resolve_start(admin, o.starting_offsets, o.topic_prefix, [t.name for t in self.spec.inputs])
+        elif self.initial is not None or missing.isdisjoint(t.name for t in inputs):
+            self._start_plan(admin)
         ensure_topics(admin, inputs + outputs, o.create_topics)
         if checkpoint.is_new():
-            start = resolve_start(admin, o.starting_offsets, o.topic_prefix, [t.name for t in self.spec.inputs])
-            offset = plans.Plan(plans.rules_hash(self.spec.rules), start.topic_ids, start.partitions).to_offset()
-            checkpoint.begin(settings, {"offset": offset, "superseded": replaced})
+            note = None if self.initial is None else initial.note_of(self.initial)
+            publish = o.new_epoch or note is not None
+            start = {"offset": self._start_plan(admin), "superseded": replaced, "initial": note, "publish": publish}
+            checkpoint.begin(settings, start)
         checkpoint.keep_rules(self.spec.rules)
+        self._publish()
+
+    def _look_at_initial(self) -> None:
+        """Open the savepoint that a new checkpoint is to begin with."""
+        o = self.options
+        if not o.initial_state:
+            return
+        if not self.checkpoint.is_new():
+            initial.check_same(o.initial_state, self.checkpoint.start().get("initial"))
+            return
+        self.initial = initial.open_initial(o.initial_state)
+        initial.check_fits(self.initial.manifest, self.spec.name, o.key_groups, self.spec.rules, self.spec.streams)
+
+    def _start_plan(self, admin: AdminClient) -> dict[str, Any]:
+        """The offset that a new checkpoint begins at."""
+        o = self.options
+        rules = plans.rules_hash(self.spec.rules)
+        topics = [t.name for t in self.spec.inputs]
+        if self.initial is None:
+            start = resolve_start(admin, o.starting_offsets, o.topic_prefix, topics)
+            return plans.Plan(rules, start.topic_ids, start.partitions).to_offset()
+        plan = initial.start_plan(admin, self.initial.manifest, o.topic_prefix, topics, rules, o.initial_offsets)
+        startup.check_logs(admin, plan, plan, o.topic_prefix)
+        return plan.to_offset()
+
+    def _publish(self) -> None:
+        """Put the state that the checkpoint begins with into the changelog, unless it is there."""
+        start, epoch = self.checkpoint.start(), self.checkpoint.epoch()
+        if not start.get("publish") or epoch is None or self.checkpoint.last_planned() >= 0:
+            return
+        folder = self._initial_folder()
+        known = initial.SavepointContent(initial.open_initial(folder), self.spec.asked_again) if folder else NoContent()
+        sink = self._sink()
+        convert = writers(sink.formats, sink.stream_names, sink.topic_prefix, sink.registry_url)
+        digest = plans.digest(start["offset"])
+        owner = self.spec.owner
+        Publisher(sink.config, self.options.partitions, epoch, digest, known, owner, convert, self.on_publish).run()
+
+    def _initial_folder(self) -> str:
+        """The savepoint that key groups are still to be loaded from; empty where there is none."""
+        note = self.checkpoint.start().get("initial")
+        return note["folder"] if note is not None and self.checkpoint.last_committed() < 0 else ""
 
     # Run
 
@@ -191,7 +252,9 @@ class Job:
         session.dataSource.register(MoneystateSource)
         source = self._source()
         blocks = session.readStream.format("moneystate").option(OPTION, source.to_json()).load()
-        operator = KeyGroupOperator(self.spec.make, o.key_groups, self.spec.bound_ms, o.pipelined)
+        operator = KeyGroupOperator(
+            self.spec.make, o.key_groups, self.spec.bound_ms, o.pipelined, self._initial_folder()
+        )
         results = blocks.groupBy("key").transformWithState(operator, RESULT_SCHEMA, "Append", "None")
         loop = _BatchLoop(self, self._sink(), Path(source.settled_file))
         writer = results.writeStream.foreachBatch(loop).option("checkpointLocation", str(self.checkpoint.root))
@@ -216,6 +279,7 @@ class Job:
 
     def _source(self) -> SourceSpec:
         o = self.options
+        start = self.checkpoint.start()
         return SourceSpec(
             bootstrap_servers=o.bootstrap_servers,
             extra=o.kafka_config,
@@ -231,7 +295,8 @@ class Job:
             dead_letter_stream=self.spec.dead_letter_stream,
             max_records=o.max_records,
             rules=plans.rules_hash(self.spec.rules),
-            start=self.checkpoint.start()["offset"],
+            start=start["offset"],
+            first_tick=start["offset"]["tick"] + 1 if start.get("initial") else 0,
             bounded=o.bounded,
             drain=o.drain,
             idle_timeout_s=o.idle_timeout_s,

@@ -15,6 +15,7 @@ from services.engine.items import Output
 from services.engine.keygroup import BatchResult, run_batch
 from services.engine.order import Partition
 from services.engine.processor import Change, Processor
+from services.savepoint.load import load
 from services.spark.state_access import access_to
 
 STATE_NAME = "entries"
@@ -37,13 +38,17 @@ class GroupResult(NamedTuple):
 
 
 class KeyGroupOperator(StatefulProcessor):
-    """`make`: builds the service's processor, once in each Python worker and batch."""
+    """`make`: builds the service's processor, once in each Python worker and batch; `initial`: folder of a savepoint
+    that key groups without state begin with, empty for none."""
 
-    def __init__(self, make: Callable[[], Processor[Any]], key_groups: int, bound_ms: int, pipelined: bool) -> None:
+    def __init__(
+        self, make: Callable[[], Processor[Any]], key_groups: int, bound_ms: int, pipelined: bool, initial: str = ""
+    ) -> None:
         self.make = make
         self.key_groups = key_groups
         self.bound_ms = bound_ms
         self.pipelined = pipelined
+        self.initial = initial
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.entries = handle.getMapState(STATE_NAME, KEY_SCHEMA, VALUE_SCHEMA)
@@ -51,8 +56,12 @@ class KeyGroupOperator(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         block = merge([row.block for row in rows])
-        result = run_batch(block, access_to(self.entries, self.pipelined), self.processor, self.bound_ms)
-        yield Row(result=pack(int(key[0]) % self.key_groups, result))
+        group = int(key[0]) % self.key_groups
+        state = access_to(self.entries, self.pipelined)
+        if self.initial:
+            load(self.initial, group, state)
+        result = run_batch(block, state, self.processor, self.bound_ms)
+        yield Row(result=pack(group, result))
 
     def close(self) -> None:
         pass

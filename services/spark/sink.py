@@ -11,10 +11,9 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from services.engine.intake import Convert
-from services.engine.items import END_OF_TIME, NO_TIME, Output
+from services.engine.items import END_OF_TIME, NO_TIME
 from services.engine.marker import Decision
-from services.kafka.convert import writers
+from services.kafka.convert import converted, writers
 from services.kafka.sink import BatchId, SinkConfig, cached_sink
 from services.spark.operator import GroupResult, unpack
 
@@ -110,7 +109,7 @@ def write_partition(spec: SinkSpec, partition: int, batch: BatchId, results: Ite
             groups.append(result.key_group)
             if report.written:
                 outputs = result.outputs
-                sink.write([_converted(o, convert) for o in outputs] if convert else outputs)
+                sink.write([converted(o, convert) for o in outputs] if convert else outputs)
                 sink.write_changes(result.key_group, result.changes)
         if report.written:
             sink.end_changelog(batch, report.watermark, groups)
@@ -119,10 +118,3 @@ def write_partition(spec: SinkSpec, partition: int, batch: BatchId, results: Ite
         sink.abort()
         raise
     return report
-
-
-def _converted(output: Output, convert: dict[int, Convert]) -> Output:
-    stream, key, value, headers = output
-    if stream not in convert or value is None:
-        return output
-    return stream, key, convert[stream](value), headers

@@ -110,8 +110,12 @@ def plan_tasks(start: plans.Plan, end: plans.Plan, spec: SourceSpec) -> list[Tas
 
 def read_blocks(spec: SourceSpec, plan: TaskPlan) -> list[bytes]:
     """One task's records as packed blocks, one for each key group."""
-    names = {t.code: spec.topic(t.name) for t in spec.inputs}
-    codes = {name: code for code, name in names.items()}
+    intake = open_intake(spec, plan)
+    take_in(intake, spec, plan.task, plan.ranges)
+    return intake.close()
+
+
+def open_intake(spec: SourceSpec, plan: TaskPlan) -> Intake:
     intake = Intake(
         load_decoder(spec.decoder),
         spec.inputs,
@@ -123,8 +127,15 @@ def read_blocks(spec: SourceSpec, plan: TaskPlan) -> list[bytes]:
         converters(spec.formats, spec.inputs, spec.registry_url),
     )
     intake.open(plan.task, plan.tasks, plan.drain, None if plan.rewrite is None else plans.Rewrite(*plan.rewrite))
-    reader = cached_reader(spec.bootstrap_servers, spec.extra, spec.group, plan.task)
-    ranges = [Range(names[code], partition, start, end) for code, partition, start, end, _ in plan.ranges]
+    return intake
+
+
+def take_in(intake: Intake, spec: SourceSpec, slot: int, planned: list[tuple[int, int, int, int, int]]) -> None:
+    """Kafka's records of the planned ranges, by this process's reader number `slot`."""
+    names = {t.code: spec.topic(t.name) for t in spec.inputs}
+    codes = {name: code for code, name in names.items()}
+    reader = cached_reader(spec.bootstrap_servers, spec.extra, spec.group, slot)
+    ranges = [Range(names[code], partition, start, end) for code, partition, start, end, _ in planned]
     try:
         for message in reader.read(ranges):
             kind, timestamp = message.timestamp()
@@ -139,7 +150,6 @@ def read_blocks(spec: SourceSpec, plan: TaskPlan) -> list[bytes]:
     except BaseException:
         discard_readers()
         raise
-    return intake.close()
 
 
 class MoneystateSource(DataSource):

@@ -91,6 +91,15 @@ def _check_not_rolled_back(checkpoint: Checkpoint, mine: list[Marker]) -> None:
 def check_retention(admin: AdminClient, checkpoint: Checkpoint, topic_prefix: str) -> None:
     """The topics must be those that were read, with the next records and all that was planned still in their logs."""
     plan = plans.from_offset(checkpoint.offset(checkpoint.last_committed()))
+    planned = plans.from_offset(checkpoint.offset(checkpoint.last_planned()))
+    check_logs(admin, plan, planned, topic_prefix)
+
+
+def check_logs(admin: AdminClient, plan: plans.Plan, planned: plans.Plan, topic_prefix: str) -> None:
+    """The logs must be those of `plan`, which is to go on, and reach from there to the end of `planned` at least.
+
+    Raises SetupError for other topics, RetentionError for records that are gone.
+    """
     states = topic_states(admin, [topic_prefix + t for t in plan.topic_ids])
     for name, topic_id in plan.topic_ids.items():
         if states[topic_prefix + name].topic_id != topic_id:
@@ -105,9 +114,8 @@ def check_retention(admin: AdminClient, checkpoint: Checkpoint, topic_prefix: st
                 f"{tp[0]}, partition {tp[1]}: expected to go on at offset {wanted[tp]}, the log begins at {first}.",
                 "start anew from a savepoint or --starting-offsets, and raise the topic's retention.",
             )
-    planned = plans.from_offset(checkpoint.offset(checkpoint.last_planned())).partitions
     for tp, end in log_ends(admin, wanted).items():
-        known = planned.get((tp[0].removeprefix(topic_prefix), tp[1]))
+        known = planned.partitions.get((tp[0].removeprefix(topic_prefix), tp[1]))
         if known is not None and end < known.end:
             raise RetentionError(
                 f"{tp[0]}, partition {tp[1]}: expected a log up to offset {known.end}, it ends at {end}: "

@@ -39,7 +39,7 @@ def test_it_ends_while_it_waits_for_the_next_trigger(setup: Setup) -> None:
 def test_a_jvm_that_is_killed_is_one_line_and_code_5(setup: Setup) -> None:
     setup.create_inputs()
     with setup.start("--quiet") as job:
-        job.wait_for((setup.checkpoint / "metadata").exists, "the query")
+        job.wait_for((setup.checkpoint / "commits").exists, "the query")
         jvm(job).kill()
         done = job.finish()
     assert done.code == FAILED

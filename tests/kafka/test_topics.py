@@ -6,7 +6,7 @@ import pytest
 
 from services.errors import SetupError
 from services.kafka.offsets import log_ends
-from services.kafka.topics import TopicSpec, check_topics, ensure_topics
+from services.kafka.topics import TopicSpec, check_topics, ensure_topics, partition_counts
 from tests.kafka.logs import Cluster
 
 
@@ -28,4 +28,10 @@ def test_too_few_partitions_are_refused_only_where_their_number_matters(cluster:
     assert check_topics(cluster.admin, [TopicSpec(topic, 3)], True) == []
     assert check_topics(cluster.admin, [TopicSpec(topic, 2, at_least=True)], True) == []
     with pytest.raises(SetupError):
-        check_topics(cluster.admin, [TopicSpec(topic, 3, at_least=True)], True)
+        check_topics(cluster.admin, [TopicSpec(topic, 3, at_least=True)], False)
+
+
+def test_partitions_whose_number_matters_are_added(cluster: Cluster) -> None:
+    topic = cluster.create("small", 2)
+    ensure_topics(cluster.admin, [TopicSpec(topic, 3, at_least=True)], True)
+    assert partition_counts(cluster.admin)[topic] == 3

@@ -1,0 +1,2 @@
+"""State from history: archives of topics, and a batch job that takes them through the engine into a savepoint
+(docs/bootstrap.md)."""

@@ -1,0 +1,82 @@
+"""What a bootstrap's state would be, before it becomes a savepoint: counts, some users, differences to a live state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from services.bootstrap.job import Prepared
+from services.cli import facts_view
+from services.errors import ConfigError
+from services.savepoint.compare import compare
+from services.savepoint.facts import Fact, facts
+from services.savepoint.format import Savepoint
+from state_tools.offline import opened
+
+SAMPLE_USERS = 3
+FACTS_A_USER = 12
+DIFFERENCES = 20
+COUNTS = ("waiting", "looking_up", "duplicates", "late")
+
+
+def review(prepared: Prepared, checkpoint: str, yes: bool) -> bool:
+    """Show it; whether to go on. Raises ConfigError where nobody can be asked."""
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(_numbers(prepared))
+    console.print(_sample(prepared.savepoint))
+    if checkpoint:
+        with opened(checkpoint) as live:
+            found = compare(prepared.savepoint, live, DIFFERENCES)
+        if found.first:
+            console.print(facts_view.differences(found.first, "bootstrap", "live"))
+        console.print(f"{found.total:,} differences to {checkpoint}" if found.total else f"the same as {checkpoint}")
+    if yes:
+        return True
+    if not console.is_terminal:
+        raise ConfigError("--review: expected a terminal to ask on.", "add --yes.")
+    return typer.confirm("Make the savepoint?", err=True)
+
+
+def _numbers(prepared: Prepared) -> Table:
+    m = prepared.savepoint.manifest
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    rows = [("records", prepared.records), ("users", prepared.users), ("buffered", prepared.buffered)]
+    rows += [(name.replace("_", " "), m.counts.get(name, 0)) for name in COUNTS]
+    rows += [(f"state: {kind}", n) for kind, n in sorted(prepared.facts.items())]
+    for name, n in rows:
+        table.add_row(name, f"{n:,}")
+    table.add_row("watermark", facts_view.time_text(m.watermark))
+    table.add_row("fingerprint", m.fingerprint)
+    return table
+
+
+def _sample(savepoint: Savepoint) -> Table:
+    """The first users of the first key group that has any, as their facts."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("user", "what", "which", "content"):
+        table.add_column(name, overflow="fold")
+    for user, found in _users(savepoint):
+        for fact in found[:FACTS_A_USER]:
+            cells = (facts_view.field_text(user), fact.kind, facts_view.fields_text(fact.id) if fact.id else "")
+            table.add_row(*[Text(cell) for cell in (*cells, facts_view.fields_text(fact.content))])
+        if len(found) > FACTS_A_USER:
+            table.add_row(Text(facts_view.field_text(user)), f"and {len(found) - FACTS_A_USER:,} more")
+    return table
+
+
+def _users(savepoint: Savepoint) -> Iterator[tuple[bytes, list[Fact]]]:
+    manifest = savepoint.manifest
+    for group in range(manifest.key_groups):
+        by_user: dict[bytes, list[Fact]] = {}
+        for fact in facts(savepoint.entries(group), manifest.rules["dedup_ttl_ms"], with_clock=False):
+            if fact.user:
+                by_user.setdefault(fact.user, []).append(fact)
+        if by_user:
+            yield from [(user, by_user[user]) for user in sorted(by_user)[:SAMPLE_USERS]]
+            return

@@ -1,0 +1,53 @@
+"""Long work on the terminal: done, total and a rate for each phase; a line now and then where the output is no
+terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+LOG_EVERY_S = 10.0
+
+
+class WorkProgress:
+    """On stderr: stdout is for results."""
+
+    def __init__(self, quiet: bool) -> None:
+        console = Console(stderr=True)
+        self.quiet = quiet
+        self.bar = None
+        if not quiet and console.is_terminal:
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[rate]}"),
+            )
+            self.bar = Progress(*columns, TimeElapsedColumn(), console=console)
+        self.phases: dict[str, tuple[float, int]] = {}  # when it began, and how much of it was done by then
+        self.bars: dict[str, TaskID] = {}
+        self.logged_at = time.monotonic()
+
+    def __enter__(self) -> WorkProgress:
+        if self.bar is not None:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def show(self, phase: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        began, before = self.phases.setdefault(phase, (now, done))
+        rate = f"{(done - before) / (now - began):,.0f}/s" if done > before else ""
+        if self.bar is not None:
+            if phase not in self.bars:
+                self.bars[phase] = self.bar.add_task(phase, total=total, rate="")
+            self.bar.update(self.bars[phase], completed=done, total=total, rate=rate)
+        elif not self.quiet and (now - self.logged_at >= LOG_EVERY_S):
+            self.logged_at = now
+            print(f"{phase}: {done:,} of {total:,} {rate}".rstrip(), file=sys.stderr, flush=True)

@@ -1,0 +1,121 @@
+"""A stopped job's checkpoint as a savepoint, written by Spark tasks from its state store."""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from services.engine import clock as clocks
+from services.errors import CheckpointError, DrainedError
+from services.savepoint.facts import schemas
+from services.savepoint.fingerprint import Fingerprint, of_group
+from services.savepoint.format import begin, check_free, finish, write_state
+from services.savepoint.manifest import EXPORT, FileInfo, Manifest
+from services.spark.checkpoint import Checkpoint
+from state_tools.entries import entry_rows
+
+RESULT = pa.schema([("result", pa.binary())])
+ROWS_AT_ONCE = "2000"  # entries are far smaller than the blocks of a running job
+
+
+def open_checkpoint(folder: str) -> Checkpoint:
+    """A checkpoint with state. Raises CheckpointError."""
+    checkpoint = Checkpoint(folder)
+    if checkpoint.is_new():
+        raise CheckpointError(
+            f"{folder}: expected a checkpoint, came a folder without.", "give the job's --checkpoint."
+        )
+    checkpoint.check_version()
+    if checkpoint.last_committed() < 0:
+        raise CheckpointError(f"{folder}: expected a checkpoint with a finished batch, none is.", "run the job first.")
+    return checkpoint
+
+
+def check_can_go_on(checkpoint: Checkpoint) -> None:
+    """Raises CheckpointError where a job must not be started from this state."""
+    if checkpoint.planned_rules() is not None:
+        raise CheckpointError(
+            f"{checkpoint.root}: expected all planned batches to be finished, batch {checkpoint.last_planned()} is "
+            "not: parts of it may be in Kafka.",
+            "stop the job and run moneystate enrich --finish-batch, then export.",
+        )
+    if checkpoint.offset(checkpoint.last_committed())["drain"]:
+        raise DrainedError(
+            f"{checkpoint.root}: expected a checkpoint that can go on, this one was ended by --drain.",
+            "bootstrap from the logs instead.",
+        )
+
+
+def export(session: SparkSession, checkpoint: Checkpoint, out: Path) -> None:
+    """Write the state after the last finished batch as the savepoint `out`. Raises SavepointError where it is there.
+
+    A key group's entries are in memory at a time, on each core.
+    """
+    settings = checkpoint.settings()
+    last = checkpoint.last_committed()
+    plan = checkpoint.offset(last)
+    rules = checkpoint.rules(plan["rules"])
+    check_free(out)
+    groups = _write_groups(session, checkpoint, begin(out), rules["dedup_ttl_ms"])
+    counts: dict[str, int] = {}
+    for group in groups:
+        for name, n in group["counts"].items():
+            counts[name] = counts.get(name, 0) + n
+    total = sum([Fingerprint(*group["fingerprint"]) for group in groups], Fingerprint())
+    manifest = Manifest(
+        made_by=EXPORT,
+        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        job=settings["job"],
+        schemas=schemas(),
+        rules=rules,
+        key_groups=settings["key_groups"],
+        partitions=settings["partitions"],
+        plan=plan,
+        watermark=groups[0]["watermark"],
+        counts=counts,
+        fingerprint=str(total),
+        state=[FileInfo(*group["file"]) for group in groups],
+        origins=[*checkpoint.start()["superseded"], str(checkpoint.epoch())],
+        origin_batch=last + 1,
+    )
+    finish(out, manifest)
+
+
+def _write_groups(session: SparkSession, checkpoint: Checkpoint, folder: Path, dedup_ttl_ms: int) -> list[Any]:
+    """What was written of each key group, in their order."""
+    key_groups = checkpoint.settings()["key_groups"]
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", ROWS_AT_ONCE)
+    rows = entry_rows(session, checkpoint.root, key_groups, checkpoint.last_committed())
+    cores = session.sparkContext.defaultParallelism
+    placed = rows.repartition(min(key_groups, 4 * cores), "grp").sortWithinPartitions("grp", "entry")
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for number, group in groupby(_rows(batches), key=lambda row: row[0]):
+            entries = [(key, value) for _, key, value in group]
+            clock = clocks.decode(next(value for key, value in entries if key == clocks.KEY))
+            written = write_state(folder, number, entries)
+            found = of_group(number, entries, dedup_ttl_ms)
+            result = {
+                "group": number,
+                "file": (written.name, written.entries, written.bytes, written.sha256),
+                "fingerprint": (found.users, found.buffer),
+                "watermark": clock.watermark,
+                "counts": clock.counts,
+            }
+            yield pa.RecordBatch.from_arrays([pa.array([marshal.dumps(result)], pa.binary())], schema=RESULT)
+
+    results = [marshal.loads(row.result) for row in placed.mapInArrow(write, "result binary").collect()]
+    return sorted(results, key=lambda result: result["group"])
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, bytes, bytes]]:
+    for batch in batches:
+        columns = [batch.column(n).to_pylist() for n in range(3)]
+        yield from zip(*columns, strict=True)

@@ -1,0 +1,68 @@
+"""A look at a checkpoint or a savepoint: only the key groups that are needed are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import col, lit
+
+from services.engine import clock as clocks
+from services.engine.keygroup import key_group_of
+from services.kafka.formats.json_format import JsonFormat
+from services.kafka.formats.schemas import SchemaSet
+from services.savepoint.format import Savepoint
+from services.savepoint.view import job_view, user_view
+from services.spark.checkpoint import Checkpoint
+from state_tools.entries import entry_rows
+from state_tools.export import open_checkpoint
+from state_tools.offline import is_savepoint, offline_session
+
+Pairs = Iterable[tuple[bytes, bytes]]
+
+
+def look(folder: str, user: bytes) -> dict[str, Any] | None:
+    """What the state has of a user, None for nothing; of the whole job where `user` is empty."""
+    if is_savepoint(folder):
+        savepoint = Savepoint(Path(folder))
+        m = savepoint.manifest
+        if user:
+            return _user(user, savepoint.entries(key_group_of(user, m.key_groups)), m.rules)
+        clock_entries = [e for group in range(m.key_groups) for e in savepoint.entries(group) if e[0] == clocks.KEY]
+        return _job(clock_entries, m.rules)
+    checkpoint = open_checkpoint(folder)
+    rules = checkpoint.rules(checkpoint.offset(checkpoint.last_committed())["rules"])
+    with offline_session() as session:
+        if user:
+            return _user(user, _of_group(session, checkpoint, user), rules)
+        return _job(_clocks(session, checkpoint), rules)
+
+
+def _user(user: bytes, entries: Pairs, rules: dict[str, Any]) -> dict[str, Any] | None:
+    return user_view(user, entries, rules, partial(JsonFormat(SchemaSet.load()).from_canonical))
+
+
+def _job(entries: Pairs, rules: dict[str, Any]) -> dict[str, Any]:
+    known = [clocks.decode(value) for _, value in entries]
+    counts: dict[str, int] = {}
+    for clock in known:
+        for name, n in clock.counts.items():
+            counts[name] = counts.get(name, 0) + n
+    return {**job_view(known[0], sum(clock.buffered() for clock in known)), "counts": counts, "rules": rules}
+
+
+def _of_group(session: SparkSession, checkpoint: Checkpoint, user: bytes) -> Pairs:
+    key_groups = checkpoint.settings()["key_groups"]
+    rows = entry_rows(session, checkpoint.root, key_groups, checkpoint.last_committed())
+    mine = rows.where(col("grp") == key_group_of(user, key_groups)).orderBy("entry")
+    return [(bytes(row.entry), bytes(row.content)) for row in mine.toLocalIterator()]
+
+
+def _clocks(session: SparkSession, checkpoint: Checkpoint) -> Pairs:
+    key_groups = checkpoint.settings()["key_groups"]
+    rows = entry_rows(session, checkpoint.root, key_groups, checkpoint.last_committed())
+    found = rows.where(col("entry") == lit(clocks.KEY)).orderBy("grp")
+    return [(bytes(row.entry), bytes(row.content)) for row in found.collect()]

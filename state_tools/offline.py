@@ -1,0 +1,61 @@
+"""A state that is not being run, wherever it is: a savepoint, or the checkpoint of a stopped job."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from services.errors import CheckpointError, MoneystateError
+from services.savepoint.format import Savepoint
+from services.savepoint.manifest import NAME
+from services.spark.job import as_one_line
+from services.spark.session import open_session
+from state_tools.export import check_can_go_on, export, open_checkpoint
+
+
+def is_savepoint(folder: str) -> bool:
+    return (Path(folder) / NAME).exists()
+
+
+@contextmanager
+def opened(folder: str, can_go_on: bool = False) -> Iterator[Savepoint]:
+    """The savepoint in `folder`, or one made of the checkpoint there, which lives as long as this context.
+
+    `can_go_on`: raises CheckpointError for a checkpoint that a job must not be started from.
+    """
+    if is_savepoint(folder):
+        yield Savepoint(Path(folder))
+        return
+    checkpoint = open_checkpoint(folder)
+    if can_go_on:
+        check_can_go_on(checkpoint)
+    scratch = Path(tempfile.mkdtemp(prefix="moneystate-"))
+    try:
+        with offline_session() as session:
+            export(session, checkpoint, scratch / "savepoint")
+        yield Savepoint(scratch / "savepoint")
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def offline_session() -> Iterator[SparkSession]:
+    """Spark for the time of the context; its errors as one line."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    scratch = Path(tempfile.mkdtemp(prefix="moneystate-"))
+    session = open_session("moneystate-state", None, 4, {}, scratch / "spark.log")
+    try:
+        yield session
+    except MoneystateError:
+        raise
+    except Exception as e:
+        raise CheckpointError(f"expected to read the state, but {as_one_line(e)}") from e
+    finally:
+        session.stop()
+        shutil.rmtree(scratch, ignore_errors=True)

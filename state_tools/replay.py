@@ -1,0 +1,264 @@
+"""The proof: a replay of the logs up to where a checkpoint stands gives its state and its enriched output.
+
+The replay is a bootstrap (`services.bootstrap`): the same core in other batches. What the surroundings decided in the
+live run, the plans say: partitions that are idle at the end, and a drain, are taken from the last one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
+
+from services.bootstrap.job import Bootstrap, Progress
+from services.bootstrap.options import KAFKA, BootstrapOptions
+from services.engine import plan as plans
+from services.engine.block import Block
+from services.engine.intake import Convert
+from services.engine.items import END_OF_TIME, NO_TIME, Output
+from services.engine.keygroup import run_batch
+from services.engine.plan import Plan, TopicPartition
+from services.engine.state import MemoryState
+from services.errors import BrokerError, CheckpointError, RetentionError, SetupError
+from services.kafka.client import admin_client, check_reachable, reason
+from services.kafka.convert import converted, writers
+from services.kafka.offsets import log_ends, log_starts, topic_states
+from services.kafka.ranges import Range, RangeReader
+from services.savepoint.compare import Comparison, compare
+from services.savepoint.fingerprint import Fingerprint, of_group
+from services.savepoint.format import Savepoint, begin, finish, write_output, write_state
+from services.spark.checkpoint import Checkpoint
+from services.spark.job import JobSpec
+from services.spark.startup import check_logs
+from state_tools.export import open_checkpoint
+from state_tools.offline import opened
+
+FIRST_OF_EACH = 5  # differences of the output that are shown
+
+
+@dataclass(frozen=True)
+class OutputComparison:
+    """Of the first output topic's records by key and value: how many the replay gives, how many of them Kafka lacks,
+    and how many Kafka has besides. `before`: what the checkpoint did not write itself may be there, too. `examples`:
+    keys of some that are missing or more."""
+
+    expected: int
+    missing: int
+    more: int
+    before: bool
+    examples: list[bytes]
+
+    def agrees(self) -> bool:
+        return not self.missing and (self.before or not self.more)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`output` None: not compared, as `notes` say; `records`: replayed."""
+
+    records: int
+    state: Comparison
+    fingerprint: str
+    output: OutputComparison | None
+    notes: list[str]
+
+    def agrees(self) -> bool:
+        return self.state.total == 0 and (self.output is None or self.output.agrees())
+
+
+class Replay:
+    """`options`: what to connect with; prefix, key groups and cut are the checkpoint's."""
+
+    def __init__(self, job: JobSpec, checkpoint: Checkpoint, options: BootstrapOptions, most: int) -> None:
+        self.job = job
+        self.checkpoint = checkpoint
+        self.most = most
+        self.plan: Plan = plans.from_offset(checkpoint.offset(checkpoint.last_committed()))
+        settings, start = checkpoint.settings(), checkpoint.start()
+        self.prefix: str = settings["topic_prefix"]
+        self.from_savepoint = start.get("initial") is not None
+        self.takes_over = bool(start["superseded"])
+        begun = plans.from_offset(start["offset"])
+        self.starts = {tp: planned.end for tp, planned in begun.partitions.items()}
+        self.options = replace(
+            options,
+            sources=[KAFKA],
+            starts=None if self.from_savepoint else self.starts,
+            ends={tp: planned.end for tp, planned in self.plan.partitions.items()},
+            with_output=True,
+            topic_prefix=self.prefix,
+            key_groups=settings["key_groups"],
+            partitions=settings["partitions"],
+        )
+
+    def check(self) -> None:
+        """Before anything is read. Raises RetentionError, SetupError, BrokerError."""
+        o = self.options
+        check_reachable(o.bootstrap_servers, o.kafka_config)
+        admin = admin_client(o.bootstrap_servers, o.kafka_config)
+        check_logs(admin, self.plan, self.plan, self.prefix)
+        names = [self.prefix + t.name for t in self.job.inputs]
+        _check_not_compacted(admin, names)
+        there = {(t.removeprefix(self.prefix), p) for t, s in topic_states(admin, names).items() for p in s.partitions}
+        for topic, partition in sorted(there - self.plan.partitions.keys()):
+            raise SetupError(
+                f"{self.prefix}{topic}, partition {partition}: expected partitions that the job has read, this one is "
+                "new.",
+                "run the job once more before.",
+            )
+        for tp, first in log_starts(admin, [(self.prefix + t, p) for t, p in self.plan.partitions]).items():
+            begins = self._begins((tp[0].removeprefix(self.prefix), tp[1]))
+            if first > begins:
+                raise RetentionError(
+                    f"{tp[0]}, partition {tp[1]}: expected all that the job has read, from offset {begins}; the log "
+                    f"begins at {first}: retention has taken the rest.",
+                    "compare with a bootstrap from an archive: moneystate bootstrap, then moneystate state compare.",
+                )
+
+    def _begins(self, tp: TopicPartition) -> int:
+        return 0 if self.from_savepoint else self.starts.get(tp, 0)
+
+    def run(self, scratch: Path, on_progress: Callable[[Progress], None]) -> Verdict:
+        """Replay into `scratch` and compare. Raises MoneystateError."""
+        o = replace(self.options, out=scratch / "replay", work=None)
+        prepared = Bootstrap(self.job, o, on_progress).run()
+        replayed = Savepoint(o.out)
+        if self.plan.drain or self._idle():
+            replayed = self._finished(replayed, scratch / "finished")
+        with opened(str(self.checkpoint.root)) as live:
+            state = compare(live, replayed, self.most)
+            fingerprint = live.manifest.fingerprint
+        notes = self._notes()
+        return Verdict(prepared.records, state, fingerprint, self._output(replayed, notes), notes)
+
+    # What the plans say and the logs do not
+
+    def _idle(self) -> list[TopicPartition]:
+        return [tp for tp, planned in self.plan.partitions.items() if planned.state == plans.IDLE]
+
+    def _finished(self, replayed: Savepoint, out: Path) -> Savepoint:
+        """One more batch without records: idle partitions hold nothing back, and a drain ends all."""
+        codes = {t.name: t.code for t in self.job.inputs if t.ordered}
+        marks = [
+            (codes[topic], partition, NO_TIME, 0 if planned.state == plans.IDLE else 1)
+            for (topic, partition), planned in self.plan.partitions.items()
+            if topic in codes
+        ]
+        m = replayed.manifest
+        folder = begin(out)
+        states, outputs, total = [], [], Fingerprint()
+        for group in range(m.key_groups):
+            state = MemoryState(dict(replayed.entries(group)))
+            result = run_batch(Block(0, 1, self.plan.drain, marks), state, self.job.make(), self.job.bound_ms)
+            entries = sorted(state.entries.items())
+            states.append(write_state(folder, group, entries))
+            outputs.append(write_output(folder, group, _chained(replayed.outputs(group), result.outputs)))
+            total += of_group(group, entries, m.rules["dedup_ttl_ms"])
+        watermark = END_OF_TIME if self.plan.drain else m.watermark
+        finish(out, replace(m, state=states, output=outputs, fingerprint=str(total), watermark=watermark))
+        return Savepoint(out)
+
+    # The output
+
+    def _output(self, replayed: Savepoint, notes: list[str]) -> OutputComparison | None:
+        o = self.options
+        topic = self.prefix + self.job.streams[0]
+        admin = admin_client(o.bootstrap_servers, o.kafka_config)
+        partitions = [(topic, p) for p in topic_states(admin, [topic])[topic].partitions]
+        starts, ends = log_starts(admin, partitions), log_ends(admin, partitions)
+        if any(starts.values()):
+            notes.append(f"{topic}: not compared, retention has taken a part of it.")
+            return None
+        convert = writers(o.formats, self.job.streams, self.prefix, o.registry_url)
+        known = _in_topic(o, [Range(*tp, starts[tp], ends[tp]) for tp in partitions])
+        return _compared(known, _first_stream(replayed, convert), self.from_savepoint or self.takes_over)
+
+    def _notes(self) -> list[str]:
+        notes = []
+        if self._idle():
+            idle = ", ".join(f"{topic}/{partition}" for topic, partition in self._idle())
+            notes.append(f"idle at the end, by wall clock: {idle}.")
+        if len(list((self.checkpoint.own / "rules").glob("*.json"))) > 1:
+            notes.append("the job has run by other rules before; all is replayed by the last ones.")
+        if self.from_savepoint:
+            notes.append("the checkpoint began with a savepoint; all is replayed from the logs' beginning.")
+        return notes
+
+
+def _chained(first: Iterable[Output], then: Iterable[Output]) -> Iterator[Output]:
+    yield from first
+    yield from then
+
+
+def _check_not_compacted(admin: AdminClient, topics: list[str]) -> None:
+    futures = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in topics])
+    for resource, future in futures.items():
+        try:
+            policy = future.result()["cleanup.policy"].value
+        except KafkaException as e:
+            raise BrokerError(f"{resource.name}: expected its configuration, but {reason(e)}.") from None
+        if "compact" in (policy or ""):
+            raise RetentionError(
+                f"{resource.name}: expected a log with all its records, it is compacted.",
+                "an input has to keep them: cleanup.policy=delete.",
+            )
+
+
+def _digest(key: bytes | None, value: bytes | None) -> bytes:
+    return hashlib.blake2b(b"%d:%b%b" % (len(key or b""), key or b"", value or b""), digest_size=8).digest()
+
+
+def _in_topic(o: BootstrapOptions, ranges: list[Range]) -> dict[bytes, tuple[int, bytes]]:
+    """How often each record is in the topic, with its key, by digest: some 200 bytes a record of memory."""
+    found: dict[bytes, tuple[int, bytes]] = {}
+    reader = RangeReader(o.bootstrap_servers, o.kafka_config, "moneystate-verify")
+    try:
+        for message in reader.read(ranges):
+            digest = _digest(message.key(), message.value())
+            found[digest] = (found.get(digest, (0, b""))[0] + 1, message.key() or b"")
+    finally:
+        reader.consumer.close()
+    return found
+
+
+def _first_stream(replayed: Savepoint, convert: dict[int, Convert]) -> Iterator[tuple[bytes | None, bytes | None]]:
+    for group in range(replayed.manifest.key_groups):
+        for output in replayed.outputs(group):
+            if output[0] == 0:
+                _, key, value, _ = converted(output, convert)
+                yield key, value
+
+
+def _compared(
+    known: dict[bytes, tuple[int, bytes]], replayed: Iterable[tuple[bytes | None, bytes | None]], before: bool
+) -> OutputComparison:
+    left = Counter({digest: n for digest, (n, _) in known.items()})
+    expected = 0
+    examples: list[bytes] = []
+    for key, value in replayed:
+        expected += 1
+        digest = _digest(key, value)
+        left[digest] -= 1
+        if left[digest] < 0 and len(examples) < FIRST_OF_EACH:
+            examples.append(key or b"")
+    missing = -sum(n for n in left.values() if n < 0)
+    more = [digest for digest, n in left.items() if n > 0]
+    if not before:
+        examples.extend(known[digest][1] for digest in more[:FIRST_OF_EACH])
+    return OutputComparison(expected, missing, sum(left[digest] for digest in more), before, examples)
+
+
+def open_for_replay(folder: str) -> Checkpoint:
+    """Raises CheckpointError where a batch is not finished: a part of its output may be in Kafka."""
+    checkpoint = open_checkpoint(folder)
+    if checkpoint.planned_rules() is not None:
+        raise CheckpointError(
+            f"{folder}: expected all planned batches to be finished, batch {checkpoint.last_planned()} is not.",
+            "run moneystate enrich --finish-batch first.",
+        )
+    return checkpoint

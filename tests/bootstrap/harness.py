@@ -1,0 +1,76 @@
+"""A bootstrap in this process, and archives written from records in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from services.bootstrap.files import AVRO, NO_OFFSET, NO_TIMESTAMP, Kept, write_file
+from services.bootstrap.job import Bootstrap, Progress
+from services.bootstrap.options import BootstrapOptions
+from services.enrichment import topics
+from services.enrichment.job import enrichment_job
+from services.enrichment.rules import Rules
+from services.savepoint.fingerprint import Fingerprint, of_group
+from services.savepoint.format import Savepoint
+from tests.simulate import Input, Simulation
+
+NAMES = {t.code: t.name for t in topics.INPUTS}
+
+
+class Here:
+    """Runs a bootstrap's functions one after the other."""
+
+    cores = 2
+
+    def run(self, function: Callable[[Any], Any], arguments: list[Any], on_poll: Callable[[], None]) -> list[Any]:
+        results = []
+        for argument in arguments:
+            on_poll()
+            results.append(function(argument))
+        return results
+
+
+def write_archive(
+    folder: Path,
+    records: Iterable[Input],
+    partitions: Iterable[tuple[int, int]],
+    file_format: str = AVRO,
+    per_file: int = 7,
+    with_offsets: bool = True,
+) -> None:
+    """Files of `per_file` records each; a folder for each of `partitions`, with records or without."""
+    by_partition: dict[tuple[int, int], list[Input]] = {place: [] for place in partitions}
+    for record in records:
+        by_partition[record.topic, record.partition].append(record)
+    for name in {NAMES[topic] for topic, _ in by_partition}:
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    for (topic, partition), mine in by_partition.items():
+        place = folder / NAMES[topic] / str(partition)
+        place.mkdir()
+        for n, at in enumerate(range(0, len(mine), per_file)):
+            part = mine[at : at + per_file]
+            name = f"{part[0].offset}-{part[-1].offset}" if with_offsets else f"part-{n}"
+            write_file(place / f"{name}.{file_format}", [kept(r, with_offsets) for r in part])
+
+
+def kept(r: Input, with_offset: bool = True) -> Kept:
+    timestamp = r.timestamp_ms if with_offset else NO_TIMESTAMP
+    kind = NO_TIMESTAMP if timestamp < 0 else 0
+    return Kept(r.offset if with_offset else NO_OFFSET, timestamp, kind, r.key, r.value, r.headers)
+
+
+def bootstrap(rules: Rules, out: Path, tell: Callable[[Progress], None] = lambda p: None, **more: Any) -> Savepoint:
+    """A savepoint made in this process; `more`: BootstrapOptions."""
+    options = BootstrapOptions(out=out, **{"key_groups": 4, "partitions": 2, "max_records_per_chunk": 10, **more})
+    Bootstrap(enrichment_job(rules), options, tell).run(Here())
+    return Savepoint(out)
+
+
+def fingerprint(sim: Simulation, rules: Rules) -> str:
+    """Of a simulated job's state."""
+    groups = [
+        of_group(number, sorted(state.entries.items()), rules.dedup_ttl_ms) for number, state in enumerate(sim.states)
+    ]
+    return str(sum(groups, Fingerprint()))
