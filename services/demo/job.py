@@ -1,11 +1,14 @@
-"""The real job, `moneystate enrich`, and the worker that answers its lookups, each as a process of its own."""
+"""The real job, `moneystate enrich`, the worker that answers its lookups and the server that answers queries, each as a
+process of its own."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -29,10 +32,12 @@ FOREIGN = ("MONEYSTATE_", "SPARK_", "PYSPARK_")  # variables of the user's that 
 PARTITIONS = 2  # of each topic and of the job; more would only take longer on a small machine
 STOP_TIMEOUT_S = 30.0  # the batch in hand takes less than a second; a machine under load some more
 CHILDREN_TIMEOUT_S = 10.0
+READY_TIMEOUT_S = 60.0
+POLL_S = 0.1
 
 
 class ServiceProcess:
-    """`moneystate NAME` with these flags. All that it writes to disk is below `folder`.
+    """`moneystate NAME` with these flags, switches without a value. All that it writes to disk is below `folder`.
 
     Leaving the block kills it with all of its processes; `stop` before that ends it in order.
     """
@@ -55,7 +60,7 @@ class ServiceProcess:
                 stdout=log,
                 stderr=log,
                 cwd=self._folder,
-                env=_environment(self._scratch),
+                env=self.environment(),
                 start_new_session=True,
             )
         return self
@@ -68,6 +73,10 @@ class ServiceProcess:
         self._process.kill()
         self._process.wait()
         _end(family, at_once=True)
+
+    def environment(self) -> dict[str, str]:
+        """The user's, without settings for jobs and for a Spark of their own; temporary files below the folder."""
+        return _environment(self._scratch)
 
     def check(self) -> None:
         """Raises JobError if it has ended, with the last line that it wrote."""
@@ -95,8 +104,20 @@ class ServiceProcess:
             raise JobError(f"moneystate {self.name}: expected exit code 0, came {code}: {self._last_line()}")
 
     def _command(self) -> list[str]:
-        given = [part for name, value in self._flags.items() for part in (f"--{name}", value)]
-        return [sys.executable, "-m", "services.cli.main", self.name, *given, "--quiet"]
+        given = [
+            part for name, value in self._flags.items() for part in ((f"--{name}", value) if value else (f"--{name}",))
+        ]
+        return [sys.executable, "-m", "services.cli.main", self.name, *given]
+
+    def said(self, pattern: str, timeout_s: float) -> str:
+        """The first group of `pattern` in what it has written, once it is there. Raises JobError."""
+        deadline = time.monotonic() + timeout_s
+        while not (found := re.search(pattern, self._log.read_text(errors="replace"))):
+            self.check()
+            if time.monotonic() > deadline:
+                raise JobError(f"moneystate {self.name}: expected to be ready within {timeout_s:.0f} s.")
+            time.sleep(POLL_S)
+        return found[1]
 
     def _last_line(self) -> str:
         lines = self._log.read_text(errors="replace").split("\n")
@@ -113,6 +134,7 @@ def enrich_job(bootstrap_servers: str, folder: Path) -> ServiceProcess:
         "topic-partitions": str(PARTITIONS),
         # Spark's JVM leaves unpacked libraries behind in its temp folder.
         "spark-config": f'spark.driver.extraJavaOptions=-Djava.io.tmpdir="{folder / "tmp"}"',
+        "quiet": "",
     }
     return ServiceProcess("enrich", flags, folder)
 
@@ -122,15 +144,25 @@ def lookup_worker(bootstrap_servers: str, url_template: str, folder: Path) -> Se
         "bootstrap-servers": bootstrap_servers,
         "url-template": url_template,
         "topic-partitions": str(PARTITIONS),
+        "quiet": "",
     }
     return ServiceProcess("lookup-worker", flags, folder)
 
 
+def query_server(bootstrap_servers: str, folder: Path) -> ServiceProcess:
+    """It says its address once it listens (`address_of`)."""
+    flags = {"bootstrap-servers": bootstrap_servers, "data": str(folder / "replica"), "listen": "127.0.0.1:0"}
+    return ServiceProcess("serve", flags, folder)
+
+
+def address_of(server: ServiceProcess) -> str:
+    return server.said(r"listening on (\S+)", READY_TIMEOUT_S)
+
+
 def _environment(scratch: Path) -> dict[str, str]:
-    """The user's, without settings for jobs and for a Spark of their own."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
-    root = str(Path(services.__file__).parent.parent)
-    path = os.pathsep.join(p for p in (root, kept.get("PYTHONPATH")) if p)
+    root = Path(services.__file__).parent.parent
+    path = os.pathsep.join(p for p in (str(root), str(root / "proto"), kept.get("PYTHONPATH")) if p)
     spark = {"SPARK_LOCAL_DIRS": str(scratch), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     loopback = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}  # where the session service is
     return {**kept, **spark, **loopback, "TMPDIR": str(scratch), "PYTHONPATH": path}

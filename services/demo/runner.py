@@ -1,5 +1,5 @@
-"""The demo from start to end: broker, session service, job and lookup worker, chapter by chapter, and all of it gone
-again afterwards."""
+"""The demo from start to end: broker, session service, job, lookup worker and query server; chapter by chapter, then
+questions to the state; and all of it gone again afterwards."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from types import FrameType
 from typing import Protocol
 
 from services.demo.exchange import Exchange
-from services.demo.job import PARTITIONS, ServiceProcess, enrich_job, lookup_worker
+from services.demo.job import PARTITIONS, ServiceProcess, address_of, enrich_job, lookup_worker, query_server
 from services.demo.promises import ChapterVerdict, judge, stray_letter, stray_money
+from services.demo.questions import Answer, ask
 from services.demo.scenario import Chapter
 from services.devbroker import DevBroker
 from services.lookup.fake_service import FakeSessionService, Knowledge
@@ -46,6 +47,7 @@ class Audience(Protocol):
     def busy(self, what: str) -> AbstractContextManager[object]: ...
     def note(self, line: str) -> None: ...
     def chapter(self, verdict: ChapterVerdict, seconds: float, with_start: bool) -> None: ...
+    def answers(self, answers: list[Answer]) -> None: ...
 
 
 def run(chapters: list[Chapter], audience: Audience) -> Outcome:
@@ -64,8 +66,9 @@ def run(chapters: list[Chapter], audience: Audience) -> Outcome:
                 FakeSessionService(KNOWLEDGE) as service,
                 enrich_job(servers, Path(folder) / "job") as job,
                 lookup_worker(servers, service.url_template, Path(folder) / "worker") as worker,
+                query_server(servers, Path(folder) / "serve") as server,
             ):
-                return _play(chapters, exchange, [job, worker], audience)
+                return _play(chapters, exchange, [job, worker, server], audience)
         finally:
             broker.stop()
 
@@ -73,7 +76,11 @@ def run(chapters: list[Chapter], audience: Audience) -> Outcome:
 def _play(chapters: list[Chapter], exchange: Exchange, running: list[ServiceProcess], audience: Audience) -> Outcome:
     try:
         verdicts = [_chapter(c, n == 0, exchange, running, audience) for n, c in enumerate(chapters)]
-        with audience.busy("ending the job, the worker and the broker"):
+        with audience.busy("asking the query server what the state is now"):
+            server = running[-1]
+            answers = ask(address_of(server), server.environment())
+        audience.answers(answers)
+        with audience.busy("ending the job, the worker, the server and the broker"):
             for process in running:
                 process.stop()
             rest = exchange.receive(0, TIMEOUT_S, lambda: None)

@@ -16,6 +16,7 @@ from rich.text import Text
 
 from services.demo.job import RULES
 from services.demo.promises import ChapterVerdict, StepVerdict
+from services.demo.questions import Answer
 from services.demo.runner import Outcome
 from services.demo.scenario import Chapter, Enriched, Send
 
@@ -70,6 +71,13 @@ class View:
             style="dim",
         )
         self._strays(list(verdict.strays))
+
+    def answers(self, answers: list[Answer]) -> None:
+        """What the state says, as the commands print it; lines that are too long for the terminal are cut."""
+        self.out.print("\n[bold]What the job knows now[/], asked of a replica of its state:")
+        for answer in answers:
+            self.out.print(Text(f"\n$ {answer.command}", "cyan"))
+            self.out.print(Text(answer.printed.rstrip()), no_wrap=True, overflow="ellipsis", crop=True)
 
     def summary(self, outcome: Outcome) -> None:
         self._strays(outcome.strays)

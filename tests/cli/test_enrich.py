@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ class Recorder:
     spec: JobSpec
     options: RunOptions
 
-    def __call__(self, spec: JobSpec, options: RunOptions, on_batch: Callable[..., None]) -> Any:
+    def __call__(self, spec: JobSpec, options: RunOptions, *_callbacks: object, **_more: object) -> Any:
         self.spec, self.options = spec, options
         raise Ran
 
