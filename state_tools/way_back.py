@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from services.engine import slots
-from services.engine.avro import HEADER_BYTES
+from services.engine.avro import HEADER_BYTES, MAGIC
 from services.engine.items import TIMER_RANK, Item
 from services.enrichment.migrations import DOWN, EVENTS_SINCE, LEFT_ALONE, WRITTEN
 from services.errors import CheckpointError
@@ -17,37 +18,38 @@ from state_tools.entries import count_schemas, read_entries
 
 def check_way_back(session: SparkSession, checkpoint: Path, key_groups: int, version: int) -> None:
     """Raises CheckpointError where an entry, or an event in the buffer, has no form in state version `version`."""
+    counts: Counter[bytes] = Counter()
     for (_, schema), n in count_schemas(session, checkpoint, key_groups).items():
-        if not _leads_back(bytes.fromhex("c301" + schema), version):
+        counts[MAGIC + bytes.fromhex(schema)] += n
+    check_entries(str(checkpoint), counts, version)
+    chunks = (entry.value for entry in read_entries(session, checkpoint, key_groups, kind=slots.PREFIX))
+    check_buffers(str(checkpoint), chunks, version)
+
+
+def check_entries(where: str, counts: Mapping[bytes, int], version: int) -> None:
+    """`counts`: entries by header. Only a first step back is asked for: where it leads, an entry itself would tell."""
+    for header, n in counts.items():
+        if not (header in WRITTEN[version] or header in LEFT_ALONE or header in DOWN):
             raise CheckpointError(
-                f"{checkpoint}: expected entries that state version {version} can have, came {n:,} of schema {schema}, "
-                "from which no function leads there.",
+                f"{where}: expected entries that state version {version} can have, came {n:,} of schema "
+                f"{header[len(MAGIC) :].hex()}, from which no function leads there.",
                 "stay on this program, or start a new checkpoint with the older one.",
             )
-    newer = buffered_events(session, checkpoint, key_groups, version)
-    if newer:
-        raise CheckpointError(
-            f"{checkpoint}: expected buffered events that a program of state version {version} knows, came "
-            f"{sum(newer.values()):,} of schema {', '.join(sorted(newer))}.",
-            "run the job until the watermark has passed them (Heartbeats move it), then again.",
-        )
 
 
-def _leads_back(header: bytes, version: int) -> bool:
-    if header in WRITTEN[version] or header in LEFT_ALONE:
-        return True
-    # where the way goes on is known only of an entry; a function goes one version back
-    return header in DOWN
-
-
-def buffered_events(session: SparkSession, checkpoint: Path, key_groups: int, version: int) -> Counter[str]:
-    """Events in buffers that are newer than state version `version`, by fingerprint (hex)."""
+def check_buffers(where: str, chunks: Iterable[bytes], version: int) -> None:
+    """Events of types that are newer than `version` would stop an older program when it comes to them."""
     newer = {header for header, since in EVENTS_SINCE.items() if since > version}
     found: Counter[str] = Counter()
-    for entry in read_entries(session, checkpoint, key_groups, kind=slots.PREFIX):
-        count, block = slots.open_chunk(entry.value)
+    for chunk in chunks:
+        count, block = slots.open_chunk(chunk)
         items: list[Item] = []
         slots.decode_items(block, count, items)
         headers = [item[8][:HEADER_BYTES] for item in items if item[1] < TIMER_RANK]
-        found.update(header[2:].hex() for header in headers if header in newer)
-    return found
+        found.update(header[len(MAGIC) :].hex() for header in headers if header in newer)
+    if found:
+        raise CheckpointError(
+            f"{where}: expected buffered events that a program of state version {version} knows, came "
+            f"{found.total():,} of schema {', '.join(sorted(found))}.",
+            "run the job until the watermark has passed them (Heartbeats move it), then again.",
+        )

@@ -156,9 +156,7 @@ def _run(kept: Checkpoint, options: RunOptions, what: str, json_output: bool) ->
     assert options.rewrite is not None
     _check_no_input_planned(kept)
     shares, version = options.rewrite
-    # a batch that was planned before a kill runs first: it is counted when it is done
-    done = plans.next_share(plans.from_offset(kept.offset(kept.last_committed())), shares, version)
-    bar = _Bar(what, done, shares)
+    bar = _Bar(what, kept, shares, version)
 
     def look(session: SparkSession) -> None:
         if version < STATE_VERSION:
@@ -169,7 +167,7 @@ def _run(kept: Checkpoint, options: RunOptions, what: str, json_output: bool) ->
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: job.stop())
         job.run()
-    bar.say(version)
+    bar.say()
     if json_output:
         typer.echo(json.dumps({"done": bar.done, "shares": shares, "entries": bar.entries, "version": version}))
 
@@ -177,19 +175,25 @@ def _run(kept: Checkpoint, options: RunOptions, what: str, json_output: bool) ->
 class _Bar:
     """Batches done and to do, entries rewritten and their rate, on stderr."""
 
-    def __init__(self, what: str, done: int, shares: int) -> None:
+    def __init__(self, what: str, kept: Checkpoint, shares: int, version: int) -> None:
         self.console = Console(stderr=True)
         self.what = what
-        self.done = done
+        self.kept = kept
         self.shares = shares
+        self.version = version
+        self.done = self._done(kept.last_committed())
         self.entries = 0
         self.seconds = 0.0
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
-        self.task = self.progress.add_task(what, total=shares, completed=done)
+        self.task = self.progress.add_task(what, total=shares, completed=self.done)
+
+    def _done(self, batch: int) -> int:
+        """How many shares are done after a batch: the plans tell."""
+        return plans.next_share(plans.from_offset(self.kept.offset(batch)), self.shares, self.version)
 
     def batch(self, progress: BatchProgress) -> None:
-        self.done += 1
+        self.done = self._done(progress.batch)
         self.entries += progress.changes
         self.seconds += progress.seconds
         self.progress.update(self.task, completed=self.done, description=self.line())
@@ -197,8 +201,9 @@ class _Bar:
     def line(self) -> str:
         return f"{self.what}: {self.entries:,} entries, {self.entries / max(self.seconds, 1e-9):,.0f}/s"
 
-    def say(self, version: int) -> None:
-        state = f"the state is of version {version}" if self.done >= self.shares else "stopped; start it again to go on"
+    def say(self) -> None:
+        whole = f"the state is of version {self.version}"
+        state = whole if self.done == self.shares else "stopped; start it again to go on"
         self.console.print(f"{self.line()}, {self.done}/{self.shares} batches; {state}", highlight=False)
 
 
