@@ -1,13 +1,15 @@
 """Removal of users that are forgotten: from all history, the index and the lineage, and from the files.
 
 Deleting rows leaves their bytes in RocksDB's log and files until those are written anew: so the log is flushed and the
-ranges that held them are compacted. Ranges of the index are cut to a few bytes, as RocksDB writes them to its own log.
-A kill in between is made good at the next start, for all of the index.
+ranges that held them are compacted, in a thread of its own, as that takes from some ms to some seconds and the log has
+to be followed meanwhile. Ranges of the index are cut to a few bytes, as RocksDB writes them to its own log. A kill in
+between is made good at the next start, for all of the index.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from typing import Final
 
 from rocksdict import WriteBatch
@@ -18,12 +20,16 @@ from services.replica.files import Db
 from services.replica.holding import Change
 
 ROW: Final = rows.META + b"erasing"
-CUT: Final = 4  # bytes of a key in the index that its compacted range begins with
+CUT: Final = 4  # bytes of a key in the index that its compacted range begins with: two of the id
 
 
 class Erasure:
+    """`users`: whose files are to be cleaned, with the index ranges that they were in."""
+
     def __init__(self, db: Db) -> None:
         self.db = db
+        self.lock = threading.Lock()
+        self.thread: threading.Thread | None = None
         row = db.get(ROW)
         self.users: set[bytes] = {bytes.fromhex(user) for user in json.loads(row)} if row else set()
         self.prefixes: set[bytes] = {rows.INDEX, rows.LINEAGE} if row else set()
@@ -43,10 +49,11 @@ class Erasure:
             gone -= _keys_of(user, key, value)
         for key in gone:
             batch.delete(rows.INDEX + key)
-            self.prefixes.add((rows.INDEX + key)[:CUT])
         self.forget_lineage(batch, user)
-        self.users.add(user)
-        batch.put(ROW, json.dumps(sorted(u.hex() for u in self.users)).encode())
+        with self.lock:
+            self.prefixes.update((rows.INDEX + key)[:CUT] for key in gone if key[:1] != rows.BY_USER)
+            self.users.add(user)
+            self._put(batch)
 
     def _past(self, batch: WriteBatch, user: bytes) -> set[bytes]:
         """Index keys that only the past had."""
@@ -77,21 +84,40 @@ class Erasure:
             batch.delete(of)
             batch.delete(rows.LINEAGE_AGE + time + of[1:])
             batch.delete(key)
-            self.prefixes.add(of[:CUT])
+            with self.lock:
+                self.prefixes.add(of[:CUT])
 
     def run(self) -> None:
-        """Clean the files of all that is erased by now."""
-        if not self.users:
-            return
-        users, prefixes = self.users, self.prefixes
+        """Begin to clean the files of all that is erased and committed by now."""
+        if self.users and (self.thread is None or not self.thread.is_alive()):
+            users, prefixes = set(self.users), set(self.prefixes)
+            self.thread = threading.Thread(target=self._clean, args=(users, prefixes), name="erasing")
+            self.thread.start()
+
+    def wait(self) -> None:
+        """Until the files are clean."""
+        while self.thread is not None:
+            self.thread.join()
+            self.thread = None
+            self.run()
+
+    def _clean(self, users: set[bytes], prefixes: set[bytes]) -> None:
         ranges = set(prefixes)
         for user in users:
             ranges |= {kind + rows.escape(user) for kind in (rows.LATEST, rows.PAST, rows.LINEAGE_USER)}
         self.db.rewrite([(prefix, rows.after(prefix)) for prefix in sorted(ranges)])
-        self.users, self.prefixes = set(), set()
-        done = WriteBatch(raw_mode=True)
-        done.delete(ROW)
-        self.db.write(done)
+        with self.lock:
+            self.users -= users
+            self.prefixes -= prefixes
+            done = WriteBatch(raw_mode=True)
+            self._put(done)
+            self.db.write(done)
+
+    def _put(self, batch: WriteBatch) -> None:
+        if self.users:
+            batch.put(ROW, json.dumps(sorted(user.hex() for user in self.users)).encode())
+        else:
+            batch.delete(ROW)
 
 
 def _keys_of(user: bytes, entry: bytes, value: bytes) -> set[bytes]:

@@ -40,6 +40,7 @@ IN_USE: Final = "generation"
 FORMAT: Final = 1  # of the rows; a change of any key or value is another one
 CACHE_BYTES: Final = 64 << 20
 WRITE_BUFFER_BYTES: Final = 32 << 20
+FILE_BYTES: Final = 8 << 20  # small: erasing a user writes those anew that had it
 
 
 def options() -> Options:
@@ -48,6 +49,7 @@ def options() -> Options:
     # a secondary keeps reading files that the follower has deleted since: it has to have them all open
     opts.set_max_open_files(-1)
     opts.set_write_buffer_size(WRITE_BUFFER_BYTES)
+    opts.set_target_file_size_base(FILE_BYTES)
     opts.set_max_background_jobs(2)
     opts.set_compression_type(DBCompressionType.lz4())
     opts.set_keep_log_file_num(2)

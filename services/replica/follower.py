@@ -94,7 +94,7 @@ class Follower:
             why = self.anew or _why_anew(store.record, changelog)
             if not why:
                 return store, HeadFile(files.folder(data, name), write=True)
-            store.db.close()
+            store.close()
             log.warning("the replica is built anew: %s", why)
         self.anew = ""
         name = files.begin_generation(data)

@@ -118,7 +118,7 @@ class Following:
         self.ends.close()
         self.stream.close()
         self.head.close()
-        self.store.db.close()
+        self.store.close()
 
 
 class Load:

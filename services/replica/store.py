@@ -40,6 +40,10 @@ class Store:
             self._note(decode_revision(rows.read_long(key, 1), row))
         self.erasure.run()
 
+    def close(self) -> None:
+        self.erasure.wait()
+        self.db.close()
+
     def _note(self, of: Revision) -> None:
         record, version = self.record, of.version
         self.last_batch[version.epoch] = version.batch

@@ -18,6 +18,7 @@ from tests.replica.test_store_model import Replica
 
 # no compression makes anything shorter of these
 COUNTRY, BIRTH_YEAR, SESSION, MONEY = "k7Qz2vXw9LpTsR4u", "Y3nGd8HcJb5MfKe1", "aW6tVx0oZiNqEyCr", "9fDhUgPl2SjBm4Xk"
+OTHERS = 500
 SECRETS = (COUNTRY, BIRTH_YEAR, SESSION, MONEY)
 STATE = State(
     country=COUNTRY, birth_year=BIRTH_YEAR, sessions=((SESSION, 99),), seen=((MONEY, 3),),
@@ -27,13 +28,14 @@ LATER = State(country="ES", birth_year="1990")
 
 
 def found(replica: Replica) -> list[str]:
+    replica.store.erasure.wait()
     files_there = [f for f in Path(files.folder(replica.data, replica.name)).rglob("*") if f.is_file()]
     return [secret for secret in SECRETS if any(secret.encode() in f.read_bytes() for f in files_there)]
 
 
 def with_history(replica: Replica) -> None:
     """The user's secrets in the present and in the past, in files and in the log, among others' rows."""
-    others = [c for n in range(50) for c in changes({}, entries(f"user-{n}".encode(), State(country="FR")))]
+    others = [c for n in range(OTHERS) for c in changes({}, entries(f"user-{n}".encode(), State(country="FR")))]
     replica.apply([*others, *changes({}, entries(b"me", STATE))])
     replica.store.db.raw.flush(True)
     replica.apply(changes(entries(b"me", STATE), entries(b"me", LATER)))
@@ -52,7 +54,7 @@ def replica() -> Replica:
 def test_nothing_of_a_forgotten_user_is_left_in_any_file(replica: Replica) -> None:
     replica.apply([*changes(entries(b"me", STATE), {}), *forgotten(b"me", "r", 9).items()])
     assert found(replica) == []
-    assert len(replica.reader.latest().users(limit=99, after=None).items) == 50
+    assert len(replica.reader.latest().users(limit=999, after=None).items) == OTHERS
     assert replica.reader.latest().forgotten("me").request_id == "r"
     replica.close()
 
@@ -99,6 +101,6 @@ def test_files_of_a_newer_program_are_refused() -> None:
     replica = Replica()
     replica.store.record.format = files.FORMAT + 1
     replica.store.commit(WriteBatch(raw_mode=True), {})
-    replica.store.db.close()
+    replica.store.close()
     with pytest.raises(SetupError):
         Store(files.open_primary(replica.data, replica.name))

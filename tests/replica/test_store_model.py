@@ -95,7 +95,7 @@ class Replica:
         self.reader.refresh()
 
     def restart(self) -> None:
-        self.store.db.close()
+        self.store.close()
         self.open()
 
     def sweep_all(self) -> None:
@@ -105,7 +105,7 @@ class Replica:
         self.reader.refresh()
 
     def close(self) -> None:
-        self.store.db.close()
+        self.store.close()
         shutil.rmtree(self.data)
 
 
