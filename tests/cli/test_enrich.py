@@ -28,7 +28,7 @@ class Recorder:
     spec: JobSpec
     options: RunOptions
 
-    def __call__(self, spec: JobSpec, options: RunOptions, on_batch: Callable[..., None]) -> Any:
+    def __call__(self, spec: JobSpec, options: RunOptions, *told: Callable[..., None]) -> Any:
         self.spec, self.options = spec, options
         raise Ran
 
