@@ -45,11 +45,11 @@ def opened(folder: str, can_go_on: bool = False) -> Iterator[Savepoint]:
 
 
 @contextmanager
-def offline_session() -> Iterator[SparkSession]:
+def offline_session(master: str | None = None, spark_config: dict[str, str] | None = None) -> Iterator[SparkSession]:
     """Spark for the time of the context; its errors as one line."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     scratch = Path(tempfile.mkdtemp(prefix="moneystate-"))
-    session = open_session("moneystate-state", None, 4, {}, scratch / "spark.log")
+    session = open_session("moneystate-state", master, 4, spark_config or {}, scratch / "spark.log")
     try:
         yield session
     except MoneystateError:

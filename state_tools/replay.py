@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # t
 
 from services.bootstrap.job import Bootstrap, Progress
 from services.bootstrap.options import KAFKA, BootstrapOptions
+from services.bootstrap.tasks import SparkTasks
 from services.engine import plan as plans
 from services.engine.block import Block
 from services.engine.intake import Convert
@@ -35,8 +36,8 @@ from services.savepoint.format import Savepoint, begin, finish, write_output, wr
 from services.spark.checkpoint import Checkpoint
 from services.spark.job import JobSpec
 from services.spark.startup import check_logs
-from state_tools.export import open_checkpoint
-from state_tools.offline import opened
+from state_tools.export import export, open_checkpoint
+from state_tools.offline import offline_session
 
 FIRST_OF_EACH = 5  # differences of the output that are shown
 
@@ -126,15 +127,15 @@ class Replay:
     def run(self, scratch: Path, on_progress: Callable[[Progress], None]) -> Verdict:
         """Replay into `scratch` and compare. Raises MoneystateError."""
         o = replace(self.options, out=scratch / "replay", work=None)
-        prepared = Bootstrap(self.job, o, on_progress).run()
-        replayed = Savepoint(o.out)
+        with offline_session(o.master, o.spark_config) as session:
+            prepared = Bootstrap(self.job, o, on_progress).run(SparkTasks(session))
+            export(session, self.checkpoint, scratch / "live")
+        replayed, live = Savepoint(o.out), Savepoint(scratch / "live")
         if self.plan.drain or self._idle():
             replayed = self._finished(replayed, scratch / "finished")
-        with opened(str(self.checkpoint.root)) as live:
-            state = compare(live, replayed, self.most)
-            fingerprint = live.manifest.fingerprint
+        state = compare(live, replayed, self.most)
         notes = self._notes()
-        return Verdict(prepared.records, state, fingerprint, self._output(replayed, notes), notes)
+        return Verdict(prepared.records, state, live.manifest.fingerprint, self._output(replayed, notes), notes)
 
     # What the plans say and the logs do not
 

@@ -18,7 +18,6 @@ from services.savepoint.format import Savepoint
 from state_tools.offline import opened
 
 SAMPLE_USERS = 3
-FACTS_A_USER = 12
 DIFFERENCES = 20
 COUNTS = ("waiting", "looking_up", "duplicates", "late")
 
@@ -57,16 +56,17 @@ def _numbers(prepared: Prepared) -> Table:
 
 
 def _sample(savepoint: Savepoint) -> Table:
-    """The first users of the first key group that has any, as their facts."""
+    """The first users of the first key group that has any: what is known of each, by kind."""
     table = Table(box=None, pad_edge=False)
-    for name in ("user", "what", "which", "content"):
-        table.add_column(name, overflow="fold")
+    for name in ("user", "what", "how many", "for example"):
+        table.add_column(name, justify="right" if name == "how many" else "left", overflow="fold")
     for user, found in _users(savepoint):
-        for fact in found[:FACTS_A_USER]:
-            cells = (facts_view.field_text(user), fact.kind, facts_view.fields_text(fact.id) if fact.id else "")
-            table.add_row(*[Text(cell) for cell in (*cells, facts_view.fields_text(fact.content))])
-        if len(found) > FACTS_A_USER:
-            table.add_row(Text(facts_view.field_text(user)), f"and {len(found) - FACTS_A_USER:,} more")
+        by_kind: dict[str, list[Fact]] = {}
+        for fact in found:
+            by_kind.setdefault(fact.kind, []).append(fact)
+        for kind, facts_of_it in by_kind.items():
+            example = facts_view.fields_text((*facts_of_it[0].id, *facts_of_it[0].content))
+            table.add_row(Text(facts_view.field_text(user)), kind, f"{len(facts_of_it):,}", Text(example))
     return table
 
 

@@ -1,0 +1,48 @@
+"""The real commands: history up to a cut by bootstrap, the rest by a job that starts from its savepoint."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from services.savepoint.format import Savepoint
+from tests.bootstrap.test_kafka import offsets_file
+from tests.job.harness import Finished, JobProcess, Setup, small_workload
+from tests.reference import model
+
+
+def run(setup: Setup, *arguments: str) -> Finished:
+    with JobProcess(arguments, setup.folder) as process:
+        return process.finish()
+
+
+def flags(setup: Setup, out: Path) -> list[str]:
+    return [
+        "bootstrap",
+        *("--from", "kafka", "--bootstrap-servers", setup.bootstrap_servers, "--topic-prefix", setup.prefix),
+        *("--out", str(out), "--partitions", "2", "--key-groups", "8", "--json", "--quiet"),
+    ]
+
+
+def test_output_before_and_after_the_cut_is_that_of_one_job(setup: Setup) -> None:
+    setup.create_inputs()
+    setup.send(small_workload("--events", "600"))
+    out = setup.folder / "savepoint"
+    cut = str(offsets_file(setup, 0.6))
+    made = run(setup, *flags(setup, out), "--as-of", cut, "--with-output", "--max-records-per-chunk", "150")
+    assert made.code == 0, made.err
+    assert made.totals["fingerprint"] == Savepoint(out).manifest.fingerprint
+    assert json.loads(Path(cut).read_text())["wallet-events"]["0"] > 0
+    setup.run("--initial-state", str(out), "--until-caught-up", "--drain", "--quiet")
+    setup.check_output(model.Rules(lookup=False), drain=True)
+
+
+def test_what_is_wrong_is_one_line_and_nothing_is_made(setup: Setup) -> None:
+    setup.create_inputs()
+    before = set(setup.folder.iterdir())
+    archive = ["bootstrap", "--from", str(setup.folder / "none"), "--out", str(setup.folder / "savepoint")]
+    for arguments in (archive, [*flags(setup, setup.folder / "savepoint"), "--as-of", "noon"]):
+        done = run(setup, *arguments)
+        assert done.code in (2, 3)
+        assert [line.partition(" ")[0] for line in done.err.splitlines()] == ["error:"]
+    assert {path for path in setup.folder.iterdir() if not path.name.startswith("run-")} == before

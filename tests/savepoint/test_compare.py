@@ -1,0 +1,115 @@
+"""Comparing states and outputs: nothing where they are the same, else what differs and whose it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from services.engine import clock as clocks
+from services.engine.state import MemoryState
+from services.enrichment.job import enrichment_job
+from services.enrichment.rules import Rules
+from services.savepoint.compare import compare
+from services.savepoint.facts import facts
+from services.savepoint.fingerprint import Fingerprint, of_group
+from services.savepoint.format import Savepoint, begin, finish, write_state
+from services.savepoint.manifest import EXPORT, Manifest
+from services.savepoint.rescale import rescale
+from services.savepoint.view import user_view
+from state_tools.replay import _compared, _digest
+from tests.enrichment.harness import inputs, simulation
+from tests.reference import model
+from tests.simulate import Simulation
+from tests.workloads.workload_log import workload_log
+
+RULES = model.Rules()
+TTL = RULES.dedup_ttl_ms
+
+
+def ran(events: int = 400, key_groups: int = 4) -> Simulation:
+    records, partitions = workload_log("--partitions", "2", "--users", "20", "--events", str(events), "--seed", "3")
+    sim = simulation(RULES, partitions, key_groups)
+    sim.batch(inputs(records))
+    return sim
+
+
+def written(out: Path, states: list[MemoryState]) -> Savepoint:
+    folder = begin(out)
+    groups = [sorted(state.entries.items()) for state in states]
+    total = sum([of_group(n, entries, TTL) for n, entries in enumerate(groups)], Fingerprint())
+    counts: dict[str, int] = {}
+    for state in states:
+        for name, n in clocks.decode(state.entries[clocks.KEY]).counts.items():
+            counts[name] = counts.get(name, 0) + n
+    job = enrichment_job(Rules(lookup=True))
+    finish(
+        out,
+        Manifest(
+            EXPORT, "", job.name, [], dict(job.rules), len(states), 2, None,
+            clocks.decode(states[0].entries[clocks.KEY]).watermark, counts, str(total),
+            [write_state(folder, n, entries) for n, entries in enumerate(groups)],
+        ),
+    )  # fmt: skip
+    return Savepoint(out)
+
+
+def test_a_rescaled_savepoint_is_the_same_state(tmp_path: Path) -> None:
+    one = written(tmp_path / "one", ran().states)
+    rescale(one, tmp_path / "other", 7, lambda _: None)
+    other = Savepoint(tmp_path / "other")
+    assert other.manifest.key_groups == 7
+    assert compare(one, other, 5).total == 0
+    assert compare(other, one, 5).total == 0
+    rescale(other, tmp_path / "back", 4, lambda _: None)
+    back = Savepoint(tmp_path / "back")
+    assert [dict(back.entries(n)).keys() - {clocks.KEY} for n in range(4)] == [
+        dict(one.entries(n)).keys() - {clocks.KEY} for n in range(4)
+    ]
+
+
+def test_what_differs_is_told_with_its_user_and_both_contents(tmp_path: Path) -> None:
+    sim, longer = ran(), ran(450)
+    one = written(tmp_path / "one", sim.states)
+    other = written(tmp_path / "other", longer.states)
+    rescale(other, tmp_path / "rescaled", 3, lambda _: None)
+    found = compare(one, other, 3)
+    assert found.total > 3
+    assert len(found.first) == 3
+    assert found.total == compare(one, Savepoint(tmp_path / "rescaled"), 0).total
+    watermark = next(d for d in compare(one, other, 10_000).first if d.kind == "watermark")
+    assert (watermark.one, watermark.other) == ((sim.watermark,), (longer.watermark,))
+
+
+def test_users_are_shown_with_all_that_the_state_has_of_them() -> None:
+    sim = ran()
+    entries = [entry for state in sim.states for entry in sorted(state.entries.items())]
+    users = {fact.user for fact in facts(entries, TTL, with_clock=False)}
+    rules = dict(enrichment_job(Rules(lookup=True)).rules)
+    views = [user_view(user, entries, rules, lambda value: json.dumps(value.hex()).encode()) for user in users]
+    found = [view for view in views if view is not None]
+    assert len(found) == len(users)
+    assert sum(len(view["buffered"]) for view in found) == sim.buffered
+    held = sum(sim.counts.get(name, 0) for name in ("waiting", "looking_up"))
+    assert sum(len(view["waiting"]) for view in found) == held
+    assert all(view["timers"] for view in found if view["sessions"])
+    assert user_view(b"nobody", entries, rules, lambda value: value) is None
+
+
+A, B, C = (b"ana", b"1"), (b"ana", b"2"), (b"ben", b"1")
+
+
+def in_topic(*records: tuple[bytes, bytes]) -> dict[bytes, tuple[int, bytes]]:
+    return {_digest(*record): (records.count(record), record[0]) for record in records}
+
+
+def test_outputs_agree_exactly_when_both_have_each_record_as_often() -> None:
+    assert _compared(in_topic(A, B, B), [B, A, B], before=False).agrees()
+    twice = _compared(in_topic(A, B, B), [A, B], before=False)
+    assert (twice.agrees(), twice.missing, twice.more, twice.examples) == (False, 0, 1, [b"ana"])
+    lost = _compared(in_topic(A), [A, C], before=False)
+    assert (lost.agrees(), lost.missing, lost.more, lost.examples) == (False, 1, 0, [b"ben"])
+
+
+def test_what_was_there_before_the_checkpoint_is_no_difference_what_is_missing_is() -> None:
+    assert _compared(in_topic(A, B, C), [A, C], before=True).agrees()
+    assert not _compared(in_topic(A), [A, C], before=True).agrees()
