@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from services.errors import BrokerError, SetupError
 from services.kafka.client import METADATA_TIMEOUT_S, reason
 
 FullPartition = tuple[str, int]  # topic with prefix, partition
-MOVING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+MOVING = (  # a leader that is new, or of which not all know yet
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+)
 RETRY_S = 0.1
 
 
@@ -72,22 +79,37 @@ def _list(
     spec: OffsetSpec,
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
 ) -> dict[FullPartition, int]:
-    """A partition whose leader is changing, or is not known to all yet as its topic is new, is asked for again."""
+    """A partition whose leader is changing, is starting or is not known to all yet as its topic is new, is asked for
+    again."""
     left = {TopicPartition(topic, p): spec for topic, p in partitions}
     found: dict[FullPartition, int] = {}
     give_up = time.monotonic() + METADATA_TIMEOUT_S
     while left:
         futures = admin.list_offsets(left, isolation_level=isolation, request_timeout=METADATA_TIMEOUT_S)
         for tp, future in futures.items():
+            why = "it is not known yet"
             try:
-                found[tp.topic, tp.partition] = future.result().offset
-                del left[tp]
+                offset = future.result().offset
             except KafkaException as e:
-                if e.args[0].code() not in MOVING or time.monotonic() > give_up:
-                    raise BrokerError(
-                        f"{tp.topic}, partition {tp.partition}: expected its offsets, but {reason(e)}.",
-                        "check the broker.",
-                    ) from None
+                offset, why = OFFSET_INVALID, reason(e)
+                if e.args[0].code() not in MOVING:
+                    raise _no_offset(tp, why) from None
+            if offset != OFFSET_INVALID:  # a broker that has just started may say so without an error
+                found[tp.topic, tp.partition] = offset
+                del left[tp]
+            elif time.monotonic() > give_up:
+                raise _no_offset(tp, why)
         if left:
             time.sleep(RETRY_S)
+            _refresh(admin)
     return found
+
+
+def _refresh(admin: AdminClient) -> None:
+    """Have the client ask who leads what: a leader's epoch that it has kept may be one from before a restart."""
+    with contextlib.suppress(KafkaException):  # the broker is away: what is asked next says so
+        admin.list_topics(timeout=METADATA_TIMEOUT_S)
+
+
+def _no_offset(tp: TopicPartition, why: str) -> BrokerError:
+    return BrokerError(f"{tp.topic}, partition {tp.partition}: expected its offsets, but {why}.", "check the broker.")
