@@ -109,7 +109,7 @@ class Replica:
         shutil.rmtree(self.data)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps)
 def test_every_version_kept_answers_as_plain_dicts_do(plan: list[object]) -> None:
     replica, model = Replica(), Model()
