@@ -18,6 +18,7 @@ from services.replica.store import Store
 ALIVE_MS: Final = 30_000  # how often the files say that the follower had all there is
 SWEEP_S: Final = 0.25
 SETTLE_S: Final = 0.5
+HELD_MAX: Final = 500_000  # changes, some 300 MB
 
 
 class Following:
@@ -26,7 +27,7 @@ class Following:
         self.begin = changelog
         self.store = store
         self.head = head
-        self.holding = Holding(store.record.groups)
+        self.holding = Holding(store.record.groups, len(changelog.starts))
         self.lineage = Lineage(store)
         self.sweep = Sweep(store, Keep(options.history_ms, options.history_versions))
         self.sweep_at = self.settle_at = 0.0
@@ -60,16 +61,17 @@ class Following:
     def _load(self, load: Load, messages: list[Message]) -> None:
         load.add(messages, self.stream.read_to)
         if load.is_done(self.stream.read_to):
-            load.finish()
+            load.finish(self.stream.read_to)
             self.load = None
-            self.holding = Holding(self.store.record.groups)
-            for message in load.beyond:
-                self._follow(message)
+            self.holding = Holding(self.store.record.groups, len(self.begin.starts))
 
     def _follow(self, message: Message) -> None:
         partition, offset, key, value = message.partition(), message.offset(), message.key(), message.value()
         if not key.startswith(END_KEY):
             self.holding.add(partition, offset, key, value)
+            if self.holding.size > HELD_MAX:
+                # a checkpoint begins with more state than is to be kept in memory: the load needs no more for it
+                raise Rebuild(f"a version of more than {HELD_MAX:,} changes is under way")
         elif value is not None:
             end = read_end(value, message.timestamp()[1], self.store.record.groups)
             if end.total == 0:
@@ -122,45 +124,37 @@ class Following:
 
 
 class Load:
-    """The first load: all up to where the log ended when it began. What is beyond waits in memory; it is what is
-    written meanwhile."""
+    """The first load: all up to where the log ended when it began, and a little of what is written meanwhile."""
 
     def __init__(self, store: Store, changelog: Changelog) -> None:
         self.store = store
         self.changelog = changelog
-        self.ends: dict[int, End] = {}
-        self.beyond: list[Message] = []
+        self.ends: dict[int, tuple[int, End]] = {}  # by key group: offset and record
 
     def add(self, messages: list[Message], read_to: dict[int, int]) -> None:
-        changes: list[Change] = []
+        records: dict[int, list[tuple[int, Change]]] = {}
         for message in messages:
             partition, offset, key = message.partition(), message.offset(), message.key()
-            if offset >= self.changelog.ends[partition]:
-                self.beyond.append(message)
-                continue
             if not key.startswith(END_KEY):
-                changes.append(change_of(key, message.value()))
+                records.setdefault(partition, []).append((offset, change_of(key, message.value())))
             elif message.value() is not None:
-                self._note(read_end(message.value(), message.timestamp()[1], 0))
+                self._note(offset, read_end(message.value(), message.timestamp()[1], 0))
             read_to[partition] = max(read_to[partition], offset + 1)
-        if changes:
-            self.store.load(changes)
+        for partition, some in records.items():
+            self.store.load(partition, some)
 
-    def _note(self, end: End) -> None:
+    def _note(self, offset: int, end: End) -> None:
         for group in end.groups:
             before = self.ends.get(group)
-            if before is None or end.written_at_ms >= before.written_at_ms:
-                self.ends[group] = end
+            if before is None or end.written_at_ms >= before[1].written_at_ms:
+                self.ends[group] = offset, end
 
     def is_done(self, read_to: dict[int, int]) -> bool:
-        """A partition's last offsets may be markers of transactions: then its end is told by another event."""
-        beyond = {m.partition() for m in self.beyond}
-        return all(read_to[p] >= end or p in beyond for p, end in self.changelog.ends.items())
+        return all(read_to[p] >= end for p, end in self.changelog.ends.items())
 
-    def finish(self) -> None:
-        last = max(self.ends.values(), key=lambda e: e.written_at_ms, default=None)
+    def finish(self, read_to: dict[int, int]) -> None:
+        last = max((end for _, end in self.ends.values()), key=lambda e: e.written_at_ms, default=None)
         # the first writers did not say how many key groups there are, but every batch ends all of them
         total = 0 if last is None else last.total or max(self.ends) + 1
-        positions = {p: max(end, self.changelog.starts[p]) for p, end in self.changelog.ends.items()}
         self.store.record.alive_ms = self.changelog.asked_ms
-        self.store.loaded(self.ends, total, self.changelog.quiet, positions)
+        self.store.loaded(self.ends, total, read_to)

@@ -58,8 +58,9 @@ class Piece:
 
     @property
     def is_complete(self) -> bool | None:
-        """None: not known. Compaction may have taken records of a batch that is not the last."""
-        return None if self.end.records is None else self.end.records == len(self.changes)
+        """None: not known. Compaction may have taken records of a batch that is not the last. What a checkpoint begins
+        with has more than it says: tombstones, and what was written again after a crash."""
+        return None if self.end.records is None else self.end.records <= len(self.changes)
 
 
 @dataclass(slots=True)
@@ -69,16 +70,19 @@ class _Held:
 
 
 class Holding:
-    """`total`: the number of key groups; 0: not known yet."""
+    """`total`: the number of key groups; 0: not known yet. `partitions`: of the changelog. What stands elsewhere than
+    in its key group's partition is of no account: a checkpoint with other key groups removes it there."""
 
-    def __init__(self, total: int = 0) -> None:
+    def __init__(self, total: int, partitions: int) -> None:
         self.total = total
+        self.partitions = partitions
+        self.size = 0  # changes held
         self.held: dict[int, dict[int, _Held]] = {}  # partition -> key group -> what is held
 
     def add(self, partition: int, offset: int, key: bytes, value: bytes | None) -> None:
         """A record that is no end. Raises SetupError for one that this program does not know."""
-        change = change_of(key, value)
-        self._hold(partition, offset, change)
+        self._hold(partition, offset, change_of(key, value))
+        self.size += 1
 
     def end(self, partition: int, offset: int, end: End) -> Piece:
         if end.total != self.total:
@@ -89,10 +93,13 @@ class Holding:
             held = groups.pop(group, None)
             if held is not None:
                 changes += held.changes
+                self.size -= len(held.changes)
+        for stray in [g for g in groups if g % self.partitions != partition]:
+            self.size -= len(groups.pop(stray).changes)
         return Piece(end, changes, partition, offset, min([h.first for h in groups.values()], default=offset + 1))
 
     def is_empty(self) -> bool:
-        return not any(self.held.values())
+        return self.size == 0
 
     def _hold(self, partition: int, offset: int, change: Change) -> None:
         group = key_group_of(change.user, self.total)

@@ -50,13 +50,11 @@ class Rebuild(Exception):
 
 @dataclass(frozen=True)
 class Changelog:
-    """The topic as it is at the start. `ends`: of what is committed; `quiet`: no transaction is open; `asked_ms`: when,
-    by the wall clock."""
+    """The topic as it is at the start. `ends`: of what is committed; `asked_ms`: when, by the wall clock."""
 
     topic_id: str
     starts: dict[int, int]
     ends: dict[int, int]
-    quiet: bool
     asked_ms: int
     delete_retention_ms: int
 
@@ -75,7 +73,7 @@ class Topics:
         starts = {p: offset for (_, p), offset in log_starts(self.admin, partitions).items()}
         ends = self.ends(state.partitions)
         retention_ms = _delete_retention_ms(self.admin, self.changelog)
-        return Changelog(state.topic_id, starts, ends, self.is_quiet(ends), asked_ms, retention_ms)
+        return Changelog(state.topic_id, starts, ends, asked_ms, retention_ms)
 
     def ends(self, partitions: Iterable[int]) -> dict[int, int]:
         return {p: offset for (_, p), offset in log_ends(self.admin, [(self.changelog, p) for p in partitions]).items()}

@@ -23,12 +23,14 @@ those of the changelog's entry key (docs/state.md): all entries of a user stand 
                                                     revision. Money that has waited from `revision` to before `until`;
                                                     class: bits of until - revision
     R | revision                                    JSON: [epoch, batch, watermark, written (ms), readable (0, 1)]
-    V | escaped epoch | batch                       revision
+    V | escaped epoch | batch                       revision; batch -1: what a checkpoint begins with
     W | number of the epoch (4) | watermark | revision   empty. Readable versions
     E | escaped money id | user                     timestamp, partition (4), offset, Lineage with its header
     T | timestamp | escaped money id | user         empty. Lineage by age
     U | escaped user | timestamp | money id         empty. Lineage by user
     M | name                                        JSON: what the follower keeps of itself
+    Z | changelog partition (4) | entry             offset | value. During the first load only: what was read last; no
+                                                    value: removed
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ LINEAGE: Final = b"E"
 LINEAGE_AGE: Final = b"T"
 LINEAGE_USER: Final = b"U"
 META: Final = b"M"
+LOADED: Final = b"Z"
 
 BY_COUNTRY: Final = b"c"
 BY_SEEN: Final = b"m"

@@ -99,7 +99,8 @@ class Snapshot:
         """Money that waits now and did at this version, and money that did at this version and does no more."""
         self._check()
         mark = mark_of(after, rows.PENDING)[1:]
-        now = (key[1:] for key in self.db.keys(rows.PENDING + mark, rows.after(rows.PENDING)))
+        still = self.db.items(rows.PENDING + mark, rows.after(rows.PENDING))
+        now = (key[1:] for key, put in still if rows.read_long(put) <= self.revision)
         past = heapq.nsmallest(EXAMINED + 1, self._pended(mark))
         found: list[Pending] = []
         for examined, tail in enumerate(heapq.merge(now, past)):

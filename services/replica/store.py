@@ -12,6 +12,7 @@ from typing import Final
 
 from rocksdict import WriteBatch
 
+from services.engine.keygroup import key_group_of
 from services.enrichment.state import decode_forgotten
 from services.replica import rows
 from services.replica.decode import index_keys, order_time, schema
@@ -23,6 +24,7 @@ from services.replica.record import ROW, Record, Revision, decode_revision, read
 
 BASE: Final = 1  # the revision of all that was there before the first version
 INDEX_ROWS: Final = 10_000
+BEFORE_FIRST_BATCH: Final = -1  # the version that a checkpoint begins with, where it begins with state
 
 
 class Store:
@@ -54,54 +56,65 @@ class Store:
 
     # The first load: the entries as they are at the log's end, without history.
 
-    def load(self, changes: list[Change]) -> None:
-        """Later changes of one entry replace earlier ones. The log is read from its beginning again if this is ended
-        before `loaded`."""
+    def load(self, partition: int, records: list[tuple[int, Change]]) -> None:
+        """Offsets and changes. The log is read from its beginning again if this is ended before `loaded`."""
         batch = WriteBatch(raw_mode=True)
-        for change in changes:
-            if change.value is None:
-                batch.delete(rows.LATEST + change.entry)
-            else:
-                batch.put(rows.LATEST + change.entry, rows.long(BASE) + change.value)
+        prefix = rows.LOADED + partition.to_bytes(4, "big")
+        for offset, change in records:
+            batch.put(prefix + change.entry, rows.long(offset) + (change.value or b""))
         self.db.write(batch)
 
-    def loaded(self, ends: dict[int, End], total: int, whole: bool, positions: dict[int, int]) -> None:
-        """`ends`: the last one of each key group. `whole`: nothing of a later batch is in already."""
-        self._index()
+    def loaded(self, ends: dict[int, tuple[int, End]], total: int, positions: dict[int, int]) -> None:
+        """`ends`: the last one of each key group, with its offset; `total`: key groups."""
         record = self.record
         record.groups, record.done, record.last = total, [0] * total, BASE
+        last = {group: end for group, (_, end) in ends.items() if group < total}
+        self._take_loaded({group: offset for group, (offset, _) in ends.items()}, len(positions))
         batch = WriteBatch(raw_mode=True)
-        last = {group: end for group, end in ends.items() if group < total}
         for end in sorted(last.values(), key=lambda e: (e.written_at_ms, e.version.batch)):
             number = self._revision(batch, end)
             for group in [g for g, e in last.items() if e.version == end.version]:
                 record.done[group] = number
         highest = max(record.done, default=0)
-        record.skipped = list(range(BASE, highest if whole else highest + 1))
+        record.skipped = list(range(BASE, highest + 1 if record.half else highest))
         record.loading = False
         self._advance(batch)
+        batch.delete_range(rows.LOADED, rows.after(rows.LOADED))
         self.commit(batch, positions)
 
-    def _index(self) -> None:
+    def _take_loaded(self, ended: dict[int, int], partitions: int) -> None:
+        """What stands in the partition of its key group. `ended`: offset of the last end of each key group."""
         batch = WriteBatch(raw_mode=True)
-        put = rows.long(BASE)
-        for key, row in self.db.items(rows.LATEST, rows.after(rows.LATEST)):
-            user, kind, rest = rows.split_entry(key[1:])
-            value = row[rows.LONG_BYTES :]
-            for hint in index_keys(user, kind, rest, value):
-                batch.put(rows.INDEX + hint, put)
-            if kind == b"w":
-                batch.put(rows.PENDING + rows.waits_at(order_time(value), user, rest), put)
-            self._count(value, 1)
+        half: set[int] = set()
+        for key, row in self.db.items(rows.LOADED, rows.after(rows.LOADED)):
+            partition, entry = int.from_bytes(key[1:5], "big"), key[5:]
+            user, kind, rest = rows.split_entry(entry)
+            group = key_group_of(user, self.record.groups)
+            if group % partitions != partition:
+                continue
+            if rows.read_long(row) > ended.get(group, -1):
+                half.add(group)
+            if len(row) > rows.LONG_BYTES:
+                self._take(batch, user, kind, rest, entry, row[rows.LONG_BYTES :])
             if batch.len() >= INDEX_ROWS:
                 self.db.write(batch)
                 batch = WriteBatch(raw_mode=True)
         self.db.write(batch)
+        self.record.half = sorted(half)
+
+    def _take(self, batch: WriteBatch, user: bytes, kind: bytes, rest: bytes, entry: bytes, value: bytes) -> None:
+        put = rows.long(BASE)
+        batch.put(rows.LATEST + entry, put + value)
+        for hint in index_keys(user, kind, rest, value):
+            batch.put(rows.INDEX + hint, put)
+        if kind == b"w":
+            batch.put(rows.PENDING + rows.waits_at(order_time(value), user, rest), put)
+        self._count(value, 1)
 
     def is_unsettled(self) -> bool:
         """All key groups are at one version, which cannot be read as something may have been missing on the way."""
         done = self.record.done
-        return bool(done) and self.record.newest < max(done) == min(done)
+        return bool(done) and not self.record.half and self.record.newest < max(done) == min(done)
 
     def settle(self) -> None:
         """All that is in the log is in, and no batch is under way: what is there is that version."""
@@ -130,6 +143,7 @@ class Store:
             if end.version in self.in_flight:
                 for group in end.groups:
                     self._reach(group, number)
+                record.half = [group for group in record.half if group not in end.groups]
             self._advance(batch)
         self.commit(batch, {piece.partition: piece.position})
         self.erasure.run()
@@ -152,7 +166,7 @@ class Store:
             if end.written_at_ms > known.written_at_ms:
                 self.in_flight[version] = replace(known, written_at_ms=end.written_at_ms)
             return known.number
-        if version.batch <= self.last_batch.get(version.epoch, -1):
+        if version.batch <= self.last_batch.get(version.epoch, BEFORE_FIRST_BATCH - 1):
             row = self.db.get(version_key(version))
             return rows.read_long(row) if row is not None else self._hidden(version)
         record = self.record
@@ -259,7 +273,7 @@ class Store:
 
 
 def version_key(version: Version) -> bytes:
-    return rows.VERSION + rows.escape(version.epoch.encode()) + rows.long(version.batch)
+    return rows.VERSION + rows.escape(version.epoch.encode()) + rows.signed(version.batch)
 
 
 def watermark_key(epoch: int, watermark_ms: int, number: int) -> bytes:

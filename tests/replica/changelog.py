@@ -95,6 +95,17 @@ class Writer:
             producer.produce(self.topic, json.dumps(said).encode(), key, partition=partition)
         producer.commit_transaction(DEADLINE_S)
 
+    def stray(self, output: int, users: Iterable[bytes]) -> None:
+        """Tombstones where the users' entries do not belong."""
+        for user in users:
+            group = key_group_of(user, GROUPS)
+            if group % self.outputs == output:
+                self.producers[output].produce(self.topic, None, b"u" + user, partition=(group + 1) % self.partitions)
+
+    def commit(self, output: int) -> None:
+        """A transaction that is not the batch's last: without an end."""
+        self.producers[output].commit_transaction(DEADLINE_S)
+
     def abort(self, output: int) -> None:
         self.producers[output].abort_transaction(DEADLINE_S)
 

@@ -225,3 +225,32 @@ def test_a_forgotten_user_is_gone_from_all_versions(cluster: Cluster, replica_of
         with pytest.raises(NotFound):
             snapshot.session("s-1")
         assert len(snapshot.users(limit=99, after=None).items) == len(USERS) - 1
+
+
+def test_a_new_epoch_begins_with_its_whole_state_and_strays_are_of_no_account(
+    cluster: Cluster, replica_of: MakeReplica
+) -> None:
+    """Its version is batch -1: more records than its end says, in several transactions, and tombstones in partitions
+    of the changelog where a key has stood before."""
+    writer = Writer(cluster)
+    replica = replica_of()
+    first = writer.batch(7, puts("ES"), watermark=70)
+    replica.latest(first)
+    gone, kept = USERS[:4], USERS[4:]
+    for output in range(2):
+        writer.begin(output, puts("FR", kept[:3]))
+        writer.stray(output, kept)
+        writer.commit(output)
+        writer.begin(output, [*puts("FR", kept), *((b"u" + user, None) for user in gone)])
+        writer.end(output, -1, watermark=30, epoch="two", records=0)
+    begun = Version("two", -1)
+    assert {v.user_id for v in replica.latest(begun).users(country="FR", limit=99, after=None).items} == {
+        user.decode() for user in kept
+    }
+    last = writer.batch(0, puts("PT", kept[:1]), watermark=40, epoch="two")
+    assert countries(replica.latest(last)) == {"FR", "PT"}
+    assert replica.reads.at_time(40).header.version == last
+    assert replica.reads.at_time(35).header.version == begun
+    assert countries(replica.reads.at_version(first)) == {"ES"}
+    again = replica_of()
+    assert countries(again.latest(last)) == {"FR", "PT"}, "strays are of no account in a first load either"
