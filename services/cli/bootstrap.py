@@ -15,7 +15,7 @@ from services.bootstrap.options import BootstrapOptions
 from services.cli import facts_view
 from services.cli.durations import parse_ms
 from services.cli.enrich import SessionLookup, _flag, _formats, _pairs
-from services.cli.review import review
+from services.cli.review import check_review, review
 from services.cli.work_progress import WorkProgress
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
@@ -95,6 +95,8 @@ def bootstrap(
     """
     if (checkpoint or yes) and not review_first:
         raise ConfigError("--checkpoint and --yes: expected with --review.", "add --review.")
+    if review_first:
+        check_review(checkpoint, yes)
     rules = Rules(
         bound_ms=parse_ms(bound, "--bound"),
         session_ttl_ms=parse_ms(session_ttl, "--session-ttl", 1),
