@@ -42,7 +42,9 @@ def bootstrap(
     review_first: Annotated[
         bool, typer.Option("--review", help="Show what the state would be, and ask before the savepoint is made.")
     ] = False,
-    checkpoint: Annotated[str, typer.Option(help="With --review: the stopped job's checkpoint to compare with.")] = "",
+    checkpoint: Annotated[
+        str, typer.Option(help="With --review: a stopped job's checkpoint, or a savepoint, to compare with.")
+    ] = "",
     yes: Annotated[bool, typer.Option("--yes", help="With --review: do not ask.")] = False,
     work: Annotated[
         Path | None,

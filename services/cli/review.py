@@ -17,7 +17,7 @@ from services.savepoint.compare import compare
 from services.savepoint.facts import Fact, facts
 from services.savepoint.format import Savepoint
 from state_tools.export import open_checkpoint
-from state_tools.offline import opened
+from state_tools.offline import is_savepoint, opened
 
 SAMPLE_USERS = 3
 DIFFERENCES = 20
@@ -28,7 +28,7 @@ def check_review(checkpoint: str, yes: bool) -> None:
     """Before all the work. Raises ConfigError where nobody can be asked, CheckpointError where there is none."""
     if not yes and not sys.stderr.isatty():
         raise ConfigError("--review: expected a terminal to ask on.", "add --yes.")
-    if checkpoint:
+    if checkpoint and not is_savepoint(checkpoint):
         open_checkpoint(checkpoint)
 
 
@@ -36,6 +36,7 @@ def review(prepared: Prepared, checkpoint: str, yes: bool) -> bool:
     """Show it; whether to go on."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(_numbers(prepared))
+    console.print(f"fingerprint {prepared.savepoint.manifest.fingerprint}")
     console.print(_sample(prepared.savepoint))
     if checkpoint:
         with opened(checkpoint) as live:
@@ -57,7 +58,6 @@ def _numbers(prepared: Prepared) -> Table:
     for name, n in rows:
         table.add_row(name, f"{n:,}")
     table.add_row("watermark", facts_view.time_text(m.watermark))
-    table.add_row("fingerprint", m.fingerprint)
     return table
 
 
