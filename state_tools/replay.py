@@ -21,7 +21,7 @@ from services.bootstrap.tasks import SparkTasks
 from services.engine import plan as plans
 from services.engine.block import Block
 from services.engine.intake import Convert
-from services.engine.items import END_OF_TIME, NO_TIME, Output
+from services.engine.items import NO_TIME, Output
 from services.engine.keygroup import run_batch
 from services.engine.plan import Plan, TopicPartition
 from services.engine.state import MemoryState
@@ -132,37 +132,13 @@ class Replay:
             export(session, self.checkpoint, scratch / "live")
         replayed, live = Savepoint(o.out), Savepoint(scratch / "live")
         if self.plan.drain or self._idle():
-            replayed = self._finished(replayed, scratch / "finished")
+            replayed = one_more_batch(replayed, scratch / "finished", self.plan, self.job)
         state = compare(live, replayed, self.most)
         notes = self._notes()
         return Verdict(prepared.records, state, live.manifest.fingerprint, self._output(replayed, notes), notes)
 
-    # What the plans say and the logs do not
-
     def _idle(self) -> list[TopicPartition]:
         return [tp for tp, planned in self.plan.partitions.items() if planned.state == plans.IDLE]
-
-    def _finished(self, replayed: Savepoint, out: Path) -> Savepoint:
-        """One more batch without records: idle partitions hold nothing back, and a drain ends all."""
-        codes = {t.name: t.code for t in self.job.inputs if t.ordered}
-        marks = [
-            (codes[topic], partition, NO_TIME, 0 if planned.state == plans.IDLE else 1)
-            for (topic, partition), planned in self.plan.partitions.items()
-            if topic in codes
-        ]
-        m = replayed.manifest
-        folder = begin(out)
-        states, outputs, total = [], [], Fingerprint()
-        for group in range(m.key_groups):
-            state = MemoryState(dict(replayed.entries(group)))
-            result = run_batch(Block(0, 1, self.plan.drain, marks), state, self.job.make(), self.job.bound_ms)
-            entries = sorted(state.entries.items())
-            states.append(write_state(folder, group, entries))
-            outputs.append(write_output(folder, group, _chained(replayed.outputs(group), result.outputs)))
-            total += of_group(group, entries, m.rules["dedup_ttl_ms"])
-        watermark = END_OF_TIME if self.plan.drain else m.watermark
-        finish(out, replace(m, state=states, output=outputs, fingerprint=str(total), watermark=watermark))
-        return Savepoint(out)
 
     # The output
 
@@ -177,7 +153,7 @@ class Replay:
             return None
         convert = writers(o.formats, self.job.streams, self.prefix, o.registry_url)
         known = _in_topic(o, [Range(*tp, starts[tp], ends[tp]) for tp in partitions])
-        return _compared(known, _first_stream(replayed, convert), self.from_savepoint or self.takes_over)
+        return compared(known, _first_stream(replayed, convert), self.from_savepoint or self.takes_over)
 
     def _notes(self) -> list[str]:
         notes = []
@@ -189,6 +165,29 @@ class Replay:
         if self.from_savepoint:
             notes.append("the checkpoint began with a savepoint; all is replayed from the logs' beginning.")
         return notes
+
+
+def one_more_batch(replayed: Savepoint, out: Path, plan: Plan, job: JobSpec) -> Savepoint:
+    """As after a batch without records: partitions that are idle in the plan hold nothing back, a drain ends all."""
+    codes = {t.name: t.code for t in job.inputs if t.ordered}
+    marks = [
+        (codes[topic], partition, NO_TIME, 0 if planned.state == plans.IDLE else 1)
+        for (topic, partition), planned in plan.partitions.items()
+        if topic in codes
+    ]
+    m = replayed.manifest
+    folder = begin(out)
+    states, outputs, total, watermark = [], [], Fingerprint(), m.watermark
+    for group in range(m.key_groups):
+        state = MemoryState(dict(replayed.entries(group)))
+        result = run_batch(Block(0, 1, plan.drain, marks), state, job.make(), job.bound_ms)
+        entries = sorted(state.entries.items())
+        states.append(write_state(folder, group, entries))
+        outputs.append(write_output(folder, group, _chained(replayed.outputs(group), result.outputs)))
+        total += of_group(group, entries, m.rules["dedup_ttl_ms"])
+        watermark = result.watermark
+    finish(out, replace(m, state=states, output=outputs, fingerprint=str(total), watermark=watermark))
+    return Savepoint(out)
 
 
 def _chained(first: Iterable[Output], then: Iterable[Output]) -> Iterator[Output]:
@@ -210,7 +209,7 @@ def _check_not_compacted(admin: AdminClient, topics: list[str]) -> None:
             )
 
 
-def _digest(key: bytes | None, value: bytes | None) -> bytes:
+def digest_of(key: bytes | None, value: bytes | None) -> bytes:
     return hashlib.blake2b(b"%d:%b%b" % (len(key or b""), key or b"", value or b""), digest_size=8).digest()
 
 
@@ -220,7 +219,7 @@ def _in_topic(o: BootstrapOptions, ranges: list[Range]) -> dict[bytes, tuple[int
     reader = RangeReader(o.bootstrap_servers, o.kafka_config, "moneystate-verify")
     try:
         for message in reader.read(ranges):
-            digest = _digest(message.key(), message.value())
+            digest = digest_of(message.key(), message.value())
             found[digest] = (found.get(digest, (0, b""))[0] + 1, message.key() or b"")
     finally:
         reader.consumer.close()
@@ -235,7 +234,7 @@ def _first_stream(replayed: Savepoint, convert: dict[int, Convert]) -> Iterator[
                 yield key, value
 
 
-def _compared(
+def compared(
     known: dict[bytes, tuple[int, bytes]], replayed: Iterable[tuple[bytes | None, bytes | None]], before: bool
 ) -> OutputComparison:
     left = Counter({digest: n for digest, (n, _) in known.items()})
@@ -243,7 +242,7 @@ def _compared(
     examples: list[bytes] = []
     for key, value in replayed:
         expected += 1
-        digest = _digest(key, value)
+        digest = digest_of(key, value)
         left[digest] -= 1
         if left[digest] < 0 and len(examples) < FIRST_OF_EACH:
             examples.append(key or b"")

@@ -12,7 +12,7 @@ What is finished of 2 and 3 is kept in the work folder; the same command goes on
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -30,6 +30,7 @@ from services.bootstrap.sources import Sources, initial_highs
 from services.bootstrap.tasks import SparkTasks, Tasks, own_session
 from services.bootstrap.work import Started
 from services.engine import plan as plans
+from services.engine.plan import TopicPartition
 from services.kafka.source_spec import SourceSpec
 from services.savepoint.facts import schemas
 from services.savepoint.fingerprint import Fingerprint
@@ -234,16 +235,24 @@ class Bootstrap:
     def _settings(self) -> dict[str, Any]:
         o = self.options
         sources = [str(folder) for folder in o.archives] + ([o.bootstrap_servers] if o.from_kafka else [])
-        ends = {name: [[*tp, n] for tp, n in sorted((by or {}).items())] for name, by in _given(o)}
         highs = o.initial_highs.read_text() if o.initial_highs else ""
         return works.settings_of(
-            self.job.rules, sources=sources, topic_prefix=o.topic_prefix, as_of=o.as_of, key_groups=o.key_groups,
-            partitions=o.partitions, with_output=o.with_output, formats=o.formats, initial_highs=highs, **ends,
-        )  # fmt: skip
+            self.job.rules,
+            sources=sources,
+            topic_prefix=o.topic_prefix,
+            as_of=o.as_of,
+            starts=_listed(o.starts),
+            ends=_listed(o.ends),
+            initial_highs=highs,
+            key_groups=o.key_groups,
+            partitions=o.partitions,
+            with_output=o.with_output,
+            formats=o.formats,
+        )
 
 
-def _given(o: BootstrapOptions) -> list[tuple[str, Any]]:
-    return [("starts", o.starts), ("ends", o.ends)]
+def _listed(offsets: Mapping[TopicPartition, int] | None) -> list[Any] | None:
+    return None if offsets is None else [[*tp, offset] for tp, offset in sorted(offsets.items())]
 
 
 def _spread(history: History, tasks: int) -> list[list[int]]:

@@ -16,7 +16,7 @@ from services.cli import facts_view
 from services.cli.durations import parse_ms
 from services.cli.enrich import FORMATTED, SessionLookup
 from services.cli.options import flag, formats, pairs
-from services.cli.review import review
+from services.cli.review import check_review, review
 from services.cli.work_progress import WorkProgress
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
@@ -43,7 +43,9 @@ def bootstrap(
     review_first: Annotated[
         bool, typer.Option("--review", help="Show what the state would be, and ask before the savepoint is made.")
     ] = False,
-    checkpoint: Annotated[str, typer.Option(help="With --review: the stopped job's checkpoint to compare with.")] = "",
+    checkpoint: Annotated[
+        str, typer.Option(help="With --review: a stopped job's checkpoint, or a savepoint, to compare with.")
+    ] = "",
     yes: Annotated[bool, typer.Option("--yes", help="With --review: do not ask.")] = False,
     work: Annotated[
         Path | None,
@@ -96,6 +98,8 @@ def bootstrap(
     """
     if (checkpoint or yes) and not review_first:
         raise ConfigError("--checkpoint and --yes: expected with --review.", "add --review.")
+    if review_first:
+        check_review(checkpoint, yes)
     rules = Rules(
         bound_ms=parse_ms(bound, "--bound"),
         session_ttl_ms=parse_ms(session_ttl, "--session-ttl", 1),

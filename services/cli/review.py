@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 
 import typer
@@ -15,17 +16,27 @@ from services.errors import ConfigError
 from services.savepoint.compare import compare
 from services.savepoint.facts import Fact, facts
 from services.savepoint.format import Savepoint
-from state_tools.offline import opened
+from state_tools.export import open_checkpoint
+from state_tools.offline import is_savepoint, opened
 
 SAMPLE_USERS = 3
 DIFFERENCES = 20
 COUNTS = ("waiting", "looking_up", "duplicates", "late")
 
 
+def check_review(checkpoint: str, yes: bool) -> None:
+    """Before all the work. Raises ConfigError where nobody can be asked, CheckpointError where there is none."""
+    if not yes and not sys.stderr.isatty():
+        raise ConfigError("--review: expected a terminal to ask on.", "add --yes.")
+    if checkpoint and not is_savepoint(checkpoint):
+        open_checkpoint(checkpoint)
+
+
 def review(prepared: Prepared, checkpoint: str, yes: bool) -> bool:
-    """Show it; whether to go on. Raises ConfigError where nobody can be asked."""
+    """Show it; whether to go on."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(_numbers(prepared))
+    console.print(f"fingerprint {prepared.savepoint.manifest.fingerprint}")
     console.print(_sample(prepared.savepoint))
     if checkpoint:
         with opened(checkpoint) as live:
@@ -33,11 +44,7 @@ def review(prepared: Prepared, checkpoint: str, yes: bool) -> bool:
         if found.first:
             console.print(facts_view.differences(found.first, "bootstrap", "live"))
         console.print(f"{found.total:,} differences to {checkpoint}" if found.total else f"the same as {checkpoint}")
-    if yes:
-        return True
-    if not console.is_terminal:
-        raise ConfigError("--review: expected a terminal to ask on.", "add --yes.")
-    return typer.confirm("Make the savepoint?", err=True)
+    return yes or typer.confirm("Make the savepoint?", err=True)
 
 
 def _numbers(prepared: Prepared) -> Table:
@@ -51,7 +58,6 @@ def _numbers(prepared: Prepared) -> Table:
     for name, n in rows:
         table.add_row(name, f"{n:,}")
     table.add_row("watermark", facts_view.time_text(m.watermark))
-    table.add_row("fingerprint", m.fingerprint)
     return table
 
 

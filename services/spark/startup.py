@@ -55,9 +55,8 @@ def check_markers(
     one."""
     mine = [m for p in range(partitions) if (m := markers.get(marker_key(application_id, p))) is not None]
     epoch = checkpoint.epoch()
-    if checkpoint.is_new() or epoch is None:
-        known = set() if checkpoint.is_new() else set(checkpoint.start()["superseded"])
-        others = sorted({m.epoch for m in mine} - known)
+    if checkpoint.is_new():
+        others = sorted({m.epoch for m in mine})
         if others and not new_epoch:
             raise MarkerError(
                 f"{checkpoint.root}: expected the checkpoint that wrote the output of application {application_id}, "

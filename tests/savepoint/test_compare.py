@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 from services.engine import clock as clocks
+from services.engine.plan import ACTIVE, IDLE, PartitionPlan, Plan
 from services.engine.state import MemoryState
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
+from services.enrichment.topics import USER_EVENTS, WALLET_EVENTS
 from services.savepoint.compare import compare
 from services.savepoint.facts import facts
 from services.savepoint.fingerprint import Fingerprint, of_group
@@ -16,7 +18,7 @@ from services.savepoint.format import Savepoint, begin, finish, write_state
 from services.savepoint.manifest import EXPORT, Manifest
 from services.savepoint.rescale import rescale
 from services.savepoint.view import user_view
-from state_tools.replay import _compared, _digest
+from state_tools.replay import compared, digest_of, one_more_batch
 from tests.enrichment.harness import inputs, simulation
 from tests.reference import model
 from tests.simulate import Simulation
@@ -24,6 +26,7 @@ from tests.workloads.workload_log import workload_log
 
 RULES = model.Rules()
 TTL = RULES.dedup_ttl_ms
+SILENT = [(USER_EVENTS, 8), (WALLET_EVENTS, 9)]
 
 
 def ran(events: int = 400, key_groups: int = 4) -> Simulation:
@@ -95,21 +98,41 @@ def test_users_are_shown_with_all_that_the_state_has_of_them() -> None:
     assert user_view(b"nobody", entries, rules, lambda value: value) is None
 
 
+def test_a_replay_takes_idle_partitions_and_a_drain_from_the_plan(tmp_path: Path) -> None:
+    """Idle partitions without a record hold nothing back; a drain puts all out."""
+    job = enrichment_job(Rules(lookup=True))
+    names = {t.code: t.name for t in job.inputs}
+    for name, drain in (("idle", False), ("drained", True)):
+        sim = ran()
+        sim.partitions += SILENT
+        one = written(tmp_path / name, sim.states)
+        states = {(names[t], p): IDLE if (t, p) in SILENT else ACTIVE for t, p in sim.partitions}
+        plan = Plan("", {}, {tp: PartitionPlan(0, state) for tp, state in states.items()}, drain)
+        found = one_more_batch(one, tmp_path / (name + " more"), plan, job)
+        before = len(sim.outputs)
+        sim.batch([], drain=drain, idle=SILENT)
+        want = written(tmp_path / (name + " want"), sim.states)
+        assert found.manifest.fingerprint == want.manifest.fingerprint
+        assert found.manifest.watermark == sim.watermark
+        put_out = [output for group in range(4) for output in found.outputs(group)]
+        assert sorted(map(repr, put_out)) == sorted(map(repr, sim.outputs[before:]))
+
+
 A, B, C = (b"ana", b"1"), (b"ana", b"2"), (b"ben", b"1")
 
 
 def in_topic(*records: tuple[bytes, bytes]) -> dict[bytes, tuple[int, bytes]]:
-    return {_digest(*record): (records.count(record), record[0]) for record in records}
+    return {digest_of(*record): (records.count(record), record[0]) for record in records}
 
 
 def test_outputs_agree_exactly_when_both_have_each_record_as_often() -> None:
-    assert _compared(in_topic(A, B, B), [B, A, B], before=False).agrees()
-    twice = _compared(in_topic(A, B, B), [A, B], before=False)
+    assert compared(in_topic(A, B, B), [B, A, B], before=False).agrees()
+    twice = compared(in_topic(A, B, B), [A, B], before=False)
     assert (twice.agrees(), twice.missing, twice.more, twice.examples) == (False, 0, 1, [b"ana"])
-    lost = _compared(in_topic(A), [A, C], before=False)
+    lost = compared(in_topic(A), [A, C], before=False)
     assert (lost.agrees(), lost.missing, lost.more, lost.examples) == (False, 1, 0, [b"ben"])
 
 
 def test_what_was_there_before_the_checkpoint_is_no_difference_what_is_missing_is() -> None:
-    assert _compared(in_topic(A, B, C), [A, C], before=True).agrees()
-    assert not _compared(in_topic(A), [A, C], before=True).agrees()
+    assert compared(in_topic(A, B, C), [A, C], before=True).agrees()
+    assert not compared(in_topic(A), [A, C], before=True).agrees()
