@@ -1,0 +1,58 @@
+"""`python -m tests.bench.bootstrap`: the bootstrap beside the streaming job, on the same input."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from services.devbroker import DevBroker
+from tests.bench.tree import Tree
+
+PREFIX = "b-"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def timed(name: str, arguments: list[str], folder: Path) -> None:
+    """Run a command to its end and print its figures."""
+    started = time.monotonic()
+    with (folder / f"{name}.err").open("w") as err:
+        command = [sys.executable, "-m", "services.cli.main", *arguments, "--json", "--quiet"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, text=True, cwd=ROOT)
+        tree = Tree(process.pid)
+        printed, _ = process.communicate()
+    tree.end()
+    if process.returncode:
+        raise RuntimeError((folder / f"{name}.err").read_text()[-2000:])
+    seconds = time.monotonic() - started
+    records = json.loads(printed.splitlines()[-1])["records"]
+    print(
+        f"{name}: {records:,} records in {seconds:.1f} s, {records / seconds:,.0f}/s, "
+        f"{tree.cpu_s:.0f} s of processors, at most {tree.rss // 2**20:,} MB",
+        flush=True,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=2_000_000)
+    parser.add_argument("--users", type=int, default=200_000)
+    a = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-") as temporary:
+        folder = Path(temporary)
+        with DevBroker(folder / "broker") as broker:
+            servers = broker.bootstrap_servers
+            flags = ["--events", str(a.events), "--users", str(a.users), "--seed", "11", "--prefix", PREFIX]
+            generator = [sys.executable, "-m", "tests.workloads.workload", "--bootstrap-servers", servers]
+            subprocess.run([*generator, "--create-topics", *flags], check=True, cwd=ROOT)
+            source = ["--bootstrap-servers", servers, "--topic-prefix", PREFIX]
+            timed("bootstrap", ["bootstrap", "--from", "kafka", *source, "--out", str(folder / "savepoint")], folder)
+            timed("job", ["enrich", *source, "--checkpoint", str(folder / "checkpoint"), "--until-caught-up"], folder)
+
+
+if __name__ == "__main__":
+    main()
