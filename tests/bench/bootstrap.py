@@ -1,4 +1,4 @@
-"""`python -m tests.bench.bootstrap`: the bootstrap beside the streaming job, on the same input."""
+"""`make bench ARGS=bootstrap`: the bootstrap beside the streaming job, on the same input."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def timed(name: str, arguments: list[str], folder: Path) -> None:
     )
 
 
-def main() -> None:
+def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=2_000_000)
     parser.add_argument("--users", type=int, default=200_000)
-    a = parser.parse_args()
+    a = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="bench-") as temporary:
         folder = Path(temporary)
         with DevBroker(folder / "broker") as broker:
@@ -52,7 +52,3 @@ def main() -> None:
             source = ["--bootstrap-servers", servers, "--topic-prefix", PREFIX]
             timed("bootstrap", ["bootstrap", "--from", "kafka", *source, "--out", str(folder / "savepoint")], folder)
             timed("job", ["enrich", *source, "--checkpoint", str(folder / "checkpoint"), "--until-caught-up"], folder)
-
-
-if __name__ == "__main__":
-    main()

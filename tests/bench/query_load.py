@@ -242,7 +242,3 @@ def main(arguments: list[str]) -> None:
             done = f"{(f.reads - f.failed) / f.seconds:,.0f}"
             table.add_row(f"{f.rate:,}", done, f"{f.failed:,}", *times, f"{f.cpu:.2f}", f"{f.behind:,}", f"{f.stale:,}")
     Console(width=130).print(table)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
