@@ -102,6 +102,7 @@ class Bootstrap:
             shutil.rmtree(beside, ignore_errors=True)
             made = Path(shutil.copytree(made, beside))
         made.rename(out)
+        (self.work / works.NAME).unlink()  # without it this is no earlier run, wherever the removal is broken off
         shutil.rmtree(self.work)
 
     def _on(self, tasks: Tasks, sources: Sources, started: Started | None) -> Prepared:
@@ -240,7 +241,7 @@ class Bootstrap:
             self.job.rules,
             sources=sources,
             topic_prefix=o.topic_prefix,
-            as_of=o.as_of,
+            as_of=Path(o.as_of).read_text() if Path(o.as_of).is_file() else o.as_of,
             starts=_listed(o.starts),
             ends=_listed(o.ends),
             initial_highs=highs,

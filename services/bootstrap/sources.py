@@ -26,7 +26,7 @@ from services.bootstrap.layout import Found, FoundFile, find
 from services.bootstrap.options import BootstrapOptions
 from services.engine.plan import TopicPartition
 from services.engine.processor import InputTopic
-from services.errors import ConfigError
+from services.errors import ArchiveError, ConfigError
 from services.kafka.client import admin_client, check_reachable
 from services.kafka.convert import converters
 from services.kafka.offsets import log_ends, log_starts, offsets_at, topic_states
@@ -80,8 +80,21 @@ class Sources:
             raise ConfigError(f"expected partitions that exist, came {unknown[0][0]}, partition {unknown[0][1]}.")
         every = sorted(archived.keys() | self._logged())
         partitions = [self._partition(tp, archived.get(tp), times.get(tp)) for tp in every]
-        ids = archive_topic_ids(self.found, self.topics) if self.log is None else self.log.topic_ids
-        return History(self._with_points(spec, partitions), ids)
+        return History(self._with_points(spec, partitions), self._topic_ids())
+
+    def _topic_ids(self) -> Mapping[str, str]:
+        """Raises ArchiveError where an archive is of another topic than the one that is in Kafka now."""
+        archived = archive_topic_ids(self.found, self.topics)
+        if self.log is None:
+            return archived
+        for topic, known in archived.items():
+            if known and known != self.log.topic_ids.get(topic, known):
+                raise ArchiveError(
+                    f"{topic}: expected the archive of the topic in Kafka ({self.log.topic_ids[topic]}), came that of "
+                    f"{known}: the topic was deleted and made anew, or is of another cluster.",
+                    "bootstrap from the archive alone, or archive the topic that is there now.",
+                )
+        return self.log.topic_ids
 
     def _logged(self) -> set[TopicPartition]:
         return set() if self.log is None else set(self.log.starts)

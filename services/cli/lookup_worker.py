@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
+import os
 import signal
 import sys
 import tempfile
+import threading
 import uuid
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +24,7 @@ from services.cli.lookup_display import LookupDisplay
 from services.cli.options import check_given, flag, formats, pairs
 from services.engine.processor import InputTopic
 from services.enrichment import topics
-from services.errors import ConfigError, SetupError
+from services.errors import ConfigError, JobError, SetupError
 from services.kafka.client import admin_client, check_reachable
 from services.kafka.convert import converters, writers
 from services.kafka.topics import TopicSpec, ensure_topics
@@ -34,6 +37,9 @@ REQUESTS = topics.STREAMS[topics.LOOKUP_REQUESTS]
 RESULTS = topics.INPUTS[topics.LOOKUP_RESULTS].name
 REQUESTS_INPUT = InputTopic(topics.WALLET_EVENTS + 1, REQUESTS, False, 0)  # beside the job's inputs
 SHOW_EVERY_S = 0.5
+# After a signal. Calls to a broker that is away can last for minutes, and nothing is lost by a hard end: the protocol
+# of docs/lookups.md takes a kill at any moment.
+END_S = 20.0
 
 
 def lookup_worker(
@@ -149,13 +155,22 @@ def _run(config: WorkerConfig, metrics_port: int, create: bool, partitions: int,
 
 async def _until_told(worker: Worker, display: LookupDisplay) -> None:
     loop = asyncio.get_running_loop()
+    last_resort = threading.Timer(END_S, os._exit, (JobError.exit_code,))
+    last_resort.daemon = True
+
+    def end() -> None:
+        worker.stop()
+        with contextlib.suppress(RuntimeError):  # the second signal: it runs already
+            last_resort.start()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, worker.stop)
+        loop.add_signal_handler(number, end)
     shown = asyncio.create_task(_show(display))
     try:
         await worker.run()
     finally:
         shown.cancel()
+        last_resort.cancel()
 
 
 async def _show(display: LookupDisplay) -> None:

@@ -169,7 +169,9 @@ def _run(kept: Checkpoint, options: RunOptions, what: str, json_output: bool) ->
         job.run()
     bar.say()
     if json_output:
-        typer.echo(json.dumps({"done": bar.done, "shares": shares, "entries": bar.entries, "version": version}))
+        typer.echo(
+            json.dumps({"done": min(bar.done, shares), "shares": shares, "entries": bar.entries, "version": version})
+        )
 
 
 class _Bar:
@@ -186,10 +188,10 @@ class _Bar:
         self.seconds = 0.0
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
-        self.task = self.progress.add_task(what, total=shares, completed=self.done)
+        self.task = self.progress.add_task(what, total=shares + 1, completed=self.done)
 
     def _done(self, batch: int) -> int:
-        """How many shares are done after a batch: the plans tell."""
+        """How many batches are done after a batch, the closing one with them: the plans tell."""
         return plans.next_share(plans.from_offset(self.kept.offset(batch)), self.shares, self.version)
 
     def batch(self, progress: BatchProgress) -> None:
@@ -203,8 +205,9 @@ class _Bar:
 
     def say(self) -> None:
         whole = f"the state is of version {self.version}"
-        state = whole if self.done == self.shares else "stopped; start it again to go on"
-        self.console.print(f"{self.line()}, {self.done}/{self.shares} batches; {state}", highlight=False)
+        state = whole if self.done > self.shares else "stopped; start it again to go on"
+        done = f"{min(self.done, self.shares)}/{self.shares} batches"
+        self.console.print(f"{self.line()}, {done}; {state}", highlight=False)
 
 
 def _show_counts(kept: Checkpoint, version: int, json_output: bool) -> None:

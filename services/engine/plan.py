@@ -48,14 +48,15 @@ class PartitionPlan:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A batch without input that brings a share of the entries to a state version."""
+    """A batch without input that brings a share of the entries to a state version. After the last share comes one that
+    rewrites nothing: only its plan may say that all are of an older version, as a plan stands before its batch runs."""
 
     share: int
     shares: int
     version: int
 
     def is_last(self) -> bool:
-        return self.share == self.shares - 1
+        return self.share == self.shares
 
     def takes(self, key_group: int) -> bool:
         return key_group % self.shares == self.share
@@ -101,7 +102,8 @@ class Plan:
 
 
 def next_share(plan: Plan, shares: int, version: int) -> int:
-    """The share of `shares` that is to be brought to the version after this plan's batch; `shares`: all are."""
+    """The share of `shares` that is to be brought to the version after this plan's batch; `shares`: all are, and the
+    closing batch is left; beyond it, nothing is."""
     before = plan.rewrite
     if before is None or (before.shares, before.version) != (shares, version):
         return 0

@@ -72,6 +72,29 @@ def place(message: Message[bytes, bytes]) -> tuple[str, int, int]:
     return topic, partition, offset
 
 
+# What a consumer is told while a broker starts, stops or hands over: the client goes on by itself. Errors that come
+# with messages do not carry the flag `retriable`.
+PASSING = (
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+)
+
+
+def is_passing(error: KafkaError) -> bool:
+    return not error.fatal() and (error.retriable() or error.code() in PASSING)
+
+
 def is_end_of_partition(message: Message[bytes, bytes]) -> bool:
     error = message.error()
     return error is not None and error.code() == KafkaError._PARTITION_EOF

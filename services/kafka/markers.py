@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from services.engine.marker import Marker, decode
 from services.errors import BrokerError, MarkerError
-from services.kafka.client import admin_client, is_end_of_partition, place, range_consumer, reason
+from services.kafka.client import admin_client, is_end_of_partition, is_passing, place, range_consumer, reason
 from services.kafka.offsets import high_watermark, log_ends, log_starts, topic_states
 
 POLL_S = 0.05
@@ -78,7 +78,7 @@ class MarkerLog:
         elif is_end_of_partition(message):
             _, partition, offset = place(message)
             self.positions[partition] = offset
-        elif error.code() != KafkaError._ALL_BROKERS_DOWN and not error.retriable():
+        elif not is_passing(error):
             raise BrokerError(
                 f"{self.topic}: expected to read the markers, but {reason(KafkaException(error))}.", "check the broker."
             )

@@ -113,7 +113,7 @@ class Planner:
     def _next_share(self, plan: Plan, start: dict[str, Any], shares: int, version: int) -> dict[str, Any]:
         """The batch after `plan` that brings a share of the state to `version`; how far it is, the plans say."""
         share = plans.next_share(plan, shares, version)
-        if share == shares:
+        if share > shares:
             return start
         rewrite = plans.Rewrite(share, shares, version)
         return Plan(self.spec.rules, plan.topic_ids, plan.partitions, plan.drain, plan.tick + 1, rewrite).to_offset()

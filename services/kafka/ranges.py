@@ -15,7 +15,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from services.errors import BrokerError, RetentionError
-from services.kafka.client import range_consumer
+from services.kafka.client import is_passing, range_consumer
 
 # The client's types make every part of a message optional; checking five parts of each record would cost more than
 # reading it.
@@ -125,8 +125,7 @@ class RangeReader:
                 f"{tp[0]}, partition {tp[1]}: the log no longer has the offsets that are to be read ({error.str()}).",
                 "start anew from a savepoint or --starting-offsets, and raise the topic's retention.",
             )
-        passing = error.retriable() or error.code() == KafkaError._ALL_BROKERS_DOWN
-        if error.fatal() or not passing:
+        if not is_passing(error):
             raise BrokerError(f"{tp[0]}, partition {tp[1]}: {error.str()}.", "see the broker's log.")
 
 

@@ -103,6 +103,8 @@ class SessionService:
                 return await said(r)
         except TimeoutError:
             return Unavailable(f"no answer within {timeout_s:.3g} s")
+        except httpx.InvalidURL as e:  # an id that makes no URL is that request's fault, not the service's
+            return Unusable(f"InvalidURL: {e}", works=False)
         except (httpx.HTTPError, httpx.StreamError, OSError) as e:
             return Unavailable(f"{type(e).__name__}: {e}")
         finally:
@@ -203,14 +205,14 @@ class Token:
         self._text = ""
         try:
             self._load()
-        except OSError as e:
+        except (OSError, ValueError) as e:
             raise ConfigError(f"--bearer-token-file {file}: expected a file with a token, but {e}.") from None
         if not self._text:
             raise ConfigError(f"--bearer-token-file {file}: expected a token, the file is empty.")
 
     def read(self) -> str:
         """The newest that could be read: a file that is just being replaced keeps nobody from asking."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             self._load()
         return self._text
 
@@ -218,5 +220,5 @@ class Token:
         found = os.stat(self._file)
         version = (found.st_mtime_ns, found.st_size, found.st_ino)
         if version != self._seen:
-            self._text = self._file.read_text().strip() or self._text
+            self._text = self._file.read_text("ascii").strip() or self._text
             self._seen = version

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from rocksdict import Options, Rdict, WriteBatch
 
 from services.engine.intake import Convert
 from services.engine.processor import Rejected
 from services.errors import BrokerError, SetupError
-from services.kafka.client import admin_client, is_end_of_partition, place, range_consumer, reason
+from services.kafka.client import admin_client, is_end_of_partition, is_passing, place, range_consumer, reason
 from services.kafka.formats import Undecodable
 from services.kafka.offsets import high_watermark, log_starts, topic_states
 from services.lookup.wire import Wire
@@ -115,7 +115,7 @@ class AnswerIndex:
         elif is_end_of_partition(message):
             _, partition, offset = place(message)
             self._positions[partition] = offset
-        elif error.code() != KafkaError._ALL_BROKERS_DOWN and not error.retriable():
+        elif not is_passing(error):
             raise BrokerError(
                 f"{self.topic}: expected to read the replies, but {reason(KafkaException(error))}.", "check the broker."
             )

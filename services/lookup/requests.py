@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from services.errors import BrokerError, RetentionError
-from services.kafka.client import admin_client, base_config, reason
+from services.kafka.client import admin_client, base_config, is_passing, reason
 from services.kafka.faults import reached
 from services.kafka.offsets import log_starts
 
@@ -128,9 +128,7 @@ class RequestLog:
                 polled.ends[partition] = offset
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise self._lost(f"partition {partition}: {error.str()}")
-        elif error.code() not in (KafkaError._ALL_BROKERS_DOWN, KafkaError._MAX_POLL_EXCEEDED) and (
-            error.fatal() or not error.retriable()
-        ):
+        elif error.code() != KafkaError._MAX_POLL_EXCEEDED and not is_passing(error):
             raise BrokerError(f"{self.topic}: expected requests, but {reason(KafkaException(error))}.")
 
     def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -201,6 +199,7 @@ class ReplyLog:
                 "transactional.id": transactional_id,
                 "partitioner": "murmur2_random",
                 "linger.ms": 0,
+                "message.max.bytes": 8 * 1024 * 1024,  # as the job's own: what it could write can be answered
             }
         )
         try:

@@ -253,10 +253,12 @@ class Worker:
     def _answer(self, waiting: Waiting, task: asyncio.Task[Answer]) -> None:
         if task.cancelled() or self.waiting.get(waiting.request.key) is not waiting:
             return
-        self._failure = task.exception()
-        if self._failure is None:
-            waiting.answer = task.result()
-            self.answered.append(waiting)
+        error = task.exception()
+        if error is not None:
+            self._failure = self._failure or error
+            return
+        waiting.answer = task.result()
+        self.answered.append(waiting)
 
     # Step 5
 

@@ -181,7 +181,7 @@ def fits(of: Type, default: Any) -> bool:
     if isinstance(of, Enum):
         return default in of.symbols
     if isinstance(of, Fixed):
-        return isinstance(default, str) and len(default) == of.size
+        return isinstance(default, str) and len(default) == of.size and _are_bytes(default)
     return _fits_primitive(of.kind, default)
 
 
@@ -197,7 +197,12 @@ def _fits_primitive(kind: str, default: Any) -> bool:
         return isinstance(default, int) and -(1 << bits) <= default < 1 << bits
     if kind in ("float", "double"):
         return isinstance(default, (int, float))
-    return isinstance(default, str)
+    return isinstance(default, str) and (kind == "string" or _are_bytes(default))
+
+
+def _are_bytes(default: str) -> bool:
+    """In JSON a byte is the character of its number."""
+    return all(ord(character) < 256 for character in default)
 
 
 def shown(of: Type) -> str:

@@ -123,8 +123,8 @@ class Checkpoint:
     def check_not_drained(self, reads_replies: bool) -> None:
         """Raises DrainedError where nothing is left to do, or not by this run: one that `reads_replies` does."""
         last = self.last_committed()
-        if last < 0 or not self.offset(last)["drain"]:
-            return
+        if last < 0 or not self.offset(last)["drain"] or self.last_planned() > last:
+            return  # a planned batch of replies is to be finished, whatever is open after it
         awaited = self.awaited()
         if not awaited:
             raise DrainedError(
