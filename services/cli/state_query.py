@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 import time
 from collections.abc import Callable
 from enum import StrEnum
@@ -297,7 +298,7 @@ def parse_at(
 def parse_version(text: str, flag: str) -> header_pb2.Version:
     """Raises ConfigError."""
     epoch, _, batch = text.rpartition("/")
-    if not epoch or not (batch.isascii() and batch.isdigit()):
+    if not epoch or not re.fullmatch(r"-1|[0-9]+", batch):  # -1: the state that an epoch began with
         raise ConfigError(f"{flag} {text}: expected EPOCH/BATCH, as `moneystate state status` shows it.")
     return header_pb2.Version(epoch=epoch, batch=int(batch))
 

@@ -36,8 +36,8 @@ def page_size(asked: int) -> int:
 
 def version(asked: header_pb2.Version, field: str) -> model.Version:
     name(asked.epoch, f"{field}.epoch")
-    if asked.batch < 0:
-        raise malformed(f"{field}.batch", f"expected a number from 0 on, came {asked.batch}")
+    if asked.batch < -1:  # -1: the state that an epoch began with
+        raise malformed(f"{field}.batch", f"expected a number from -1 on, came {asked.batch}")
     return model.Version(asked.epoch, asked.batch)
 
 

@@ -103,6 +103,8 @@ class Watching:
         told_at = float("-inf")
         mark: bytes | None = None
         while True:
+            if time.time() >= call.caller.expires_s:
+                raise Failure("BAD_TOKEN", "expected a valid token, but it has expired")
             changes = self.reads.changes(at, user_id=user_id, limit=PIECE, mark=mark)
             version = changes.header.version
             if changes.changed or changes.mark is not None or time.monotonic() - told_at > PROGRESS_S:
@@ -114,8 +116,6 @@ class Watching:
                 at = at if mark is not None else version
                 await call.breathe()
                 continue
-            if time.time() >= call.caller.expires_s:
-                raise Failure("BAD_TOKEN", "expected a valid token, but it has expired")
             await self.pulse.wait(PROGRESS_S)
 
 

@@ -13,6 +13,7 @@ a fixed part for each column family, with Python's lock held: hence a single one
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import shutil
@@ -136,7 +137,12 @@ class Db:
 
     def size(self) -> int:
         """Bytes of its files."""
-        return sum(f.stat().st_size for f in Path(self.raw.path()).iterdir() if f.suffix in (".sst", ".log"))
+        total = 0
+        with contextlib.suppress(FileNotFoundError):  # the follower deletes files, or all of them, meanwhile
+            for file in Path(self.raw.path()).iterdir():
+                if file.suffix in (".sst", ".log"):
+                    total += file.stat().st_size
+        return total
 
     def close(self) -> None:
         self.raw.close()

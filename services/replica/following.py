@@ -76,6 +76,9 @@ class Following:
             end = read_end(value, message.timestamp()[1], self.store.record.groups)
             if end.total == 0:
                 raise SetupError("the changelog: expected to be told the number of key groups.", "upgrade the job.")
+            if end.total != self.store.record.groups:
+                # entries have other homes now: which of the log's are current, only a load can tell
+                raise Rebuild(f"the job has {end.total} key groups, not {self.store.record.groups}")
             piece = self.holding.end(partition, offset, end)
             exact = piece.is_complete
             if exact is None:

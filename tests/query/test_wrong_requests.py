@@ -26,7 +26,7 @@ MALFORMED: list[tuple[str, Any]] = [
     ("Query.GetUser", query_pb2.GetUserRequest()),
     ("Query.GetUser", query_pb2.GetUserRequest(user_id=LONG)),
     ("Query.GetUser", query_pb2.GetUserRequest(user_id="\N{EURO SIGN}" * MAX_TEXT_BYTES)),
-    ("Query.GetUser", query_pb2.GetUserRequest(user_id="ann", at=at(-1))),
+    ("Query.GetUser", query_pb2.GetUserRequest(user_id="ann", at=at(-2))),
     ("Query.GetUser", query_pb2.GetUserRequest(user_id="ann", at=at(1, epoch=""))),
     ("Query.BatchGetUsers", query_pb2.BatchGetUsersRequest()),
     ("Query.BatchGetUsers", query_pb2.BatchGetUsersRequest(user_ids=["ann"] * (MAX_BATCH + 1))),
