@@ -54,6 +54,8 @@ class PageTokens:
             raw = base64.b64decode(padded, altchars=b"-_", validate=True)
         except (UnicodeEncodeError, binascii.Error):
             raise _bad("it is no token") from None
+        if base64.urlsafe_b64encode(raw).decode().rstrip("=") != token:
+            raise _bad("it is no token")  # the last character has bits that are not part of any byte
         body = raw[1 + MAC_BYTES :]
         if raw[:1] != FORMAT or not hmac.compare_digest(raw[1 : 1 + MAC_BYTES], self._mac(body)):
             raise _bad("it was not made by this installation")
