@@ -35,8 +35,8 @@ def contiguous(records: list[Input]) -> list[Input]:
 
 
 def job(case: Case, records: list[Input]) -> Simulation:
-    replies = sorted({r.partition for r in records if r.topic == topics.LOOKUP_RESULTS})
-    places = [*case.partitions, *(("session-lookup-results", p) for p in replies)]
+    replies = max((r.partition for r in records if r.topic == topics.LOOKUP_RESULTS), default=-1) + 1
+    places = [*case.partitions, *(("session-lookup-results", p) for p in range(replies))]
     return simulation(case.rules, places, KEY_GROUPS)
 
 
