@@ -105,42 +105,36 @@ def waiting_money_1_to_2(entry: bytes) -> bytes:
 
 
 def _page_1_to_2(out: bytearray, buf: bytes, pos: int) -> None:
-    count, block, pos = read_block(buf, pos)
-    items = bytearray()
-    at = 0
-    for _ in range(count):
-        start = at
-        _, at = skip_bytes(block, at)
-        items += block[start:at] + b"\x00"
-    write_block(out, count, bytes(items))
-    count, block, pos = read_block(buf, pos)
-    items = bytearray()
-    at = 0
-    for _ in range(count):
-        money_id, at = read_bytes(block, at)
-        seen_at, at = read_long(block, at)
-        items += pack_id(money_id) + long_bytes(seen_at) + b"\x00"
-    write_block(out, count, bytes(items))
-    count, block, pos = read_block(buf, pos)
-    items = bytearray()
-    at = 0
-    for _ in range(count):
-        start = at
-        at = _skip_session(block, at)
-        items += block[start:at] + b"\x00"
-    write_block(out, count, bytes(items))
-    rest = pos
-    for _ in range(2):  # waiting, lookups
-        _, _, pos = read_block(buf, pos)
-    out += buf[rest:pos]
-    count, block, pos = read_block(buf, pos)
-    items = bytearray()
-    at = 0
-    for _ in range(count):
-        start = at
-        at = _skip_reply(block, at)
-        items += block[start:at] + b"\x00"
-    write_block(out, count, bytes(items))
+    pos = _each(out, buf, pos, _type_1_to_2)
+    pos = _each(out, buf, pos, _id_1_to_2)
+    pos = _each(out, buf, pos, _session_1_to_2)
+    pos = _as_they_are(out, buf, pos, 2)  # waiting, lookups
+    _each(out, buf, pos, _reply_1_to_2)
+
+
+def _type_1_to_2(out: bytearray, block: bytes, at: int) -> int:
+    _, end = skip_bytes(block, at)
+    out += block[at:end] + b"\x00"
+    return end
+
+
+def _id_1_to_2(out: bytearray, block: bytes, at: int) -> int:
+    money_id, end = read_bytes(block, at)
+    seen_at, end = read_long(block, end)
+    out += pack_id(money_id) + long_bytes(seen_at) + b"\x00"
+    return end
+
+
+def _session_1_to_2(out: bytearray, block: bytes, at: int) -> int:
+    end = _skip_session(block, at)
+    out += block[at:end] + b"\x00"
+    return end
+
+
+def _reply_1_to_2(out: bytearray, block: bytes, at: int) -> int:
+    end = _skip_reply(block, at)
+    out += block[at:end] + b"\x00"
+    return end
 
 
 # Version 2 to 1: the sources are lost, which nothing but Explain needs.
@@ -176,46 +170,57 @@ def waiting_money_2_to_1(entry: bytes) -> bytes:
 
 
 def _page_2_to_1(out: bytearray, buf: bytes, pos: int) -> None:
+    pos = _each(out, buf, pos, _type_2_to_1)
+    pos = _each(out, buf, pos, _id_2_to_1)
+    pos = _each(out, buf, pos, _session_2_to_1)
+    pos = _as_they_are(out, buf, pos, 2)
+    _each(out, buf, pos, _reply_2_to_1)
+
+
+def _type_2_to_1(out: bytearray, block: bytes, at: int) -> int:
+    _, end = skip_bytes(block, at)
+    return _without_source(out, block, at, end)
+
+
+def _id_2_to_1(out: bytearray, block: bytes, at: int) -> int:
+    money_id, end = read_id(block, at)
+    seen_at, end = read_long(block, end)
+    out += string_bytes(money_id) + long_bytes(seen_at)
+    _, end = read_source(block, end)
+    return end
+
+
+def _session_2_to_1(out: bytearray, block: bytes, at: int) -> int:
+    return _without_source(out, block, at, _skip_session(block, at))
+
+
+def _reply_2_to_1(out: bytearray, block: bytes, at: int) -> int:
+    return _without_source(out, block, at, _skip_reply(block, at))
+
+
+def _without_source(out: bytearray, block: bytes, at: int, end: int) -> int:
+    out += block[at:end]
+    _, end = read_source(block, end)
+    return end
+
+
+def _each(out: bytearray, buf: bytes, pos: int, item: Callable[[bytearray, bytes, int], int]) -> int:
+    """The array at `pos` with each of its items as `item` writes it; the position after it."""
     count, block, pos = read_block(buf, pos)
     items = bytearray()
     at = 0
     for _ in range(count):
-        start = at
-        _, at = skip_bytes(block, at)
-        items += block[start:at]
-        _, at = read_source(block, at)
+        at = item(items, block, at)
     write_block(out, count, bytes(items))
-    count, block, pos = read_block(buf, pos)
-    items = bytearray()
-    at = 0
-    for _ in range(count):
-        money_id, at = read_id(block, at)
-        seen_at, at = read_long(block, at)
-        items += string_bytes(money_id) + long_bytes(seen_at)
-        _, at = read_source(block, at)
-    write_block(out, count, bytes(items))
-    count, block, pos = read_block(buf, pos)
-    items = bytearray()
-    at = 0
-    for _ in range(count):
-        start = at
-        at = _skip_session(block, at)
-        items += block[start:at]
-        _, at = read_source(block, at)
-    write_block(out, count, bytes(items))
-    rest = pos
-    for _ in range(2):
+    return pos
+
+
+def _as_they_are(out: bytearray, buf: bytes, pos: int, arrays: int) -> int:
+    start = pos
+    for _ in range(arrays):
         _, _, pos = read_block(buf, pos)
-    out += buf[rest:pos]
-    count, block, pos = read_block(buf, pos)
-    items = bytearray()
-    at = 0
-    for _ in range(count):
-        start = at
-        at = _skip_reply(block, at)
-        items += block[start:at]
-        _, at = read_source(block, at)
-    write_block(out, count, bytes(items))
+    out += buf[start:pos]
+    return pos
 
 
 def _waiting_head(entry: bytes) -> int:

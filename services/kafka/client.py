@@ -72,19 +72,22 @@ def place(message: Message[bytes, bytes]) -> tuple[str, int, int]:
     return topic, partition, offset
 
 
+MOVING = (  # a leader that is new, or of which not all know yet
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+)
 # What a consumer is told while a broker starts, stops or hands over: the client goes on by itself. Errors that come
 # with messages do not carry the flag `retriable`.
 PASSING = (
+    *MOVING,
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._TRANSPORT,
     KafkaError._TIMED_OUT,
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.NETWORK_EXCEPTION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.OFFSET_NOT_AVAILABLE,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.NOT_COORDINATOR,

@@ -11,16 +11,9 @@ from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaExc
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from services.errors import BrokerError, SetupError
-from services.kafka.client import METADATA_TIMEOUT_S, reason
+from services.kafka.client import METADATA_TIMEOUT_S, MOVING, reason
 
 FullPartition = tuple[str, int]  # topic with prefix, partition
-MOVING = (  # a leader that is new, or of which not all know yet
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError.OFFSET_NOT_AVAILABLE,
-)
 RETRY_S = 0.1
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -18,17 +17,11 @@ import pyspark
 
 from services.devbroker.java import find_java
 from tests.job.harness import POLL_S, ROOT, JobProcess, Setup, counts, small_workload
+from tests.ports import free_port
 from tests.reference.model import Rules
 
 SPARK_HOME = Path(pyspark.__file__).parent
 UP_S = 60.0
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -16,6 +15,7 @@ from services.cli import main
 from services.kafka.formats import SchemaSet, make_format
 from services.lookup.fake_service import FakeSessionService, Knowledge
 from tests.lookup.harness import REQUESTS, RESULTS, Lookups, found, request
+from tests.ports import free_port
 from tests.reference import kafka_log
 from tests.reference.codec import encode
 
@@ -98,10 +98,3 @@ def test_a_flag_that_cannot_be_is_one_line_and_code_2(
     said = capfd.readouterr()
     assert (said.out, [line.partition(" ")[0] for line in said.err.splitlines()]) == ("", ["error:"])
     assert wrong[-2] in said.err
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
