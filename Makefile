@@ -16,7 +16,7 @@ demo: env ## the whole path on a broker of its own, with made-up events
 	@$(bin)/moneystate demo $(ARGS)
 
 test: env ## all tests, with a real broker and Spark
-	@$(bin)/pytest -q $(or $(ARGS),tests)
+	@$(bin)/pytest -q $(or $(ARGS),--numprocesses logical --maxprocesses 4 tests)
 
 check: env ## what CI checks beside the tests: lint, format, types, import contracts, scripts
 	$(bin)/ruff check .

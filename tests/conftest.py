@@ -10,6 +10,14 @@ import pytest
 from services.devbroker import DevBroker
 
 
+# Their tests start the whole job: first, so that several processes end at about the same time.
+LONG = ("job", "evolution", "demo", "savepoint", "query", "lookup", "bootstrap")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.parent.name not in LONG)
+
+
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevBroker]:
     """A real broker for the whole run, on free loopback ports. It ends with this process, however that ends."""

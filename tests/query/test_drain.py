@@ -40,7 +40,7 @@ def health(server: Server, service: str = "") -> health_pb2.HealthCheckResponse.
 
 @pytest.mark.parametrize("service", ["", *(s.full_name for s in SERVICES.values())])
 def test_a_replica_that_has_caught_up_is_healthy(server: Server, service: str) -> None:
-    assert health(server, service) == health_pb2.HealthCheckResponse.SERVING
+    wait_for(lambda: health(server, service) == health_pb2.HealthCheckResponse.SERVING)
 
 
 def test_reflection_tells_the_services(server: Server) -> None:
