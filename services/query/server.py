@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -94,6 +93,14 @@ class QueryServer:
         self.tasks = [asyncio.create_task(self.pulse.run()), asyncio.create_task(self._report())]
         return port
 
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop`. Raises what ends the look at the replica: what stands still must not be served."""
+        stopped = asyncio.create_task(stop.wait())
+        ended, _ = await asyncio.wait([stopped, *self.tasks], return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        for task in ended:
+            task.result()
+
     async def drain(self, grace_s: float) -> None:
         """Health first, so that nobody sends new callers; watchers are told; running calls may finish within
         `grace_s`, new ones are refused."""
@@ -103,8 +110,7 @@ class QueryServer:
         await self.server.stop(grace_s)
         for task in self.tasks:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*self.tasks, return_exceptions=True)
 
     def _handler(self, service: str, method: Any) -> grpc.RpcMethodHandler[Any, Any]:
         name = f"{service}.{method.name}"

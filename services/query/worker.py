@@ -57,8 +57,10 @@ async def _serve(task: WorkerTask, parent: Connection) -> None:
     server = QueryServer(reads, log, calls, tokens, metrics, listen)
     await server.start()
     parent.send("listening")
-    await stop.wait()
-    await server.drain(options.grace_s)
-    await asyncio.to_thread(log.close)
-    audit.close()
-    reads.close()
+    try:
+        await server.run(stop)
+    finally:
+        await server.drain(options.grace_s)
+        await asyncio.to_thread(log.close)
+        audit.close()
+        reads.close()

@@ -24,7 +24,7 @@ CUT: Final = 4  # bytes of a key in the index that its compacted range begins wi
 
 
 class Erasure:
-    """`users`: whose files are to be cleaned, with the index ranges that they were in."""
+    """`users`: whose files are to be cleaned, with the index ranges that they were in; `cleaning`: those at work."""
 
     def __init__(self, db: Db) -> None:
         self.db = db
@@ -32,6 +32,7 @@ class Erasure:
         self.thread: threading.Thread | None = None
         row = db.get(ROW)
         self.users: set[bytes] = {bytes.fromhex(user) for user in json.loads(row)} if row else set()
+        self.cleaning: set[bytes] = set()
         self.prefixes: set[bytes] = {rows.INDEX, rows.LINEAGE} if row else set()
 
     def erase(self, batch: WriteBatch, user: bytes, changes: list[Change]) -> None:
@@ -47,13 +48,23 @@ class Erasure:
                     entries[change.entry] = change.value
         for key, value in entries.items():
             gone -= _keys_of(user, key, value)
+        self.forget_lineage(batch, user)
+        self.drop(batch, user, gone)
+
+    def drop(self, batch: WriteBatch, user: bytes, gone: set[bytes]) -> None:
+        """Index keys of a user that is forgotten; the files of all the user had are cleaned."""
         for key in gone:
             batch.delete(rows.INDEX + key)
-        self.forget_lineage(batch, user)
         with self.lock:
             self.prefixes.update((rows.INDEX + key)[:CUT] for key in gone if key[:1] != rows.BY_USER)
             self.users.add(user)
             self._put(batch)
+
+    def clean(self, prefix: bytes) -> None:
+        """What was deleted of rows that begin with this is to go from the files, too."""
+        with self.lock:
+            self.prefixes.add(prefix)
+        self.run()
 
     def _past(self, batch: WriteBatch, user: bytes) -> set[bytes]:
         """Index keys that only the past had."""
@@ -89,9 +100,11 @@ class Erasure:
 
     def run(self) -> None:
         """Begin to clean the files of all that is erased and committed by now."""
-        if self.users and (self.thread is None or not self.thread.is_alive()):
-            users, prefixes = set(self.users), set(self.prefixes)
-            self.thread = threading.Thread(target=self._clean, args=(users, prefixes), name="erasing")
+        if (self.users or self.prefixes) and (self.thread is None or not self.thread.is_alive()):
+            with self.lock:
+                self.cleaning, self.users = self.users, set()
+                prefixes, self.prefixes = self.prefixes, set()
+            self.thread = threading.Thread(target=self._clean, args=(prefixes,), name="erasing")
             self.thread.start()
 
     def wait(self) -> None:
@@ -101,21 +114,21 @@ class Erasure:
             self.thread = None
             self.run()
 
-    def _clean(self, users: set[bytes], prefixes: set[bytes]) -> None:
+    def _clean(self, prefixes: set[bytes]) -> None:
         ranges = set(prefixes)
-        for user in users:
+        for user in self.cleaning:
             ranges |= {kind + rows.escape(user) for kind in (rows.LATEST, rows.PAST, rows.LINEAGE_USER)}
         self.db.rewrite([(prefix, rows.after(prefix)) for prefix in sorted(ranges)])
         with self.lock:
-            self.users -= users
-            self.prefixes -= prefixes
+            self.cleaning = set()
             done = WriteBatch(raw_mode=True)
             self._put(done)
             self.db.write(done)
 
     def _put(self, batch: WriteBatch) -> None:
-        if self.users:
-            batch.put(ROW, json.dumps(sorted(user.hex() for user in self.users)).encode())
+        unclean = self.users | self.cleaning
+        if unclean:
+            batch.put(ROW, json.dumps(sorted(user.hex() for user in unclean)).encode())
         else:
             batch.delete(ROW)
 

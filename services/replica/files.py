@@ -38,10 +38,15 @@ from rocksdict import (
 from services.errors import SetupError
 
 IN_USE: Final = "generation"
-FORMAT: Final = 1  # of the rows; a change of any key or value is another one
+NAME_DIGITS: Final = 12
+FORMAT: Final = 2  # of the rows; a change of any key or value is another one
 CACHE_BYTES: Final = 64 << 20
 WRITE_BUFFER_BYTES: Final = 32 << 20
 FILE_BYTES: Final = 8 << 20  # small: erasing a user writes those anew that had it
+
+
+class Rebuild(Exception):
+    """The replica is to be built anew. `args[0]` says why."""
 
 
 def options() -> Options:
@@ -72,17 +77,16 @@ def generation(data: str) -> str | None:
 
 def begin_generation(data: str) -> str:
     """A new, empty one. Raises SetupError for a folder that cannot be written."""
-    name = f"g{secrets.token_hex(6)}"
+    name = f"g{secrets.token_hex(NAME_DIGITS // 2)}"
     try:
         (Path(data) / name).mkdir(parents=True)
-        before = generation(data)
         scratch = Path(data) / f"{IN_USE}.new"
         scratch.write_text(name + "\n")
         os.replace(scratch, Path(data) / IN_USE)
     except OSError as e:
         raise SetupError(f"--data {data}: expected a folder to write to, but {e.strerror}.") from None
-    if before is not None:
-        shutil.rmtree(Path(data) / before, ignore_errors=True)
+    for before in set(Path(data).glob(f"g{'?' * NAME_DIGITS}/")) - {Path(data) / name}:  # what a kill has left, too
+        shutil.rmtree(before, ignore_errors=True)
     return name
 
 

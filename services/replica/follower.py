@@ -15,6 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from typing import Final
 
@@ -22,9 +23,10 @@ from confluent_kafka import KafkaException
 
 from services.errors import BrokerError, SetupError
 from services.replica import files
+from services.replica.files import Rebuild
 from services.replica.following import Following
 from services.replica.head import HeadFile
-from services.replica.log import Changelog, Options, Rebuild, Topics
+from services.replica.log import Changelog, Options, Topics
 from services.replica.record import Record
 from services.replica.store import Store
 
@@ -77,13 +79,14 @@ class Follower:
         time.sleep(AGAIN_S)
 
     def _follow(self, topics: Topics, changelog: Changelog) -> None:
-        store, head = self._open(changelog)
-        following = Following(self.options, topics, changelog, store, head)
-        try:
+        with ExitStack() as at_end:
+            store, head = self._open(changelog)
+            at_end.callback(store.close)
+            at_end.callback(head.close)
+            following = Following(self.options, topics, changelog, store, head)
+            at_end.callback(following.close)
             while not self.stopped():
                 following.step()
-        finally:
-            following.close()
 
     def _open(self, changelog: Changelog) -> tuple[Store, HeadFile]:
         """Raises SetupError."""

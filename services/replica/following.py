@@ -8,16 +8,18 @@ from typing import Final
 from rocksdict import WriteBatch
 
 from services.errors import SetupError
+from services.replica.files import Rebuild
 from services.replica.head import Head, HeadFile
 from services.replica.history import Keep, Sweep
-from services.replica.holding import END_KEY, Change, End, Holding, change_of, read_end
+from services.replica.holding import END_KEY, Change, End, Holding, Piece, change_of, read_end
 from services.replica.lineage import Lineage, header_of
-from services.replica.log import Changelog, Ends, Message, Options, Rebuild, Stream, Topics
+from services.replica.log import Changelog, Ends, Message, Options, Stream, Topics
 from services.replica.store import Store
 
 ALIVE_MS: Final = 30_000  # how often the files say that the follower had all there is
 SWEEP_S: Final = 0.25
 SETTLE_S: Final = 0.5
+LINEAGE_S: Final = 5.0
 HELD_MAX: Final = 500_000  # changes, some 300 MB
 
 
@@ -31,13 +33,12 @@ class Following:
         self.lineage = Lineage(store)
         self.sweep = Sweep(store, Keep(options.history_ms, options.history_versions))
         self.sweep_at = self.settle_at = 0.0
+        self.lineage_at = 0.0 if options.follow_lineage else float("inf")  # when to look for the enriched events' topic
+        self.lineage_since_ms = 0 if options.history_ms is None else int(time.time() * 1000) - options.history_ms
         self.load = None if not store.record.loading else Load(store, changelog)
         self.current_as_of_ms = store.record.alive_ms
         self.caught_up = False
-        record = store.record
-        since_ms = int(time.time() * 1000) - (options.history_ms or 0) if options.history_ms is not None else 0
-        lineage = topics.lineage_starts(since_ms, record.lineage_positions) if options.follow_lineage else {}
-        self.stream = Stream(options, topics, {int(p): offset for p, offset in record.positions.items()}, lineage)
+        self.stream = Stream(options, topics, {int(p): offset for p, offset in store.record.positions.items()})
         self.ends = Ends(topics, changelog)
 
     def step(self) -> None:
@@ -53,6 +54,8 @@ class Following:
                 self._follow(message)
         if lineage:
             self._add_lineage(lineage)
+        if self.load is None and time.monotonic() >= self.lineage_at:
+            self._follow_lineage()
         self._look()
         if self.load is None and time.monotonic() >= self.sweep_at:
             more = self.sweep.step(int(time.time() * 1000))
@@ -61,7 +64,8 @@ class Following:
     def _load(self, load: Load, messages: list[Message]) -> None:
         load.add(messages, self.stream.read_to)
         if load.is_done(self.stream.read_to):
-            load.finish(self.stream.read_to)
+            load.finish(self.stream.read_to, self.topics.ends(self.stream.read_to))
+            self.current_as_of_ms = self.store.record.alive_ms
             self.load = None
             self.holding = Holding(self.store.record.groups, len(self.begin.starts))
 
@@ -80,11 +84,25 @@ class Following:
                 # entries have other homes now: which of the log's are current, only a load can tell
                 raise Rebuild(f"the job has {end.total} key groups, not {self.store.record.groups}")
             piece = self.holding.end(partition, offset, end)
-            exact = piece.is_complete
-            if exact is None:
-                exact = offset >= self.begin.ends[partition]
-            self.store.apply(piece, exact)
+            self.store.apply(piece, self._is_exact(piece))
         self.stream.read_to[partition] = max(self.stream.read_to[partition], offset + 1)
+
+    def _is_exact(self, piece: Piece) -> bool:
+        """No record of the batch is missing, nor of one before it. Where compaction has taken a record, a later one of
+        that entry stands before the log's end of now, at the latest."""
+        if piece.is_complete is False:
+            self.store.record.holes.update((str(p), end) for p, end in self.topics.ends(self.stream.read_to).items())
+        whole_from = self.store.record.holes.get(str(piece.partition), 0)
+        if piece.is_complete is None:
+            whole_from = max(whole_from, self.begin.ends[piece.partition])
+        return piece.is_complete is not False and piece.offset >= whole_from
+
+    def _follow_lineage(self) -> None:
+        """Once the state is there: it says which users were forgotten, and so which records are not to be read."""
+        starts = self.topics.lineage_starts(self.lineage_since_ms, self.store.record.lineage_positions)
+        if starts:
+            self.stream.add_lineage(starts)
+        self.lineage_at = float("inf") if starts else time.monotonic() + LINEAGE_S
 
     def _add_lineage(self, messages: list[Message]) -> None:
         records = []
@@ -100,8 +118,8 @@ class Following:
             raise Rebuild("the changelog is another topic of that name")
         lag, as_of_ms = self.ends.lag(self.stream.read_to)
         if lag == 0 and as_of_ms and self.load is None:
-            if self.caught_up and as_of_ms - self.current_as_of_ms > self.begin.delete_retention_ms // 2:
-                raise Rebuild("the broker was away for more than half of delete.retention.ms")
+            if as_of_ms - self.current_as_of_ms > self.begin.delete_retention_ms // 2:
+                raise Rebuild("it was behind for more than half of delete.retention.ms")
             self.current_as_of_ms = max(self.current_as_of_ms, as_of_ms)
             self.caught_up = True
             self._settle()
@@ -122,8 +140,6 @@ class Following:
     def close(self) -> None:
         self.ends.close()
         self.stream.close()
-        self.head.close()
-        self.store.close()
 
 
 class Load:
@@ -147,17 +163,18 @@ class Load:
             self.store.load(partition, some)
 
     def _note(self, offset: int, end: End) -> None:
-        for group in end.groups:
-            before = self.ends.get(group)
-            if before is None or end.written_at_ms >= before[1].written_at_ms:
-                self.ends[group] = offset, end
+        """A key group's ends stand in one partition, so the last one that comes is the last one in the log."""
+        self.ends.update(dict.fromkeys(end.groups, (offset, end)))
 
     def is_done(self, read_to: dict[int, int]) -> bool:
         return all(read_to[p] >= end for p, end in self.changelog.ends.items())
 
-    def finish(self, read_to: dict[int, int]) -> None:
+    def finish(self, read_to: dict[int, int], ends: dict[int, int]) -> None:
+        """`ends`: of the log by now. What is before them may have superseded what the load has not seen."""
         last = max((end for _, end in self.ends.values()), key=lambda e: e.written_at_ms, default=None)
         # the first writers did not say how many key groups there are, but every batch ends all of them
         total = 0 if last is None else last.total or max(self.ends) + 1
-        self.store.record.alive_ms = self.changelog.asked_ms
+        record = self.store.record
+        record.alive_ms = self.changelog.asked_ms
+        record.holes = {str(p): end for p, end in ends.items() if end > read_to[p]}
         self.store.loaded(self.ends, total, read_to)

@@ -34,7 +34,9 @@ class HeadFile:
     def __init__(self, folder: Path, write: bool = False) -> None:
         path = folder / "head"
         if write and (not path.exists() or path.stat().st_size != BYTES):
-            path.write_bytes(_pack(Head()))  # never cut short under a reader that has it mapped
+            scratch = path.with_suffix(".new")  # a reader finds all of it or none
+            scratch.write_bytes(_pack(Head()))
+            scratch.replace(path)
         self.file = path.open("r+b" if write else "rb")
         self.map = mmap.mmap(self.file.fileno(), BYTES, access=mmap.ACCESS_WRITE if write else mmap.ACCESS_READ)
         self.last = Head()

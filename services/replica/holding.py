@@ -17,6 +17,7 @@ from services.replica.model import Version
 from services.replica.rows import RESTS, entry_of
 
 END_KEY = b"e"
+BEFORE_FIRST_BATCH = -1  # the version that a checkpoint begins with, where it begins with state
 
 
 class Change(NamedTuple):
@@ -59,8 +60,9 @@ class Piece:
     @property
     def is_complete(self) -> bool | None:
         """None: not known. Compaction may have taken records of a batch that is not the last. What a checkpoint begins
-        with has more than it says: tombstones, and what was written again after a crash."""
-        return None if self.end.records is None else self.end.records <= len(self.changes)
+        with has other records than it says: tombstones, and what was written again after a crash."""
+        said = self.end.records
+        return None if said is None or self.end.version.batch == BEFORE_FIRST_BATCH else said <= len(self.changes)
 
 
 @dataclass(slots=True)

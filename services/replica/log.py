@@ -15,6 +15,7 @@ from services.enrichment.topics import CHANGELOG, ENRICHED, STREAMS
 from services.errors import BrokerError, MoneystateError
 from services.kafka.client import METADATA_TIMEOUT_S, admin_client, is_end_of_partition, place, range_consumer
 from services.kafka.offsets import high_watermark, log_ends, log_starts, offsets_at, topic_states
+from services.replica.files import Rebuild
 
 CONSUME_AT_ONCE: Final = 5_000
 WAIT_S: Final = 0.05
@@ -42,10 +43,6 @@ class Options(Protocol):
     def follow_lineage(self) -> bool: ...
     @property
     def kafka_config(self) -> dict[str, str]: ...
-
-
-class Rebuild(Exception):
-    """The replica is to be built anew. `args[0]` says why."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ class Topics:
         return topic_states(self.admin, [self.changelog])[self.changelog].topic_id
 
     def lineage_starts(self, since_ms: int, positions: dict[str, int]) -> dict[int, int]:
-        """Where to read the enriched events from. None are there before the job has begun."""
+        """Where to read the enriched events from; nowhere where there is no such topic yet."""
         try:
             state = topic_states(self.admin, [self.enriched])[self.enriched]
         except BrokerError:
@@ -108,7 +105,7 @@ def _delete_retention_ms(admin: AdminClient, topic: str) -> int:
 class Stream:
     """`read_to`: by partition of the changelog, up to where all is read."""
 
-    def __init__(self, options: Options, topics: Topics, positions: dict[int, int], lineage: dict[int, int]) -> None:
+    def __init__(self, options: Options, topics: Topics, positions: dict[int, int]) -> None:
         self.topics = topics
         self.read_to = dict(positions)
         self.consumer = range_consumer(
@@ -122,9 +119,14 @@ class Stream:
                 "queued.max.messages.kbytes": 32_768,
             },
         )
-        assigned = [TopicPartition(topics.changelog, p, offset) for p, offset in positions.items()]
-        assigned += [TopicPartition(topics.enriched, p, offset) for p, offset in lineage.items()]
-        self.consumer.assign(assigned)
+        self._assign(topics.changelog, positions)
+
+    def add_lineage(self, positions: dict[int, int]) -> None:
+        """From now on the enriched events, too, from these offsets."""
+        self._assign(self.topics.enriched, positions)
+
+    def _assign(self, topic: str, positions: dict[int, int]) -> None:
+        self.consumer.incremental_assign([TopicPartition(topic, p, offset) for p, offset in positions.items()])
 
     def read(self) -> list[Message]:
         """Records, after a short wait perhaps none. Raises Rebuild where the log no longer has what comes next,

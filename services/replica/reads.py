@@ -44,8 +44,14 @@ class Snapshot(Protocol):
         """The replica's own number of the version."""
         ...
 
-    def find_user(self, user: bytes) -> UserView | None:
-        """As `user`, by the UTF-8 of the id; None where nothing is known of it."""
+    @property
+    def watermark_ms(self) -> int:
+        """As the engine has it, NO_TIME and END_OF_TIME included."""
+        ...
+
+    def find_user(self, user: bytes, expired_ms: int | None = None) -> UserView | None:
+        """As `user`, by the UTF-8 of the id; None where nothing is known of it. `expired_ms`: the event time by which
+        sessions are left out; None: the version's watermark."""
         ...
 
     def user(self, user_id: str) -> UserView:
@@ -108,7 +114,8 @@ class Reads(Protocol):
         ...
 
     def diff(self, before: Snapshot, after: Snapshot, *, limit: int, mark: bytes | None = None) -> Page[UserChange]:
-        """The users whose state differs, in the order of the ids' bytes. The two may be in either order."""
+        """The users whose state differs by more than the time that has passed, in the order of the ids' bytes. The two
+        may be in either order."""
         ...
 
     def status(self) -> Status:

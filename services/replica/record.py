@@ -17,10 +17,12 @@ ROW = META + b"follower"
 @dataclass(slots=True)
 class Record:
     """`newest`, `oldest`: revisions that can be read, 0: none yet; `floor`: the oldest one whose rows are still there;
-    `last`: the last revision that was given out; `done`: by key group, the revision that it has reached; `skipped`:
-    revisions after `newest` that were never whole here; `half`: key groups of which the
-    first load has records of a batch whose end it has not; `positions`: by changelog partition; `entries`: by kind and
-    schema version; `alive_ms`: when the follower last had all there is, by its own clock."""
+    `last`: the last revision that was given out; `done`: by key group, the revision that it has reached; `ended`: by
+    key group, the offset of the last end-of-batch record that is in; `skipped`: revisions after `newest` that were
+    never whole here; `half`: key groups of which the first load has records of a batch whose end it has not;
+    `positions`: by changelog partition; `holes`: by changelog partition, before which offset compaction may have
+    taken records of any batch; `entries`: by kind and schema version; `alive_ms`: when the follower last had all there
+    is, by its own clock."""
 
     format: int = FORMAT
     topic_id: str = ""
@@ -31,9 +33,11 @@ class Record:
     floor: int = 0
     last: int = 0
     done: list[int] = field(default_factory=list)
+    ended: list[int] = field(default_factory=list)
     skipped: list[int] = field(default_factory=list)
     half: list[int] = field(default_factory=list)
     positions: dict[str, int] = field(default_factory=dict)
+    holes: dict[str, int] = field(default_factory=dict)
     lineage_positions: dict[str, int] = field(default_factory=dict)
     epochs: list[str] = field(default_factory=list)
     entries: dict[str, dict[str, int]] = field(default_factory=dict)

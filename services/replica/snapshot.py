@@ -64,9 +64,9 @@ class Snapshot:
             raise NotFound(f"{user_id}: nothing is known of the user at this version")
         return found
 
-    def find_user(self, user: bytes) -> UserView | None:
+    def find_user(self, user: bytes, expired_ms: int | None = None) -> UserView | None:
         self._check()
-        return decode.user_view(user, self.read, self.watermark_ms)
+        return decode.user_view(user, self.read, self.watermark_ms if expired_ms is None else expired_ms)
 
     def users(
         self, *, prefix: str = "", start: str = "", end: str = "", country: str = "", limit: int, after: bytes | None

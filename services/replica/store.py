@@ -17,14 +17,13 @@ from services.enrichment.state import decode_forgotten
 from services.replica import rows
 from services.replica.decode import index_keys, order_time, schema
 from services.replica.erasing import Erasure
-from services.replica.files import Db
-from services.replica.holding import Change, End, Piece
+from services.replica.files import Db, Rebuild
+from services.replica.holding import BEFORE_FIRST_BATCH, Change, End, Piece
 from services.replica.model import Version
 from services.replica.record import ROW, Record, Revision, decode_revision, read_record, read_revision
 
 BASE: Final = 1  # the revision of all that was there before the first version
 INDEX_ROWS: Final = 10_000
-BEFORE_FIRST_BATCH: Final = -1  # the version that a checkpoint begins with, where it begins with state
 
 
 class Store:
@@ -49,7 +48,7 @@ class Store:
     def _note(self, of: Revision) -> None:
         record, version = self.record, of.version
         self.last_batch[version.epoch] = version.batch
-        if of.number > record.newest:
+        if of.number > max(record.newest, min(record.done, default=0)):  # what all have reached is read or skipped
             self.in_flight[version] = of
         elif of.readable and of.number >= record.oldest:
             self.kept.append((of.number, of.written_at_ms))
@@ -67,23 +66,28 @@ class Store:
     def loaded(self, ends: dict[int, tuple[int, End]], total: int, positions: dict[int, int]) -> None:
         """`ends`: the last one of each key group, with its offset; `total`: key groups."""
         record = self.record
-        record.groups, record.done, record.last = total, [0] * total, BASE
-        last = {group: end for group, (_, end) in ends.items() if group < total}
-        self._take_loaded({group: offset for group, (offset, _) in ends.items()}, len(positions))
+        record.last = BASE
+        self._regroup(total)
+        for group, (offset, _) in ends.items():
+            if group < total:
+                record.ended[group] = offset
+        self._take_loaded(len(positions))
         batch = WriteBatch(raw_mode=True)
-        for end in sorted(last.values(), key=lambda e: (e.written_at_ms, e.version.batch)):
-            number = self._revision(batch, end)
-            for group in [g for g, e in last.items() if e.version == end.version]:
-                record.done[group] = number
+        for group, end in _in_order({group: end for group, (_, end) in ends.items() if group < total}):
+            record.done[group] = self._revision(batch, end)
         highest = max(record.done, default=0)
-        record.skipped = list(range(BASE, highest + 1 if record.half else highest))
+        record.skipped = list(range(BASE, highest + 1 if record.half or record.holes else highest))
         record.loading = False
         self._advance(batch)
         batch.delete_range(rows.LOADED, rows.after(rows.LOADED))
         self.commit(batch, positions)
+        self.erasure.clean(rows.LOADED)
 
-    def _take_loaded(self, ended: dict[int, int], partitions: int) -> None:
-        """What stands in the partition of its key group. `ended`: offset of the last end of each key group."""
+    def _regroup(self, total: int) -> None:
+        self.record.groups, self.record.done, self.record.ended = total, [0] * total, [-1] * total
+
+    def _take_loaded(self, partitions: int) -> None:
+        """What stands in the partition of its key group."""
         batch = WriteBatch(raw_mode=True)
         half: set[int] = set()
         for key, row in self.db.items(rows.LOADED, rows.after(rows.LOADED)):
@@ -92,7 +96,7 @@ class Store:
             group = key_group_of(user, self.record.groups)
             if group % partitions != partition:
                 continue
-            if rows.read_long(row) > ended.get(group, -1):
+            if rows.read_long(row) > self.record.ended[group]:
                 half.add(group)
             if len(row) > rows.LONG_BYTES:
                 self._take(batch, user, kind, rest, entry, row[rows.LONG_BYTES :])
@@ -130,23 +134,31 @@ class Store:
     # Following.
 
     def apply(self, piece: Piece, exact: bool) -> None:
-        """`exact`: no record of the batch is missing."""
+        """`exact`: no record of the batch is missing. Raises Rebuild."""
         end, record = piece.end, self.record
         batch = WriteBatch(raw_mode=True)
         if end.total != record.groups:
-            record.groups, record.done = end.total, [0] * end.total
-        number = self._revision(batch, end)
-        if any(record.done[group] < number for group in end.groups):  # else it is in already
-            self._put(batch, piece.changes, number)
-            if not exact:
-                self._skip(number)
-            if end.version in self.in_flight:
-                for group in end.groups:
-                    self._reach(group, number)
-                record.half = [group for group in record.half if group not in end.groups]
-            self._advance(batch)
+            self._regroup(end.total)
+        if any(record.ended[group] < piece.offset for group in end.groups):  # else it is in already
+            self._apply(batch, piece, self._revision(batch, end), exact)
         self.commit(batch, {piece.partition: piece.position})
         self.erasure.run()
+
+    def _apply(self, batch: WriteBatch, piece: Piece, number: int, exact: bool) -> None:
+        record, groups = self.record, piece.end.groups
+        if any(record.done[group] > number for group in groups):
+            # an epoch that ended within a batch, met after the next one's in another partition: a load sorts them
+            raise Rebuild(f"version {piece.end.version} is not in the order of the log")
+        self._put(batch, piece.changes, number)
+        if not exact:
+            self._skip(number)
+        for group in groups:
+            record.ended[group] = piece.offset
+        if piece.end.version in self.in_flight:
+            for group in groups:
+                self._reach(group, number)
+            record.half = [group for group in record.half if group not in groups]
+        self._advance(batch)
 
     def forgotten_at(self, user: bytes) -> int | None:
         """Order time in ms of the last request to forget the user that was honoured."""
@@ -223,13 +235,24 @@ class Store:
     def _put(self, batch: WriteBatch, changes: list[Change], number: int) -> None:
         """Later changes of one entry replace earlier ones."""
         changes = list({change.entry: change for change in changes}.values())
-        forgotten = {c.user for c in changes if c.kind == b"f" and c.value is not None}
+        before = self.db.get_many([rows.LATEST + change.entry for change in changes])
+        forgotten = {c.user for c, row in zip(changes, before, strict=True) if _is_forgotten_by(c, row)}
         for user in forgotten:
             self.erasure.erase(batch, user, changes)
-        before = self.db.get_many([rows.LATEST + change.entry for change in changes])
         for change, row in zip(changes, before, strict=True):
             if row is not None or change.value is not None:
-                self._put_one(batch, change, row, number, change.user not in forgotten)
+                kept = change.user not in forgotten and not self._outlasts(batch, change, row)
+                self._put_one(batch, change, row, number, kept)
+
+    def _outlasts(self, batch: WriteBatch, change: Change, row: bytes | None) -> bool:
+        """Money that was at a lookup when its user was forgotten, and goes out now: it leaves nothing behind."""
+        if change.kind != b"w" or change.value is not None or row is None:
+            return False
+        proof, old = self.forgotten_at(change.user), row[rows.LONG_BYTES :]
+        if proof is None or order_time(old) > proof:
+            return False
+        self.erasure.drop(batch, change.user, index_keys(change.user, change.kind, change.rest, old))
+        return True
 
     def _put_one(self, batch: WriteBatch, change: Change, row: bytes | None, number: int, kept: bool) -> None:
         """`kept`: with the entry's past."""
@@ -270,6 +293,19 @@ class Store:
             kind, version = schema(value)
             of = self.record.entries.setdefault(kind, {})
             of[str(version)] = of.get(str(version), 0) + by
+
+
+def _is_forgotten_by(change: Change, row: bytes | None) -> bool:
+    """By another request than is known: a new epoch begins with all that were ever honoured."""
+    return change.kind == b"f" and change.value is not None and (row is None or row[rows.LONG_BYTES :] != change.value)
+
+
+def _in_order(ends: dict[int, End]) -> list[tuple[int, End]]:
+    """Key groups' last ends in the order of their versions: an epoch ends before the next one begins."""
+    last: dict[str, int] = {}
+    for end in ends.values():
+        last[end.version.epoch] = max(last.get(end.version.epoch, 0), end.written_at_ms)
+    return sorted(ends.items(), key=lambda of: (last[of[1].version.epoch], of[1].version.epoch, of[1].version.batch))
 
 
 def version_key(version: Version) -> bytes:

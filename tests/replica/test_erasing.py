@@ -12,6 +12,7 @@ from services.replica import files, rows
 from services.replica.history import Keep, Sweep
 from services.replica.holding import change_of
 from services.replica.lineage import Lineage
+from services.replica.model import Version, Where
 from services.replica.store import Store
 from tests.replica.states import Money, State, changes, entries, forgotten
 from tests.replica.test_store_model import Replica
@@ -69,12 +70,44 @@ def test_a_kill_before_the_files_are_clean_is_made_good_at_the_next_start(replic
     replica.close()
 
 
+def test_money_at_a_lookup_when_its_user_was_forgotten_leaves_nothing_behind(replica: Replica) -> None:
+    """It waits on, as it is to be put out; then it is gone from the versions of meanwhile, too."""
+    asked = entries(b"me", State(money=(Money("m-2", SESSION, 4, 7, asked=True),)))
+    waits = [key for key in asked if key[:1] == b"w"]
+    replica.apply([*changes(entries(b"me", STATE), asked), *forgotten(b"me", "r", 9).items()])
+    assert replica.reader.latest().money("m-2").where is Where.LOOKING_UP
+    assert found(replica) == [SESSION]
+    replica.apply([*((key, None) for key in waits), *changes({}, entries(b"me", LATER))])
+    assert found(replica) == []
+    replica.close()
+
+
+def test_all_users_that_a_new_epoch_knows_to_be_forgotten_keep_what_came_later(replica: Replica) -> None:
+    proof = forgotten(b"me", "r", 9)
+    replica.apply([*changes(entries(b"me", STATE), {}), *proof.items()])
+    replica.apply(changes({}, entries(b"me", LATER)))
+    replica.apply([*proof.items(), *changes(entries(b"me", LATER), entries(b"me", State(country="PT")))])
+    newest = replica.reader.latest()
+    before = replica.reader.at_version(Version("e", newest.header.version.batch - 1))
+    assert [s.user("me").country.value for s in (before, newest)] == ["ES", "PT"]  # type: ignore[union-attr]
+    replica.close()
+
+
+def test_two_users_forgotten_one_soon_after_the_other_leave_nothing(replica: Replica) -> None:
+    """Their ids begin alike, so that they share what is to be cleaned."""
+    replica.apply(changes({}, entries(b"me2", STATE)))
+    replica.apply([*changes(entries(b"me", STATE), {}), *forgotten(b"me", "r", 9).items()])
+    replica.apply([*changes(entries(b"me2", STATE), {}), *forgotten(b"me2", "r", 9).items()])
+    assert found(replica) == []
+    replica.close()
+
+
 def test_a_user_that_comes_again_after_being_forgotten_has_a_history_anew(replica: Replica) -> None:
     replica.apply([*changes(entries(b"me", STATE), {}), *forgotten(b"me", "r", 9).items()])
     replica.apply(changes({}, entries(b"me", LATER)))
     replica.apply(changes(entries(b"me", LATER), entries(b"me", State(country="PT"))))
     newest = replica.reader.latest()
-    before = replica.reader.at_version(type(newest.header.version)("e", newest.header.version.batch - 1))
+    before = replica.reader.at_version(Version("e", newest.header.version.batch - 1))
     assert [s.user("me").country.value for s in (before, newest)] == ["ES", "PT"]  # type: ignore[union-attr]
     replica.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -127,6 +128,56 @@ def test_a_batch_that_compaction_has_made_holes_in_cannot_be_read_and_the_next_c
     assert countries(replica.latest(Version("one", 3))) == {"PT"}
 
 
+def test_a_version_with_holes_stays_out_of_reach_after_a_kill(cluster: Cluster, replica_of: MakeReplica) -> None:
+    writer = Writer(cluster, partitions=1, outputs=1)
+    first = writer.batch(0, puts("ES"))
+    replica = replica_of()
+    replica.latest(first)
+    writer.begin(0, puts("FR", USERS[:6]))
+    writer.end(0, 1, records=7)
+    writer.begin(0, puts("PT"))  # the log is not quiet: what was before this is not settled
+    until(lambda: replica.reads.status().lag_records == 0, "all that is committed to be in")
+    replica.kill()
+    replica.start()
+    writer.end(0, 2, records=len(USERS))
+    assert countries(replica.latest(Version("one", 2))) == {"PT"}
+    with pytest.raises(Pruned):
+        replica.reads.at_version(Version("one", 1))
+
+
+def test_what_compaction_took_from_a_batch_is_missing_until_the_record_that_replaced_it(
+    cluster: Cluster, replica_of: MakeReplica
+) -> None:
+    """Batches in between are whole by their counts, and yet cannot be read."""
+    writer = Writer(cluster, partitions=1, outputs=1)
+    replica = replica_of()
+    first = writer.batch(0, puts("ES"))
+    replica.latest(first)
+    replica.kill()
+    writer.begin(0, puts("FR", USERS[1:]))
+    writer.end(0, 1, records=len(USERS))  # that of the first user is gone
+    writer.begin(0, puts("PT", USERS[1:2]))
+    writer.end(0, 2, records=1)
+    writer.begin(0, puts("PT", USERS[:1]))  # by this
+    writer.end(0, 3, records=1)
+    replica.start()
+    assert countries(replica.latest(Version("one", 3))) == {"FR", "PT"}
+    for number in (1, 2):
+        with pytest.raises(Pruned):
+            replica.reads.at_version(Version("one", number))
+
+
+def test_enriched_events_are_followed_also_where_their_topic_comes_later(
+    cluster: Cluster, replica_of: MakeReplica
+) -> None:
+    writer = Writer(cluster)
+    replica = replica_of()
+    replica.latest(writer.batch(0, puts("ES")))
+    put_out(cluster, writer.enriched(), b"m-1", b"user-0")
+    replica.latest(writer.batch(1, puts("FR")))
+    until(lambda: where(replica, "m-1") is Where.PUT_OUT, "the lineage")
+
+
 def test_a_changelog_that_is_made_anew_is_read_anew(cluster: Cluster, replica_of: MakeReplica) -> None:
     writer = Writer(cluster)
     replica = replica_of()
@@ -143,13 +194,15 @@ def test_a_changelog_that_is_made_anew_is_read_anew(cluster: Cluster, replica_of
 
 def test_one_that_was_away_for_too_long_is_built_anew(cluster: Cluster, replica_of: MakeReplica) -> None:
     """The log may have lost the tombstones of users that went meanwhile."""
-    writer = Writer(cluster, delete_retention_ms="1")
+    writer = Writer(cluster, delete_retention_ms="4000")
     replica = replica_of()
     first = writer.batch(0, puts("ES"))
     replica.latest(first)
     until(lambda: replica.reads.status().caught_up, "caught up")
     replica.kill()
+    killed = time.monotonic()
     last = writer.batch(1, puts("FR"))
+    until(lambda: time.monotonic() - killed > 2.1, "more than half of the retention")
     replica.start()
     assert countries(replica.latest(last)) == {"FR"}
     with pytest.raises(Pruned):
@@ -180,25 +233,29 @@ def lineage() -> bytes:
     return fp.LINEAGE + money + b"\x00" + optional(birth) + b"\x00\x00\x00"
 
 
+def put_out(cluster: Cluster, topic: str, money_id: bytes, user: bytes) -> None:
+    """With its lineage."""
+    producer = cluster.producer()
+    value = fp.MONEY_ENRICHED + string_bytes(money_id) + b"the rest"
+    producer.produce(topic, value, key=user, headers=[("lineage", lineage())])
+    assert producer.flush(30) == 0
+
+
+def where(replica: Replica, money_id: str) -> Where | None:
+    replica.reads.newest()
+    try:
+        return replica.reads.latest().money(money_id).where
+    except NotFound:
+        return None
+
+
 def test_money_that_was_put_out_is_explained_by_its_lineage(cluster: Cluster, replica_of: MakeReplica) -> None:
     writer = Writer(cluster)
-    topic = writer.enriched()
-    producer = cluster.producer()
-    value = fp.MONEY_ENRICHED + string_bytes(b"m-1") + b"the rest"
-    producer.produce(topic, value, key=b"user-0", headers=[("lineage", lineage())])
-    producer.flush(30)
+    put_out(cluster, writer.enriched(), b"m-1", b"user-0")
     last = writer.batch(0, puts("ES"))
     replica = replica_of()
     snapshot = replica.latest(last)
-
-    def found() -> object:
-        replica.reads.newest()
-        try:
-            return replica.reads.latest().money("m-1")
-        except NotFound:
-            return None
-
-    until(found, "the lineage")
+    until(lambda: where(replica, "m-1"), "the lineage")
     money = replica.reads.latest().money("m-1")
     assert (money.where, money.user_id) == (Where.PUT_OUT, "user-0")
     assert money.enriched is not None
@@ -225,6 +282,20 @@ def test_a_forgotten_user_is_gone_from_all_versions(cluster: Cluster, replica_of
         with pytest.raises(NotFound):
             snapshot.session("s-1")
         assert len(snapshot.users(limit=99, after=None).items) == len(USERS) - 1
+
+
+def test_a_replica_that_is_built_anew_does_not_read_the_lineage_of_who_is_forgotten(
+    cluster: Cluster, replica_of: MakeReplica
+) -> None:
+    writer = Writer(cluster)
+    topic = writer.enriched()
+    put_out(cluster, topic, b"m-1", b"user-0")
+    put_out(cluster, topic, b"m-2", b"user-1")
+    last = writer.batch(0, [*puts("FR", USERS[1:]), *forgotten(b"user-0", "r-1", 6_000).items()])
+    replica = replica_of()
+    replica.latest(last)
+    until(lambda: where(replica, "m-2"), "the lineage of another")
+    assert where(replica, "m-1") is None
 
 
 def test_a_new_epoch_begins_with_its_whole_state_and_strays_are_of_no_account(

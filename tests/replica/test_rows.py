@@ -11,7 +11,7 @@ from services.replica import rows
 from tests.replica.states import State, changes, entries
 from tests.replica.test_store_model import Replica
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "replica" / "v1.hex"
+GOLDEN = Path(__file__).parent.parent / "golden" / "replica" / "v2.hex"
 BEFORE = State(country="ES", sessions=(("s-1", 99),), seen=(("m-1", 3),))
 AFTER = State(country="FR", sessions=(("s-1", 99),))
 

@@ -20,6 +20,7 @@ from services.replica.reader import Reader
 from services.replica.store import Store
 from tests.replica.states import Entries, Money, State, changes, entries, forgotten
 
+BEFORE_ALL_MS = -10  # a user is forgotten before all money that is made here
 USERS = [b"a", b"a\x00b", b"ab", b"\xc3\xbc"]
 Item = TypeVar("Item")
 
@@ -130,7 +131,7 @@ def run(replica: Replica, model: Model, step: object) -> None:
         user = step[1]
         before = of_user(model.now, user)
         changed = changes({k: v for k, v in before.items() if k[:1] != b"f"}, {})
-        changed += list(forgotten(user, "r", 5).items())
+        changed += list(forgotten(user, f"r-{replica.batch}", BEFORE_ALL_MS).items())
         model.forget(user)
         model.put(replica.batch, changed)
         replica.apply(changed)
