@@ -6,9 +6,10 @@ import heapq
 from collections.abc import Iterator
 from typing import Protocol
 
-from services.replica import decode, rows
+from services.replica import decode, rows, stretch
 from services.replica.files import Db
 from services.replica.model import (
+    Entry,
     ForgottenView,
     Header,
     Known,
@@ -84,6 +85,19 @@ class Snapshot:
             user = self.find_user(key[len(index) :])
             if user is not None and (not country or (user.country is not None and user.country.value == country)):
                 found.append(user)
+        return Page(tuple(found), None)
+
+    def entries(self, *, prefix: str = "", limit: int, after: bytes | None) -> Page[Entry]:
+        self._check()
+        of = rows.escape_start(self._utf8(prefix))
+        first = mark_of(after, rows.LATEST + of)[1:]
+        past = self.revision < self.view.record.last
+        found: list[Entry] = []
+        for examined, (entry, value) in enumerate(stretch.entries(self.db, self.revision, of, first, past)):
+            if len(found) == limit or examined == EXAMINED:
+                return Page(tuple(found), rows.LATEST + entry)
+            if value is not None:
+                found.append(Entry(rows.key_of(entry), value))
         return Page(tuple(found), None)
 
     def session(self, session_id: str) -> tuple[str, Session]:
