@@ -49,7 +49,8 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def connecting(command: Callable[..., None]) -> Callable[..., None]:
-    """As `connected`, for servers whose addresses are arguments: the parameter is `connect`. Code 1 is the command's."""
+    """As `connected`, for servers that are named by arguments: the parameter is `connect`. Exit code 1 is left to the
+    command."""
     return _flagged(command, "connect", _connecting)
 
 

@@ -1,4 +1,4 @@
-"""`moneystate state export, fingerprint, compare, show`: state that no job is running on, or that a query server has."""
+"""`moneystate state export, fingerprint, compare, show`: state that no job is running on, or that a server has."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""`moneystate state fingerprint, compare` of what a query server has: what is known of users, as of one version. A server
-knows no buffered events and no highs, as they are in no changelog."""
+"""`moneystate state fingerprint, compare` of what a query server has: what is known of users, as of one version.
+
+A server knows no buffered events and no highs, as they are in no changelog."""
 
 from __future__ import annotations
 

@@ -101,6 +101,9 @@ class QueryServer:
         assert self.server is not None
         await self.health.enter_graceful_shutdown()
         await self.pulse.drain()
+        asyncio.get_running_loop().call_later(
+            grace_s, self.calls.cut
+        )  # then what still runs is not the caller's to end
         await self.server.stop(grace_s)
         for task in self.tasks:
             task.cancel()

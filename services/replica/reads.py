@@ -63,8 +63,8 @@ class Snapshot(Protocol):
         ...
 
     def entries(self, *, prefix: str = "", limit: int, after: bytes | None) -> Page[Entry]:
-        """The changelog's entries of the users whose ids begin with `prefix`, in the order of the ids' UTF-8 bytes, then
-        of their kinds. A page may end between two entries of one user. Raises Malformed as `users` does."""
+        """The changelog's entries of the users whose ids begin with `prefix`, in the order of the ids' UTF-8 bytes,
+        then of the kinds. A page may end between two entries of one user. Raises Malformed as `users` does."""
         ...
 
     def session(self, session_id: str) -> tuple[str, Session]:

@@ -17,7 +17,8 @@ Found = tuple[bytes, bytes | None]  # an entry; its value at the revision, None:
 
 
 def entries(db: Db, revision: int, prefix: bytes, first: bytes, past: bool) -> Iterator[Found]:
-    """Each entry that begins with `prefix` and that there is or was, from `first` on, once. A step of it looks at no more than four rows.
+    """Each entry that begins with `prefix` and that there is or was, from `first` on, once. A step looks at no more
+    than four rows.
 
     `past`: whether there are values that ended after `revision`.
     """
