@@ -21,6 +21,9 @@ from services.query.client import SERVICES, Client
 from tests.query.serving import UP_S, Server, failure, new_cluster, reason_of, wait_for
 from tests.query.story import begin, go_on
 
+ADMIN: Any = admin_pb2_grpc.AdminStub  # generated without types
+QUERY: Any = query_pb2_grpc.QueryStub
+
 
 @pytest.fixture
 def ending(broker: DevBroker, tmp_path: Path) -> Iterator[Server]:
@@ -111,8 +114,8 @@ def frozen(broker: DevBroker) -> Iterator[Callable[[], None]]:
 
 def forget_under_way(channel: grpc.Channel) -> Any:
     """A call that waits for the broker. The server has begun it: it has answered a later one on the same connection."""
-    forget = admin_pb2_grpc.AdminStub(channel).ForgetUser.future(admin_pb2.ForgetUserRequest(user_id="ann"))
-    query_pb2_grpc.QueryStub(channel).GetUser(query_pb2.GetUserRequest(user_id="ann"), timeout=UP_S)
+    forget = ADMIN(channel).ForgetUser.future(admin_pb2.ForgetUserRequest(user_id="ann"))
+    QUERY(channel).GetUser(query_pb2.GetUserRequest(user_id="ann"), timeout=UP_S)
     return forget
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import grpc
 import httpx
@@ -23,6 +24,7 @@ from tests.query.story import begin
 
 CALLS_EACH = 3
 MOST_CONNECTIONS = 64
+QUERY: Any = query_pb2_grpc.QueryStub  # generated without types
 
 
 @pytest.fixture
@@ -72,7 +74,7 @@ def test_metrics_are_the_sum_over_all_workers(measured: Server, metrics_url: str
     with ExitStack() as stack:
         channels = connect_to_all_workers(measured, stack)
         for channel in channels:
-            stub = query_pb2_grpc.QueryStub(channel)
+            stub = QUERY(channel)
             for _ in range(CALLS_EACH):
                 stub.GetUser(query_pb2.GetUserRequest(user_id="ann"), timeout=UP_S)
             assert failure(lambda s=stub: s.GetUser(query_pb2.GetUserRequest(user_id="nobody")))[0] == "NOT_FOUND"
