@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from services.replica import decode, files, rows
@@ -111,6 +111,7 @@ class Replica:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps)
+@example([{b"a": State(country="ES")}, {b"a": None}, {b"ab": State(country="FR")}, {b"ab": State(country="ES")}])
 def test_every_version_kept_answers_as_plain_dicts_do(plan: list[object]) -> None:
     replica, model = Replica(), Model()
     try:
