@@ -83,7 +83,7 @@ def test_metrics_are_the_sum_over_all_workers(measured: Server, metrics_url: str
     found = samples(metrics_url)
     assert found[calls, "Query.GetUser", "OK"] == CALLS_EACH * len(channels)
     assert found["moneystate_query_seconds_count", "Query.GetUser", ""] == (CALLS_EACH + 1) * len(channels)
-    assert found["moneystate_replica_caught_up", "", ""] == 1
+    wait_for(lambda: samples(metrics_url)["moneystate_replica_caught_up", "", ""] == 1)  # said each second
 
 
 def test_a_server_on_ipv6_prints_an_address_that_clients_can_use(
