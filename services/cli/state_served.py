@@ -34,7 +34,6 @@ from state_tools.offline import opened
 
 PAGE = 1000
 KEY_GROUPS = 256  # where no savepoint says otherwise: of a million users, some thousand in memory at a time
-PHASE = "users"
 
 
 @dataclass(frozen=True)
@@ -162,7 +161,7 @@ class Served:
         while True:
             yield [(entry.key, entry.value) for entry in page.entries]
             done += sum(entry.key.startswith(USER) for entry in page.entries)
-            self.progress.show(PHASE, done, max(done, self.users))
+            self.progress.show(f"users of {self.client.target.address}", done, max(done, self.users))
             if not page.next_page_token:
                 return
             page = self._page(None, page.next_page_token)
