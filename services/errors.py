@@ -12,7 +12,7 @@
     │   ├── MarkerError             the markers in Kafka are not those of this checkpoint
     │   └── SavepointError          a savepoint that is not whole, or does not fit
     ├── JobError               5    the running job failed
-    └── QueryError             *    a query server's answer is an error; see services/cli/state_query.py
+    └── QueryError             *    a query server's answer is an error; see services/cli/connection.py
 
 A message is one line: where, what was expected, what came, and after "Do:" what to do. Tests match the class or
 the exit code, never the prose.

@@ -15,7 +15,7 @@ from services.bootstrap.options import BootstrapOptions
 from services.cli import facts_view
 from services.cli.durations import parse_ms
 from services.cli.enrich import FORMATTED, SessionLookup
-from services.cli.options import flag, formats, pairs
+from services.cli.options import DEDUP_TTL, flag, formats, pairs
 from services.cli.review import check_review, review
 from services.cli.work_progress import WorkProgress
 from services.enrichment.job import enrichment_job
@@ -67,7 +67,7 @@ def bootstrap(
     topic_prefix: Annotated[str, flag("TOPIC_PREFIX", "The live job's; it names dead letters.")] = "",
     bound: Annotated[str, flag("BOUND", "Out-of-orderness bound of all inputs.")] = "20s",
     session_ttl: Annotated[str, flag("SESSION_TTL", "How long after its creation a session is valid.")] = "1d",
-    dedup_ttl: Annotated[str, flag("DEDUP_TTL", "How long a money id is remembered.")] = "1h",
+    dedup_ttl: Annotated[str, flag("DEDUP_TTL", "How long a money id is remembered.")] = DEDUP_TTL,
     session_wait: Annotated[str, flag("SESSION_WAIT", "How long money waits for its session.")] = "60s",
     max_future: Annotated[
         str, flag("MAX_FUTURE", "A record further ahead of its Kafka timestamp is a dead letter.")

@@ -11,7 +11,7 @@ import typer
 
 from services.cli.display import Display
 from services.cli.durations import parse_ms
-from services.cli.options import check_given, flag, formats, pairs
+from services.cli.options import DEDUP_TTL, check_given, flag, formats, pairs
 from services.enrichment import topics
 from services.enrichment.job import enrichment_job, rules_of
 from services.enrichment.rules import Rules
@@ -40,7 +40,7 @@ def enrich(
     ] = False,
     bound: Annotated[str, flag("BOUND", "Out-of-orderness bound of all inputs.")] = "20s",
     session_ttl: Annotated[str, flag("SESSION_TTL", "How long after its creation a session is valid.")] = "1d",
-    dedup_ttl: Annotated[str, flag("DEDUP_TTL", "How long a money id is remembered.")] = "1h",
+    dedup_ttl: Annotated[str, flag("DEDUP_TTL", "How long a money id is remembered.")] = DEDUP_TTL,
     session_wait: Annotated[str, flag("SESSION_WAIT", "How long money waits for its session.")] = "60s",
     max_future: Annotated[
         str, flag("MAX_FUTURE", "A record further ahead of its Kafka timestamp is a dead letter.")

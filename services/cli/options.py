@@ -7,6 +7,7 @@ import typer
 from services.errors import ConfigError
 
 FORMATS = ("avro", "json", "confluent")
+DEDUP_TTL = "1h"
 
 
 def flag(env: str, help: str) -> typer.models.OptionInfo:

@@ -1,4 +1,4 @@
-"""`moneystate state export, fingerprint, compare, show`: state that no job is running on."""
+"""`moneystate state export, fingerprint, compare, show`: state that no job is running on, or that a server has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from services.cli import facts_view, state_view
+from services.cli import facts_view, state_served, state_view
+from services.cli.connection import Connect, connecting
+from services.cli.durations import parse_ms
+from services.cli.options import DEDUP_TTL, flag
+from services.cli.state_query import AtTime, AtVersion, parse_at
 from services.cli.work_progress import WorkProgress
 from services.errors import ConfigError
 from services.savepoint.compare import compare
@@ -26,14 +30,20 @@ from state_tools.offline import is_savepoint, offline_session, opened
 POLL_S = 0.3
 PHASE = "key groups"
 
-Place = Annotated[str, typer.Argument(help="A savepoint, or the checkpoint of a stopped job.")]
+Place = Annotated[
+    str, typer.Argument(help="A savepoint, the checkpoint of a stopped job, or HOST:PORT of `moneystate serve`.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+DedupTtl = Annotated[
+    str, flag("DEDUP_TTL", "The job's, where only servers are named: a savepoint and a checkpoint have their own.")
+]
 
 
 def register(app: typer.Typer) -> None:
     app.command("export")(export_state)
-    app.command("fingerprint")(fingerprint)
-    app.command("compare")(compare_states)
+    app.command("fingerprint")(connecting(fingerprint))
+    app.command("compare")(connecting(compare_states))
     app.command("show")(show)
 
 
@@ -46,7 +56,7 @@ def export_state(
         int, typer.Option(help="Key groups of the savepoint; 0: as they are.", envvar="MONEYSTATE_KEY_GROUPS")
     ] = 0,
     json_output: AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write a stopped job's state as a savepoint, which a new checkpoint can begin with (enrich --initial-state)."""
     if key_groups < 0:
@@ -65,8 +75,27 @@ def export_state(
     _tell(Savepoint(out), json_output)
 
 
-def fingerprint(place: Place, json_output: AsJson = False) -> None:
-    """Print the fingerprint of a state: the same for the same state, however it is stored."""
+def fingerprint(
+    place: Place,
+    connect: Connect,
+    at_version: AtVersion = "",
+    at_time: AtTime = "",
+    dedup_ttl: DedupTtl = DEDUP_TTL,
+    json_output: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Print the fingerprint of a state: the same for the same state, however it is stored.
+
+    Of a server its first part, that of the users, with version and watermark on stderr.
+    """
+    at = parse_at(at_version, at_time)
+    if state_served.is_server(place):
+        ttl_ms = parse_ms(dedup_ttl, "--dedup-ttl", 1)
+        with WorkProgress(quiet) as progress:
+            found = state_served.fingerprint(connect, place, at, ttl_ms, progress)
+        state_served.tell_fingerprint(found, json_output)
+        return
+    state_served.check_no_moment(at)
     with opened(place) as savepoint:
         m = savepoint.manifest
         if json_output:
@@ -80,10 +109,26 @@ def fingerprint(place: Place, json_output: AsJson = False) -> None:
 def compare_states(
     one: Place,
     other: Place,
+    connect: Connect,
     most: Annotated[int, typer.Option(help="How many differences to show.")] = 20,
+    at_version: AtVersion = "",
+    at_time: AtTime = "",
+    dedup_ttl: DedupTtl = DEDUP_TTL,
     json_output: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Show the first differences of two states. Ends with code 0 where there are none, else 1."""
+    """Show the first differences of two states. Ends with code 0 where there are none, else 1.
+
+    With a server as one of them, what is compared is what is known of users.
+    """
+    at = parse_at(at_version, at_time)
+    if any([state_served.is_server(one), state_served.is_server(other)]):
+        ttl_ms = parse_ms(dedup_ttl, "--dedup-ttl", 1)
+        with WorkProgress(quiet) as progress:
+            sides = state_served.compare(connect, (one, other), at, ttl_ms, most, progress)
+        state_served.tell_comparison(sides, json_output)
+        raise typer.Exit(1 if sides.found.total else 0)
+    state_served.check_no_moment(at)
     with opened(one) as a, opened(other) as b:
         found = compare(a, b, most)
     if json_output:

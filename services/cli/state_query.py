@@ -3,39 +3,25 @@ allowed, 3 the server cannot be reached or has not caught up."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 import re
 import time
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Annotated, Any
 
-import grpc
 import typer
 from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import Message
 
 from moneystate.query.v1 import admin_pb2, header_pb2, query_pb2, status_pb2, user_pb2, watch_pb2
 from services.cli import state_tables as tables
-from services.cli.durations import parse_ms
-from services.cli.options import flag
+from services.cli.connection import connected
 from services.engine.avro import Malformed
-from services.errors import ConfigError, MoneystateError, QueryError
+from services.errors import ConfigError
 from services.kafka.formats.iso_time import to_ms
-from services.query.client import Client, Target
+from services.query.client import Client
 
-DEFAULT_ADDRESS = "127.0.0.1:8484"
 PAGE = 1000
-EXIT_CODES = {
-    grpc.StatusCode.NOT_FOUND: 1,
-    grpc.StatusCode.OUT_OF_RANGE: 1,
-    grpc.StatusCode.INVALID_ARGUMENT: 2,
-    grpc.StatusCode.UNAUTHENTICATED: 2,
-    grpc.StatusCode.PERMISSION_DENIED: 2,
-    grpc.StatusCode.UNAVAILABLE: 3,
-    grpc.StatusCode.DEADLINE_EXCEEDED: 3,
-}
 
 
 class Reason(StrEnum):
@@ -62,48 +48,6 @@ FIELDS = {
     Field.birth_year: query_pb2.USER_FIELD_BIRTH_YEAR,
     Field.country: query_pb2.USER_FIELD_RESIDENT_COUNTRY_CODE,
 }
-
-
-def _connection(
-    address: Annotated[str, flag("ADDRESS", "The query server, HOST:PORT.")] = DEFAULT_ADDRESS,
-    ca: Annotated[str, flag("CA", "PEM file: who has signed the server's certificate. Turns TLS on.")] = "",
-    cert: Annotated[str, flag("CERT", "PEM file: the certificate to show, for mutual TLS.")] = "",
-    key: Annotated[str, flag("KEY", "PEM file: the key of --cert.")] = "",
-    token_file: Annotated[str, flag("TOKEN_FILE", "File with the bearer token to show.")] = "",
-    timeout: Annotated[str, flag("TIMEOUT", "How long an answer may take.")] = "10s",
-) -> Client:
-    return Client(Target(address, ca, cert, key, token_file), parse_ms(timeout, "--timeout", 1) / 1000)
-
-
-def connected(command: Callable[..., None]) -> Callable[..., None]:
-    """The flags of a connection in place of the parameter `client`; errors of the call as one line."""
-    flags = inspect.signature(_connection, eval_str=True).parameters
-    own = inspect.signature(command, eval_str=True)
-    kept = [p for name, p in own.parameters.items() if name != "client"]
-
-    @functools.wraps(command)
-    def run(**given: Any) -> None:
-        connection = {name: given.pop(name) for name in flags}
-        with _connection(**connection) as client:
-            try:
-                command(client=client, **given)
-            except grpc.RpcError as e:
-                raise _told(e, client.target.address) from None
-
-    shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*kept, *flags.values()]]
-    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in shown}
-    return run
-
-
-def _told(error: grpc.RpcError, address: str) -> MoneystateError:
-    call: Any = error  # grpc's own errors of calls are calls, too
-    code, message = call.code(), " ".join((call.details() or "").split())
-    if code is grpc.StatusCode.UNAVAILABLE:
-        return QueryError(
-            f"{address}: expected an answer, but {message}", "check --address, --ca and that it runs.", EXIT_CODES[code]
-        )
-    return QueryError(f"{address}: {code.name}: {message}", "", EXIT_CODES.get(code, MoneystateError.exit_code))
 
 
 AtVersion = Annotated[str, typer.Option(help="As of this version, EPOCH/BATCH.")]

@@ -7,7 +7,7 @@ import re
 
 from services.errors import ConfigError
 
-_FORM = re.compile(r"(?P<host>[^:\[\]]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
+_FORM = re.compile(r"(?P<host>[^:/\[\]\s]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
 
 
 def split(address: str, flag: str) -> tuple[str, int]:
@@ -16,6 +16,11 @@ def split(address: str, flag: str) -> tuple[str, int]:
     if found is None or int(found["port"]) > 65_535:
         raise ConfigError(f"{flag} {address}: expected HOST:PORT.", "for example 127.0.0.1:8484 or [::1]:8484.")
     return found["host"].strip("[]"), int(found["port"])
+
+
+def is_address(text: str) -> bool:
+    """Whether it has the form HOST:PORT."""
+    return _FORM.fullmatch(text) is not None
 
 
 def is_loopback(address: str) -> bool:

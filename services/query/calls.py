@@ -58,6 +58,11 @@ class Calls:
         self.callers = callers
         self.audit = audit
         self.metrics = metrics
+        self.is_cut = False
+
+    def cut(self) -> None:
+        """From now on the server ends the calls that still run."""
+        self.is_cut = True
 
     def unary(self, name: str, scope: str, handler: Unary) -> Wrapped:
         seconds = self.metrics.seconds.labels(name)
@@ -89,7 +94,7 @@ class Calls:
             try:
                 call = ended.call = self._enter(context, scope)
                 async for answer in handler(request, call):
-                    ended.note_personal()  # a stream has no end to wait for
+                    ended.note_personal(STREAMING)  # a stream has no end to wait for
                     yield answer
                 ended.code = _OK
             except (Failure, ReplicaError) as e:
@@ -110,6 +115,7 @@ class Calls:
 
 
 _OK: Final = grpc.StatusCode.OK.name
+STREAMING: Final = "STREAMING"  # the audit's outcome of what a stream reads on its way
 
 
 async def _abort(error: Failure | ReplicaError, ended: _Ended, context: Context) -> None:
@@ -131,15 +137,16 @@ class _Ended:
         self.name = name
         self.calls = calls
         self.call: Call | None = None
-        self.code = grpc.StatusCode.CANCELLED.name  # until the handler says otherwise: the caller has gone
+        self.code = ""  # until the handler says: it did not come to its end
 
     def note(self) -> None:
-        self.calls.metrics.calls.labels(self.name, self.code).inc()
-        self.note_personal()
+        code = self.code or (grpc.StatusCode.UNAVAILABLE if self.calls.is_cut else grpc.StatusCode.CANCELLED).name
+        self.calls.metrics.calls.labels(self.name, code).inc()
+        self.note_personal(code)
 
-    def note_personal(self) -> None:
+    def note_personal(self, outcome: str) -> None:
         """The audit's line, where there is anything new to say."""
         call = self.call
         if call is not None and (call.touched or call.changed):
-            self.calls.audit.write(self.name, call.caller, call.touched, call.version, self.code, call.changed)
+            self.calls.audit.write(self.name, call.caller, call.touched, call.version, outcome, call.changed)
             call.touched = []

@@ -79,7 +79,7 @@ class Reading:
         country = request.resident_country_code
         if country:
             call.caller.require(READ_PERSONAL)
-        snapshot, after = self._resume(request, call)
+        snapshot, after = self.resume(request, call)
 
         def read(limit: int, after: bytes | None) -> Page[UserView]:
             return snapshot.users(
@@ -90,14 +90,14 @@ class Reading:
         to = Messages(call.caller.personal)
         after = await fill(answer.users, read, to.user, request.page_size, after, call)
         note(call, *(u.user_id for u in answer.users))
-        answer.next_page_token = self._next(request, (snapshot,), after)
+        answer.next_page_token = self.next_page(request, (snapshot,), after)
         return answer
 
     async def list_pending(self, request: q.ListPendingRequest, call: Call) -> q.ListPendingResponse:
         if request.reason and request.reason not in messages.REASONS_ASKED:
             raise malformed("reason", f"expected a PendingReason, came {request.reason}")
         reason = messages.REASONS_ASKED[request.reason] if request.reason else None
-        snapshot, after = self._resume(request, call)
+        snapshot, after = self.resume(request, call)
         answer = q.ListPendingResponse(header=messages.header(snapshot.header))
         to = Messages(call.caller.personal)
         after = await fill(
@@ -109,7 +109,7 @@ class Reading:
             call,
         )
         note(call, *dict.fromkeys(p.user_id for p in answer.pending))
-        answer.next_page_token = self._next(request, (snapshot,), after)
+        answer.next_page_token = self.next_page(request, (snapshot,), after)
         return answer
 
     async def explain(self, request: q.ExplainRequest, call: Call) -> q.ExplainResponse:
@@ -180,7 +180,7 @@ class Reading:
             call,
         )
         note(call, *(c.user_id for c in answer.changes))
-        answer.next_page_token = self._next(request, (before, after), mark)
+        answer.next_page_token = self.next_page(request, (before, after), mark)
         return answer
 
     def _pin(self, request: Any, call: Call) -> Snapshot:
@@ -200,7 +200,7 @@ class Reading:
     def _place(self, request: Any) -> Place | None:
         return self.tokens.read(request, request.page_token) if request.page_token else None
 
-    def _resume(self, request: Any, call: Call) -> tuple[Snapshot, bytes | None]:
+    def resume(self, request: Any, call: Call) -> tuple[Snapshot, bytes | None]:
         """The version of a listing, and where it goes on."""
         place = self._place(request)
         if place is None:
@@ -209,7 +209,7 @@ class Reading:
         call.version = snapshot.header.version
         return snapshot, place.after
 
-    def _next(self, request: Message, snapshots: tuple[Snapshot, ...], after: bytes | None) -> str:
+    def next_page(self, request: Message, snapshots: tuple[Snapshot, ...], after: bytes | None) -> str:
         if after is None:
             return ""
         return self.tokens.issue(request, Place(tuple(s.header.version for s in snapshots), after))

@@ -15,6 +15,7 @@ from grpc_reflection.v1alpha import reflection
 from moneystate.query.v1 import admin_pb2, query_pb2, status_pb2, watch_pb2
 from services.query.callers import ADMIN, READ
 from services.query.calls import Calls, Endpoint
+from services.query.entries import Entries
 from services.query.forgetting import Forgetting, RequestLog
 from services.query.metrics import Metrics
 from services.query.page_tokens import PageTokens
@@ -107,6 +108,9 @@ class QueryServer:
         assert self.server is not None
         await self.health.enter_graceful_shutdown()
         await self.pulse.drain()
+        asyncio.get_running_loop().call_later(
+            grace_s, self.calls.cut
+        )  # then what still runs is not the caller's to end
         await self.server.stop(grace_s)
         for task in self.tasks:
             task.cancel()
@@ -150,6 +154,7 @@ def _endpoints(reads: Reads, log: RequestLog, tokens: PageTokens, pulse: Pulse) 
         "Query.GetSession": Endpoint(READ, reading.get_session),
         "Query.ListUsers": Endpoint(READ, reading.list_users),
         "Query.ListPending": Endpoint(READ, reading.list_pending),
+        "Query.ListEntries": Endpoint(READ, Entries(reading).list_entries),
         "Query.Explain": Endpoint(READ, reading.explain),
         "Query.DiffUser": Endpoint(READ, reading.diff_user),
         "Query.Diff": Endpoint(READ, reading.diff),

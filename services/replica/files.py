@@ -99,6 +99,25 @@ def is_open(data: str, name: str) -> bool:
     return (folder(data, name) / "head").exists() and (folder(data, name) / "db" / "CURRENT").exists()
 
 
+class Cursor:
+    """Leaps from row to row: what lies in between costs nothing."""
+
+    def __init__(self, raw: Rdict, end: bytes) -> None:
+        self.bounds = _before(end)  # kept here: the iterator has no more than a pointer into it
+        self.rows = raw.iter(self.bounds)
+
+    def seek(self, key: bytes) -> bytes | None:
+        """The first key from this one on, None where there is none before the end."""
+        self.rows.seek(key)
+        found: bytes | None = self.rows.key() if self.rows.valid() else None
+        return found
+
+    def value(self) -> bytes:
+        """Of the key that was found."""
+        found: bytes = self.rows.value()
+        return found
+
+
 class Db:
     """The database, typed. Ranges are from `start` to before `end`."""
 
@@ -120,6 +139,9 @@ class Db:
     def keys(self, start: bytes, end: bytes) -> Iterator[bytes]:
         bounds = _before(end)
         yield from self.raw.keys(from_key=start, read_opt=bounds)
+
+    def cursor(self, end: bytes) -> Cursor:
+        return Cursor(self.raw, end)
 
     def last_key(self, start: bytes, end: bytes) -> bytes | None:
         bounds = _before(end)

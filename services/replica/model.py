@@ -116,6 +116,14 @@ class SeenMoney:
     source: Source | None
 
 
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record of the changelog: `key` and `value` to the byte (docs/state.md)."""
+
+    key: bytes
+    value: bytes
+
+
 class Reason(Enum):
     """Why money is not put out yet: it waits for its session, or why it was sent to lookup."""
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from services.replica.model import (
     Changes,
+    Entry,
     ForgottenView,
     Header,
     MoneyView,
@@ -65,6 +66,11 @@ class Snapshot(Protocol):
         included; `end`: up to this id, itself left out; `country`: only those whose residentCountryCode it is; empty:
         no limit by it. `after`: of the page before, None for the first. Raises Malformed for an `after` that was made
         elsewhere."""
+        ...
+
+    def entries(self, *, prefix: str = "", limit: int, after: bytes | None) -> Page[Entry]:
+        """The changelog's entries of the users whose ids begin with `prefix`, in the order of the ids' UTF-8 bytes,
+        then of the kinds. A page may end between two entries of one user. Raises Malformed as `users` does."""
         ...
 
     def session(self, session_id: str) -> tuple[str, Session]:

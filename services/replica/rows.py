@@ -92,6 +92,11 @@ def escape(text: bytes) -> bytes:
     return text + END
 
 
+def escape_start(text: bytes) -> bytes:
+    """What the escaped texts that begin with this one begin with."""
+    return escape(text)[: -len(END)]
+
+
 def unescape(buf: bytes, pos: int) -> tuple[bytes, int]:
     """The text that begins at `pos`, and the position after its end."""
     at = buf.index(END, pos)
@@ -118,6 +123,12 @@ def split_entry(entry: bytes) -> tuple[bytes, bytes, bytes]:
     """User, kind, rest."""
     user, at = unescape(entry, 0)
     return user, entry[at : at + 1], entry[at + 1 :]
+
+
+def key_of(entry: bytes) -> bytes:
+    """The changelog key of an entry: `entry_of` the other way."""
+    user, kind, rest = split_entry(entry)
+    return kind + user + rest
 
 
 def past_key(entry: bytes, revision: int) -> bytes:

@@ -6,9 +6,10 @@ import heapq
 from collections.abc import Iterator
 from typing import Protocol
 
-from services.replica import decode, rows
+from services.replica import decode, rows, stretch
 from services.replica.files import Db
 from services.replica.model import (
+    Entry,
     ForgottenView,
     Header,
     Known,
@@ -27,6 +28,7 @@ from services.replica.model import (
 from services.replica.record import Record, Revision
 
 EXAMINED = 2_000  # index rows that one page looks at: a page with few matches ends early, and leads on
+ENTRIES_EXAMINED = 500  # the same of a listing of entries, each of up to four rows: some 10 ms
 ENRICHED = "money-enriched-events"
 
 
@@ -84,6 +86,19 @@ class Snapshot:
             user = self.find_user(key[len(index) :])
             if user is not None and (not country or (user.country is not None and user.country.value == country)):
                 found.append(user)
+        return Page(tuple(found), None)
+
+    def entries(self, *, prefix: str = "", limit: int, after: bytes | None) -> Page[Entry]:
+        self._check()
+        of = rows.escape_start(self._utf8(prefix))
+        first = mark_of(after, rows.LATEST + of)[1:]
+        past = self.revision < self.view.record.last
+        found: list[Entry] = []
+        for examined, (entry, value) in enumerate(stretch.entries(self.db, self.revision, of, first, past)):
+            if len(found) == limit or examined == ENTRIES_EXAMINED:
+                return Page(tuple(found), rows.LATEST + entry)
+            if value is not None:
+                found.append(Entry(rows.key_of(entry), value))
         return Page(tuple(found), None)
 
     def session(self, session_id: str) -> tuple[str, Session]:

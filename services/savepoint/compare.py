@@ -1,14 +1,16 @@
-"""Where two savepoints differ, fact by fact."""
+"""Where two states differ, fact by fact."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from services.savepoint.facts import Fact, Field, facts
+from services.savepoint.facts import USERS, Fact, Field, facts
 from services.savepoint.format import Savepoint
 from services.savepoint.rescale import rescaled
+
+FactsOf = Callable[[int], Iterable[Fact]]  # a key group's
 
 
 class Difference(NamedTuple):
@@ -32,19 +34,36 @@ class Comparison:
 def compare(one: Savepoint, other: Savepoint, most: int) -> Comparison:
     """The first `most` differences, by key group. `other` is read in the key groups of `one`; a key group of each is
     in memory at a time."""
+    if one.manifest.fingerprint == other.manifest.fingerprint:
+        return Comparison(0, [])
+    groups = one.manifest.key_groups
+    return compare_facts(
+        lambda group: _facts(one, group, groups), lambda group: _facts(other, group, groups), groups, most
+    )
+
+
+def compare_facts(one: FactsOf, other: FactsOf, key_groups: int, most: int) -> Comparison:
+    """As `compare`, of what is known by key group, in the same key groups."""
     found: list[Difference] = []
     total = 0
-    if one.manifest.fingerprint != other.manifest.fingerprint:
-        for group in range(one.manifest.key_groups):
-            for difference in _of_group(one, other, group):
-                total += 1
-                if total <= most:
-                    found.append(difference)
+    for group in range(key_groups):
+        for difference in _differences(_known(one(group)), _known(other(group))):
+            total += 1
+            if total <= most:
+                found.append(difference)
     return Comparison(total, found)
 
 
-def _of_group(one: Savepoint, other: Savepoint, group: int) -> Iterator[Difference]:
-    mine, theirs = _facts(one, one, group), _facts(other, one, group)
+def users_facts(savepoint: Savepoint) -> FactsOf:
+    """Of a savepoint what a replica of the changelog has, too."""
+    groups = savepoint.manifest.key_groups
+    return lambda group: (fact for fact in _facts(savepoint, group, groups) if fact.part == USERS)
+
+
+Known = dict[tuple[str, bytes, tuple[Field, ...]], tuple[Field, ...]]  # content, by what it is about
+
+
+def _differences(mine: Known, theirs: Known) -> Iterator[Difference]:
     for key in sorted(mine.keys() | theirs.keys(), key=repr):
         a, b = mine.get(key), theirs.get(key)
         if a != b:
@@ -52,16 +71,15 @@ def _of_group(one: Savepoint, other: Savepoint, group: int) -> Iterator[Differen
             yield Difference(kind, user, id, a, b)
 
 
-Known = dict[tuple[str, bytes, tuple[Field, ...]], tuple[Field, ...]]
+def _known(found: Iterable[Fact]) -> Known:
+    return {(fact.kind, fact.user, fact.id): fact.content for fact in found}
 
 
-def _facts(savepoint: Savepoint, like: Savepoint, group: int) -> Known:
-    """By what they are about, in the key groups of `like`."""
+def _facts(savepoint: Savepoint, group: int, groups: int) -> Iterator[Fact]:
+    """In that many key groups, whatever the savepoint has."""
     manifest = savepoint.manifest
-    groups = like.manifest.key_groups
     if groups == manifest.key_groups:
         entries = list(savepoint.entries(group))
     else:
         entries = rescaled(group, groups, savepoint.entries, manifest.key_groups, manifest.rules["bound_ms"], {})
-    found: list[Fact] = list(facts(entries, manifest.rules["dedup_ttl_ms"], with_clock=group == 0))
-    return {(fact.kind, fact.user, fact.id): fact.content for fact in found}
+    return facts(entries, manifest.rules["dedup_ttl_ms"], with_clock=group == 0)

@@ -54,7 +54,8 @@ class JobProcess:
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(dir=folder, prefix="run-"))
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MONEYSTATE_")}
-        local = {"PYTHONPATH": str(ROOT), "SPARK_LOCAL_IP": "127.0.0.1", "TMPDIR": str(self.folder)}
+        sources = os.pathsep.join([str(ROOT), str(ROOT / "proto")])
+        local = {"PYTHONPATH": sources, "SPARK_LOCAL_IP": "127.0.0.1", "TMPDIR": str(self.folder)}
         with (self.folder / "out").open("wb") as out, (self.folder / "err").open("wb") as err:
             self.process = subprocess.Popen(
                 [*(command or (sys.executable, "-m", "services.cli.main")), *arguments],

@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import pytest
 
+from services.cli.main import main
 from services.devbroker import DevBroker
 from services.query.client import Client
 from tests.query.certificates import Pki
 from tests.query.serving import Server, new_cluster
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+Moneystate = Callable[..., Done]
+
+
+@pytest.fixture
+def moneystate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Moneystate:
+    """The command line, without the start of a process."""
+
+    def run(*arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["moneystate", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return Done(int(ended.value.code or 0), out, err)
+
+    return run
 
 
 @pytest.fixture(scope="session")

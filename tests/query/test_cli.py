@@ -3,39 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
-from services.cli.main import main
+from tests.query.conftest import Moneystate
 from tests.query.serving import Server
 from tests.query.story import EPOCH
-
-
-class Done(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-
-Moneystate = Callable[..., Done]
-
-
-@pytest.fixture
-def moneystate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Moneystate:
-    """The command line, without the start of a process."""
-
-    def run(*arguments: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["moneystate", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return Done(int(ended.value.code or 0), out, err)
-
-    return run
 
 
 @pytest.fixture

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import grpc
 import psutil
@@ -12,11 +15,14 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from moneystate.query.v1 import query_pb2, watch_pb2
+from moneystate.query.v1 import admin_pb2, admin_pb2_grpc, query_pb2, query_pb2_grpc, watch_pb2
 from services.devbroker import DevBroker
 from services.query.client import SERVICES, Client
 from tests.query.serving import UP_S, Server, failure, new_cluster, reason_of, wait_for
-from tests.query.story import begin
+from tests.query.story import begin, go_on
+
+ADMIN: Any = admin_pb2_grpc.AdminStub  # generated without types
+QUERY: Any = query_pb2_grpc.QueryStub
 
 
 @pytest.fixture
@@ -93,3 +99,69 @@ def test_children_do_not_outlive_a_server_that_is_killed(ending: Server) -> None
     ending.process.kill()
     ending.process.wait(UP_S)
     wait_for(lambda: not alive(children))
+
+
+@contextmanager
+def frozen(broker: DevBroker) -> Iterator[Callable[[], None]]:
+    """The broker answers nothing until the block ends, or what it gives is called."""
+    process = psutil.Process(broker.pid)
+    process.suspend()
+    try:
+        yield process.resume
+    finally:
+        process.resume()
+
+
+def forget_under_way(channel: grpc.Channel) -> Any:
+    """A call that waits for the broker. The server has begun it: it has answered a later one on the same connection."""
+    forget = ADMIN(channel).ForgetUser.future(admin_pb2.ForgetUserRequest(user_id="ann"))
+    QUERY(channel).GetUser(query_pb2.GetUserRequest(user_id="ann"), timeout=UP_S)
+    return forget
+
+
+def test_a_call_that_is_under_way_at_sigterm_is_answered(ending: Server, broker: DevBroker) -> None:
+    with grpc.insecure_channel(ending.address) as channel, ending.client() as other, frozen(broker) as thaw:
+        forget = forget_under_way(channel)
+        ending.process.send_signal(signal.SIGTERM)
+        wait_for(lambda: failure_or_none(other, query_pb2.GetUserRequest(user_id="ann")) == "UNAVAILABLE")
+        assert not forget.done()
+        thaw()
+        assert forget.result(UP_S).request.topic == "user-events"
+    assert ending.process.wait(UP_S) == 0
+
+
+def test_a_call_that_the_server_cuts_is_not_put_down_to_its_caller(broker: DevBroker, tmp_path: Path) -> None:
+    audit = tmp_path / "audit.log"
+    flags = ("--grace", "1s", "--audit-log", str(audit))
+    with Server(new_cluster(broker), tmp_path / "replica", *flags) as server:
+        begin(server.job)
+        server.caught_up(0)
+        with grpc.insecure_channel(server.address) as channel, frozen(broker):
+            forget = forget_under_way(channel)
+            server.process.send_signal(signal.SIGTERM)
+            assert failure(lambda: forget.result(UP_S))[0] == "UNAVAILABLE"
+        assert server.process.wait(UP_S) == 0
+    assert outcomes(audit, "Admin.ForgetUser") == ["UNAVAILABLE"]
+
+
+def test_each_message_of_a_watch_is_on_record_as_of_a_stream_that_goes_on(broker: DevBroker, tmp_path: Path) -> None:
+    audit = tmp_path / "audit.log"
+    with Server(new_cluster(broker), tmp_path / "replica", "--audit-log", str(audit)) as server:
+        begin(server.job)
+        server.caught_up(0)
+        with server.client() as client:
+            watch = client.stream("Watch.WatchUser", watch_pb2.WatchUserRequest(user_id="ann"))
+            next(watch)
+            go_on(server.job)
+            changed = next(answer for answer in watch if answer.HasField("change"))
+            assert changed.change.user.resident_country_code.value == "PT"
+            wait_for(lambda: outcomes(audit, "Watch.WatchUser"))
+            server.process.send_signal(signal.SIGTERM)
+            assert failure(lambda: list(watch)) == ("UNAVAILABLE", "DRAINING")
+        assert server.process.wait(UP_S) == 0
+    assert set(outcomes(audit, "Watch.WatchUser")) == {"STREAMING"}
+
+
+def outcomes(audit: Path, call: str) -> list[str]:
+    lines = [json.loads(line) for line in audit.read_text().splitlines()]
+    return [line["outcome"] for line in lines if line["call"] == call]

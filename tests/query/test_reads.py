@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from moneystate.query.v1 import header_pb2, query_pb2, user_pb2
+from services.enrichment.state import owner_of
 from services.query.client import Client
-from tests.query.serving import failure
-from tests.query.story import EPOCH, LAST, USERS
+from tests.query.serving import Server, failure
+from tests.query.story import EPOCH, LAST, SUFFIX_BYTES, USERS, Job
 from tests.reference.builder import ms
 
 
@@ -167,3 +168,24 @@ def list_all(client: Client, call: str, request: Any, field: str) -> list[Any]:
         request.page_token = answer.next_page_token
         if not answer.next_page_token:
             return listed
+
+
+def entries_of(job: Job) -> list[tuple[bytes, bytes]]:
+    """What the job's changelog has kept, in the order of users, kinds and the rest of the keys."""
+    there = [entry for state in job.sim.states for entry in state.entries.items() if entry[0][:1] in SUFFIX_BYTES]
+    return sorted(there, key=lambda entry: (owner_of(entry[0]), entry[0]))
+
+
+@pytest.mark.parametrize("size", [1, 1000])
+def test_entries_are_those_of_the_changelog_to_the_byte(server: Server, client: Client, size: int) -> None:
+    listed = list_all(client, "Query.ListEntries", query_pb2.ListEntriesRequest(page_size=size), "entries")
+    assert [(entry.key, entry.value) for entry in listed] == entries_of(server.job)
+
+
+def test_entries_of_a_version_before_that_begin_with_a_prefix(client: Client) -> None:
+    request = query_pb2.ListEntriesRequest(prefix="a", at=at(1), page_size=1)
+    listed = list_all(client, "Query.ListEntries", request, "entries")
+    assert [entry.key[:4] for entry in listed] == [b"uann", b"wann"]
+    now = list_all(client, "Query.ListEntries", query_pb2.ListEntriesRequest(prefix="a"), "entries")
+    assert [entry.key for entry in now] == [b"uann"]
+    assert now[0].value != listed[0].value

@@ -107,6 +107,7 @@ def test_no_token(guarded: Server, pki: Pki) -> None:
             "state.read", "Query.ListUsers", query_pb2.ListUsersRequest(resident_country_code="ES"),
             "state.read.personal",
         ),
+        ("state.read", "Query.ListEntries", query_pb2.ListEntriesRequest(), "state.read.personal"),
     ],
 )  # fmt: skip
 def test_a_scope_that_is_missing(guarded: Server, pki: Pki, scope: str, call: str, request_: Any, missing: str) -> None:
@@ -184,6 +185,19 @@ def test_who_read_personal_fields_is_on_record(guarded: Server, pki: Pki, audit:
     assert line["peer"]
     assert line["timestamp"]
     assert "1999" not in audit.read_text()  # who and what, never the values
+
+
+def test_who_read_entries_is_on_record_with_their_users(guarded: Server, pki: Pki, audit: Path) -> None:
+    scope = f"{READ} {READ_PERSONAL}"
+    request = query_pb2.ListEntriesRequest(prefix="b", at=at(2))
+    ask(guarded, files(pki, scope, sub="comparer"), "Query.ListEntries", request)
+
+    def lines() -> list[Any]:
+        found = [json.loads(line) for line in audit.read_text().splitlines()]
+        return [line for line in found if line["subject"] == "comparer"]
+
+    (line,) = wait_for(lines)
+    assert (line["call"], line["users"], line["outcome"]) == ("Query.ListEntries", ["bob"], "OK")
 
 
 def test_a_certificate_that_was_renewed_is_used_without_a_restart(guarded: Server, pki: Pki, tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ MALFORMED: list[tuple[str, Any]] = [
     ("Query.ListUsers", query_pb2.ListUsersRequest(prefix=LONG)),
     ("Query.ListUsers", query_pb2.ListUsersRequest(page_size=-1)),
     ("Query.ListUsers", query_pb2.ListUsersRequest(page_size=MAX_PAGE + 1)),
+    ("Query.ListEntries", query_pb2.ListEntriesRequest(prefix=LONG)),
+    ("Query.ListEntries", query_pb2.ListEntriesRequest(page_size=MAX_PAGE + 1)),
     ("Query.ListPending", query_pb2.ListPendingRequest(reason=99)),  # type: ignore[arg-type]
     ("Query.Explain", query_pb2.ExplainRequest()),
     ("Query.Explain", query_pb2.ExplainRequest(user_field=query_pb2.UserFieldOf(user_id="ann"))),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from services.replica import decode, files, rows
@@ -112,6 +112,7 @@ class Replica:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps)
+@example([{b"a": State(country="ES")}, {b"a": None}, {b"ab": State(country="FR")}, {b"ab": State(country="ES")}])
 def test_every_version_kept_answers_as_plain_dicts_do(plan: list[object]) -> None:
     replica, model = Replica(), Model()
     try:
@@ -160,6 +161,7 @@ def assert_same(replica: Replica, model: Model) -> None:
         views = {user: decode.user_view(user, by_entry.get, batch) for user in USERS}
         known = {user: view for user, view in views.items() if view is not None}
         assert_version(replica, version, known)
+        assert_entries(replica, version, there)
     assert_diffs(replica, model)
     if replica.batch:
         kept = {rows.entry_of(k)[0] for k in model.now if k[:1] == b"u"}
@@ -188,6 +190,15 @@ def assert_version(replica: Replica, version: Version, known: dict[bytes, UserVi
     assert paged(lambda after: snapshot.users(country="ES", limit=1, after=after)) == spanish
     assert_sessions(replica, version, ordered)
     assert_money(replica, version, ordered)
+
+
+def assert_entries(replica: Replica, version: Version, there: Entries) -> None:
+    snapshot = replica.reader.at_version(version)
+    ordered = sorted((rows.entry_of(key)[1], key, value) for key, value in there.items())
+    for prefix in ("", "a", "a\x00", "\xfc", "b"):
+        begins = [(k, v) for _, k, v in ordered if rows.entry_of(k)[0].startswith(prefix.encode())]
+        found = paged(lambda after, p=prefix: snapshot.entries(prefix=p, limit=2, after=after))  # type: ignore[misc]
+        assert [(e.key, e.value) for e in found] == begins
 
 
 def assert_sessions(replica: Replica, version: Version, ordered: list[UserView]) -> None:

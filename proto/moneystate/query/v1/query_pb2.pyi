@@ -158,6 +158,36 @@ class ListPendingResponse(_message.Message):
     next_page_token: str
     def __init__(self, header: _Optional[_Union[_header_pb2.Header, _Mapping]] = ..., pending: _Optional[_Iterable[_Union[_user_pb2.PendingMoney, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
+class ListEntriesRequest(_message.Message):
+    __slots__ = ("prefix", "at", "page_size", "page_token")
+    PREFIX_FIELD_NUMBER: _ClassVar[int]
+    AT_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    prefix: str
+    at: _header_pb2.At
+    page_size: int
+    page_token: str
+    def __init__(self, prefix: _Optional[str] = ..., at: _Optional[_Union[_header_pb2.At, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListEntriesResponse(_message.Message):
+    __slots__ = ("header", "entries", "next_page_token")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    header: _header_pb2.Header
+    entries: _containers.RepeatedCompositeFieldContainer[Entry]
+    next_page_token: str
+    def __init__(self, header: _Optional[_Union[_header_pb2.Header, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[Entry, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class Entry(_message.Message):
+    __slots__ = ("key", "value")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    key: bytes
+    value: bytes
+    def __init__(self, key: _Optional[bytes] = ..., value: _Optional[bytes] = ...) -> None: ...
+
 class ExplainRequest(_message.Message):
     __slots__ = ("money_id", "user_field", "at")
     MONEY_ID_FIELD_NUMBER: _ClassVar[int]

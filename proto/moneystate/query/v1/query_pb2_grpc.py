@@ -59,6 +59,11 @@ class QueryStub:
                 request_serializer=moneystate_dot_query_dot_v1_dot_query__pb2.ListPendingRequest.SerializeToString,
                 response_deserializer=moneystate_dot_query_dot_v1_dot_query__pb2.ListPendingResponse.FromString,
                 _registered_method=True)
+        self.ListEntries = channel.unary_unary(
+                '/moneystate.query.v1.Query/ListEntries',
+                request_serializer=moneystate_dot_query_dot_v1_dot_query__pb2.ListEntriesRequest.SerializeToString,
+                response_deserializer=moneystate_dot_query_dot_v1_dot_query__pb2.ListEntriesResponse.FromString,
+                _registered_method=True)
         self.Explain = channel.unary_unary(
                 '/moneystate.query.v1.Query/Explain',
                 request_serializer=moneystate_dot_query_dot_v1_dot_query__pb2.ExplainRequest.SerializeToString,
@@ -114,6 +119,14 @@ class QueryServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListEntries(self, request, context):
+        """The state as the job keeps it: the entries of the changelog, whole and unmasked, as of one version. For comparing
+        states, not for reading users. It needs the scope `state.read.personal`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Explain(self, request, context):
         """Which events a value came from.
         """
@@ -162,6 +175,11 @@ def add_QueryServicer_to_server(servicer, server):
                     servicer.ListPending,
                     request_deserializer=moneystate_dot_query_dot_v1_dot_query__pb2.ListPendingRequest.FromString,
                     response_serializer=moneystate_dot_query_dot_v1_dot_query__pb2.ListPendingResponse.SerializeToString,
+            ),
+            'ListEntries': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListEntries,
+                    request_deserializer=moneystate_dot_query_dot_v1_dot_query__pb2.ListEntriesRequest.FromString,
+                    response_serializer=moneystate_dot_query_dot_v1_dot_query__pb2.ListEntriesResponse.SerializeToString,
             ),
             'Explain': grpc.unary_unary_rpc_method_handler(
                     servicer.Explain,
@@ -314,6 +332,33 @@ class Query:
             '/moneystate.query.v1.Query/ListPending',
             moneystate_dot_query_dot_v1_dot_query__pb2.ListPendingRequest.SerializeToString,
             moneystate_dot_query_dot_v1_dot_query__pb2.ListPendingResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListEntries(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/moneystate.query.v1.Query/ListEntries',
+            moneystate_dot_query_dot_v1_dot_query__pb2.ListEntriesRequest.SerializeToString,
+            moneystate_dot_query_dot_v1_dot_query__pb2.ListEntriesResponse.FromString,
             options,
             channel_credentials,
             insecure,

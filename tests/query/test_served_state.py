@@ -1,0 +1,128 @@
+"""`moneystate state fingerprint` and `compare` of what a server has: the users' part of what the checkpoint has."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from services.devbroker import DevBroker
+from services.savepoint.format import Savepoint
+from services.spark.checkpoint import Checkpoint
+from tests.job.harness import Finished, JobProcess, Setup, small_workload
+from tests.query.conftest import Done, Moneystate
+from tests.query.serving import LISTENING, Server
+from tests.query.story import EPOCH
+from tests.query.test_equals_reference import Replica
+from tests.savepoint.test_compare import written
+
+LOOKUPS = ("--session-lookup", "topic", "--quiet")
+
+
+@pytest.fixture
+def saved(server: Server, tmp_path: Path) -> Savepoint:
+    """The story's state, from the job itself."""
+    return written(tmp_path / "saved", server.job.sim.states)
+
+
+def users_of(fingerprint: str) -> str:
+    return fingerprint.partition("-")[0]
+
+
+def test_a_servers_fingerprint_is_the_users_part_of_the_jobs(
+    moneystate: Moneystate, server: Server, saved: Savepoint
+) -> None:
+    done = moneystate("state", "fingerprint", server.address)
+    assert (done.code, done.out.strip()) == (0, users_of(saved.manifest.fingerprint))
+    assert done.err.strip() == f"version {EPOCH}/2, watermark 2023-11-14T22:13:49.000Z"
+    told = json.loads(moneystate("state", "fingerprint", server.address, "--json").out)
+    assert told == {"users": done.out.strip(), "version": f"{EPOCH}/2", "watermark_ms": saved.manifest.watermark}
+
+
+def test_ids_past_the_dedup_ttl_are_not_of_the_state(moneystate: Moneystate, server: Server) -> None:
+    prints = {moneystate("state", "fingerprint", server.address, "--dedup-ttl", ttl).out for ttl in ("1s", "2s", "1h")}
+    assert len(prints) == 2
+
+
+def test_a_server_and_the_jobs_state_are_the_same_users(
+    moneystate: Moneystate, server: Server, saved: Savepoint
+) -> None:
+    places = [str(saved.folder), server.address]
+    for one, other in (places, places[::-1], [server.address] * 2):
+        done = moneystate("state", "compare", one, other, "--dedup-ttl", "1s")  # a savepoint has its own
+        assert (done.code, done.err) == (0, "")
+        assert done.out.splitlines() == [
+            "compared: what is known of users; a server has no buffered events",
+            "the same users",
+        ]
+
+
+def test_an_earlier_version_differs_and_is_another_moment(
+    moneystate: Moneystate, server: Server, saved: Savepoint
+) -> None:
+    pinned = ("--at-version", f"{EPOCH}/1")
+    done = moneystate("state", "compare", str(saved.folder), server.address, *pinned)
+    assert done.code == 1
+    rows = [line.split() for line in done.out.splitlines()]
+    assert ["bob", "info", "1999", "-", "missing"] in rows
+    assert "these are different moments: " in done.out
+    assert "differences" in done.out.splitlines()[-1]
+    told = json.loads(moneystate("state", "compare", str(saved.folder), server.address, *pinned, "--json").out)
+    assert told["compared"] == "users"
+    assert told["one"] == {"version": None, "watermark_ms": saved.manifest.watermark}
+    assert told["other"]["version"] == f"{EPOCH}/1"
+    assert told["other"]["watermark_ms"] < saved.manifest.watermark
+    assert told["differences"] == len(told["first"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["fingerprint", "127.0.0.1:1"], 3, "check HOST:PORT"),
+        (["compare", "SAVED", "127.0.0.1:1"], 3, "check HOST:PORT"),
+        (["compare", "127.0.0.1:1", "SERVER"], 3, "check HOST:PORT"),
+        (["fingerprint", "/nowhere"], 2, "a savepoint, the checkpoint of a stopped job, or HOST:PORT"),
+        (["compare", "SERVER", "/nowhere:1"], 2, "a savepoint, the checkpoint of a stopped job, or HOST:PORT"),
+        (["fingerprint", "SERVER", "--at-version", f"{EPOCH}/99"], 3, "OUT_OF_RANGE"),
+        (["compare", "SERVER", "SAVED", "--at-version", f"{EPOCH}/99"], 3, "OUT_OF_RANGE"),
+        (["fingerprint", "SERVER", "--at-version", "nonsense"], 2, "expected EPOCH/BATCH"),
+        (["fingerprint", "SERVER", "--dedup-ttl", "long"], 2, "--dedup-ttl"),
+        (["fingerprint", "SAVED", "--at-version", f"{EPOCH}/1"], 2, "expected HOST:PORT"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_read_is_one_line_and_no_difference(
+    moneystate: Moneystate, server: Server, saved: Savepoint, arguments: list[str], code: int, said: str
+) -> None:
+    places = {"SAVED": str(saved.folder), "SERVER": server.address}
+    done: Done = moneystate("state", *(places.get(argument, argument) for argument in arguments))
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1
+
+
+def test_a_replica_of_a_real_job_has_the_checkpoints_users(
+    broker: DevBroker, topic_prefix: str, tmp_path: Path, moneystate: Moneystate
+) -> None:
+    setup = Setup(broker.bootstrap_servers, topic_prefix, tmp_path)
+    setup.create_inputs()
+    setup.send(small_workload("--events", "1500"))
+    setup.run("--until-caught-up", "--max-records-per-batch", "700", *LOOKUPS)
+    replica = Replica(setup)
+    with replica.start() as serving:
+        replica.wait_until_at(Checkpoint(str(setup.checkpoint)).last_committed())
+        found = LISTENING.search(serving.err())
+        assert found is not None
+        address = found[1]
+        served = moneystate("state", "fingerprint", address)
+        assert served.code == 0, served.err
+        printed = command(setup, "state", "fingerprint", str(setup.checkpoint))
+        assert served.out.strip() == users_of(printed.out), printed.err
+        same = command(setup, "state", "compare", str(setup.checkpoint), address)
+        assert (same.code, same.out.splitlines()[-1:]) == (0, ["the same users"]), same.err
+
+
+def command(setup: Setup, *arguments: str) -> Finished:
+    with JobProcess(arguments, setup.folder) as process:
+        return process.finish()

@@ -1,0 +1,104 @@
+"""`moneystate serve` from outside: metrics of all workers, addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import grpc
+import httpx
+import psutil
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from moneystate.query.v1 import query_pb2, query_pb2_grpc
+from services.devbroker import DevBroker
+from services.query.addresses import split
+from services.query.client import Client
+from tests.ports import free_port
+from tests.query.conftest import Moneystate
+from tests.query.serving import UP_S, Server, failure, new_cluster, wait_for
+from tests.query.story import begin
+
+CALLS_EACH = 3
+MOST_CONNECTIONS = 64
+QUERY: Any = query_pb2_grpc.QueryStub  # generated without types
+
+
+@pytest.fixture
+def metrics_url() -> str:
+    return f"http://127.0.0.1:{free_port()}/metrics"
+
+
+@pytest.fixture
+def measured(broker: DevBroker, tmp_path: Path, metrics_url: str) -> Iterator[Server]:
+    flags = ("--workers", "2", "--metrics-port", str(httpx.URL(metrics_url).port))
+    with Server(new_cluster(broker), tmp_path / "replica", *flags) as running:
+        begin(running.job)
+        yield running.caught_up(0)
+
+
+def connect_to_all_workers(server: Server, stack: ExitStack) -> list[grpc.Channel]:
+    """The system spreads connections over the workers: as many as it takes until each has one."""
+    wait_for(lambda: busy_workers(server) == 0)
+    channels: list[grpc.Channel] = []
+    while busy_workers(server) < 2:
+        assert len(channels) < MOST_CONNECTIONS
+        of_its_own = [("grpc.use_local_subchannel_pool", 1)]
+        channels.append(stack.enter_context(grpc.insecure_channel(server.address, of_its_own)))
+        grpc.channel_ready_future(channels[-1]).result(UP_S)
+    return channels
+
+
+def busy_workers(server: Server) -> int:
+    """How many processes have connections of clients."""
+    port = split(server.address, "address")[1]
+    children = psutil.Process(server.process.pid).children(recursive=True)
+    return sum(
+        any(c.laddr.port == port and c.status == psutil.CONN_ESTABLISHED for c in child.net_connections("tcp"))
+        for child in children
+    )
+
+
+def samples(url: str) -> dict[tuple[str, str, str], float]:
+    """By name, method and code."""
+    families = text_string_to_metric_families(httpx.get(url, timeout=UP_S).raise_for_status().text)
+    return {
+        (s.name, s.labels.get("method", ""), s.labels.get("code", "")): s.value for f in families for s in f.samples
+    }
+
+
+def test_metrics_are_the_sum_over_all_workers(measured: Server, metrics_url: str) -> None:
+    with ExitStack() as stack:
+        channels = connect_to_all_workers(measured, stack)
+        for channel in channels:
+            stub = QUERY(channel)
+            for _ in range(CALLS_EACH):
+                stub.GetUser(query_pb2.GetUserRequest(user_id="ann"), timeout=UP_S)
+            assert failure(lambda s=stub: s.GetUser(query_pb2.GetUserRequest(user_id="nobody")))[0] == "NOT_FOUND"
+    calls = "moneystate_query_calls_total"
+    wait_for(lambda: samples(metrics_url).get((calls, "Query.GetUser", "NOT_FOUND")) == len(channels))
+    found = samples(metrics_url)
+    assert found[calls, "Query.GetUser", "OK"] == CALLS_EACH * len(channels)
+    assert found["moneystate_query_seconds_count", "Query.GetUser", ""] == (CALLS_EACH + 1) * len(channels)
+    wait_for(lambda: samples(metrics_url)["moneystate_replica_caught_up", "", ""] == 1)  # said each second
+
+
+def test_a_server_on_ipv6_prints_an_address_that_clients_can_use(
+    broker: DevBroker, tmp_path: Path, moneystate: Moneystate
+) -> None:
+    with Server(new_cluster(broker), tmp_path / "replica", "--listen", "[::1]:0") as server:
+        begin(server.job)
+        server.caught_up(0)
+        host, port = split(server.address, "address")
+        assert (host, port != 0) == ("::1", True)
+        with server.client() as client:
+            assert get(client) == "ann"
+        assert moneystate("state", "get", "ann", "--address", server.address).code == 0
+        assert moneystate("state", "fingerprint", server.address).code == 0
+
+
+def get(client: Client) -> str:
+    return str(client.call("Query.GetUser", query_pb2.GetUserRequest(user_id="ann")).user.user_id)

@@ -1,0 +1,33 @@
+"""Entries put aside by key group come back whole, each in the group of its user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from services.engine.avro import Malformed
+from services.engine.keygroup import key_group_of
+from services.enrichment.state import page_key, user_key, waiting_key
+from services.savepoint.spool import HELD_BYTES, Spool
+
+GROUPS = 5
+BIG = b"v" * (HELD_BYTES // 3)  # so that some are in files and some in memory
+
+
+def test_entries_come_back_by_key_group_in_the_order_in_which_they_came(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, GROUPS)
+    wanted: dict[int, list[tuple[bytes, bytes]]] = {group: [] for group in range(GROUPS)}
+    for n in range(8):
+        user = f"user-{n}".encode()
+        for key, value in ((user_key(user), BIG), (page_key(user, 3), b""), (waiting_key(user, bytes(13)), b"w")):
+            spool.put(key, value)
+            wanted[key_group_of(user, GROUPS)].append((key, value))
+    assert {group: list(spool.entries(group)) for group in range(GROUPS)} == wanted
+    assert {group: list(spool.entries(group)) for group in range(GROUPS)} == wanted
+
+
+def test_what_belongs_to_no_user_is_refused(tmp_path: Path) -> None:
+    for key in (b"c", b"x-of-a-newer-program", b""):
+        with pytest.raises(Malformed):
+            Spool(tmp_path, GROUPS).put(key, b"")
