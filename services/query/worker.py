@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
+import sys
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -38,7 +40,20 @@ def page_token_key(options: ServeOptions) -> str:
 def run(task: WorkerTask, parent: Connection) -> None:
     """Says "listening" to its parent. Ends with code 0 once drained."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes: the parent tells this one to stop
-    asyncio.run(_serve(task, parent))
+    loop_factory = None
+    if sys.platform != "win32":
+        import uvloop  # a seventh less time for a call
+
+        loop_factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(_serve(task, parent))
+
+
+def _spare_garbage_collection() -> None:
+    """A call makes many objects and hardly any cycles; and a look at all that was imported takes some 50 ms."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
 
 
 async def _serve(task: WorkerTask, parent: Connection) -> None:
@@ -56,6 +71,7 @@ async def _serve(task: WorkerTask, parent: Connection) -> None:
     listen = Listen(task.address, options.security.credentials(), shared=True)
     server = QueryServer(reads, log, calls, tokens, metrics, listen)
     await server.start()
+    _spare_garbage_collection()
     parent.send("listening")
     try:
         await server.run(stop)

@@ -14,6 +14,7 @@ from typing import Final
 
 from rocksdict import WriteBatch
 
+from services.errors import SetupError
 from services.replica import rows
 from services.replica.decode import index_keys, order_time
 from services.replica.files import Db
@@ -33,6 +34,7 @@ class Erasure:
         row = db.get(ROW)
         self.users: set[bytes] = {bytes.fromhex(user) for user in json.loads(row)} if row else set()
         self.cleaning: set[bytes] = set()
+        self.failed: SetupError | None = None
         self.prefixes: set[bytes] = {rows.INDEX, rows.LINEAGE} if row else set()
 
     def erase(self, batch: WriteBatch, user: bytes, changes: list[Change]) -> None:
@@ -99,12 +101,14 @@ class Erasure:
                 self.prefixes.add(of[:CUT])
 
     def run(self) -> None:
-        """Begin to clean the files of all that is erased and committed by now."""
+        """Begin to clean the files of all that is erased and committed by now. Raises what ended the time before."""
+        if self.failed is not None:
+            raise self.failed
         if (self.users or self.prefixes) and (self.thread is None or not self.thread.is_alive()):
             with self.lock:
                 self.cleaning, self.users = self.users, set()
                 prefixes, self.prefixes = self.prefixes, set()
-            self.thread = threading.Thread(target=self._clean, args=(prefixes,), name="erasing")
+            self.thread = threading.Thread(target=self._try_clean, args=(prefixes,), name="erasing")
             self.thread.start()
 
     def wait(self) -> None:
@@ -113,6 +117,15 @@ class Erasure:
             self.thread.join()
             self.thread = None
             self.run()
+
+    def _try_clean(self, prefixes: set[bytes]) -> None:
+        try:
+            self._clean(prefixes)
+        except Exception as e:  # rocksdict has none of its own
+            self.failed = SetupError(
+                f"the replica's files: expected to erase what is forgotten, but {str(e).splitlines()[0]}.",
+                "see to the disk; the next start goes on with it.",
+            )
 
     def _clean(self, prefixes: set[bytes]) -> None:
         ranges = set(prefixes)

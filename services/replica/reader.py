@@ -31,7 +31,8 @@ from services.replica.snapshot import Snapshot, mark_of
 from services.replica.store import version_key, watermark_key
 
 MAX_WATERMARK_MS: Final = (1 << 63) - 1
-CATCH_UP_ROWS: Final = 1_500  # a reader that has so many rows to catch up on does, before the version is whole: 2 ms
+CATCH_UP_ROWS: Final = 300  # a reader that has so many rows to catch up on does, before the version is whole: 1 ms
+CHANGE_OVER_S: Final = 0.25  # how often to look whether the replica was built anew
 FEW: Final = 5_000  # changes between two versions that are simply looked through: some 5 ms
 COMPARED: Final = 100  # users that one call compares at two versions: some 10 ms
 STRETCH: Final = 200  # versions that one call looks at for changes of a user: some 3 ms
@@ -264,16 +265,20 @@ class FollowedReader(Reader):
         self.data = data
         self.generation: str | None = None
         self.head_seen = Head()
-        self.caught_up_at = 0.0
+        self.caught_up_at = self.change_over_at = 0.0
         super().__init__()
         self._change_over()
 
     def newest(self) -> Version | None:
-        if files.generation(self.data) != self.generation:
-            self._change_over()
-        elif isinstance(self.db, Secondary):
+        now = time.monotonic()
+        if now >= self.change_over_at:
+            self.change_over_at = now + CHANGE_OVER_S
+            if files.generation(self.data) != self.generation:
+                self._change_over()
+        if isinstance(self.db, Secondary):
             head = self._head()
-            if head.newest != self.head_seen.newest or self._is_due(head):
+            # not what was seen last: a catching up beside a flush of the follower's may miss what that moves
+            if head.newest > self.record.newest or self._is_due(head):
                 self.head_seen, self.caught_up_at = head, time.monotonic()
                 self.db.catch_up()
                 self.refresh()
@@ -291,13 +296,15 @@ class FollowedReader(Reader):
         if name is None or not files.is_open(self.data, name):
             return
         try:
-            head_file, db = HeadFile(files.folder(self.data, name)), Secondary(self.data, name)
+            head_file = HeadFile(files.folder(self.data, name))
+            head = head_file.read()  # before the database: it is never behind what this says
+            db = Secondary(self.data, name)
         except Exception:  # rocksdict has none of its own
             if files.generation(self.data) == name:
                 raise
             return  # built anew meanwhile: the next look finds that one
         self.close()
         self.head_file, self.db, self.generation = head_file, db, name
-        self.head_seen = self._head()
+        self.head_seen = head
         self.newest_revision = None
         self.refresh()

@@ -1,7 +1,8 @@
 """The replica's rows, written: versions of entries, the index, history.
 
-The only writer. Each call is one WriteBatch with the position to resume from, so a kill at any time leaves what was
-there after one of them; what follows is read again, and what is in already is left out.
+The only writer. A piece of a version goes in part by part, the last with the position to resume from: readers take over
+a part at a time, and answer nothing meanwhile. After a kill in between the piece is read and put again, which changes
+nothing of what is in; no reader sees a version before all of it is in.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ from services.replica.record import ROW, Record, Revision, decode_revision, read
 
 BASE: Final = 1  # the revision of all that was there before the first version
 INDEX_ROWS: Final = 10_000
+AT_ONCE: Final = 50  # changes in one write: a reader takes some 1 ms to take over what they make
 
 
 class Store:
-    """`kept`: readable revisions, and when they were written in ms."""
+    """`kept`: readable revisions, and when they were written in ms; `at_once`: changes in one write."""
 
-    def __init__(self, db: Db) -> None:
+    def __init__(self, db: Db, at_once: int = AT_ONCE) -> None:
         self.db = db
+        self.at_once = at_once
         self.record = read_record(db) or Record()
         self.written = 0  # rows
         self.in_flight: dict[Version, Revision] = {}  # after `newest`
@@ -140,16 +143,21 @@ class Store:
         if end.total != record.groups:
             self._regroup(end.total)
         if any(record.ended[group] < piece.offset for group in end.groups):  # else it is in already
-            self._apply(batch, piece, self._revision(batch, end), exact)
+            batch = self._apply(batch, piece, self._revision(batch, end), exact)
         self.commit(batch, {piece.partition: piece.position})
         self.erasure.run()
 
-    def _apply(self, batch: WriteBatch, piece: Piece, number: int, exact: bool) -> None:
+    def _apply(self, batch: WriteBatch, piece: Piece, number: int, exact: bool) -> WriteBatch:
+        """What is still to be written."""
         record, groups = self.record, piece.end.groups
         if any(record.done[group] > number for group in groups):
             # an epoch that ended within a batch, met after the next one's in another partition: a load sorts them
             raise Rebuild(f"version {piece.end.version} is not in the order of the log")
-        self._put(batch, piece.changes, number)
+        for part in self._parts(piece.changes):
+            if not batch.is_empty():
+                self.commit(batch, {})
+                batch = WriteBatch(raw_mode=True)
+            self._put(batch, part, number)
         if not exact:
             self._skip(number)
         for group in groups:
@@ -159,6 +167,14 @@ class Store:
                 self._reach(group, number)
             record.half = [group for group in record.half if group not in groups]
         self._advance(batch)
+        return batch
+
+    def _parts(self, changes: list[Change]) -> list[list[Change]]:
+        """Later changes of one entry replace earlier ones. A user is forgotten as a whole."""
+        last = list({change.entry: change for change in changes}.values())
+        if any(change.kind == b"f" for change in last):
+            return [last]
+        return [last[at : at + self.at_once] for at in range(0, len(last), self.at_once)]
 
     def forgotten_at(self, user: bytes) -> int | None:
         """Order time in ms of the last request to forget the user that was honoured."""
@@ -233,8 +249,6 @@ class Store:
         self.kept.append((of.number, of.written_at_ms))
 
     def _put(self, batch: WriteBatch, changes: list[Change], number: int) -> None:
-        """Later changes of one entry replace earlier ones."""
-        changes = list({change.entry: change for change in changes}.values())
         before = self.db.get_many([rows.LATEST + change.entry for change in changes])
         forgotten = {c.user for c, row in zip(changes, before, strict=True) if _is_forgotten_by(c, row)}
         for user in forgotten:

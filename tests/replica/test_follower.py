@@ -11,6 +11,7 @@ from services.engine.avro import string_bytes
 from services.enrichment import fingerprints as fp
 from services.enrichment.source import encode_source, optional
 from services.enrichment.topics import USER_EVENTS, WALLET_EVENTS
+from services.replica.files import Secondary
 from services.replica.model import NotFound, Pruned, Version, Where
 from tests.kafka.logs import Cluster
 from tests.replica.changelog import Change, Replica, Writer, until
@@ -325,3 +326,24 @@ def test_a_new_epoch_begins_with_its_whole_state_and_strays_are_of_no_account(
     assert countries(replica.reads.at_version(first)) == {"ES"}
     again = replica_of()
     assert countries(again.latest(last)) == {"FR", "PT"}, "strays are of no account in a first load either"
+
+
+def test_a_reader_that_missed_a_version_finds_it_at_the_next_look(
+    cluster: Cluster, replica_of: MakeReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As beside a flush: RocksDB lists the files while the follower moves what they have."""
+    writer = Writer(cluster)
+    replica = replica_of()
+    replica.latest(writer.batch(0, puts("ES")))
+    missed = 0
+    catch_up = Secondary.catch_up
+
+    def miss_the_first(self: Secondary) -> None:
+        nonlocal missed
+        missed += 1
+        if missed > 1:
+            catch_up(self)
+
+    monkeypatch.setattr(Secondary, "catch_up", miss_the_first)
+    assert countries(replica.latest(writer.batch(1, puts("FR")))) == {"FR"}
+    assert missed > 1

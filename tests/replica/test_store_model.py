@@ -83,7 +83,7 @@ class Replica:
         self.store.loaded({}, 0, {0: 0})
 
     def open(self) -> None:
-        self.store = Store(files.open_primary(self.data, self.name))
+        self.store = Store(files.open_primary(self.data, self.name), at_once=2)
         self.sweep = Sweep(self.store, Keep(versions=3, grace_ms=0))
         self.reader = Reader(self.store.db)
 

@@ -31,7 +31,7 @@ class GetStatusResponse(_message.Message):
     database_bytes: int
     key_groups: int
     server_version: str
-    def __init__(self, header: _Optional[_Union[_header_pb2.Header, _Mapping]] = ..., caught_up: _Optional[bool] = ..., oldest: _Optional[_Union[_header_pb2.Version, _Mapping]] = ..., lag_records: _Optional[int] = ..., users: _Optional[int] = ..., schema_counts: _Optional[_Iterable[_Union[SchemaCount, _Mapping]]] = ..., database_bytes: _Optional[int] = ..., key_groups: _Optional[int] = ..., server_version: _Optional[str] = ...) -> None: ...
+    def __init__(self, header: _Optional[_Union[_header_pb2.Header, _Mapping]] = ..., caught_up: bool = ..., oldest: _Optional[_Union[_header_pb2.Version, _Mapping]] = ..., lag_records: _Optional[int] = ..., users: _Optional[int] = ..., schema_counts: _Optional[_Iterable[_Union[SchemaCount, _Mapping]]] = ..., database_bytes: _Optional[int] = ..., key_groups: _Optional[int] = ..., server_version: _Optional[str] = ...) -> None: ...
 
 class SchemaCount(_message.Message):
     __slots__ = ("kind", "schema_version", "entries")

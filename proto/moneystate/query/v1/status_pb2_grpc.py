@@ -5,7 +5,7 @@ import warnings
 
 from moneystate.query.v1 import status_pb2 as moneystate_dot_query_dot_v1_dot_status__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.75.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in moneystate/query/v1/status_pb2_grpc.py depends on'
+        + f' but the generated code in moneystate/query/v1/status_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class StatusStub:
+class StatusStub(object):
     """Missing associated documentation comment in .proto file."""
 
     def __init__(self, channel):
@@ -41,7 +41,7 @@ class StatusStub:
                 _registered_method=True)
 
 
-class StatusServicer:
+class StatusServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def GetStatus(self, request, context):
@@ -67,7 +67,7 @@ def add_StatusServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Status:
+class Status(object):
     """Missing associated documentation comment in .proto file."""
 
     @staticmethod

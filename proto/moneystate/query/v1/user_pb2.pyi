@@ -40,7 +40,7 @@ class PersonalText(_message.Message):
     value: str
     masked: bool
     source: _header_pb2.Source
-    def __init__(self, value: _Optional[str] = ..., masked: _Optional[bool] = ..., source: _Optional[_Union[_header_pb2.Source, _Mapping]] = ...) -> None: ...
+    def __init__(self, value: _Optional[str] = ..., masked: bool = ..., source: _Optional[_Union[_header_pb2.Source, _Mapping]] = ...) -> None: ...
 
 class User(_message.Message):
     __slots__ = ("user_id", "birth_year", "resident_country_code", "money_types", "sessions", "seen_money", "waiting", "looking_up", "replies", "schema_versions")
@@ -124,7 +124,7 @@ class PendingMoney(_message.Message):
     birth_year: PersonalText
     resident_country_code: PersonalText
     source: _header_pb2.Source
-    def __init__(self, user_id: _Optional[str] = ..., money_id: _Optional[str] = ..., session_id: _Optional[str] = ..., reason: _Optional[_Union[PendingReason, str]] = ..., order_time_ms: _Optional[int] = ..., requested_at_ms: _Optional[int] = ..., first_occurrence: _Optional[bool] = ..., amount: _Optional[str] = ..., currency: _Optional[str] = ..., money_type: _Optional[str] = ..., birth_year: _Optional[_Union[PersonalText, _Mapping]] = ..., resident_country_code: _Optional[_Union[PersonalText, _Mapping]] = ..., source: _Optional[_Union[_header_pb2.Source, _Mapping]] = ...) -> None: ...
+    def __init__(self, user_id: _Optional[str] = ..., money_id: _Optional[str] = ..., session_id: _Optional[str] = ..., reason: _Optional[_Union[PendingReason, str]] = ..., order_time_ms: _Optional[int] = ..., requested_at_ms: _Optional[int] = ..., first_occurrence: bool = ..., amount: _Optional[str] = ..., currency: _Optional[str] = ..., money_type: _Optional[str] = ..., birth_year: _Optional[_Union[PersonalText, _Mapping]] = ..., resident_country_code: _Optional[_Union[PersonalText, _Mapping]] = ..., source: _Optional[_Union[_header_pb2.Source, _Mapping]] = ...) -> None: ...
 
 class KeptReply(_message.Message):
     __slots__ = ("money_id", "requested_at_ms", "outcome", "client_country_code", "source")

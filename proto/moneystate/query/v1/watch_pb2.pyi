@@ -38,7 +38,7 @@ class WatchResponse(_message.Message):
     header: _header_pb2.Header
     changes: _containers.RepeatedCompositeFieldContainer[WatchedChange]
     more: bool
-    def __init__(self, header: _Optional[_Union[_header_pb2.Header, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[WatchedChange, _Mapping]]] = ..., more: _Optional[bool] = ...) -> None: ...
+    def __init__(self, header: _Optional[_Union[_header_pb2.Header, _Mapping]] = ..., changes: _Optional[_Iterable[_Union[WatchedChange, _Mapping]]] = ..., more: bool = ...) -> None: ...
 
 class WatchedChange(_message.Message):
     __slots__ = ("user_id", "user")

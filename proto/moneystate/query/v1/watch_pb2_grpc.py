@@ -5,7 +5,7 @@ import warnings
 
 from moneystate.query.v1 import watch_pb2 as moneystate_dot_query_dot_v1_dot_watch__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.75.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in moneystate/query/v1/watch_pb2_grpc.py depends on'
+        + f' but the generated code in moneystate/query/v1/watch_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class WatchStub:
+class WatchStub(object):
     """Missing associated documentation comment in .proto file."""
 
     def __init__(self, channel):
@@ -46,7 +46,7 @@ class WatchStub:
                 _registered_method=True)
 
 
-class WatchServicer:
+class WatchServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def WatchUser(self, request, context):
@@ -86,7 +86,7 @@ def add_WatchServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Watch:
+class Watch(object):
     """Missing associated documentation comment in .proto file."""
 
     @staticmethod
