@@ -38,6 +38,8 @@ class Following:
         self.load = None if not store.record.loading else Load(store, changelog)
         self.current_as_of_ms = store.record.alive_ms
         self.caught_up = False
+        self.lag_records = 0
+        store.wrote = self._tell
         self.stream = Stream(options, topics, {int(p): offset for p, offset in store.record.positions.items()})
         self.ends = Ends(topics, changelog)
 
@@ -123,12 +125,17 @@ class Following:
             self.current_as_of_ms = max(self.current_as_of_ms, as_of_ms)
             self.caught_up = True
             self._settle()
+        self.lag_records = lag
         record = self.store.record
         if self.current_as_of_ms - record.alive_ms > ALIVE_MS:
             record.alive_ms = self.current_as_of_ms
             self.store.commit(WriteBatch(raw_mode=True), {})
-        ready = int(self.caught_up and record.newest > 0)
-        self.head.write(Head(self.store.written, record.newest, self.current_as_of_ms, lag, ready))
+        self._tell()
+
+    def _tell(self) -> None:
+        newest = self.store.record.newest
+        ready = int(self.caught_up and newest > 0)
+        self.head.write(Head(self.store.written, newest, self.current_as_of_ms, self.lag_records, ready))
 
     def _settle(self) -> None:
         if self.store.is_unsettled() and self.holding.is_empty() and time.monotonic() >= self.settle_at:
