@@ -58,12 +58,32 @@ def read_initial_highs(path: Path | None, topics: list[str]) -> dict[TopicPartit
 @dataclass(frozen=True)
 class Piece:
     """A file that holds the offsets `first` to `end`; `counted`: its records have none, they are counted from
-    `first`."""
+    `first`; `stamp`: its size and time of change, as it was looked at."""
 
     path: str
     first: int
     end: int
     counted: bool
+    stamp: str
+
+
+def _stamp(path: str) -> str:
+    """Raises ArchiveError."""
+    try:
+        found = Path(path).stat()
+    except OSError as e:
+        raise ArchiveError(f"{path}: expected a file of the archive, but {e.strerror}.", "put it back.") from None
+    return f"{found.st_size} {found.st_mtime_ns}"
+
+
+def check_unchanged(history: History) -> None:
+    """Raises ArchiveError where a file is not the one that was looked at: what was read of it may be in already."""
+    for piece in [piece for partition in history.partitions for piece in partition.files]:
+        if _stamp(piece.path) != piece.stamp:
+            raise ArchiveError(
+                f"{piece.path}: expected the file that this bootstrap began with, it has changed since.",
+                "put it back, or remove the --work folder to begin anew.",
+            )
 
 
 @dataclass(frozen=True)
@@ -138,7 +158,7 @@ def from_archive(found: Found, facts: list[FileFacts], highs: Mapping[TopicParti
 def _counted(found: Found, facts: list[FileFacts], highs: Mapping[TopicPartition, int | None]) -> PartitionHistory:
     pieces, points, at = [], [], 0
     for file, fact in zip(found.files, facts, strict=True):
-        pieces.append(Piece(file.path, at, at + fact.records, True))
+        pieces.append(Piece(file.path, at, at + fact.records, True, _stamp(file.path)))
         points += [(at + number, ms) for number, ms in fact.points]
         at += fact.records
     high = highs.get((found.topic, found.partition))
@@ -148,7 +168,7 @@ def _counted(found: Found, facts: list[FileFacts], highs: Mapping[TopicPartition
 def _with_offsets(found: Found, facts: list[FileFacts], highs: Mapping[TopicPartition, int | None]) -> PartitionHistory:
     tp = (found.topic, found.partition)
     note = found.first_note()
-    pieces = [Piece(file.path, *_span(file), False) for file in found.files]
+    pieces = [Piece(file.path, *_span(file), False, _stamp(file.path)) for file in found.files]
     first = pieces[0].first if pieces else (note.start if note else 0)
     if first > (note.start if note else 0) and tp not in highs:
         raise ArchiveError(

@@ -22,7 +22,7 @@ from typing import Any
 from services.bootstrap import work as works
 from services.bootstrap.chunks import cut_into_chunks
 from services.bootstrap.groups import GroupResult, GroupSpec, read_result, result_path, run_group
-from services.bootstrap.history import History
+from services.bootstrap.history import History, check_unchanged
 from services.bootstrap.options import BootstrapOptions
 from services.bootstrap.reading import ReadUnit, read_unit
 from services.bootstrap.segments import segment_path
@@ -109,6 +109,8 @@ class Bootstrap:
         if started is None:
             history = sources.history(self._source(), partial(self._look, tasks))
             started = self._start(history, tasks.cores)
+        else:
+            check_unchanged(started.history)
         self._read(tasks, started)
         self._run_groups(tasks, started)
         return self._prepared(started)

@@ -22,7 +22,7 @@ from services.bootstrap.history import History, PartitionHistory, Piece
 from services.errors import SetupError
 
 NAME = "bootstrap.json"
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,5 @@
-"""Point reads at fixed rates against one replica that follows changes, all on this machine.
+"""Point reads at fixed rates against one replica that follows changes, all on this machine; and, before, against a bare
+gRPC server that always gives the same answer, with nothing else at work.
 
 A changelog of many users is written, `moneystate serve` loads it, then one process goes on changing users, one
 transaction for each batch, while the client in Go (examples/go/load) reads users by chance, on a schedule that does not
@@ -11,14 +12,16 @@ import argparse
 import json
 import multiprocessing
 import random
+import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
@@ -38,6 +41,7 @@ from services.enrichment.state import User, encode_user, user_key
 from services.kafka.client import admin_client
 from services.kafka.topics import TopicSpec, ensure_topics
 from services.query.client import Client, Target
+from tests.bench.echo import bare_server
 
 GO = Path(__file__).resolve().parents[2] / "examples" / "go"
 PREFIX = "query-load-"
@@ -48,6 +52,7 @@ LOAD_BATCH = 50_000
 START_MS = 1_700_000_000_000
 COUNTRIES = [b"ES", b"PT", b"FR", b"DE", b"IT"]
 DEADLINE_S = 600.0
+LOOK_S = 0.02  # how precisely it is known when a version can be read
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,10 @@ class Setting:
 @dataclass(frozen=True)
 class Figures:
     """Times in ms. `cpu`: cores that the server's processes took; `behind`: records that the replica lagged at the end;
-    `stale`: ms, as the last answer says."""
+    `visible`: from a version's last record to the version's first being read, at most: median and longest. None: of no
+    meaning for the bare server."""
 
+    what: str
     rate: int
     reads: int
     failed: int
@@ -74,8 +81,8 @@ class Figures:
     p999: float
     most: float
     cpu: float
-    behind: int
-    stale: int
+    behind: int | None = None
+    visible: tuple[float, float] | None = None
 
 
 def user_id(n: int) -> str:
@@ -185,6 +192,9 @@ def measure(servers: str, setting: Setting) -> Iterator[Figures]:
     with tempfile.TemporaryDirectory(prefix="query-load-") as folder:
         go = f"{folder}/load"
         subprocess.run([str(Path(sys.executable).with_name("go")), "build", "-o", go, "./load"], cwd=GO, check=True)
+        with bare_server() as (pid, address):
+            for rate in setting.rates:
+                yield _at_rate("bare gRPC", go, address, pid, rate, setting)
         batches = load(servers, setting.users)
         with served(servers, Path(folder) / "replica", setting.workers) as (process, address):
             client = Client(Target(address), DEADLINE_S)
@@ -197,23 +207,54 @@ def measure(servers: str, setting: Setting) -> Iterator[Figures]:
             try:
                 await_caught_up(client, batches + 5)
                 for rate in setting.rates:
-                    yield _at_rate(go, address, process.pid, client, rate, setting)
+                    with Visible(client) as visible:
+                        found = _at_rate("replica", go, address, process.pid, rate, setting)
+                    status = client.call("Status.GetStatus", status_pb2.GetStatusRequest())
+                    yield replace(found, behind=status.lag_records, visible=visible.figures())
             finally:
                 stop.set()
                 changer.join(60)
 
 
-def _at_rate(go: str, address: str, pid: int, client: Client, rate: int, setting: Setting) -> Figures:
+def _at_rate(what: str, go: str, address: str, pid: int, rate: int, setting: Setting) -> Figures:
     command = [go, "-address", address, "-rate", str(rate), "-seconds", str(setting.seconds)]
     command += ["-users", str(setting.users), "-connections", str(setting.connections)]
     before, began = _cpu_s(pid), time.monotonic()
     told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     cpu = (_cpu_s(pid) - before) / (time.monotonic() - began)
-    status = client.call("Status.GetStatus", status_pb2.GetStatusRequest())
     return Figures(
-        rate, told["reads"], told["failed"], told["seconds"], told["p50_ms"], told["p99_ms"], told["p999_ms"],
-        told["max_ms"], cpu, status.lag_records, status.header.staleness_ms,
+        what, rate, told["reads"], told["failed"], told["seconds"], told["p50_ms"], told["p99_ms"], told["p999_ms"],
+        told["max_ms"], cpu,
     )  # fmt: skip
+
+
+class Visible:
+    """How long a version takes from its last record, which is before its commit, to its first being read."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+        self.over = threading.Event()
+        self.times_ms: list[float] = []
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Visible:
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.over.set()
+        self.thread.join()
+
+    def _run(self) -> None:
+        seen = -1
+        while not self.over.wait(LOOK_S):
+            header = self.client.call("Status.GetStatus", status_pb2.GetStatusRequest()).header
+            if header.version.batch != seen and seen >= 0:
+                self.times_ms.append(time.time() * 1000 - header.written_at_ms)
+            seen = header.version.batch
+
+    def figures(self) -> tuple[float, float]:
+        return statistics.median(self.times_ms), max(self.times_ms)
 
 
 def _cpu_s(pid: int) -> float:
@@ -233,12 +274,14 @@ def main(arguments: list[str]) -> None:
     a = p.parse_args(arguments)
     rates = a.rate or list(range(1_000, 8_001, 1_000))
     setting = Setting(a.users, a.changes, rates, a.seconds, a.workers, a.connections)
-    table = Table("reads/s", "done/s", "failed", "p50 ms", "p99 ms", "p99.9 ms", "max ms")
-    for title in ("server cores", "behind", "stale ms"):
+    table = Table("", "reads/s", "done/s", "failed", "p50 ms", "p99 ms", "p99.9 ms", "max ms")
+    for title in ("server cores", "behind", "visible ms, median", "longest"):
         table.add_column(title)
     with tempfile.TemporaryDirectory(prefix="bench-broker-") as folder, DevBroker(Path(folder), heap="1g") as broker:
         for f in measure(broker.bootstrap_servers, setting):
             times = [f"{ms:,.2f}" for ms in (f.p50, f.p99, f.p999, f.most)]
             done = f"{(f.reads - f.failed) / f.seconds:,.0f}"
-            table.add_row(f"{f.rate:,}", done, f"{f.failed:,}", *times, f"{f.cpu:.2f}", f"{f.behind:,}", f"{f.stale:,}")
+            row = [f.what, f"{f.rate:,}", done, f"{f.failed:,}", *times, f"{f.cpu:.2f}"]
+            row += ["" if f.behind is None else f"{f.behind:,}"]
+            table.add_row(*row, *("" if ms is None else f"{ms:,.0f}" for ms in f.visible or (None, None)))
     Console(width=130).print(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -281,6 +282,13 @@ def test_a_bootstrap_that_was_stopped_goes_on_and_gives_the_same(archive: Path) 
     told.clear()
     with pytest.raises(SetupError, match="key_groups"):
         run(archive, key_groups=3)
+    file = files(archive)[0]
+    there, times = file.read_bytes(), file.stat()
+    file.write_bytes(there + b"\x00")
+    with pytest.raises(ArchiveError, match=f"{file.name}: .* it has changed since"):
+        run(archive)
+    file.write_bytes(there)
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     made = run(archive, tell=told.append, source_tasks=3)
     assert next(p.done for p in told if p.phase == READING) == kept
     assert made.manifest.fingerprint == want.manifest.fingerprint

@@ -18,7 +18,7 @@ from tests.reference import model
 
 RULES = model.Rules(lookup=True)
 LOOKUPS = ("--session-lookup", "topic", "--quiet")
-KEY_GROUPS, PARTITIONS = 16, 3
+KEY_GROUPS, PARTITIONS = 256, 4
 
 
 def moneystate(setup: Setup, *arguments: str) -> Finished:
@@ -54,7 +54,7 @@ def test_a_rescaled_job_goes_on_from_its_savepoint_as_if_it_had_never_been_stopp
     setup.create_inputs()
     log = small_workload("--events", "2000")
     setup.send(log[: len(log) // 2])
-    setup.run("--until-caught-up", *LOOKUPS)
+    setup.run("--until-caught-up", "--key-groups", "64", "--partitions", "2", *LOOKUPS)
     savepoint = setup.folder / "savepoint"
     rescale = ("--key-groups", str(KEY_GROUPS))
     place = ("--checkpoint", str(setup.checkpoint), "--out", str(savepoint))
