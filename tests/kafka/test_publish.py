@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 from collections.abc import Iterable
 
 import pytest
@@ -19,14 +21,12 @@ from tests.reference.kafka_log import read_log
 OUT, COMMITS, CHANGES = "out", "commits", "changes"
 START = "offset 0"
 GROUPS, PARTITIONS, CHANGELOG_PARTITIONS = 4, 2, 3
-
-
-class Crash(Exception):
-    pass
+CRASHED = 99  # exit code
+DEADLINE_S = 60.0
 
 
 class State:
-    """Five entries and three outputs in each key group; crashes before output number `crash_at` of key group 2."""
+    """Five entries and three outputs in each key group; its process ends at output `crash_at` of key group 2."""
 
     watermark = 77
 
@@ -39,7 +39,7 @@ class State:
     def outputs(self, group: int) -> Iterable[Output]:
         for n in range(3):
             if group == 2 and n == self.crash_at:
-                raise Crash
+                os._exit(CRASHED)
             yield 0, f"user {group}".encode(), f"{group}-{n}".encode(), []
 
 
@@ -117,8 +117,10 @@ def test_all_entries_and_outputs_are_there_and_the_version_is_whole(topics: Clus
 @pytest.mark.parametrize("crash_at", [0, 1, 2])
 def test_after_a_crash_it_goes_on_and_no_output_is_there_twice(topics: Cluster, crash_at: int) -> None:
     config = config_of(topics)
-    with pytest.raises(Crash):
-        publish(config, State(crash_at))
+    process = multiprocessing.get_context("spawn").Process(target=publish, args=(config, State(crash_at)))
+    process.start()
+    process.join(DEADLINE_S)
+    assert process.exitcode == CRASHED
     publish(config, State())
     assert outputs(config) == ALL_OUTPUTS
     assert entries(config) == whole()
