@@ -282,9 +282,18 @@ class FollowedReader(Reader):
             # not what was seen last: a catching up beside a flush of the follower's may miss what that moves
             if head.newest > self.record.newest or self._is_due(head):
                 self.head_seen, self.caught_up_at = head, time.monotonic()
-                self.db.catch_up()
-                self.refresh()
+                self._catch_up(self.db)
         return None if self.newest_revision is None else self.newest_revision.version
+
+    def _catch_up(self, db: Secondary) -> None:
+        try:
+            db.catch_up()
+        except Exception:  # rocksdict has none of its own
+            if files.generation(self.data) == self.generation:
+                raise
+            self.change_over_at = 0.0  # built anew meanwhile: the next look finds that one
+            return
+        self.refresh()
 
     def _is_due(self, head: Head) -> bool:
         """No new version, but rows: those of one that is under way, or what the sweep took."""

@@ -347,3 +347,26 @@ def test_a_reader_that_missed_a_version_finds_it_at_the_next_look(
     monkeypatch.setattr(Secondary, "catch_up", miss_the_first)
     assert countries(replica.latest(writer.batch(1, puts("FR")))) == {"FR"}
     assert missed > 1
+
+
+def test_a_reader_whose_files_go_from_under_it_takes_those_that_came_instead(
+    cluster: Cluster, replica_of: MakeReplica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = Writer(cluster)
+    replica = replica_of()
+    replica.latest(writer.batch(0, puts("ES")))
+    old = replica.reads.db  # type: ignore[attr-defined]
+    catch_up = Secondary.catch_up
+
+    def gone(self: Secondary) -> None:
+        if self is old:
+            raise OSError("No such file or directory")
+        catch_up(self)
+
+    monkeypatch.setattr(Secondary, "catch_up", gone)
+    replica.stop()
+    cluster.delete(writer.topic)
+    until(lambda: writer.topic not in cluster.admin.list_topics(timeout=10).topics, "the topic to be gone")
+    again = Writer(cluster)
+    replica.start()
+    assert countries(replica.latest(again.batch(0, puts("FR"), epoch="two"))) == {"FR"}
