@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import uuid
 from collections.abc import Iterator
 
@@ -17,12 +15,6 @@ LONG = ("job", "evolution", "demo", "savepoint", "query", "lookup", "bootstrap")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.parent.name not in LONG)
-
-
-def pytest_unconfigure() -> None:
-    """Kafka clients that live as long as the process complain of the broker's end: over the summary, ten times a
-    second."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 @pytest.fixture(scope="session")
