@@ -108,9 +108,8 @@ class QueryServer:
         assert self.server is not None
         await self.health.enter_graceful_shutdown()
         await self.pulse.drain()
-        asyncio.get_running_loop().call_later(
-            grace_s, self.calls.cut
-        )  # then what still runs is not the caller's to end
+        # what still runs then is not the caller's to end
+        asyncio.get_running_loop().call_later(grace_s, self.calls.cut)
         await self.server.stop(grace_s)
         for task in self.tasks:
             task.cancel()

@@ -23,7 +23,6 @@ from confluent_kafka import KafkaException
 
 from services.errors import BrokerError, SetupError
 from services.replica import files
-from services.replica.files import Rebuild
 from services.replica.following import Following
 from services.replica.head import HeadFile
 from services.replica.log import Changelog, Options, Topics
@@ -59,7 +58,7 @@ class Follower:
                 continue
             try:
                 self._follow(topics, changelog)
-            except Rebuild as e:
+            except files.Rebuild as e:
                 self.anew = str(e.args[0])
             except (BrokerError, KafkaException) as e:
                 self._wait(str(e))

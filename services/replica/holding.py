@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from services.engine.keygroup import key_group_of
+from services.engine.marker import BEFORE_FIRST_BATCH
 from services.errors import SetupError
 from services.replica.model import Version
 from services.replica.rows import RESTS, entry_of
 
 END_KEY = b"e"
-BEFORE_FIRST_BATCH = -1  # the version that a checkpoint begins with, where it begins with state
 
 
 class Change(NamedTuple):
@@ -72,8 +72,9 @@ class _Held:
 
 
 class Holding:
-    """`total`: the number of key groups; 0: not known yet. `partitions`: of the changelog. What stands elsewhere than
-    in its key group's partition is of no account: a checkpoint with other key groups removes it there."""
+    """`total`: the number of key groups, of all ends that come; 0: not known yet, and none may. `partitions`: of the
+    changelog. What stands elsewhere than in its key group's partition is of no account: a checkpoint with other key
+    groups removes it there."""
 
     def __init__(self, total: int, partitions: int) -> None:
         self.total = total
@@ -87,8 +88,6 @@ class Holding:
         self.size += 1
 
     def end(self, partition: int, offset: int, end: End) -> Piece:
-        if end.total != self.total:
-            self._regroup(end.total)
         groups = self.held.setdefault(partition, {})
         changes: list[Change] = []
         for group in end.groups:
@@ -111,15 +110,6 @@ class Holding:
             groups[group] = _Held(offset, [change])
         else:
             held.changes.append(change)
-
-    def _regroup(self, total: int) -> None:
-        """Another number of key groups: a log that has just begun, or a new epoch of another job."""
-        self.total = total
-        before, self.held = self.held, {}
-        for partition, groups in before.items():
-            for held in groups.values():
-                for change in held.changes:
-                    self._hold(partition, held.first, change)
 
 
 def change_of(key: bytes, value: bytes | None) -> Change:

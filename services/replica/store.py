@@ -15,12 +15,13 @@ from typing import Final
 from rocksdict import WriteBatch
 
 from services.engine.keygroup import key_group_of
+from services.engine.marker import BEFORE_FIRST_BATCH
 from services.enrichment.state import decode_forgotten
 from services.replica import rows
 from services.replica.decode import index_keys, order_time, schema
 from services.replica.erasing import Erasure
 from services.replica.files import Db, Rebuild
-from services.replica.holding import BEFORE_FIRST_BATCH, Change, End, Piece
+from services.replica.holding import Change, End, Piece
 from services.replica.model import Version
 from services.replica.record import ROW, Record, Revision, decode_revision, read_record, read_revision
 
@@ -72,7 +73,7 @@ class Store:
         """`ends`: the last one of each key group, with its offset; `total`: key groups."""
         record = self.record
         record.last = BASE
-        self._regroup(total)
+        record.groups, record.done, record.ended = total, [0] * total, [-1] * total
         for group, (offset, _) in ends.items():
             if group < total:
                 record.ended[group] = offset
@@ -87,9 +88,6 @@ class Store:
         batch.delete_range(rows.LOADED, rows.after(rows.LOADED))
         self.commit(batch, positions)
         self.erasure.clean(rows.LOADED)
-
-    def _regroup(self, total: int) -> None:
-        self.record.groups, self.record.done, self.record.ended = total, [0] * total, [-1] * total
 
     def _take_loaded(self, partitions: int) -> None:
         """What stands in the partition of its key group."""
@@ -139,11 +137,9 @@ class Store:
     # Following.
 
     def apply(self, piece: Piece, exact: bool) -> None:
-        """`exact`: no record of the batch is missing. Raises Rebuild."""
+        """Of as many key groups as were loaded. `exact`: no record of the batch is missing. Raises Rebuild."""
         end, record = piece.end, self.record
         batch = WriteBatch(raw_mode=True)
-        if end.total != record.groups:
-            self._regroup(end.total)
         if any(record.ended[group] < piece.offset for group in end.groups):  # else it is in already
             batch = self._apply(batch, piece, self._revision(batch, end), exact)
         self.commit(batch, {piece.partition: piece.position})

@@ -80,7 +80,7 @@ class Replica:
         self.name = files.begin_generation(self.data)
         self.batch = 0
         self.open()
-        self.store.loaded({}, 0, {0: 0})
+        self.store.loaded({}, 1, {0: 0})
 
     def open(self) -> None:
         self.store = Store(files.open_primary(self.data, self.name), at_once=2)

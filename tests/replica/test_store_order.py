@@ -23,7 +23,6 @@ GROUPS = 2  # one in each partition
 def store() -> Iterator[Store]:
     data = tempfile.mkdtemp(prefix="moneystate-test-")
     made = Store(files.open_primary(data, files.begin_generation(data)))
-    made.record.groups, made.record.done, made.record.ended = GROUPS, [0] * GROUPS, [-1] * GROUPS
     made.loaded({}, GROUPS, {0: 0, 1: 0})
     try:
         yield made
