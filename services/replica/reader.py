@@ -27,7 +27,7 @@ from services.replica.model import (
     Version,
 )
 from services.replica.record import Record, Revision, decode_revision, read_record, read_revision
-from services.replica.snapshot import Snapshot, mark_of
+from services.replica.snapshot import Snapshot, mark_of, page_of
 from services.replica.store import version_key, watermark_key
 
 MAX_WATERMARK_MS: Final = (1 << 63) - 1
@@ -171,15 +171,15 @@ class Reader:
         if keys is None:
             keys = self._open().keys(start, rows.after(index))
         expired_ms = min(before.watermark_ms, after.watermark_ms)
-        found: list[UserChange] = []
-        for examined, key in enumerate(keys):
-            if len(found) == limit or examined == COMPARED:
-                return Page(tuple(found), key)
+
+        def read(key: bytes) -> UserChange | None:
             user = key[len(index) :]
             was, now = before.find_user(user), after.find_user(user)
-            if was != now and before.find_user(user, expired_ms) != after.find_user(user, expired_ms):
-                found.append(UserChange(text(user), was, now))
-        return Page(tuple(found), None)
+            if was == now or before.find_user(user, expired_ms) == after.find_user(user, expired_ms):
+                return None
+            return UserChange(text(user), was, now)
+
+        return page_of(((key, key) for key in keys), read, limit, COMPARED)
 
     def _few_changed(self, low: int, high: int, start: bytes) -> Iterator[bytes] | None:
         """Where not much has changed in between: the index keys of the users in question. None: it is too much."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, TypeVar
 
 from services.replica import decode, rows, stretch
 from services.replica.files import Db
@@ -30,6 +30,10 @@ from services.replica.record import Record, Revision
 EXAMINED = 2_000  # index rows that one page looks at: a page with few matches ends early, and leads on
 ENTRIES_EXAMINED = 500  # the same of a listing of entries, each of up to four rows: some 10 ms
 ENRICHED = "money-enriched-events"
+
+
+Step = TypeVar("Step")
+Item = TypeVar("Item")
 
 
 class View(Protocol):
@@ -79,27 +83,23 @@ class Snapshot:
         last = rows.after(index + prefix.encode())
         if end:
             last = min(last, index + end.encode())
-        found: list[UserView] = []
-        for examined, key in enumerate(self.db.keys(first, last)):
-            if len(found) == limit or examined == EXAMINED:
-                return Page(tuple(found), key)
+
+        def read(key: bytes) -> UserView | None:
             user = self.find_user(key[len(index) :])
-            if user is not None and (not country or (user.country is not None and user.country.value == country)):
-                found.append(user)
-        return Page(tuple(found), None)
+            if user is None or not country:
+                return user
+            return user if user.country is not None and user.country.value == country else None
+
+        return page_of(((key, key) for key in self.db.keys(first, last)), read, limit, EXAMINED)
 
     def entries(self, *, prefix: str = "", limit: int, after: bytes | None) -> Page[Entry]:
         self._check()
         of = rows.escape_start(self._utf8(prefix))
         first = mark_of(after, rows.LATEST + of)[1:]
         past = self.revision < self.view.record.last
-        found: list[Entry] = []
-        for examined, (entry, value) in enumerate(stretch.entries(self.db, self.revision, of, first, past)):
-            if len(found) == limit or examined == ENTRIES_EXAMINED:
-                return Page(tuple(found), rows.LATEST + entry)
-            if value is not None:
-                found.append(Entry(rows.key_of(entry), value))
-        return Page(tuple(found), None)
+        there = stretch.entries(self.db, self.revision, of, first, past)
+        steps = ((rows.LATEST + entry, (entry, value)) for entry, value in there)
+        return page_of(steps, _entry, limit, ENTRIES_EXAMINED)
 
     def session(self, session_id: str) -> tuple[str, Session]:
         self._check()
@@ -117,17 +117,16 @@ class Snapshot:
         still = self.db.items(rows.PENDING + mark, rows.after(rows.PENDING))
         now = (key[1:] for key, put in still if rows.read_long(put) <= self.revision)
         past = heapq.nsmallest(EXAMINED + 1, self._pended(mark))
-        found: list[Pending] = []
-        for examined, tail in enumerate(heapq.merge(now, past)):
-            if len(found) == limit or examined == EXAMINED:
-                return Page(tuple(found), rows.PENDING + tail)
+
+        def read(tail: bytes) -> Pending | None:
             _, user, position = rows.split_waits_at(tail)
             entry = self.read(rows.escape(user) + b"w" + position)
-            if entry is not None:
-                pending = decode.pending_view(user, position, entry)
-                if reason is None or pending.reason is reason:
-                    found.append(pending)
-        return Page(tuple(found), None)
+            if entry is None:
+                return None
+            pending = decode.pending_view(user, position, entry)
+            return pending if reason is None or pending.reason is reason else None
+
+        return page_of(((rows.PENDING + tail, tail) for tail in heapq.merge(now, past)), read, limit, EXAMINED)
 
     def _pended(self, mark: bytes) -> Iterator[bytes]:
         """Rows of P that hold this version: one of a class ends within 2^bits revisions of it."""
@@ -194,6 +193,26 @@ class Snapshot:
     @staticmethod
     def _utf8(name: str) -> bytes:
         return name.encode("utf-8", "surrogatepass")
+
+
+def page_of(
+    steps: Iterable[tuple[bytes, Step]], read: Callable[[Step], Item | None], limit: int, examined: int
+) -> Page[Item]:
+    """Items of the first steps: at most `limit`, and of no more than `examined` of them. `steps`: each with the mark
+    that leads to it; `read`: None: it is not to be listed."""
+    found: list[Item] = []
+    for done, (mark, step) in enumerate(steps):
+        if len(found) == limit or done == examined:
+            return Page(tuple(found), mark)
+        item = read(step)
+        if item is not None:
+            found.append(item)
+    return Page(tuple(found), None)
+
+
+def _entry(found: stretch.Found) -> Entry | None:
+    entry, value = found
+    return None if value is None else Entry(rows.key_of(entry), value)
 
 
 def mark_of(after: bytes | None, of: bytes) -> bytes:
