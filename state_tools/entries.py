@@ -1,4 +1,4 @@
-"""The entries in a checkpoint's state store, read offline with Spark's state data source."""
+"""The entries in a checkpoint, from the runs in its state store, read offline with Spark's state data source."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from services.engine.runs import entries_of
 from services.spark.operator import STATE_NAME
+
+SCHEMA = "grp int, entry binary, content binary"
 
 
 class Entry(NamedTuple):
@@ -38,17 +42,30 @@ def count_schemas(
     return {(row.kind, row.schema): row["count"] for row in kinds.groupBy("kind", "schema").count().collect()}
 
 
-def entry_rows(session: SparkSession, checkpoint: Path, key_groups: int, batch: int | None = None) -> DataFrame:
+def entry_rows(
+    session: SparkSession, checkpoint: Path, key_groups: int, batch: int | None = None, group: int | None = None
+) -> DataFrame:
     """All entries after `batch` (the newest if None), in no order: grp, entry, content. The checkpoint is only read.
 
     `key_groups`: as in the checkpoint's settings; a key group's number is its key in Spark's state modulo that
-    (`services.spark.placement`).
+    (`services.spark.placement`). `group`: of this one alone. A key group's entries have to fit into memory.
     """
     # in a session that has run no stream the state data source does not find its coordinator until this was touched
     _ = session.streams.active
     reader = session.read.format("statestore").option("path", str(checkpoint)).option("stateVarName", STATE_NAME)
     if batch is not None:
         reader = reader.option("batchId", batch)
-    return reader.load().selectExpr(
+    stored = reader.load().selectExpr(
         f"key.key % {key_groups} AS grp", "user_map_key.entry AS entry", "user_map_value.content AS content"
     )
+    if group is not None:
+        stored = stored.where(stored.grp == group)
+    return stored.groupBy("grp").applyInArrow(_entries, SCHEMA)
+
+
+def _entries(stored: pa.Table) -> pa.Table:
+    """A key group's entries, from its runs."""
+    found = entries_of(dict(zip(stored.column("entry").to_pylist(), stored.column("content").to_pylist(), strict=True)))
+    columns = [pa.array([group] * len(found), pa.int32()) for group in stored.column("grp")[:1].to_pylist()]
+    columns += [pa.array(list(found), pa.binary()), pa.array(list(found.values()), pa.binary())]
+    return pa.Table.from_arrays(columns, names=["grp", "entry", "content"])

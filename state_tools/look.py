@@ -56,8 +56,8 @@ def _job(entries: Pairs, rules: dict[str, Any]) -> dict[str, Any]:
 
 def _of_group(session: SparkSession, checkpoint: Checkpoint, user: bytes) -> Pairs:
     key_groups = checkpoint.settings()["key_groups"]
-    rows = entry_rows(session, checkpoint.root, key_groups, checkpoint.last_committed())
-    mine = rows.where(col("grp") == key_group_of(user, key_groups)).orderBy("entry")
+    group = key_group_of(user, key_groups)
+    mine = entry_rows(session, checkpoint.root, key_groups, checkpoint.last_committed(), group).orderBy("entry")
     return [(bytes(row.entry), bytes(row.content)) for row in mine.toLocalIterator()]
 
 

@@ -40,6 +40,8 @@ RELEASED_STATE = {
     "ForgottenUser/v1": "1514a0a81e738b3f",
     "KeyGroupClock/v1": "2d5cd377018963f0",
     "KeyGroupClock/v2": "76c27e2ab729b596",
+    "StateManifest/v1": "52168fa812991d6c",
+    "StateRun/v1": "999008056ee98920",
     "UserPage/v1": "ec1beb7d80d80859",
     "UserPage/v2": "59dfcc365c33f150",
     "UserState/v1": "524e57f38ee4df5c",

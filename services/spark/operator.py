@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import marshal
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -13,9 +14,12 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from services.engine.block import merge
 from services.engine.items import Output
 from services.engine.keygroup import BatchResult, run_batch
+from services.engine.logged import LoggedState
 from services.engine.order import Partition
+from services.engine.plan import STATE_VERSION
 from services.engine.processor import Change, Processor
 from services.savepoint.load import load
+from services.spark.entry_cache import entry_cache
 from services.spark.state_access import access_to
 
 STATE_NAME = "entries"
@@ -44,6 +48,7 @@ class KeyGroupOperator(StatefulProcessor):
     def __init__(
         self, make: Callable[[], Processor[Any]], key_groups: int, bound_ms: int, pipelined: bool, initial: str = ""
     ) -> None:
+        self.run = uuid.uuid4().hex
         self.make = make
         self.key_groups = key_groups
         self.bound_ms = bound_ms
@@ -57,10 +62,11 @@ class KeyGroupOperator(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         block = merge([row.block for row in rows])
         group = int(key[0]) % self.key_groups
-        state = access_to(self.entries, self.pipelined)
+        state = LoggedState(access_to(self.entries, self.pipelined), entry_cache(self.run), group)
         if self.initial:
             load(self.initial, group, state)
         result = run_batch(block, state, self.processor, self.bound_ms)
+        state.save(block.version or STATE_VERSION)
         yield Row(result=pack(group, result))
 
     def close(self) -> None:

@@ -1,0 +1,153 @@
+"""A key group's entries over a log of runs (`services.engine.runs`) and a cache beside the process that works on them.
+
+The runs in Spark's state store are the state; the cache is a copy of what they say, quick to ask, which may be lost at
+any time. It holds nothing but what has been committed: a batch's changes wait in memory until the next batch's manifest
+shows that they were (`Pending`). So a batch that is run again finds the cache as the first attempt did, and a cache
+that missed batches, because another process did them, reads their runs.
+
+State without runs (state version 1, and programs before runs) has its entries in the state store one by one; it is read
+as it is, and written as runs. `save` for such a version writes it so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from services.engine import runs
+from services.engine.processor import Change
+from services.engine.runs import Manifest, Run
+from services.engine.state import StateAccess
+
+RUNS_SINCE: Final = 2  # state version
+
+
+class Pending(NamedTuple):
+    """The changes of a key group's last batch here, to be believed once a manifest has this number and check."""
+
+    number: int
+    check: int
+    changes: dict[bytes, bytes | None]
+
+
+class EntryCache(Protocol):
+    """Copies of key groups' entries, of this process alone."""
+
+    def number(self, group: int) -> int:
+        """Of the last batch that is in the copy, 0 for none."""
+        ...
+
+    def pending(self, group: int) -> Pending | None: ...
+
+    def expect(self, group: int, pending: Pending) -> None: ...
+
+    def get_many(self, group: int, keys: Sequence[bytes]) -> list[bytes | None]: ...
+
+    def put(self, group: int, changes: Mapping[bytes, bytes | None], number: int) -> None:
+        """Take over what leads to batch `number`. Nothing is pending after it."""
+        ...
+
+    def clear(self, group: int) -> None: ...
+
+    def items(self, group: int) -> Iterator[tuple[bytes, bytes]]: ...
+
+
+class LoggedState:
+    """`StateAccess` for one batch of one key group, which `save` ends. `store`: its entries in Spark's state store."""
+
+    def __init__(self, store: StateAccess, cache: EntryCache, group: int) -> None:
+        self.store = store
+        self.cache = cache
+        self.group = group
+        self.changed: dict[bytes, bytes | None] = {}
+        self.plain: dict[bytes, bytes] | None = None  # entries that are in the store one by one
+        first = store.get_many([runs.MANIFEST_KEY])[0]
+        self.manifest = Manifest() if first is None or not runs.is_manifest(first) else runs.decode_manifest(first)
+        if first is not None and not runs.is_manifest(first):
+            self.plain = dict(store.scan())
+            self.changed.update(self.plain)
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Bring the cache to where the manifest is."""
+        cache, group, manifest = self.cache, self.group, self.manifest
+        at = cache.number(group)
+        pending = cache.pending(group)
+        if at == manifest.number and pending is None:
+            return
+        if pending is not None and pending[:2] == (manifest.number, manifest.check) and at == manifest.number - 1:
+            cache.put(group, pending.changes, manifest.number)
+            return
+        newer = manifest.after(at)
+        if at > manifest.number or (at and newer and newer[0].is_whole()):
+            # what a whole run does not have may have been removed since: nothing says so
+            cache.clear(group)
+            newer = manifest.runs
+        cache.put(group, self._read(newer), manifest.number)
+
+    def _read(self, wanted: list[Run]) -> dict[bytes, bytes | None]:
+        """What runs, the oldest first, say together."""
+        found: dict[bytes, bytes | None] = {}
+        keys = [key for run in wanted for key in run.chunk_keys()]
+        for chunk in self.store.get_many(keys):
+            runs.decode_chunk(chunk, found)
+        return found
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        if self.plain is not None:
+            return [self.changed.get(key) for key in keys]
+        found = self.cache.get_many(self.group, keys)
+        changed = self.changed
+        if changed:
+            return [changed.get(key, value) for key, value in zip(keys, found, strict=True)]
+        return found
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        self.changed.update(changes)
+
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        changed = dict(self.changed)
+        if self.plain is None:
+            for key, value in self.cache.items(self.group):
+                if key not in changed:
+                    yield key, value
+        for key, changed_value in changed.items():
+            if changed_value is not None:
+                yield key, changed_value
+
+    def save(self, version: int) -> None:
+        """Put what was changed into the store, as state version `version` has it."""
+        if version < RUNS_SINCE:
+            self._save_plain()
+        else:
+            self._save_run()
+
+    def _save_run(self) -> None:
+        manifest, number = self.manifest, self.manifest.number + 1
+        puts: list[Change] = []
+        if self.plain is not None:
+            puts.extend([(key, None) for key in self.plain if key != runs.MANIFEST_KEY])
+        chunks = runs.encode_run(self.changed)
+        level = runs.level_due(number, runs.phase_of(self.group))
+        merged = [run for run in manifest.runs if run.level < level]
+        if not manifest.runs:
+            level = runs.level_of_size(sum([len(chunk) for chunk in chunks]))
+        content = self.changed
+        if merged:
+            content = self._read(merged)
+            content.update(self.changed)
+        puts.extend(runs.add_run(manifest, level, content, merged, chunks))
+        self.store.apply(puts)
+        self.cache.expect(self.group, Pending(manifest.number, manifest.check, self.changed))
+
+    def _save_plain(self) -> None:
+        puts: dict[bytes, bytes | None] = {}
+        if self.plain is None:
+            puts[runs.MANIFEST_KEY] = None
+            puts.update([(key, None) for run in self.manifest.runs for key in run.chunk_keys()])
+            puts.update(self.scan())
+        else:
+            before = self.plain
+            puts.update([(key, value) for key, value in self.changed.items() if before.get(key) != value])
+        self.store.apply(list(puts.items()))
+        self.cache.clear(self.group)
