@@ -1,0 +1,152 @@
+"""Entries over runs and caches, against a plain map: whatever process does a batch, fails in it, or has lost its cache.
+
+The state store is a map that a failed batch leaves as it was, as Spark does; the caches are the workers' real ones.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from services.engine import runs
+from services.engine.logged import LoggedState
+from services.engine.runs import entries_of
+from services.engine.state import MemoryState
+from services.spark.entry_cache import RocksEntryCache
+from tests.engine.state_contract import CHECKS
+
+Changes = list[tuple[bytes, bytes | None]]
+CLOCK = b"\xc3\x01" + bytes(8)  # stands for any: each batch has one
+GROUP = 7
+SOME = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+keys = st.integers(0, 12).map(lambda n: b"u%d" % n)
+changes_of = st.dictionaries(keys, st.none() | st.binary(max_size=8), max_size=5).map(lambda d: list(d.items()))
+
+
+class Batch:
+    """`worker`: whose cache it is; `outcome`: done, failed (before the store has it), or lost (the worker's cache)."""
+
+    def __init__(self, worker: int, outcome: str, changes: Changes, version: int) -> None:
+        self.worker, self.outcome, self.changes, self.version = worker, outcome, changes, version
+
+    def __repr__(self) -> str:
+        return f"Batch({self.worker}, {self.outcome!r}, {self.changes}, {self.version})"
+
+
+batches = st.builds(
+    Batch,
+    st.integers(0, 1),
+    st.sampled_from(["done", "done", "done", "failed", "lost"]),
+    changes_of,
+    st.sampled_from([2, 2, 2, 2, 1]),
+)
+
+
+class Counting:
+    """A store that counts the entries that are asked for and put."""
+
+    def __init__(self) -> None:
+        self.inner = MemoryState()
+        self.calls = 0
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        self.calls += len(keys)
+        return self.inner.get_many(keys)
+
+    def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
+        self.calls += len(changes)
+        self.inner.apply(changes)
+
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        return self.inner.scan()
+
+
+@contextmanager
+def caches() -> Iterator[list[RocksEntryCache]]:
+    with tempfile.TemporaryDirectory() as folder:
+        made = [RocksEntryCache(Path(folder) / str(n)) for n in range(2)]
+        yield made
+        for cache in made:
+            cache.db.close()
+
+
+def run(batch: Batch, stored: dict[bytes, bytes], cache: RocksEntryCache, model: dict[bytes, bytes]) -> None:
+    """A batch: it sees what the model has, also what it put itself; a failed one leaves nothing."""
+    store = MemoryState(dict(stored))
+    state = LoggedState(store, cache, GROUP)
+    wanted = [b"u%d" % n for n in range(13)]
+    assert state.get_many(wanted) == [model.get(key) for key in wanted]
+    state.apply([(b"c", CLOCK), *batch.changes])
+    after = dict(model) | {b"c": CLOCK}
+    for key, value in batch.changes:
+        if value is None:
+            after.pop(key, None)
+        else:
+            after[key] = value
+    assert state.get_many(wanted) == [after.get(key) for key in wanted]
+    assert dict(state.scan()) == after
+    state.save(batch.version)
+    assert entries_of(store.entries) == after
+    if batch.outcome == "failed":
+        return
+    stored.clear()
+    stored.update(store.entries)
+    model.clear()
+    model.update(after)
+
+
+@SOME
+@given(st.lists(batches, max_size=40))
+def test_whatever_happens_the_entries_are_those_of_a_map(plan: list[Batch]) -> None:
+    stored: dict[bytes, bytes] = {}
+    model: dict[bytes, bytes] = {}
+    with caches() as workers:
+        for batch in plan:
+            cache = workers[batch.worker]
+            if batch.outcome == "lost":
+                cache.clear(GROUP)
+            run(batch, stored, cache, model)
+        if plan and any(batch.outcome != "failed" for batch in plan):
+            has_runs = runs.is_manifest(stored[runs.MANIFEST_KEY])
+            done = [batch for batch in plan if batch.outcome != "failed"]
+            assert has_runs == (done[-1].version > 1)
+
+
+@pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.parametrize("plain", [False, True])
+def test_it_is_a_state_access_like_any_other(name: str, plain: bool) -> None:
+    """`plain`: over a state whose entries are in the store one by one."""
+    with caches() as (cache, _):
+        store = MemoryState({b"c": CLOCK} if plain else {})
+        CHECKS[name](LoggedState(store, cache, GROUP))
+
+
+def test_key_groups_do_not_see_one_another() -> None:
+    with caches() as (cache, _):
+        stores = {group: MemoryState() for group in (6, 7, 8)}
+        for _ in range(2):
+            for group, store in stores.items():
+                state = LoggedState(store, cache, group)
+                state.apply([(b"c", CLOCK), (b"u", b"%d" % group), (b"\xff" * 9, b"")])
+                assert len(dict(state.scan())) == 3
+                state.save(2)
+        cache.clear(7)
+        for group, store in stores.items():
+            assert LoggedState(store, cache, group).get_many([b"u", b"\xff" * 9]) == [b"%d" % group, b""]
+
+
+def test_a_batch_reads_and_writes_few_pieces_however_many_entries_it_touches() -> None:
+    with caches() as (cache, _):
+        store = Counting()
+        for n in range(64):
+            state = LoggedState(store, cache, GROUP)
+            state.get_many([b"u%d" % i for i in range(500)])
+            state.apply([(b"c", CLOCK), *[(b"u%d" % i, b"%d" % n) for i in range(500)]])
+            state.save(2)
+        assert store.calls <= 64 * 6
