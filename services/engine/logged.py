@@ -6,7 +6,7 @@ shows that they were (`Pending`). So a batch that is run again finds the cache a
 that missed batches, because another process did them, reads their runs.
 
 State without runs (state version 1, and programs before runs) has its entries in the state store one by one; it is read
-as it is, and written as runs. `save` for such a version writes it so.
+as it is and written as runs; for such a version it is written as it was.
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ class EntryCache(Protocol):
 
 
 class LoggedState:
-    """`StateAccess` for one batch of one key group, which `save` ends. `store`: its entries in Spark's state store."""
+    """`StateAccess` for one batch of one key group, which `end` ends. `store`: its entries in Spark's state store;
+    `first`: the one under `runs.MANIFEST_KEY`."""
 
-    def __init__(self, store: StateAccess, cache: EntryCache, group: int) -> None:
+    def __init__(self, store: StateAccess, first: bytes | None, cache: EntryCache, group: int) -> None:
         self.store = store
         self.cache = cache
         self.group = group
         self.changed: dict[bytes, bytes | None] = {}
         self.plain: dict[bytes, bytes] | None = None  # entries that are in the store one by one
-        first = store.get_many([runs.MANIFEST_KEY])[0]
         self.manifest = Manifest() if first is None or not runs.is_manifest(first) else runs.decode_manifest(first)
         if first is not None and not runs.is_manifest(first):
             self.plain = dict(store.scan())
@@ -115,14 +115,11 @@ class LoggedState:
             if changed_value is not None:
                 yield key, changed_value
 
-    def save(self, version: int) -> None:
-        """Put what was changed into the store, as state version `version` has it."""
-        if version < RUNS_SINCE:
-            self._save_plain()
-        else:
-            self._save_run()
+    def end(self, version: int) -> list[Change]:
+        """What is to be put into the store, so that it has what was changed as state version `version` has it."""
+        return self._as_run() if version >= RUNS_SINCE else self._one_by_one()
 
-    def _save_run(self) -> None:
+    def _as_run(self) -> list[Change]:
         manifest, number = self.manifest, self.manifest.number + 1
         puts: list[Change] = []
         if self.plain is not None:
@@ -137,10 +134,10 @@ class LoggedState:
             content = self._read(merged)
             content.update(self.changed)
         puts.extend(runs.add_run(manifest, level, content, merged, chunks))
-        self.store.apply(puts)
         self.cache.expect(self.group, Pending(manifest.number, manifest.check, self.changed))
+        return puts
 
-    def _save_plain(self) -> None:
+    def _one_by_one(self) -> list[Change]:
         puts: dict[bytes, bytes | None] = {}
         if self.plain is None:
             puts[runs.MANIFEST_KEY] = None
@@ -149,5 +146,5 @@ class LoggedState:
         else:
             before = self.plain
             puts.update([(key, value) for key, value in self.changed.items() if before.get(key) != value])
-        self.store.apply(list(puts.items()))
         self.cache.clear(self.group)
+        return list(puts.items())

@@ -253,7 +253,7 @@ class Job:
         source = self._source()
         blocks = session.readStream.format("moneystate").option(OPTION, source.to_json()).load()
         operator = KeyGroupOperator(
-            self.spec.make, o.key_groups, self.spec.bound_ms, o.pipelined, self._initial_folder()
+            self.spec.make, o.key_groups, o.partitions, self.spec.bound_ms, o.pipelined, self._initial_folder()
         )
         results = blocks.groupBy("key").transformWithState(operator, RESULT_SCHEMA, "Append", "None")
         loop = _BatchLoop(self, self._sink(), Path(source.settled_file))

@@ -7,22 +7,25 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from pyspark import TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from services.engine.block import merge
+from services.engine.block import Block, merge
 from services.engine.items import Output
 from services.engine.keygroup import BatchResult, run_batch
 from services.engine.logged import LoggedState
 from services.engine.order import Partition
 from services.engine.plan import STATE_VERSION
 from services.engine.processor import Change, Processor
+from services.engine.runs import MANIFEST_KEY
 from services.savepoint.load import load
 from services.spark.entry_cache import entry_cache
-from services.spark.state_access import access_to
+from services.spark.state_access import stores_of
 
 STATE_NAME = "entries"
+TOGETHER_BYTES = 4 * 1024 * 1024
 KEY_SCHEMA = StructType([StructField("entry", BinaryType(), False)])
 VALUE_SCHEMA = StructType([StructField("content", BinaryType(), False)])
 RESULT_SCHEMA = StructType([StructField("result", BinaryType(), False)])
@@ -42,35 +45,68 @@ class GroupResult(NamedTuple):
 
 
 class KeyGroupOperator(StatefulProcessor):
-    """`make`: builds the service's processor, once in each Python worker and batch; `initial`: folder of a savepoint
-    that key groups without state begin with, empty for none."""
+    """`make`: builds the service's processor, once in each Python worker and batch; `partitions`: of the operator;
+    `initial`: folder of a savepoint that key groups without state begin with, empty for none.
+
+    Each exchange with the state store makes both sides wait for one another. So a task first gathers the blocks of its
+    key groups, up to `TOGETHER_BYTES`, and then reads for all of them, runs them and writes for all of them.
+    """
 
     def __init__(
-        self, make: Callable[[], Processor[Any]], key_groups: int, bound_ms: int, pipelined: bool, initial: str = ""
+        self,
+        make: Callable[[], Processor[Any]],
+        key_groups: int,
+        partitions: int,
+        bound_ms: int,
+        pipelined: bool,
+        initial: str = "",
     ) -> None:
         self.run = uuid.uuid4().hex
         self.make = make
         self.key_groups = key_groups
+        self.partitions = partitions
         self.bound_ms = bound_ms
         self.pipelined = pipelined
         self.initial = initial
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        self.entries = handle.getMapState(STATE_NAME, KEY_SCHEMA, VALUE_SCHEMA)
+        self.stores = stores_of(handle.getMapState(STATE_NAME, KEY_SCHEMA, VALUE_SCHEMA), self.pipelined)
         self.processor = self.make()
+        self.gathered: list[tuple[int, Block]] = []
+        self.gathered_bytes = 0
+        self.seen = 0
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
-        block = merge([row.block for row in rows])
-        group = int(key[0]) % self.key_groups
-        state = LoggedState(access_to(self.entries, self.pipelined), entry_cache(self.run), group)
-        if self.initial:
-            load(self.initial, group, state)
-        result = run_batch(block, state, self.processor, self.bound_ms)
-        state.save(block.version or STATE_VERSION)
-        yield Row(result=pack(group, result))
+        blocks = [row.block for row in rows]
+        self.gathered.append((int(key[0]), merge(blocks)))
+        self.gathered_bytes += sum(len(block) for block in blocks)
+        self.seen += 1
+        if self.stores.together and self.gathered_bytes < TOGETHER_BYTES and not self._is_last():
+            return
+        gathered, self.gathered, self.gathered_bytes = self.gathered, [], 0
+        yield from self._run(gathered)
+
+    def _is_last(self) -> bool:
+        """Whether the task has seen all of its key groups: each has a block in each batch."""
+        context = TaskContext.get()
+        assert context is not None
+        return self.seen == len(range(context.partitionId(), self.key_groups, self.partitions))
+
+    def _run(self, gathered: list[tuple[int, Block]]) -> Iterator[Row]:
+        firsts = self.stores.get_of_each([key for key, _ in gathered], MANIFEST_KEY)
+        changes: list[tuple[int, list[Change]]] = []
+        for (key, block), first in zip(gathered, firsts, strict=True):
+            group = key % self.key_groups
+            state = LoggedState(self.stores.store(key), first, entry_cache(self.run), group)
+            if self.initial:
+                load(self.initial, group, state)
+            result = run_batch(block, state, self.processor, self.bound_ms)
+            changes.append((key, state.end(block.version or STATE_VERSION)))
+            yield Row(result=pack(group, result))
+        self.stores.apply_to_each(changes)
 
     def close(self) -> None:
-        pass
+        assert not self.gathered, "a key group's blocks are missing"
 
 
 def pack(key_group: int, result: BatchResult) -> bytes:

@@ -1,8 +1,12 @@
-"""A key group's entries in Spark's state store: pipelined, and by the public calls.
+"""Key groups' entries in Spark's state store: pipelined, and by the public calls.
 
-A `MapState` call costs a round trip on the state socket, about 115 µs; sent many at a time and the replies read
-afterwards, about a tenth of that. Only this module knows PySpark's private client for it; `PublicAccess` does the same
-with the public calls, and `access_to` falls back to it where the private parts are not what they were in PySpark 4.2.
+A `MapState` call costs a round trip on the state socket, 115 µs and far more where the cores are busy; sent many at a
+time and the replies read afterwards, a fraction of that. Only this module knows PySpark's private client for it;
+`PublicStores` does the same with the public calls, and `stores_of` falls back to it where the private parts are not
+what they were in PySpark 4.2.
+
+A state variable's calls are for the key that was set last, which PySpark does before it hands over a key's rows.
+Pipelined, any other key can be set in between: so a task asks for all of its key groups at once.
 
 The messages are those of PySpark's `StateMessage.proto`: a request is version (4 bytes, 0), length (4 bytes,
 big-endian), `StateRequest`; a reply is length and `StateResponse` (statusCode = 1, errorMessage = 2, value = 3). They
@@ -18,15 +22,19 @@ import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from services.engine.processor import Change
 from services.engine.state import StateAccess
 
 LENGTH = struct.Struct(">i")
 HEADER = struct.Struct(">ii")
 RECEIVE_BYTES: Final = 1 << 20
 
-# Field numbers: StateRequest.stateVariableRequest, StateVariableRequest.mapStateCall, and of MapStateCall the calls.
+# Field numbers: StateRequest.stateVariableRequest, StateVariableRequest.mapStateCall, and of MapStateCall the calls;
+# StateRequest.implicitGroupingKeyRequest and its setImplicitKey.
 STATE_VARIABLE_REQUEST: Final = 3
 MAP_STATE_CALL: Final = 3
+GROUPING_KEY_REQUEST: Final = 4
+SET_KEY: Final = 1
 GET_VALUE: Final = 3
 UPDATE_VALUE: Final = 5
 REMOVE_KEY: Final = 9
@@ -46,7 +54,7 @@ class PublicAccess:
         entries = [self.map_state.getValue((key,)) for key in keys]
         return [None if entry is None else bytes(entry[0]) for entry in entries]
 
-    def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
+    def apply(self, changes: Sequence[Change]) -> None:
         for key, value in changes:
             if value is None:
                 self.map_state.removeKey((key,))
@@ -58,40 +66,99 @@ class PublicAccess:
             yield bytes(key[0]), bytes(value[0])
 
 
-class PipelinedAccess:
-    """Many requests on the state socket before the first reply is read. A scan has few: Spark sends many entries for
-    each, so the public call does."""
+class PublicStores:
+    """The stores of key groups by the public calls: only that of the key in hand."""
 
-    def __init__(self, connection: socket.socket, state_name: str, public: PublicAccess) -> None:
-        self.connection = connection
-        self.name = _field(1, state_name.encode())
+    together = False
+
+    def __init__(self, map_state: Any) -> None:
+        self.access = PublicAccess(map_state)
+
+    def store(self, key: int) -> StateAccess:
+        return self.access
+
+    def get_of_each(self, keys: Sequence[int], entry: bytes) -> list[bytes | None]:
+        return [self.access.get_many([entry])[0] for _ in keys]
+
+    def apply_to_each(self, changes: Sequence[tuple[int, Sequence[Change]]]) -> None:
+        for _, mine in changes:
+            self.access.apply(mine)
+
+
+class PipelinedStores:
+    """The stores of any key groups of the task, over its state socket."""
+
+    together = True
+
+    def __init__(self, pipe: Pipe, public: PublicAccess) -> None:
+        self.pipe = pipe
         self.public = public
+
+    def store(self, key: int) -> StateAccess:
+        return PipelinedAccess(self.pipe, self.public, key)
+
+    def get_of_each(self, keys: Sequence[int], entry: bytes) -> list[bytes | None]:
+        """The entry of each key group, by Spark's keys of them."""
+        requests: list[bytes] = []
+        for key in keys:
+            requests += [self.pipe.set_key(key), self.pipe.get(entry)]
+        return [_entry(value) for value in self.pipe.exchange(requests)[1::2]]
+
+    def apply_to_each(self, changes: Sequence[tuple[int, Sequence[Change]]]) -> None:
+        requests: list[bytes] = []
+        for key, mine in changes:
+            requests.append(self.pipe.set_key(key))
+            requests += [self.pipe.put(entry, value) for entry, value in mine]
+        self.pipe.exchange(requests)
+
+
+class PipelinedAccess:
+    """One key group's entries. A scan has few requests: Spark sends many entries for each, so the public call does."""
+
+    def __init__(self, pipe: Pipe, public: PublicAccess, key: int) -> None:
+        self.pipe = pipe
+        self.public = public
+        self.set_key = pipe.set_key(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         if not keys:
             return []
-        requests = [self._request(GET_VALUE, _field(1, _row(key))) for key in keys]
-        return [_entry(value) for value in self._exchange(requests)]
+        return [_entry(value) for value in self.pipe.exchange([self.set_key, *map(self.pipe.get, keys)])[1:]]
 
-    def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
-        if not changes:
-            return
-        requests = []
-        for key, value in changes:
-            if value is None:
-                requests.append(self._request(REMOVE_KEY, _field(1, _row(key))))
-            else:
-                requests.append(self._request(UPDATE_VALUE, _field(1, _row(key)) + _field(2, _row(value))))
-        self._exchange(requests)
+    def apply(self, changes: Sequence[Change]) -> None:
+        if changes:
+            self.pipe.exchange([self.set_key, *[self.pipe.put(key, value) for key, value in changes]])
 
     def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        self.pipe.exchange([self.set_key])
         return self.public.scan()
+
+
+class Pipe:
+    """Many requests on the state socket before the first reply is read."""
+
+    def __init__(self, connection: socket.socket, state_name: str) -> None:
+        self.connection = connection
+        self.name = _field(1, state_name.encode())
+
+    def set_key(self, key: int) -> bytes:
+        """The request that what follows it is for this key."""
+        message = _field(GROUPING_KEY_REQUEST, _field(SET_KEY, _field(1, pickle.dumps((key,), 5))))
+        return HEADER.pack(0, len(message)) + message
+
+    def get(self, key: bytes) -> bytes:
+        return self._request(GET_VALUE, _field(1, _row(key)))
+
+    def put(self, key: bytes, value: bytes | None) -> bytes:
+        if value is None:
+            return self._request(REMOVE_KEY, _field(1, _row(key)))
+        return self._request(UPDATE_VALUE, _field(1, _row(key)) + _field(2, _row(value)))
 
     def _request(self, call: int, body: bytes) -> bytes:
         message = _field(STATE_VARIABLE_REQUEST, _field(MAP_STATE_CALL, self.name + _field(call, body)))
         return HEADER.pack(0, len(message)) + message
 
-    def _exchange(self, requests: list[bytes]) -> list[bytes]:
+    def exchange(self, requests: list[bytes]) -> list[bytes]:
         """Send all and read as many replies, sending and receiving as the socket allows: neither side waits for the
         other."""
         outgoing = memoryview(b"".join(requests))
@@ -191,12 +258,12 @@ def _varint(message: bytes, pos: int) -> tuple[int, int]:
         shift += 7
 
 
-def access_to(map_state: Any, pipelined: bool = True) -> StateAccess:
-    """The pipelined access where PySpark's private client is the one that we know, else the public one."""
+def stores_of(map_state: Any, pipelined: bool = True) -> PipelinedStores | PublicStores:
+    """The pipelined stores where PySpark's private client is the one that we know, else the public ones."""
     client = getattr(map_state, "_mapStateClient", None)
     api = getattr(client, "_stateful_processor_api_client", None)
     connection = getattr(api, "_client_socket", None)
     name = getattr(map_state, "_stateName", None)
     if pipelined and isinstance(connection, socket.socket) and isinstance(name, str):
-        return PipelinedAccess(connection, name, PublicAccess(map_state))
-    return PublicAccess(map_state)
+        return PipelinedStores(Pipe(connection, name), PublicAccess(map_state))
+    return PublicStores(map_state)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from services.engine import runs
 from services.engine.logged import LoggedState
 from services.engine.runs import entries_of
-from services.engine.state import MemoryState
+from services.engine.state import MemoryState, StateAccess
 from services.spark.entry_cache import RocksEntryCache
 from tests.engine.state_contract import CHECKS
 
@@ -67,6 +67,10 @@ class Counting:
         return self.inner.scan()
 
 
+def opened(store: StateAccess, cache: RocksEntryCache, group: int = GROUP) -> LoggedState:
+    return LoggedState(store, store.get_many([runs.MANIFEST_KEY])[0], cache, group)
+
+
 @contextmanager
 def caches() -> Iterator[list[RocksEntryCache]]:
     with tempfile.TemporaryDirectory() as folder:
@@ -79,7 +83,7 @@ def caches() -> Iterator[list[RocksEntryCache]]:
 def run(batch: Batch, stored: dict[bytes, bytes], cache: RocksEntryCache, model: dict[bytes, bytes]) -> None:
     """A batch: it sees what the model has, also what it put itself; a failed one leaves nothing."""
     store = MemoryState(dict(stored))
-    state = LoggedState(store, cache, GROUP)
+    state = opened(store, cache)
     wanted = [b"u%d" % n for n in range(13)]
     assert state.get_many(wanted) == [model.get(key) for key in wanted]
     state.apply([(b"c", CLOCK), *batch.changes])
@@ -91,7 +95,7 @@ def run(batch: Batch, stored: dict[bytes, bytes], cache: RocksEntryCache, model:
             after[key] = value
     assert state.get_many(wanted) == [after.get(key) for key in wanted]
     assert dict(state.scan()) == after
-    state.save(batch.version)
+    store.apply(state.end(batch.version))
     assert entries_of(store.entries) == after
     if batch.outcome == "failed":
         return
@@ -124,7 +128,7 @@ def test_it_is_a_state_access_like_any_other(name: str, plain: bool) -> None:
     """`plain`: over a state whose entries are in the store one by one."""
     with caches() as (cache, _):
         store = MemoryState({b"c": CLOCK} if plain else {})
-        CHECKS[name](LoggedState(store, cache, GROUP))
+        CHECKS[name](opened(store, cache))
 
 
 def test_key_groups_do_not_see_one_another() -> None:
@@ -132,21 +136,21 @@ def test_key_groups_do_not_see_one_another() -> None:
         stores = {group: MemoryState() for group in (6, 7, 8)}
         for _ in range(2):
             for group, store in stores.items():
-                state = LoggedState(store, cache, group)
+                state = opened(store, cache, group)
                 state.apply([(b"c", CLOCK), (b"u", b"%d" % group), (b"\xff" * 9, b"")])
                 assert len(dict(state.scan())) == 3
-                state.save(2)
+                store.apply(state.end(2))
         cache.clear(7)
         for group, store in stores.items():
-            assert LoggedState(store, cache, group).get_many([b"u", b"\xff" * 9]) == [b"%d" % group, b""]
+            assert opened(store, cache, group).get_many([b"u", b"\xff" * 9]) == [b"%d" % group, b""]
 
 
 def test_a_batch_reads_and_writes_few_pieces_however_many_entries_it_touches() -> None:
     with caches() as (cache, _):
         store = Counting()
         for n in range(64):
-            state = LoggedState(store, cache, GROUP)
+            state = opened(store, cache)
             state.get_many([b"u%d" % i for i in range(500)])
             state.apply([(b"c", CLOCK), *[(b"u%d" % i, b"%d" % n) for i in range(500)]])
-            state.save(2)
+            store.apply(state.end(2))
         assert store.calls <= 64 * 6

@@ -26,7 +26,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from services.engine.state import StateAccess
 from services.spark.operator import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA
-from services.spark.state_access import PipelinedAccess, PipelineError, PublicAccess, access_to
+from services.spark.state_access import Pipe, PipelinedAccess, PipelineError, PublicAccess, PublicStores, stores_of
 from tests.engine import state_contract
 from tests.engine.state_contract import CHECKS
 
@@ -35,6 +35,7 @@ VERDICTS = StructType(
 )
 KINDS = {"public": False, "pipelined": True}
 ENTRY = b"kept\x00entry"
+KEY = 4_711
 Verdicts = dict[tuple[str, str, str, str], str]
 
 
@@ -60,12 +61,14 @@ class ContractOperator(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         batch, name = str(next(iter(rows)).batch), str(key[0])
         list(rows)
-        access = access_to(self.entries, self.pipelined)
+        self.stores = stores_of(self.entries, self.pipelined)
+        access = self.stores.store(int(name))
         checks = {
             **self.checks,
             "kind": self._check_kind,
             "isolation": self._check_isolation(name),
             "mixed": self._check_mixed,
+            "of each": self._check_of_each(int(name)),
         }
         for check, run in checks.items():
             yield Row(access=self.kind, batch=batch, key=name, check=check, verdict=verdict(run, access))
@@ -75,6 +78,25 @@ class ContractOperator(StatefulProcessor):
 
     def _check_kind(self, access: StateAccess) -> None:
         assert type(access).__name__ == ("PipelinedAccess" if self.pipelined else "PublicAccess")
+        assert type(self.stores).__name__ == ("PipelinedStores" if self.pipelined else "PublicStores")
+
+    def _check_of_each(self, key: int) -> Callable[[StateAccess], None]:
+        """What is put for several keys at once is there for each of them, and for no other."""
+
+        def check(access: StateAccess) -> None:
+            mine = [key, key + 1_000, key + 2_000] if self.stores.together else [key]
+            self.stores.apply_to_each([(k, [(b"each", b"%d" % k), (b"more", b"")]) for k in mine])
+            assert self.stores.get_of_each(mine, b"each") == [b"%d" % k for k in mine]
+            assert access.get_many([b"each", b"more"]) == [b"%d" % key, b""]
+            assert self.entries.getValue((b"each",)) is not None
+            for k in mine:
+                entries = dict(self.stores.store(k).scan())
+                assert (entries[b"each"], entries[b"more"]) == (b"%d" % k, b"")
+            self.stores.apply_to_each([(k, [(b"each", None), (b"more", None)]) for k in mine])
+            assert self.stores.get_of_each(mine, b"each") == [None] * len(mine)
+            assert access.get_many([b"each"]) == [None]
+
+        return check
 
     def _check_isolation(self, name: str) -> Callable[[StateAccess], None]:
         """No key sees what another has put under the same entry key."""
@@ -136,7 +158,7 @@ def run_query(spark: SparkSession, folder: Path, batch: int, operator: ContractO
     return {(row.access, row.batch, row.key, row.check): row.verdict for row in rows}
 
 
-@pytest.mark.parametrize("check", [*CHECKS, "kind", "isolation", "mixed"])
+@pytest.mark.parametrize("check", [*CHECKS, "kind", "isolation", "mixed", "of each"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_contract(verdicts: Verdicts, kind: str, check: str) -> None:
     for batch in ("0", "1"):
@@ -159,7 +181,7 @@ class NotThatClient:
 
 
 def test_another_pyspark_gets_the_public_calls() -> None:
-    assert isinstance(access_to(NotThatClient()), PublicAccess)
+    assert isinstance(stores_of(NotThatClient()), PublicStores)
 
 
 def frames(data: bytes) -> Iterator[bytes]:
@@ -178,7 +200,7 @@ def response(status: int = 0, error: bytes = b"", value: bytes = b"") -> bytes:
 
 
 def exchange(answer: bytes, keys: list[bytes]) -> tuple[list[bytes | None], bytes]:
-    """What a get of `keys` gives where the server sends `answer` and closes; and what it was sent."""
+    """What a get of `keys` of key KEY gives where the server sends `answer` and closes; and what it was sent."""
     ours, theirs = socket.socketpair()
     received = bytearray()
 
@@ -192,7 +214,7 @@ def exchange(answer: bytes, keys: list[bytes]) -> tuple[list[bytes | None], byte
     server = threading.Thread(target=serve)
     server.start()
     try:
-        got = PipelinedAccess(ours, "entries", PublicAccess(None)).get_many(keys)
+        got = PipelinedAccess(Pipe(ours, "entries"), PublicAccess(None), KEY).get_many(keys)
     finally:
         ours.close()
         server.join(30)
@@ -201,9 +223,11 @@ def exchange(answer: bytes, keys: list[bytes]) -> tuple[list[bytes | None], byte
 
 def test_requests_are_sparks_messages() -> None:
     keys = [b"", b"a\x00b", os.urandom(300)]
-    got, sent = exchange(response() + response(value=pickle.dumps((b"v",))) + response(), keys)
+    got, sent = exchange(response() + response() + response(value=pickle.dumps((b"v",))) + response(), keys)
     assert got == [None, b"v", None]
-    calls = [StateRequest.FromString(frame).stateVariableRequest.mapStateCall for frame in frames(sent)]
+    first, *rest = [StateRequest.FromString(frame) for frame in frames(sent)]
+    assert pickle.loads(first.implicitGroupingKeyRequest.setImplicitKey.key) == (KEY,)
+    calls = [request.stateVariableRequest.mapStateCall for request in rest]
     assert [(call.stateName, pickle.loads(call.getValue.userKey)) for call in calls] == [
         ("entries", (key,)) for key in keys
     ]
