@@ -21,13 +21,7 @@ from services.engine.avro import (
     write_block,
 )
 from services.engine.clock import clock_1_to_2, clock_2_to_1
-from services.engine.fingerprints import (
-    BUFFER_CHUNK,
-    KEY_GROUP_CLOCK,
-    KEY_GROUP_CLOCK_V1,
-    STATE_MANIFEST,
-    STATE_RUN,
-)
+from services.engine.fingerprints import BUFFER_CHUNK, KEY_GROUP_CLOCK, KEY_GROUP_CLOCK_V1
 from services.engine.processor import Change
 from services.enrichment import fingerprints as fp
 from services.enrichment.money_ids import pack_id, read_id
@@ -286,7 +280,7 @@ CURRENT: Final = [
 # The schemas of each state version.
 WRITTEN: Final[dict[int, list[bytes]]] = {
     1: [BUFFER_CHUNK, KEY_GROUP_CLOCK_V1, fp.USER_STATE_V1, fp.USER_PAGE_V1, fp.WAITING_MONEY_V1],
-    2: [*CURRENT, STATE_MANIFEST, STATE_RUN],
+    2: CURRENT,
 }
 # An earlier program reads no entry under such a key, so they may stay as they are.
 LEFT_ALONE: Final = [fp.FORGOTTEN_USER]
