@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def create_outputs(servers: str, names: list[str]) -> None:
         future.result()
 
 
-def timestamps(servers: str, topic: str) -> list[int]:
+def timestamps(servers: str, topic: str, partitions: Sequence[int] = range(PARTITIONS)) -> list[int]:
     """Broker timestamps (ms) of all committed records, in order."""
     consumer = Consumer(
         {
@@ -59,10 +60,10 @@ def timestamps(servers: str, topic: str) -> list[int]:
             "enable.partition.eof": True,
         }
     )
-    consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(PARTITIONS)])
+    consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
     at: list[int] = []
     ended = 0
-    while ended < PARTITIONS:
+    while ended < len(partitions):
         for message in consumer.consume(10_000, 0.2):
             error = message.error()
             if error is None:

@@ -1,0 +1,246 @@
+"""How the job does as its state grows: every money event is of another user.
+
+One run to `--users` users. While it runs: outputs, batches (the markers), size of the checkpoint, memory. Then it is
+stopped, a few events are added, and it is started again: how long to the first output?
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from services.devbroker import DevBroker
+from services.enrichment import topics
+from tests.bench.backlog import INPUTS, PARTITIONS, create_outputs, timestamps
+from tests.bench.tree import Tree
+from tests.reference import codec
+from tests.workloads.workload import partition_of
+
+ROOT = Path(__file__).resolve().parents[2]
+PREFIX = "scale-"
+START_MS = 1_760_000_000_000
+EVENTS_A_MS = 20
+BEAT_EVERY = 2_000  # money events: the quiet topics' time moves with the money's
+SAMPLE_S = 1.0
+RUN_OUT_MS = 60_000  # the last beats are so far ahead: the watermark passes all money
+USER, MONEY, AT = "u" * 36, "m" * 36, START_MS
+
+
+@dataclass(frozen=True)
+class Sample:
+    """`users`: that have state, as all outputs of so many users are written; sizes in MB."""
+
+    seconds: float
+    users: int
+    checkpoint_mb: float
+    rss_mb: float
+    cpu_s: float
+
+
+class Log:
+    """Writes money events of one user each, from templates: encoding them would take longer than the job does."""
+
+    def __init__(self, servers: str) -> None:
+        self.producer = Producer(
+            {"bootstrap.servers": servers, "linger.ms": 20, "compression.type": "lz4", "batch.size": 512 * 1024,
+             "queue.buffering.max.messages": 1_000_000}
+        )  # fmt: skip
+        money = {
+            "id": MONEY, "userId": USER, "userSessionId": None, "processedAt": AT, "amount": b"\x01", "currency": "EUR",
+            "openingBalance": b"\x01", "closingBalance": b"\x01", "moneyType": "AAA",
+            "transactionRelatedThing": "x", "isOldMoneyEvent": False,
+        }  # fmt: skip
+        self.template = codec.encode("TransactionEvent", money)
+        self.users = 0
+
+    def add(self, users: int) -> None:
+        """As many further users."""
+        wanted = [MONEY.encode(), USER.encode(), _long(AT)]
+        assert all(self.template.count(part) == 1 for part in wanted)
+        for _ in range(users):
+            n = self.users
+            user, at = str(uuid.UUID(int=n + 1)), START_MS + n // EVENTS_A_MS
+            value = self.template.replace(wanted[0], str(uuid.UUID(int=2**100 + n)).encode())
+            value = value.replace(wanted[1], user.encode()).replace(wanted[2], _long(at))
+            self._produce("wallet-events", value, partition_of(user, PARTITIONS), at)
+            self.users += 1
+            if n % BEAT_EVERY == 0:
+                self.beat(at, INPUTS[1:])
+        self.producer.flush()
+
+    def beat(self, at: int, names: list[str]) -> None:
+        value = codec.encode("Heartbeat", {"processedAt": at})
+        for name in names:
+            for partition in range(PARTITIONS):
+                self._produce(name, value, partition, at)
+
+    def run_out(self) -> None:
+        """Let the watermark pass all that was written."""
+        self.beat(START_MS + self.users // EVENTS_A_MS + RUN_OUT_MS, INPUTS)
+        self.producer.flush()
+
+    def _produce(self, name: str, value: bytes, partition: int, at: int) -> None:
+        while True:
+            try:
+                self.producer.produce(PREFIX + name, value, partition=partition, timestamp=at)
+                return
+            except BufferError:
+                self.producer.poll(0.05)
+
+
+def _long(value: int) -> bytes:
+    out, n = bytearray(), value << 1
+    while n > 0x7F:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    out.append(n)
+    return bytes(out)
+
+
+class Watcher(threading.Thread):
+    """Samples a run until `end`."""
+
+    def __init__(self, servers: str, tree: Tree, checkpoint: Path) -> None:
+        super().__init__(daemon=True)
+        self.consumer = Consumer({"bootstrap.servers": servers, "group.id": uuid.uuid4().hex})
+        self.tree = tree
+        self.checkpoint = checkpoint
+        self.started = time.monotonic()
+        self.samples: list[Sample] = []
+        self.over = threading.Event()
+        self.start()
+
+    def outputs(self) -> int:
+        topic = PREFIX + topics.STREAMS[0]
+        ends = [self.consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in range(PARTITIONS)]
+        return sum(ends)
+
+    def run(self) -> None:
+        while not self.over.wait(SAMPLE_S):
+            size = sum(f.stat().st_size for f in list(self.checkpoint.rglob("*")) if _is_file(f))
+            at = time.monotonic() - self.started
+            self.samples.append(Sample(at, self.outputs(), size / 2**20, self.tree.rss / 2**20, self.tree.cpu_s))
+
+    def end(self) -> None:
+        self.over.set()
+        self.join()
+        self.consumer.close()
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # deleted meanwhile
+        return False
+
+
+@contextmanager
+def running(servers: str, checkpoint: Path, flags: list[str]) -> Iterator[tuple[Tree, subprocess.Popen[bytes]]]:
+    command = [sys.executable, "-m", "services.cli.main", "enrich", "--bootstrap-servers", servers, "--quiet"]
+    command += ["--checkpoint", str(checkpoint), "--topic-prefix", PREFIX, *flags]
+    with (checkpoint.parent / "err").open("w") as err:
+        process = subprocess.Popen(command, stderr=err, cwd=ROOT)
+        tree = Tree(process.pid)
+        try:
+            yield tree, process
+        finally:
+            process.terminate()
+            process.wait()
+            tree.end()
+    if process.returncode:
+        raise RuntimeError((checkpoint.parent / "err").read_text()[-2000:])
+
+
+def grow(servers: str, checkpoint: Path, users: int, flags: list[str]) -> list[Sample]:
+    """Run until all outputs are there."""
+    with running(servers, checkpoint, flags) as (tree, process):
+        watcher = Watcher(servers, tree, checkpoint)
+        while watcher.outputs() < users and process.poll() is None:
+            watcher.over.wait(SAMPLE_S)
+        watcher.end()
+    return watcher.samples
+
+
+def restart(servers: str, log: Log, checkpoint: Path, flags: list[str]) -> float:
+    """Seconds from the start of the process to its first output."""
+    log.add(1_000)
+    log.run_out()
+    before = len(timestamps(servers, PREFIX + topics.STREAMS[0]))
+    started = time.time()
+    with running(servers, checkpoint, flags) as (tree, process):
+        watcher = Watcher(servers, tree, checkpoint)
+        known = watcher.outputs()
+        while watcher.outputs() <= known and process.poll() is None:
+            watcher.over.wait(0.05)
+        watcher.end()
+    return timestamps(servers, PREFIX + topics.STREAMS[0])[before] / 1000 - started
+
+
+def batch_seconds(servers: str) -> list[float]:
+    """Between the markers of output partition 0."""
+    at = timestamps(servers, PREFIX + topics.COMMITS, [0])
+    return [(b - a) / 1000 for a, b in itertools.pairwise(at)]
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("flags", nargs="*", help="after --: flags for moneystate enrich")
+    parser.add_argument("--users", type=int, default=1_000_000)
+    parser.add_argument("--out", type=Path, help="write the samples there, as JSON, for tests.bench.plots")
+    a = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="bench-") as temporary:
+        folder = Path(temporary)
+        with DevBroker(folder / "broker", heap="1g") as broker:
+            servers = broker.bootstrap_servers
+            admin = AdminClient({"bootstrap.servers": servers})
+            names = [PREFIX + name for name in INPUTS]
+            config = {"retention.ms": "-1"}
+            for future in admin.create_topics([NewTopic(n, PARTITIONS, 1, config=config) for n in names]).values():
+                future.result()
+            create_outputs(servers, [PREFIX + topics.STREAMS[0]])
+            log = Log(servers)
+            log.add(a.users)
+            log.run_out()
+            checkpoint = folder / "checkpoint"
+            samples = grow(servers, checkpoint, a.users, a.flags)
+            found = {"samples": [asdict(s) for s in samples], "batches": batch_seconds(servers)}
+            found["restart_s"] = restart(servers, log, checkpoint, a.flags)
+    show(found)
+    if a.out:
+        a.out.write_text(json.dumps(found))
+
+
+def show(found: dict[str, Any]) -> None:
+    """A line for each tenth of the run."""
+    samples = [s for s in found["samples"] if s["users"]]
+    last = samples[-1]["users"]
+    marks = [next(s for s in samples if s["users"] >= last * n / 10) for n in range(1, 11)]
+    for before, after in itertools.pairwise([samples[0], *marks]):
+        seconds = max(after["seconds"] - before["seconds"], 1e-9)
+        rate = (after["users"] - before["users"]) / seconds
+        print(
+            f"{after['users']:>12,} users  {rate:>8,.0f} outputs/s  checkpoint {after['checkpoint_mb']:>7,.0f} MB  "
+            f"memory {after['rss_mb']:>6,.0f} MB  {after['cpu_s']:>6,.0f} s of processors"
+        )
+    batches = found["batches"]
+    tenth = max(1, len(batches) // 10)
+    early, late = batches[1 : 1 + tenth], batches[-tenth:]
+    if early:
+        print(f"batches: {sum(early) / len(early):.1f} s at the beginning, {sum(late) / len(late):.1f} s at the end")
+    print(f"restart: {found['restart_s']:.1f} s from the start of the process to the first output")
