@@ -14,8 +14,12 @@ from pyspark.sql import SparkSession
 
 from services.devbroker.java import find_java
 from services.errors import SetupError
+from services.spark.archive import archive_options
 from services.spark.jvm.classes import LOCAL_CHECKPOINT_FILES, our_jar
 
+CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
+CLASS_PATH = "spark.driver.extraClassPath"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 STATE = "org.apache.spark.sql.execution.streaming.state"
 FIXED = {
     # the plan of a stateful batch must not change from batch to batch
@@ -34,12 +38,10 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
     # The JVM's own work here is little and native (RocksDB, sockets): the optimizing compiler cost more than it gained
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.log.level": "ERROR",
 }
-CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
-CLASS_PATH = "spark.driver.extraClassPath"
 
 
 def under_spark_submit() -> bool:
@@ -97,7 +99,15 @@ def with_our_classes(more: dict[str, str], java: Path, local_checkpoint: bool) -
         return more
     if local_checkpoint:
         more = {CHECKPOINT_FILES: LOCAL_CHECKPOINT_FILES, **more}
+    more = {**more, JAVA_OPTIONS: _with_archive(more.get(JAVA_OPTIONS, DEFAULTS[JAVA_OPTIONS]), java, jar)}
     return {**more, CLASS_PATH: os.pathsep.join(filter(None, [more.get(CLASS_PATH), str(jar)]))}
+
+
+def _with_archive(options: str, java: Path, jar: Path) -> str:
+    """Java takes one archive at a time: one that the user names, or is making, is left alone."""
+    if "SharedArchiveFile" in options or "ArchiveClassesAtExit" in options:
+        return options
+    return f"{options} {archive_options(java, jar)}".rstrip()
 
 
 def _open_context(conf: SparkConf, log: Path | None) -> SparkContext:
