@@ -153,7 +153,8 @@ class Job:
         # A JVM that is gone is told of by the error; py4j would say it again, in part through the root logger.
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         logging.getLogger().addHandler(logging.NullHandler())
-        session = open_session(self.spec.name, o.master, o.partitions, o.spark_config, self.log())
+        # a checkpoint is a folder always: services/spark/checkpoint.py
+        session = open_session(self.spec.name, o.master, o.partitions, o.spark_config, self.log(), True)
         try:
             self.look(session)
             return self._run_query(session)

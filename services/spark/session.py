@@ -13,7 +13,13 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from services.devbroker.java import find_java
+from services.errors import SetupError
+from services.spark.archive import archive_options
+from services.spark.jvm.classes import LOCAL_CHECKPOINT_FILES, our_jar
 
+CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
+CLASS_PATH = "spark.driver.extraClassPath"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 STATE = "org.apache.spark.sql.execution.streaming.state"
 FIXED = {
     # the plan of a stateful batch must not change from batch to batch
@@ -32,7 +38,7 @@ DEFAULTS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
     # The JVM's own work here is little and native (RocksDB, sockets): the optimizing compiler cost more than it gained
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.log.level": "ERROR",
 }
@@ -43,20 +49,28 @@ def under_spark_submit() -> bool:
 
 
 def open_session(
-    name: str, master: str | None, output_partitions: int, more: dict[str, str], log: Path | None = None
+    name: str,
+    master: str | None,
+    output_partitions: int,
+    more: dict[str, str],
+    log: Path | None = None,
+    local_checkpoint: bool = False,
 ) -> SparkSession:
     """`master` None: as spark-submit says, else local[*]. `more`: settings of the user.
 
     `log`: file for all that the JVM and its Python workers print, else stderr. Under spark-submit the JVM is not ours,
-    and prints where spark-submit does.
+    and prints where spark-submit does. `local_checkpoint`: all checkpoints of the session are folders of this machine.
     """
     if not under_spark_submit():
-        os.environ["JAVA_HOME"] = str(find_java().parent.parent)
+        java = find_java()
+        os.environ["JAVA_HOME"] = str(java.parent.parent)
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         master = master or "local[*]"
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             more = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", **more}
+        if _in_one_jvm(more.get("spark.master", master)):
+            more = with_our_classes(more, java, local_checkpoint)
     conf = SparkConf().setAppName(name)
     if master:
         conf.setMaster(master)
@@ -65,6 +79,35 @@ def open_session(
     context = _open_context(conf, log)
     context.setLogLevel(more.get("spark.log.level", DEFAULTS["spark.log.level"]))
     return SparkSession(context)
+
+
+def _in_one_jvm(master: str) -> bool:
+    """Not `local-cluster[...]`, whose executors have class paths of their own."""
+    return master == "local" or master.startswith("local[")
+
+
+def with_our_classes(more: dict[str, str], java: Path, local_checkpoint: bool) -> dict[str, str]:
+    """The settings with our jar, and its checkpoint files where the user has not chosen others.
+
+    The jar in any case: a process has one JVM, which the first of its sessions starts.
+    """
+    try:
+        jar = our_jar(java)
+    except SetupError as error:
+        if local_checkpoint:
+            print(f"warning: checkpoint files will be written by Spark's slower way. {error}", file=sys.stderr)
+        return more
+    if local_checkpoint:
+        more = {CHECKPOINT_FILES: LOCAL_CHECKPOINT_FILES, **more}
+    more = {**more, JAVA_OPTIONS: _with_archive(more.get(JAVA_OPTIONS, DEFAULTS[JAVA_OPTIONS]), java, jar)}
+    return {**more, CLASS_PATH: os.pathsep.join(filter(None, [more.get(CLASS_PATH), str(jar)]))}
+
+
+def _with_archive(options: str, java: Path, jar: Path) -> str:
+    """Java takes one archive at a time: one that the user names, or is making, is left alone."""
+    if "SharedArchiveFile" in options or "ArchiveClassesAtExit" in options:
+        return options
+    return f"{options} {archive_options(java, jar)}".rstrip()
 
 
 def _open_context(conf: SparkConf, log: Path | None) -> SparkContext:

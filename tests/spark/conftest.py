@@ -14,7 +14,8 @@ OUTPUT_PARTITIONS = 3
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    session = open_session("tests", "local[2]", OUTPUT_PARTITIONS, {"spark.driver.memory": "1g"})
+    memory = {"spark.driver.memory": "1g"}
+    session = open_session("tests", "local[2]", OUTPUT_PARTITIONS, memory, local_checkpoint=True)
     try:
         yield session
     finally:

@@ -1,0 +1,1 @@
+"""Parts that run in Spark's JVM."""

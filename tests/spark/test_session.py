@@ -1,0 +1,135 @@
+"""What a session adds to the user's settings, and the jar of our own that it starts the JVM with."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from services.devbroker.java import find_java
+from services.errors import SetupError
+from services.spark.archive import USE, archive_file, earlier_archives
+from services.spark.jvm import make_archive
+from services.spark.jvm.classes import LOCAL_CHECKPOINT_FILES, our_jar
+from services.spark.session import CHECKPOINT_FILES, CLASS_PATH, DEFAULTS, JAVA_OPTIONS, with_our_classes
+
+JAVA = find_java()
+
+
+@pytest.fixture
+def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setenv("MONEYSTATE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def filled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A cache folder with the jar in it."""
+    jar, folder = our_jar(JAVA), tmp_path / "filled"
+    folder.mkdir()
+    shutil.copy2(jar, folder)
+    monkeypatch.setenv("MONEYSTATE_CACHE", str(folder))
+    return folder
+
+
+def test_the_jar_is_made_once_by_however_many_ask_and_nothing_is_left_beside_it(cache: Path) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        jars = set(threads.map(our_jar, [JAVA, JAVA]))
+    made = {jar: jar.stat() for jar in jars}
+    assert list(cache.iterdir()) == list(jars)
+    assert {our_jar(JAVA): our_jar(JAVA).stat().st_ino} == {jar: stat.st_ino for jar, stat in made.items()}
+    with zipfile.ZipFile(our_jar(JAVA)) as jar:
+        assert f"{LOCAL_CHECKPOINT_FILES.replace('.', '/')}.class" in jar.namelist()
+
+
+def test_a_changed_source_gets_a_jar_of_its_own(cache: Path, tmp_path: Path) -> None:
+    source = tmp_path / "A.java"
+    source.write_text("class A {}")
+    before = our_jar(JAVA, tmp_path)
+    source.write_text("class A { int a; }")
+    assert our_jar(JAVA, tmp_path) != before
+    assert before.exists()
+
+
+def test_a_source_that_does_not_compile_is_an_error_with_the_compilers_words(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "A.java").write_text("class A { int a = nothing; }")
+    with pytest.raises(SetupError, match="nothing"):
+        our_jar(JAVA, tmp_path)
+    assert list(cache.iterdir()) == []
+
+
+def test_a_job_on_this_machine_gets_our_checkpoint_files() -> None:
+    got = with_our_classes({}, JAVA, local_checkpoint=True)
+    assert (got[CHECKPOINT_FILES], got[CLASS_PATH]) == (LOCAL_CHECKPOINT_FILES, str(our_jar(JAVA)))
+
+
+def test_what_has_no_local_checkpoint_does_not() -> None:
+    assert CHECKPOINT_FILES not in with_our_classes({}, JAVA, local_checkpoint=False)
+
+
+def test_the_users_settings_are_kept() -> None:
+    users = {CHECKPOINT_FILES: "some.other.Manager", CLASS_PATH: "/some/where.jar"}
+    got = with_our_classes(users, JAVA, local_checkpoint=True)
+    assert got[CHECKPOINT_FILES] == "some.other.Manager"
+    assert got[CLASS_PATH] == f"/some/where.jar{os.pathsep}{our_jar(JAVA)}"
+
+
+def test_without_our_jar_it_goes_on_with_sparks_and_says_so_in_one_line(
+    cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cache.touch()  # no folder can be made there
+    assert with_our_classes({"a": "b"}, JAVA, local_checkpoint=True) == {"a": "b"}
+    warning = capsys.readouterr().err
+    assert warning.startswith("warning: ")
+    assert warning.count("\n") == 1
+
+
+def test_the_jar_is_the_same_to_the_byte_and_second_whoever_makes_it(filled: Path) -> None:
+    """Java compares the time of a jar with what its class archive was made from."""
+    first = our_jar(JAVA)
+    content, at = first.read_bytes(), first.stat().st_mtime_ns
+    first.unlink()
+    assert (our_jar(JAVA).read_bytes(), our_jar(JAVA).stat().st_mtime_ns) == (content, at)
+
+
+def test_the_class_archive_is_used_once_it_is_there_beside_the_users_options(filled: Path) -> None:
+    before = with_our_classes({}, JAVA, local_checkpoint=True)[JAVA_OPTIONS]
+    assert before == DEFAULTS[JAVA_OPTIONS]
+    file = archive_file(JAVA, our_jar(JAVA))
+    file.touch()
+    options = with_our_classes({JAVA_OPTIONS: "-Dusers=own"}, JAVA, local_checkpoint=True)[JAVA_OPTIONS].split()
+    assert options[:2] == ["-Dusers=own", f"-XX:SharedArchiveFile={file}"]
+    for users in ("-XX:SharedArchiveFile=/their.jsa", "-XX:ArchiveClassesAtExit=/their.jsa"):
+        assert with_our_classes({JAVA_OPTIONS: users}, JAVA, local_checkpoint=True)[JAVA_OPTIONS] == users
+
+
+def test_an_archive_is_for_one_class_path_and_replaces_those_of_the_same_spark(filled: Path, tmp_path: Path) -> None:
+    file = archive_file(JAVA, our_jar(JAVA))
+    source = tmp_path / "A.java"
+    source.write_text("class A {}")
+    other = archive_file(JAVA, our_jar(JAVA, tmp_path))
+    assert other != file
+    for archive in (file, other, filled / "spark-0123456789abcdef-another-place.jsa"):
+        archive.touch()
+    assert earlier_archives(file) == [other]
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive at all"])
+def test_java_starts_in_silence_with_an_archive_that_is_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.jsa").write_bytes(content)
+    options = USE.format(tmp_path / "a.jsa").split()
+    started = subprocess.run([str(JAVA), *options, "-version"], capture_output=True, check=True)
+    plain = subprocess.run([str(JAVA), "-version"], capture_output=True, check=True)
+    said = started.stderr.replace(b", sharing", b""), started.stdout  # it says of itself whether it uses one
+    assert said == (plain.stderr.replace(b", sharing", b""), plain.stdout)
+
+
+def test_an_archive_that_cannot_be_made_is_one_line(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cache.touch()  # no folder can be made there
+    assert make_archive.main() == 1
+    assert capsys.readouterr().err.count("\n") == 1
