@@ -26,7 +26,7 @@ from services.spark.archive import MAKE, USE, archive_file, earlier_archives
 from services.spark.jvm.classes import our_jar
 from services.spark.operator import KEY_SCHEMA, RESULT_SCHEMA, STATE_NAME, VALUE_SCHEMA
 from services.spark.session import DEFAULTS, JAVA_OPTIONS, open_session
-from services.spark.state_access import access_to
+from services.spark.state_access import stores_of
 
 QUERY_S = 120  # two batches take 5 to 10 s
 EXIT_S = 60.0  # the JVM writes the archive when it ends: 5 to 10 s
@@ -68,7 +68,7 @@ class Operator(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
         blocks = b"".join(bytes(row.block) for row in rows)
-        state = access_to(self.entries)
+        state = stores_of(self.entries).store(int(key[0]))
         state.get_many([b"key"])
         state.apply([(b"key", blocks)])
         yield Row(result=blocks)
