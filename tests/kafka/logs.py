@@ -9,7 +9,10 @@ from typing import Any, cast
 from confluent_kafka import IsolationLevel, KafkaException, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
+from tests.reference.kafka_log import read_log
+
 FLUSH_S = 30.0
+NO_TRANSACTION_YET = 0  # a producer's state after `init_transactions`: "Empty"
 
 
 class Cluster:
@@ -95,6 +98,14 @@ def _ends(admin: AdminClient, partitions: list[TopicPartition], isolation: Isola
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     futures = admin.list_offsets(dict.fromkeys(partitions, latest), isolation_level=isolation)
     return [future.result().offset for future in futures.values()]
+
+
+def producers_begun(bootstrap_servers: str, transactional_id: str) -> int:
+    """How often `init_transactions` was called for it, by the broker's own log of transactions."""
+    records, _ = read_log(bootstrap_servers, ["__transaction_state"], isolation="read_uncommitted")
+    # a key is version, length and id; a value begins with version, producer id, epoch, timeout and state
+    of_it = [r.value for r in records if (r.key or b"")[4:] == transactional_id.encode()]
+    return sum(value is not None and value[16] == NO_TRANSACTION_YET for value in of_it)
 
 
 def places(messages: Sequence[Message]) -> list[tuple[int, int, bytes]]:
