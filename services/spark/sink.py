@@ -1,5 +1,5 @@
 """The sink's one action a batch: each output partition writes its key groups' results in one transaction and says what
-it did."""
+it did. The task passes the results on, `services.spark.sink_host` has them written."""
 
 from __future__ import annotations
 

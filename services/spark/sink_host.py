@@ -8,11 +8,12 @@ on in the process that it lives in (`services.kafka.sink`). So the producers liv
                       \\--- one end of a socket pair through the door, for each batch of an output partition (`write`)
 
 The door is a pair of sockets that goes on by inheritance: it has no address, so nobody else can open it and no file is
-left behind. A connection carries, in frames of `multiprocessing.connection`: where the batch belongs and what is to be
-written how; then the operator's packed results as they are; an empty frame as their end; and back the answer, or the
-error. The host reads a frame when it has written the one before, and the socket holds the worker back.
+left behind. A connection carries, in frames of `multiprocessing.connection`: the output partition and the arguments of
+`target`, pickled; then the operator's packed results as they are; an empty frame as their end; and back the answer or
+the error, pickled. The host reads a frame when it has written the one before, and the socket holds the worker back.
 
-The host only uses librdkafka and threads of its own after the fork. It ends with the daemon.
+librdkafka and threads are for the host alone, after the fork: what a daemon has of them does not live on in its
+children. The host ends with the daemon.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from itertools import chain
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -72,11 +74,7 @@ def write(place: Hashable, arguments: tuple[Any, ...], packed: Iterable[bytes]) 
     except OSError:
         raise _gone() from None
     with connection:
-        try:
-            connection.send((place, arguments))
-            _send_all(connection, packed)
-        except ConnectionError:
-            pass  # the host reads no further: it says why, or is gone
+        _send_all(connection, chain([pickle.dumps((place, arguments))], packed, [END]))
         try:
             answer = connection.recv()
         except (EOFError, OSError):
@@ -86,10 +84,12 @@ def write(place: Hashable, arguments: tuple[Any, ...], packed: Iterable[bytes]) 
     return answer
 
 
-def _send_all(connection: Connection, packed: Iterable[bytes]) -> None:
-    for frame in packed:
-        connection.send_bytes(frame)
-    connection.send_bytes(END)
+def _send_all(connection: Connection, frames: Iterable[bytes]) -> None:
+    for frame in frames:
+        try:
+            connection.send_bytes(frame)
+        except ConnectionError:  # the host reads no further: it says why, or is gone
+            return
 
 
 def _connect() -> Connection:

@@ -31,7 +31,7 @@ GO_ON = signal.SIGUSR1
 @dataclass(frozen=True)
 class Order:
     """One batch of an output partition: `values` go out under one key; `waits`: before it tells their end; `raw`: what
-    stands in place of results, in hexadecimal."""
+    stands in place of results, in hexadecimal; `breaks`: Spark's end of the worker's input does, before their end."""
 
     spec: dict[str, Any]
     partition: int
@@ -39,6 +39,7 @@ class Order:
     values: list[str]
     waits: bool = False
     raw: str = ""
+    breaks: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,8 @@ def frames(order: Order) -> Iterator[bytes]:
     if order.waits:
         say({"worker": os.getpid()})
         signal.sigwait({GO_ON})
+    if order.breaks:
+        raise ConnectionResetError
 
 
 def work(order: Order) -> Outcome:

@@ -207,9 +207,14 @@ def test_what_the_host_refuses_the_worker_raises_in_the_same_words(client: Clien
     assert (there.error, there.text) == ("MarkerError", str(here.value))
 
 
-def test_results_that_are_none_are_the_workers_error_and_the_host_goes_on(client: Client) -> None:
+def test_after_results_that_break_off_or_are_none_the_next_attempt_writes_once(
+    client: Client, cluster: Cluster
+) -> None:
+    assert client.write(0, "lost", breaks=True).error == "ConnectionResetError"
     assert client.write(0, raw="00").error == "ValueError"
     assert client.write(0, "v0").written
+    cluster.settle(*client.spec.config.streams)
+    assert client.committed() == [b"v0"]
 
 
 def test_an_error_that_cannot_travel_is_one_line_of_ours(client: Client) -> None:
