@@ -40,4 +40,5 @@ def kill_at_each(setup: Setup) -> None:
 
 def begun(setup: Setup) -> list[int]:
     """How many producers each output partition has had."""
-    return [producers_begun(setup.bootstrap_servers, f"{setup.prefix}-{p}") for p in range(setup.partitions)]
+    producers = producers_begun(setup.bootstrap_servers)
+    return [producers[f"{setup.prefix}-{partition}"] for partition in range(setup.partitions)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
@@ -100,12 +101,13 @@ def _ends(admin: AdminClient, partitions: list[TopicPartition], isolation: Isola
     return [future.result().offset for future in futures.values()]
 
 
-def producers_begun(bootstrap_servers: str, transactional_id: str) -> int:
-    """How often `init_transactions` was called for it, by the broker's own log of transactions."""
+def producers_begun(bootstrap_servers: str) -> Counter[str]:
+    """How often `init_transactions` was called for each transactional id, by the broker's own log of transactions."""
     records, _ = read_log(bootstrap_servers, ["__transaction_state"], isolation="read_uncommitted")
     # a key is version, length and id; a value begins with version, producer id, epoch, timeout and state
-    of_it = [r.value for r in records if (r.key or b"")[4:] == transactional_id.encode()]
-    return sum(value is not None and value[16] == NO_TRANSACTION_YET for value in of_it)
+    return Counter(
+        (r.key or b"")[4:].decode() for r in records if r.value is not None and r.value[16] == NO_TRANSACTION_YET
+    )
 
 
 def places(messages: Sequence[Message]) -> list[tuple[int, int, bytes]]:
