@@ -21,15 +21,18 @@ them):
 7. *state*: Spark commits the state store of the partition. As 6.
 8. *logged*: Spark writes its commit log; the batch is done.
 
-A producer is kept by the Python worker between batches. Workers take turns on an output partition, so a kept producer
-goes on only where the marker that it wrote itself is the one that this batch follows; else another worker may have
-fenced it, and it is replaced (steps 1 and 2). A producer that is fenced after that is an error, never a reason to start
-anew: two jobs that did so would fence each other for ever. Hence `spark.speculation` has to be off.
+A producer is kept between batches by the sink host (`services.spark.sink_host`), or by the Python worker where there is
+none. Processes may take turns on an output partition (workers, executors), so a kept producer goes on only where the
+marker that it wrote itself is the one that this batch follows; else another process may have fenced it, and it is
+replaced (steps 1 and 2). A producer that is fenced after that is an error, never a reason to start anew: two jobs that
+did so would fence each other for ever. Hence `spark.speculation` has to be off.
 """
 
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,6 +51,9 @@ from services.kafka.markers import MarkerLog
 # dies holds read_committed readers back for as long, unless it is started again, which ends its transactions at once.
 TRANSACTION_S = 600.0
 CALL_S = 60.0  # the longest that one call to the transaction coordinator may take
+# A broker forgets a producer's sequence numbers after a day without records (`producer.id.expiration.ms`) and its
+# transactional id after seven: one that has been idle for long is replaced well before.
+IDLE_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -88,12 +94,14 @@ class PartitionSink:
         self.partition = partition
         self.producer: Producer | None = None
         self.marker: Marker | None = None
+        self.last_used_s = 0.0
         self.changed: dict[int, int] = {}  # records of the batch in each changelog partition
 
     def open(self, batch: BatchId) -> Decision:
         """Steps 1 to 3. Raises MarkerError where this batch must not be written."""
-        if self.producer is None or self.marker != Marker(batch.epoch, batch.number, batch.start):
+        if not self._goes_on(batch):
             self._start_anew(batch)
+        self.last_used_s = time.monotonic()
         self.changed = {}
         decision = self._decide(batch)
         if decision is Decision.WRITE:
@@ -104,6 +112,13 @@ class PartitionSink:
                 raise broker_error(self.config, "to begin a transaction", e) from None
             reached("begun", batch.number)
         return decision
+
+    def _goes_on(self, batch: BatchId) -> bool:
+        return (
+            self.producer is not None
+            and self.marker == Marker(batch.epoch, batch.number, batch.start)
+            and time.monotonic() - self.last_used_s < IDLE_S
+        )
 
     def fence(self) -> None:
         """Step 1."""
@@ -118,7 +133,8 @@ class PartitionSink:
         c = self.config
         self.fence()
         reached("init", batch.number)
-        markers = marker_log(c).read_whole(self.partition)
+        with _marker_log_lock:
+            markers = marker_log(c).read_whole(self.partition)
         self.marker = markers.get(marker_key(c.application_id, self.partition))
         reached("marker read", batch.number)
 
@@ -227,6 +243,7 @@ def broker_error(config: SinkConfig, what: str, e: KafkaException) -> BrokerErro
 
 _sinks: dict[tuple[str, str, int], PartitionSink] = {}
 _marker_logs: dict[tuple[str, str], MarkerLog] = {}
+_marker_log_lock = threading.Lock()  # the sink host's threads share a log, which is one consumer
 
 
 def marker_log(config: SinkConfig) -> MarkerLog:

@@ -1,4 +1,4 @@
-"""Spark's Python daemon with what every worker needs already imported.
+"""Spark's Python daemon with what every worker needs already imported, and the sink host beside it.
 
 Spark forks its Python workers from a daemon that has imported little, so each worker spends a second or more on the
 same imports, six of them on two cores in a job's first batch. Imported before the fork, they cost that once. No thread
@@ -10,6 +10,8 @@ from __future__ import annotations
 import gc
 import importlib
 import sys
+
+from services.spark import sink_host
 
 MODULES = (
     "pandas",
@@ -40,8 +42,17 @@ def preload() -> None:
     gc.set_threshold(200_000, 20, 50)
 
 
+def start_sink_host() -> None:
+    """Only for what runs tasks: Spark starts daemons for its planners, too, named by their worker module."""
+    if sys.argv[1:] == ["pyspark.worker"]:
+        from services.spark.sink import write_partition
+
+        sink_host.start(write_partition)
+
+
 if __name__ == "__main__":
     preload()
+    start_sink_host()
     from pyspark.daemon import manager
 
     manager()

@@ -1,5 +1,5 @@
 """The sink's one action a batch: each output partition writes its key groups' results in one transaction and says what
-it did."""
+it did. The task passes the results on, `services.spark.sink_host` has them written."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from services.engine.items import END_OF_TIME, NO_TIME
 from services.engine.marker import Decision
 from services.kafka.convert import converted, writers
 from services.kafka.sink import BatchId, SinkConfig, cached_sink
+from services.spark import sink_host
 from services.spark.operator import GroupResult, unpack
 
 REPORT_SCHEMA = "report binary"
@@ -81,7 +82,7 @@ def run_sink(results: DataFrame, spec: SinkSpec, batch: BatchId) -> Report:
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
-        report = write_partition(spec, context.partitionId(), batch, _results(batches))
+        report = hand_over(spec, context.partitionId(), batch, _packed(batches))
         yield pa.RecordBatch.from_arrays([pa.array([report.pack()], pa.binary())], schema=ARROW_REPORT_SCHEMA)
 
     rows = results.mapInArrow(write, REPORT_SCHEMA).collect()
@@ -91,20 +92,30 @@ def run_sink(results: DataFrame, spec: SinkSpec, batch: BatchId) -> Report:
     return whole
 
 
-def _results(batches: Iterable[pa.RecordBatch]) -> Iterator[GroupResult]:
+def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
     for batch in batches:
         for packed in batch.column(0):
-            yield unpack(packed.as_py())
+            yield packed.as_py()
 
 
-def write_partition(spec: SinkSpec, partition: int, batch: BatchId, results: Iterable[GroupResult]) -> Report:
+def hand_over(spec: SinkSpec, partition: int, batch: BatchId, packed: Iterable[bytes]) -> Report:
+    """`write_partition` in the sink host, where this worker's daemon has one."""
+    if not sink_host.is_there():
+        return write_partition(spec, partition, batch, packed)
+    place = (spec.config.bootstrap_servers, spec.config.application_id, partition)
+    report: Report = sink_host.write(place, (spec, partition, batch), packed)
+    return report
+
+
+def write_partition(spec: SinkSpec, partition: int, batch: BatchId, packed: Iterable[bytes]) -> Report:
+    """One output partition's batch, from its key groups' results as the operator packs them."""
     sink = cached_sink(spec.config, partition)
     convert = writers(spec.formats, spec.stream_names, spec.topic_prefix, spec.registry_url)
     report = Report()
     groups: list[int] = []
     try:
         report.written = sink.open(batch) is Decision.WRITE
-        for result in results:
+        for result in map(unpack, packed):
             report.add(result)
             groups.append(result.key_group)
             if report.written:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from services.spark.checkpoint import Checkpoint
 from tests.job.harness import Setup, counts, small_workload
+from tests.kafka.logs import producers_begun
 from tests.reference.model import Rules
 
 RULES = Rules(lookup=False)
@@ -30,6 +31,14 @@ def kill_at_each(setup: Setup) -> None:
     assert checkpoint.last_committed() == 0
     setup.kill_at("sunk@2", *FLAGS)  # batch 1 was found to be written, and is not written again
     assert (checkpoint.last_planned(), checkpoint.last_committed()) == (2, 1)
+    before = begun(setup)
     done = setup.run(*FLAGS)
+    assert begun(setup) == [count + 1 for count in before]  # one producer for all the batches of a run
     want = setup.check_output(RULES, drain=True)
     assert {name: done.totals[name] for name in counts(want)} == counts(want)
+
+
+def begun(setup: Setup) -> list[int]:
+    """How many producers each output partition has had."""
+    producers = producers_begun(setup.bootstrap_servers)
+    return [producers[f"{setup.prefix}-{partition}"] for partition in range(setup.partitions)]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from confluent_kafka import IsolationLevel, KafkaException, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
+from tests.reference.kafka_log import read_log
+
 FLUSH_S = 30.0
+NO_TRANSACTION_YET = 0  # a producer's state after `init_transactions`: "Empty"
 
 
 class Cluster:
@@ -95,6 +99,15 @@ def _ends(admin: AdminClient, partitions: list[TopicPartition], isolation: Isola
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     futures = admin.list_offsets(dict.fromkeys(partitions, latest), isolation_level=isolation)
     return [future.result().offset for future in futures.values()]
+
+
+def producers_begun(bootstrap_servers: str) -> Counter[str]:
+    """How often `init_transactions` was called for each transactional id, by the broker's own log of transactions."""
+    records, _ = read_log(bootstrap_servers, ["__transaction_state"], isolation="read_uncommitted")
+    # a key is version, length and id; a value begins with version, producer id, epoch, timeout and state
+    return Counter(
+        (r.key or b"")[4:].decode() for r in records if r.value is not None and r.value[16] == NO_TRANSACTION_YET
+    )
 
 
 def places(messages: Sequence[Message]) -> list[tuple[int, int, bytes]]:
