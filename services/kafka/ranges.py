@@ -24,6 +24,7 @@ Message = Any
 CONSUME_AT_ONCE = 10_000
 POLL_S = 0.02  # how long the tail of a range with gaps may wait for records that do not exist
 MOST_AHEAD = 100_000  # of one partition; a reader with more of it begins anew, or it would keep them all
+NEAR_END = 10_000  # records
 STALL_S = 60.0  # a broker that gives nothing for as long as this is taken as gone
 
 
@@ -81,6 +82,17 @@ class RangeReader:
                     f"{sorted(open_ranges)}: expected records, none came for {STALL_S:.0f} s.", "check the broker."
                 )
             yield from self._within(messages, open_ranges, left)
+        self._rest(ranges)
+
+    def _rest(self, ranges: list[Range]) -> None:
+        """Stop fetching ahead where next to nothing is there to be fetched: at the end of the log a consumer asks the
+        broker for each record that comes, and another process may well read the next range."""
+        for r in ranges:
+            _, high = self.consumer.get_watermark_offsets(TopicPartition(r.topic, r.partition), cached=True)
+            if high - r.end > NEAR_END:
+                return
+        self.consumer.unassign()
+        self.ends, self.ahead = {}, {}
 
     def _within(
         self, messages: list[Message], open_ranges: dict[tuple[str, int], Range], left: dict[tuple[str, int], int]

@@ -29,7 +29,7 @@ FIXED = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # W moves with the data: without, nothing changes
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16",  # rows are blocks of up to megabytes
-    "spark.python.worker.reuse": "true",  # consumers and producers live in the workers
+    "spark.python.worker.reuse": "true",  # consumers and copies of the state live in the workers
     "spark.python.daemon.module": "services.spark.daemon",
     "spark.sql.session.timeZone": "UTC",
 }

@@ -31,6 +31,7 @@ BOUND_MS = 200
 USERS = 1_000
 BEAT_S = 0.02
 PACE_S = 0.002
+LOW_LATENCY = ["--partitions", "1", "--key-groups", "8"]  # docs/operations.md; flags given take precedence
 WALLET, SESSION, USER = "wallet-events", "user-session-events", "user-events"
 
 
@@ -171,7 +172,7 @@ def measure(
     admin = AdminClient({"bootstrap.servers": servers})
     for future in admin.create_topics([NewTopic(name, partitions, 1) for name in names]).values():
         future.result()
-    flags = ["--partitions", str(partitions), *flags]
+    flags = [*LOW_LATENCY, *flags]
     load, reader = Load(servers, prefix, partitions, heartbeats), Reader(servers, names[3], partitions)
     with running_job(servers, prefix, flags) as tree:
         load.sessions()
