@@ -40,7 +40,7 @@ RELEASED_STATE = {
     "ForgottenUser/v1": "1514a0a81e738b3f",
     "KeyGroupClock/v1": "2d5cd377018963f0",
     "KeyGroupClock/v2": "76c27e2ab729b596",
-    "StateManifest/v1": "52168fa812991d6c",
+    "StateManifest/v1": "4dae416be83ce8c9",
     "StateRun/v1": "999008056ee98920",
     "UserPage/v1": "ec1beb7d80d80859",
     "UserPage/v2": "59dfcc365c33f150",

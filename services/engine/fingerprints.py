@@ -11,5 +11,5 @@ from typing import Final
 BUFFER_CHUNK: Final = bytes.fromhex("c301d3ee91e868c659d4")
 KEY_GROUP_CLOCK: Final = bytes.fromhex("c30176c27e2ab729b596")
 KEY_GROUP_CLOCK_V1: Final = bytes.fromhex("c3012d5cd377018963f0")
-STATE_MANIFEST: Final = bytes.fromhex("c30152168fa812991d6c")
+STATE_MANIFEST: Final = bytes.fromhex("c3014dae416be83ce8c9")
 STATE_RUN: Final = bytes.fromhex("c301999008056ee98920")

@@ -23,8 +23,9 @@ RUNS_SINCE: Final = 2  # state version
 
 
 class Pending(NamedTuple):
-    """The changes of a key group's last batch here, to be believed once a manifest has this number and check."""
+    """The changes of a key group's last batch here, to be believed once a manifest says the same."""
 
+    origin: int
     number: int
     check: int
     changes: dict[bytes, bytes | None]
@@ -33,8 +34,8 @@ class Pending(NamedTuple):
 class EntryCache(Protocol):
     """Copies of key groups' entries, of this process alone."""
 
-    def number(self, group: int) -> int:
-        """Of the last batch that is in the copy, 0 for none."""
+    def at(self, group: int) -> tuple[int, int]:
+        """Origin and number of the last batch that is in the copy."""
         ...
 
     def pending(self, group: int) -> Pending | None: ...
@@ -43,7 +44,7 @@ class EntryCache(Protocol):
 
     def get_many(self, group: int, keys: Sequence[bytes]) -> list[bytes | None]: ...
 
-    def put(self, group: int, changes: Mapping[bytes, bytes | None], number: int) -> None:
+    def put(self, group: int, changes: Mapping[bytes, bytes | None], origin: int, number: int) -> None:
         """Take over what leads to batch `number`. Nothing is pending after it."""
         ...
 
@@ -54,36 +55,41 @@ class EntryCache(Protocol):
 
 class LoggedState:
     """`StateAccess` for one batch of one key group, which `end` ends. `store`: its entries in Spark's state store;
-    `first`: the one under `runs.MANIFEST_KEY`."""
+    `first`: the one under `runs.MANIFEST_KEY`; `origin`: of the runs, should they begin with this batch, a number that
+    no other batch has."""
 
-    def __init__(self, store: StateAccess, first: bytes | None, cache: EntryCache, group: int) -> None:
+    def __init__(self, store: StateAccess, first: bytes | None, cache: EntryCache, group: int, origin: int) -> None:
         self.store = store
         self.cache = cache
         self.group = group
         self.changed: dict[bytes, bytes | None] = {}
         self.plain: dict[bytes, bytes] | None = None  # entries that are in the store one by one
-        self.manifest = Manifest() if first is None or not runs.is_manifest(first) else runs.decode_manifest(first)
-        if first is not None and not runs.is_manifest(first):
-            self.plain = dict(store.scan())
-            self.changed.update(self.plain)
+        if first is not None and runs.is_manifest(first):
+            self.manifest = runs.decode_manifest(first)
+        else:
+            self.manifest = Manifest(origin)
+            if first is not None:
+                self.plain = dict(store.scan())
+                self.changed.update(self.plain)
         self._catch_up()
 
     def _catch_up(self) -> None:
         """Bring the cache to where the manifest is."""
         cache, group, manifest = self.cache, self.group, self.manifest
-        at = cache.number(group)
+        origin, at = cache.at(group)
         pending = cache.pending(group)
-        if at == manifest.number and pending is None:
+        if pending is None and (origin, at) == (manifest.origin, manifest.number):
             return
-        if pending is not None and pending[:2] == (manifest.number, manifest.check) and at == manifest.number - 1:
-            cache.put(group, pending.changes, manifest.number)
+        shown = (manifest.origin, manifest.number, manifest.check)
+        if pending is not None and pending[:3] == shown and (origin, at + 1) == shown[:2]:
+            cache.put(group, pending.changes, manifest.origin, manifest.number)
             return
         newer = manifest.after(at)
-        if at > manifest.number or (at and newer and newer[0].is_whole()):
+        if origin != manifest.origin or at > manifest.number or (at and newer and newer[0].is_whole()):
             # what a whole run does not have may have been removed since: nothing says so
             cache.clear(group)
             newer = manifest.runs
-        cache.put(group, self._read(newer), manifest.number)
+        cache.put(group, self._read(newer), manifest.origin, manifest.number)
 
     def _read(self, wanted: list[Run]) -> dict[bytes, bytes | None]:
         """What runs, the oldest first, say together."""
@@ -134,7 +140,7 @@ class LoggedState:
             content = self._read(merged)
             content.update(self.changed)
         puts.extend(runs.add_run(manifest, level, content, merged, chunks))
-        self.cache.expect(self.group, Pending(manifest.number, manifest.check, self.changed))
+        self.cache.expect(self.group, Pending(manifest.origin, manifest.number, manifest.check, self.changed))
         return puts
 
     def _one_by_one(self) -> list[Change]:

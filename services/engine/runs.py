@@ -48,9 +48,13 @@ class Run:
 
 
 class Manifest:
-    """The runs of a key group, the oldest first, as batch `number` of the key group left them."""
+    """The runs of a key group, the oldest first, as batch `number` of the key group left them.
 
-    def __init__(self) -> None:
+    `origin`: another for each time that a key group's runs began, so that numbers of one are not taken for another's.
+    """
+
+    def __init__(self, origin: int) -> None:
+        self.origin = origin
         self.number = 0
         self.next_run = 0
         self.check = 0
@@ -63,6 +67,7 @@ class Manifest:
 
 def encode_manifest(manifest: Manifest) -> bytes:
     out = bytearray(STATE_MANIFEST)
+    avro.write_long(out, manifest.origin)
     avro.write_long(out, manifest.number)
     avro.write_long(out, manifest.next_run)
     avro.write_long(out, manifest.check)
@@ -79,8 +84,9 @@ def is_manifest(entry: bytes) -> bool:
 
 
 def decode_manifest(entry: bytes) -> Manifest:
-    manifest = Manifest()
-    manifest.number, pos = avro.read_long(entry, avro.HEADER_BYTES)
+    origin, pos = avro.read_long(entry, avro.HEADER_BYTES)
+    manifest = Manifest(origin)
+    manifest.number, pos = avro.read_long(entry, pos)
     manifest.next_run, pos = avro.read_long(entry, pos)
     manifest.check, pos = avro.read_long(entry, pos)
     count, block, pos = avro.read_block(entry, pos)

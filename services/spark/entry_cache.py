@@ -32,11 +32,11 @@ class RocksEntryCache:
         unlogged = WriteOptions()
         unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # the stubs take it for a method
         self.db.set_write_options(unlogged)
-        self.numbers: dict[int, int] = {}
+        self.places: dict[int, tuple[int, int]] = {}
         self.expected: dict[int, Pending] = {}
 
-    def number(self, group: int) -> int:
-        return self.numbers.get(group, 0)
+    def at(self, group: int) -> tuple[int, int]:
+        return self.places.get(group, (0, 0))
 
     def pending(self, group: int) -> Pending | None:
         return self.expected.get(group)
@@ -51,7 +51,7 @@ class RocksEntryCache:
         found: Any = self.db.get([prefix + key for key in keys])
         return list(found)
 
-    def put(self, group: int, changes: Mapping[bytes, bytes | None], number: int) -> None:
+    def put(self, group: int, changes: Mapping[bytes, bytes | None], origin: int, number: int) -> None:
         prefix = group.to_bytes(GROUP_BYTES, "big")
         batch = WriteBatch(raw_mode=True)
         for key, value in changes.items():
@@ -61,14 +61,14 @@ class RocksEntryCache:
                 batch.put(prefix + key, value)
         if changes:
             self.db.write(batch)
-        self.numbers[group] = number
+        self.places[group] = (origin, number)
         self.expected.pop(group, None)
 
     def clear(self, group: int) -> None:
         batch = WriteBatch(raw_mode=True)
         batch.delete_range(group.to_bytes(GROUP_BYTES, "big"), (group + 1).to_bytes(GROUP_BYTES, "big"))
         self.db.write(batch)
-        self.numbers.pop(group, None)
+        self.places.pop(group, None)
         self.expected.pop(group, None)
 
     def items(self, group: int) -> Iterator[tuple[bytes, bytes]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import marshal
+import secrets
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -25,6 +26,7 @@ from services.spark.entry_cache import entry_cache
 from services.spark.state_access import stores_of
 
 STATE_NAME = "entries"
+ORIGIN_BITS = 62
 TOGETHER_BYTES = 4 * 1024 * 1024
 KEY_SCHEMA = StructType([StructField("entry", BinaryType(), False)])
 VALUE_SCHEMA = StructType([StructField("content", BinaryType(), False)])
@@ -97,7 +99,8 @@ class KeyGroupOperator(StatefulProcessor):
         changes: list[tuple[int, list[Change]]] = []
         for (key, block), first in zip(gathered, firsts, strict=True):
             group = key % self.key_groups
-            state = LoggedState(self.stores.store(key), first, entry_cache(self.run), group)
+            store, cache = self.stores.store(key), entry_cache(self.run)
+            state = LoggedState(store, first, cache, group, secrets.randbits(ORIGIN_BITS))
             if self.initial:
                 load(self.initial, group, state)
             result = run_batch(block, state, self.processor, self.bound_ms)

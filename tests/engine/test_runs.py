@@ -28,7 +28,7 @@ def as_avro(record: str, entry: bytes) -> Any:
 
 
 def golden_manifest() -> Manifest:
-    manifest = Manifest()
+    manifest = Manifest(2**61)
     manifest.number, manifest.next_run, manifest.check = 4_100, 9, 0xFFFFFFFF
     manifest.runs = [Run(0, 5, 1, 4_096, 300, 2**36), Run(8, 0, 4_100, 4_100, 1, 77)]
     return manifest
@@ -56,7 +56,7 @@ def test_golden_bytes_are_read_back() -> None:
 
 def test_other_avro_readers_see_the_same() -> None:
     seen = as_avro("StateManifest", runs.encode_manifest(golden_manifest()))
-    assert (seen["number"], seen["nextRun"], seen["check"]) == (4_100, 9, 0xFFFFFFFF)
+    assert (seen["origin"], seen["number"], seen["nextRun"], seen["check"]) == (2**61, 4_100, 9, 0xFFFFFFFF)
     assert seen["runs"][1] == {"run": 8, "level": 0, "first": 4_100, "last": 4_100, "chunks": 1, "bytes": 77}
     entries = as_avro("StateRun", runs.encode_run(GOLDEN_CHANGES)[0])["entries"]
     assert {entry["key"]: entry["value"] for entry in entries} == GOLDEN_CHANGES
@@ -92,12 +92,12 @@ def test_a_program_that_knows_no_runs_is_stopped_by_the_manifest() -> None:
     """It looks for the clock under this key, and must not begin anew."""
     assert runs.MANIFEST_KEY == clock.KEY
     with pytest.raises(avro.Malformed, match="newer"):
-        clock.decode(runs.encode_manifest(Manifest()))
+        clock.decode(runs.encode_manifest(Manifest(1)))
 
 
 def test_runs_stay_few_and_entries_are_rewritten_once_a_level() -> None:
     batches = FAN**4
-    manifest, written = Manifest(), 0
+    manifest, written = Manifest(1), 0
     most = 0
     for number in range(1, batches + 1):
         level = runs.level_due(number, 0)

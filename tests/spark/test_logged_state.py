@@ -5,6 +5,7 @@ The state store is a map that a failed batch leaves as it was, as Spark does; th
 
 from __future__ import annotations
 
+import itertools
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from tests.engine.state_contract import CHECKS
 Changes = list[tuple[bytes, bytes | None]]
 CLOCK = b"\xc3\x01" + bytes(8)  # stands for any: each batch has one
 GROUP = 7
+ORIGINS = itertools.count(1)
 SOME = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 keys = st.integers(0, 12).map(lambda n: b"u%d" % n)
 changes_of = st.dictionaries(keys, st.none() | st.binary(max_size=8), max_size=5).map(lambda d: list(d.items()))
@@ -68,7 +70,7 @@ class Counting:
 
 
 def opened(store: StateAccess, cache: RocksEntryCache, group: int = GROUP) -> LoggedState:
-    return LoggedState(store, store.get_many([runs.MANIFEST_KEY])[0], cache, group)
+    return LoggedState(store, store.get_many([runs.MANIFEST_KEY])[0], cache, group, next(ORIGINS))
 
 
 @contextmanager
@@ -120,6 +122,18 @@ def test_whatever_happens_the_entries_are_those_of_a_map(plan: list[Batch]) -> N
             has_runs = runs.is_manifest(stored[runs.MANIFEST_KEY])
             done = [batch for batch in plan if batch.outcome != "failed"]
             assert has_runs == (done[-1].version > 1)
+
+
+def test_runs_that_began_anew_are_not_taken_for_those_of_before() -> None:
+    """Written one by one in between by another worker, they have the numbers of before."""
+    put: Changes = [(b"u0", b"new")]
+    plan = [Batch(0, "done", [], 2), Batch(1, "done", [], 2), Batch(0, "done", [], 1), Batch(0, "done", put, 2)]
+    stored: dict[bytes, bytes] = {}
+    model: dict[bytes, bytes] = {}
+    with caches() as workers:
+        for batch in [*plan, Batch(1, "done", [], 2)]:
+            run(batch, stored, workers[batch.worker], model)
+    assert model == {b"c": CLOCK, b"u0": b"new"}
 
 
 @pytest.mark.parametrize("name", CHECKS)
