@@ -61,7 +61,10 @@ def backlog(arguments: list[str]) -> None:
         peers = a.peer or (["kstreams,COMMIT_MS=1000"] if a.peers else [])
         for peer in peers:
             name, *settings = peer.split(",")
-            results.append(run_peer(servers, a.peers, name, settings))
+            try:
+                results.append(run_peer(servers, a.peers, name, settings))
+            except subprocess.CalledProcessError as e:  # what was measured until then is to be seen
+                print(f"{peer}: failed with code {e.returncode}", file=sys.stderr)
     show(results)
 
 
