@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ mpl.use("svg")
 mpl.rcParams["svg.hashsalt"] = "moneystate"  # the same figures make the same file
 from matplotlib import pyplot as plt  # noqa: E402
 
-POINTS = 40
+STRETCHES = 10
 
 
 def scale(found: dict[str, Any]) -> Any:
@@ -39,12 +38,14 @@ def scale(found: dict[str, Any]) -> Any:
 
 
 def _rates(samples: list[dict[str, Any]]) -> list[tuple[float, float]]:
-    """(million users, outputs a second) over stretches of the run."""
-    step = max(1, len(samples) // POINTS)
+    """(million users, outputs a second) over stretches that are longer than a batch."""
     found = []
-    for before, after in pairwise(samples[::step]):
-        seconds = max(after["seconds"] - before["seconds"], 1e-9)
-        found.append((after["users"] / 1e6, (after["users"] - before["users"]) / seconds))
+    before = samples[0]
+    for sample in samples:
+        users, seconds = sample["users"] - before["users"], sample["seconds"] - before["seconds"]
+        if users >= samples[-1]["users"] / STRETCHES:
+            found.append((sample["users"] / 1e6, users / max(seconds, 1e-9)))
+            before = sample
     return found
 
 
