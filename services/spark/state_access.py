@@ -143,8 +143,7 @@ class Pipe:
 
     def set_key(self, key: int) -> bytes:
         """The request that what follows it is for this key."""
-        message = _field(GROUPING_KEY_REQUEST, _field(SET_KEY, _field(1, pickle.dumps((key,), 5))))
-        return HEADER.pack(0, len(message)) + message
+        return _framed(_field(GROUPING_KEY_REQUEST, _field(SET_KEY, _field(1, _row(key)))))
 
     def get(self, key: bytes) -> bytes:
         return self._request(GET_VALUE, _field(1, _row(key)))
@@ -155,8 +154,7 @@ class Pipe:
         return self._request(UPDATE_VALUE, _field(1, _row(key)) + _field(2, _row(value)))
 
     def _request(self, call: int, body: bytes) -> bytes:
-        message = _field(STATE_VARIABLE_REQUEST, _field(MAP_STATE_CALL, self.name + _field(call, body)))
-        return HEADER.pack(0, len(message)) + message
+        return _framed(_field(STATE_VARIABLE_REQUEST, _field(MAP_STATE_CALL, self.name + _field(call, body))))
 
     def exchange(self, requests: list[bytes]) -> list[bytes]:
         """Send all and read as many replies, sending and receiving as the socket allows: neither side waits for the
@@ -227,8 +225,12 @@ def _entry(value: bytes) -> bytes | None:
     return bytes(pickle.loads(value)[0])
 
 
-def _row(content: bytes) -> bytes:
+def _row(content: bytes | int) -> bytes:
     return pickle.dumps((content,), 5)
+
+
+def _framed(message: bytes) -> bytes:
+    return HEADER.pack(0, len(message)) + message
 
 
 def _field(number: int, content: bytes) -> bytes:

@@ -6,14 +6,10 @@ bound 200 ms; heartbeats every 20 ms on the two quiet topics, or none.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from services.enrichment import topics
+from tests.bench.running import running_job
 from tests.bench.tree import Tree
 from tests.reference import codec
 from tests.workloads.workload import partition_of
@@ -145,24 +142,6 @@ class Load:
         self.send(WALLET, "TransactionEvent", money, self.to[number])
 
 
-@contextmanager
-def running_job(servers: str, prefix: str, flags: list[str]) -> Iterator[Tree]:
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        command = [sys.executable, "-m", "services.cli.main", "enrich", "--bootstrap-servers", servers]
-        command += ["--checkpoint", f"{folder}/checkpoint", "--topic-prefix", prefix, "--bound", f"{BOUND_MS}ms"]
-        with (Path(folder) / "err").open("w") as err:
-            process = subprocess.Popen([*command, "--quiet", *flags], stdout=subprocess.DEVNULL, stderr=err)
-            tree = Tree(process.pid)
-            try:
-                yield tree
-            finally:
-                process.terminate()
-                process.wait()
-                tree.end()
-        if process.returncode:
-            raise RuntimeError((Path(folder) / "err").read_text()[-2000:])
-
-
 def measure(
     servers: str, rate: int, partitions: int, heartbeats: bool, warm_s: float, seconds: float, flags: list[str]
 ) -> Latency:
@@ -172,9 +151,12 @@ def measure(
     admin = AdminClient({"bootstrap.servers": servers})
     for future in admin.create_topics([NewTopic(name, partitions, 1) for name in names]).values():
         future.result()
-    flags = [*LOW_LATENCY, *flags]
     load, reader = Load(servers, prefix, partitions, heartbeats), Reader(servers, names[3], partitions)
-    with running_job(servers, prefix, flags) as tree:
+    flags = [*LOW_LATENCY, "--bound", f"{BOUND_MS}ms", *flags]
+    with (
+        tempfile.TemporaryDirectory(prefix="bench-") as folder,
+        running_job(servers, prefix, Path(folder) / "checkpoint", flags) as (tree, _),
+    ):
         load.sessions()
         start = time.time()
         sent = load.run(rate, warm_s + seconds + 2)

@@ -9,14 +9,10 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,13 +22,14 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from services.devbroker import DevBroker
+from services.engine.avro import long_bytes
 from services.enrichment import topics
 from tests.bench.backlog import INPUTS, PARTITIONS, create_outputs, timestamps
+from tests.bench.running import running_job
 from tests.bench.tree import Tree
 from tests.reference import codec
 from tests.workloads.workload import partition_of
 
-ROOT = Path(__file__).resolve().parents[2]
 PREFIX = "scale-"
 MONEY_TOPIC = "wallet-events"
 QUIET = [name for name in INPUTS if name != MONEY_TOPIC]
@@ -73,13 +70,13 @@ class Log:
 
     def add(self, users: int) -> None:
         """As many further users."""
-        wanted = [MONEY.encode(), USER.encode(), _long(AT)]
+        wanted = [MONEY.encode(), USER.encode(), long_bytes(AT)]
         assert all(self.template.count(part) == 1 for part in wanted)
         for _ in range(users):
             n = self.users
             user, at = str(uuid.UUID(int=n + 1)), START_MS + n // EVENTS_A_MS
             value = self.template.replace(wanted[0], str(uuid.UUID(int=2**100 + n)).encode())
-            value = value.replace(wanted[1], user.encode()).replace(wanted[2], _long(at))
+            value = value.replace(wanted[1], user.encode()).replace(wanted[2], long_bytes(at))
             self._produce(MONEY_TOPIC, value, partition_of(user, PARTITIONS), at)
             self.users += 1
             if n % BEAT_EVERY == 0:
@@ -104,15 +101,6 @@ class Log:
                 return
             except BufferError:
                 self.producer.poll(0.05)
-
-
-def _long(value: int) -> bytes:
-    out, n = bytearray(), value << 1
-    while n > 0x7F:
-        out.append(n & 0x7F | 0x80)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
 
 
 class Watcher(threading.Thread):
@@ -152,26 +140,9 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-@contextmanager
-def running(servers: str, checkpoint: Path, flags: list[str]) -> Iterator[tuple[Tree, subprocess.Popen[bytes]]]:
-    command = [sys.executable, "-m", "services.cli.main", "enrich", "--bootstrap-servers", servers, "--quiet"]
-    command += ["--checkpoint", str(checkpoint), "--topic-prefix", PREFIX, *flags]
-    with (checkpoint.parent / "err").open("w") as err:
-        process = subprocess.Popen(command, stderr=err, cwd=ROOT)
-        tree = Tree(process.pid)
-        try:
-            yield tree, process
-        finally:
-            process.terminate()
-            process.wait()
-            tree.end()
-    if process.returncode:
-        raise RuntimeError((checkpoint.parent / "err").read_text()[-2000:])
-
-
 def grow(servers: str, checkpoint: Path, users: int, flags: list[str]) -> list[Sample]:
     """Run until all outputs are there."""
-    with running(servers, checkpoint, flags) as (tree, process):
+    with running_job(servers, PREFIX, checkpoint, flags) as (tree, process):
         watcher = Watcher(servers, tree, checkpoint)
         while watcher.outputs() < users and process.poll() is None:
             watcher.over.wait(SAMPLE_S)
@@ -185,7 +156,7 @@ def restart(servers: str, log: Log, checkpoint: Path, flags: list[str]) -> float
     log.run_out()
     before = len(timestamps(servers, PREFIX + topics.STREAMS[0]))
     started = time.time()
-    with running(servers, checkpoint, flags) as (tree, process):
+    with running_job(servers, PREFIX, checkpoint, flags) as (tree, process):
         watcher = Watcher(servers, tree, checkpoint)
         known = watcher.outputs()
         while watcher.outputs() <= known and process.poll() is None:

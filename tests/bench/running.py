@@ -1,0 +1,35 @@
+"""The job as a process of its own, while something is measured on it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.bench.tree import Tree
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@contextmanager
+def running_job(
+    servers: str, prefix: str, checkpoint: Path, flags: list[str]
+) -> Iterator[tuple[Tree, subprocess.Popen[bytes]]]:
+    """Ended by SIGTERM. Raises RuntimeError with what it said where it ends with another code than 0. Its stderr is
+    kept beside the checkpoint."""
+    command = [sys.executable, "-m", "services.cli.main", "enrich", "--bootstrap-servers", servers, "--quiet"]
+    command += ["--checkpoint", str(checkpoint), "--topic-prefix", prefix, *flags]
+    said = checkpoint.parent / "err"
+    with said.open("w") as err:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=err, cwd=ROOT)
+        tree = Tree(process.pid)
+        try:
+            yield tree, process
+        finally:
+            process.terminate()
+            process.wait()
+            tree.end()
+    if process.returncode:
+        raise RuntimeError(said.read_text()[-2000:])
