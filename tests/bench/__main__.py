@@ -1,4 +1,4 @@
-"""`python -m tests.bench [backlog|latency|scale|query|bootstrap]`: see --help of each."""
+"""`python -m tests.bench [backlog|latency|scale|steady|query|bootstrap]`: see --help of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from services.devbroker import DevBroker
-from tests.bench import bootstrap, latency, query_load, scale
+from tests.bench import bootstrap, latency, query_load, scale, steady
 from tests.bench.backlog import Result, run_broker_alone, run_job, run_peer, run_per_user
 
 WORKLOAD = Path(__file__).resolve().parents[1] / "workloads" / "workload.py"
@@ -108,6 +108,7 @@ KINDS = {
     "query": query_load.main,
     "bootstrap": bootstrap.main,
     "scale": scale.main,
+    "steady": steady.main,
 }
 
 if __name__ == "__main__":

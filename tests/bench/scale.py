@@ -26,7 +26,7 @@ from services.engine.avro import long_bytes
 from services.enrichment import topics
 from tests.bench.backlog import INPUTS, PARTITIONS, create_outputs, timestamps
 from tests.bench.running import running_job
-from tests.bench.tree import Tree
+from tests.bench.tree import Tree, folder_mb
 from tests.reference import codec
 from tests.workloads.workload import partition_of
 
@@ -123,21 +123,14 @@ class Watcher(threading.Thread):
 
     def run(self) -> None:
         while not self.over.wait(SAMPLE_S):
-            size = sum(f.stat().st_size for f in list(self.checkpoint.rglob("*")) if _is_file(f))
             at = time.monotonic() - self.started
-            self.samples.append(Sample(at, self.outputs(), size / 2**20, self.tree.rss / 2**20, self.tree.cpu_s))
+            size = folder_mb(self.checkpoint)
+            self.samples.append(Sample(at, self.outputs(), size, self.tree.rss / 2**20, self.tree.cpu_s))
 
     def end(self) -> None:
         self.over.set()
         self.join()
         self.consumer.close()
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except OSError:  # deleted meanwhile
-        return False
 
 
 def grow(servers: str, checkpoint: Path, users: int, flags: list[str]) -> list[Sample]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from pathlib import Path
 
 import psutil
 
@@ -11,12 +12,14 @@ EVERY_S = 0.2
 
 
 class Tree(threading.Thread):
-    """Samples a process tree until `end`. `cpu_s`: user and system time, of ended processes too; `rss`: peak, bytes."""
+    """Samples a process tree until `end`. `cpu_s`: user and system time, of ended processes too; `rss`: peak, bytes;
+    `now`: (name, resident bytes) of each process at the last look."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
         self.root = psutil.Process(pid)
         self.rss = 0
+        self.now: list[tuple[str, int]] = []
         self.cpu: dict[int, float] = {}
         self.over = threading.Event()
         self.start()
@@ -31,14 +34,24 @@ class Tree(threading.Thread):
                 self._sample()
 
     def _sample(self) -> None:
-        rss = 0
+        now = []
         for process in [self.root, *self.root.children(recursive=True)]:
             with contextlib.suppress(psutil.Error):
                 times = process.cpu_times()
                 self.cpu[process.pid] = times.user + times.system
-                rss += process.memory_info().rss
-        self.rss = max(self.rss, rss)
+                now.append((process.name(), process.memory_info().rss))
+        self.now = now
+        self.rss = max(self.rss, sum(rss for _, rss in now))
 
     def end(self) -> None:
         self.over.set()
         self.join()
+
+
+def folder_mb(folder: Path) -> float:
+    """Size of all files in it and below."""
+    total = 0
+    for path in list(folder.rglob("*")):
+        with contextlib.suppress(OSError):  # deleted meanwhile
+            total += path.stat().st_size if path.is_file() else 0
+    return total / 2**20

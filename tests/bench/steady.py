@@ -1,0 +1,133 @@
+"""Memory under a steady load: does it stay as it is? By default for an hour.
+
+The load is the latency benchmark's, heartbeats included. Money ids are forgotten after `--dedup-ttl 5m`, so that state
+is as large at the end as after five minutes: whatever grows then, grows for no reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import tempfile
+import threading
+import time
+import uuid
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from rich.console import Console
+from rich.table import Table
+
+from services.devbroker import DevBroker
+from services.enrichment import topics
+from tests.bench.backlog import PARTITIONS, timestamps
+from tests.bench.latency import BOUND_MS, LOW_LATENCY, SESSION, USER, WALLET, Load
+from tests.bench.running import running_job
+from tests.bench.tree import Tree, folder_mb
+
+DEDUP_TTL = "5m"
+SAMPLE_S = 10.0
+LINES = 12  # of the table
+RETENTION_MS = 600_000  # of the inputs: the broker's disk, too, is as full at the end as after ten minutes
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Sizes in MB; `jvm_mb`, `python_mb`: resident, what processes share counted in each; `cpu_s` since the start."""
+
+    seconds: float
+    jvm_mb: float
+    python_mb: float
+    processes: int
+    checkpoint_mb: float
+    local_mb: float
+    cpu_s: float
+
+
+class Watcher(threading.Thread):
+    """Samples a run until `end`."""
+
+    def __init__(self, tree: Tree, checkpoint: Path, local: Path) -> None:
+        super().__init__(daemon=True)
+        self.tree, self.checkpoint, self.local = tree, checkpoint, local
+        self.started = time.monotonic()
+        self.samples: list[Sample] = []
+        self.over = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        while not self.over.wait(SAMPLE_S):
+            now = self.tree.now
+            jvm, rest = ([rss for name, rss in now if (name == "java") is java] for java in (True, False))
+            sizes = (sum(jvm) / 2**20, sum(rest) / 2**20, len(now), folder_mb(self.checkpoint), folder_mb(self.local))
+            self.samples.append(Sample(time.monotonic() - self.started, *sizes, self.tree.cpu_s))
+
+    def end(self) -> list[Sample]:
+        self.over.set()
+        self.join()
+        return self.samples
+
+
+def run(servers: str, folder: Path, rate: int, minutes: float, flags: list[str]) -> tuple[list[Sample], int, int]:
+    """Gives the samples, how many money events were sent, how many outputs came."""
+    prefix = f"steady-{uuid.uuid4().hex[:8]}-"
+    names = [prefix + name for name in (WALLET, SESSION, USER)]
+    output = prefix + topics.STREAMS[0]
+    admin = AdminClient({"bootstrap.servers": servers})
+    kept = {"retention.ms": str(RETENTION_MS), "segment.ms": str(RETENTION_MS // 10)}
+    new = [NewTopic(name, PARTITIONS, 1, config=kept) for name in names] + [NewTopic(output, PARTITIONS, 1)]
+    for future in admin.create_topics(new).values():
+        future.result()
+    local = folder / "local"
+    flags = [
+        *LOW_LATENCY,
+        "--bound",
+        f"{BOUND_MS}ms",
+        "--dedup-ttl",
+        DEDUP_TTL,
+        "--spark-config",
+        f"spark.local.dir={local}",
+        *flags,
+    ]
+    load = Load(servers, prefix, PARTITIONS, heartbeats=True)
+    with running_job(servers, prefix, folder / "checkpoint", flags) as (tree, _):
+        watcher = Watcher(tree, folder / "checkpoint", local)
+        load.sessions()
+        sent = load.run(rate, minutes * 60)
+        threading.Event().wait(5.0)
+        samples = watcher.end()
+    return samples, sent, len(timestamps(servers, output))
+
+
+def show(samples: list[Sample], sent: int, outputs: int) -> None:
+    """A line for each stretch of the time: the most in it."""
+    table = Table("minutes", "JVM MB", "Python MB", "processes", "checkpoint MB", "local MB", "cores")
+    size = -(-len(samples) // LINES)
+    stretches = [samples[n : n + size] for n in range(0, len(samples), size)]
+    ends = [Sample(0, 0, 0, 0, 0, 0, 0), *(s[-1] for s in stretches)]
+    for (before, after), stretch in zip(itertools.pairwise(ends), stretches, strict=True):
+        cores = (after.cpu_s - before.cpu_s) / (after.seconds - before.seconds)
+        most = [max(column) for column in zip(*(list(asdict(s).values())[1:6] for s in stretch), strict=True)]
+        table.add_row(f"{after.seconds / 60:.1f}", *(f"{m:,.0f}" for m in most), f"{cores:.2f}")
+    console = Console(width=130)
+    console.print(table)
+    console.print(f"{sent:,} money events sent, {outputs:,} outputs")
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser.add_argument("flags", nargs="*", help="after --: flags for moneystate enrich")
+    parser.add_argument("--rate", type=int, default=1_000, help="money events a second")
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--out", type=Path, help="write the samples there, as JSON, for tests.bench.plots")
+    a = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory(prefix="bench-") as temporary:
+        folder = Path(temporary)
+        with DevBroker(folder / "broker", heap="1g") as broker:
+            samples, sent, outputs = run(broker.bootstrap_servers, folder, a.rate, a.minutes, a.flags)
+    show(samples, sent, outputs)
+    if a.out:
+        a.out.write_text(json.dumps([asdict(s) for s in samples]))
