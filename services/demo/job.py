@@ -163,7 +163,7 @@ def _environment(scratch: Path) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
     root = Path(services.__file__).parent.parent
     path = os.pathsep.join(p for p in (str(root), str(root / "proto"), kept.get("PYTHONPATH")) if p)
-    spark = {"SPARK_LOCAL_DIRS": str(scratch), "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    spark = {"SPARK_LOCAL_DIRS": str(scratch), "SPARK_LOCAL_IP": "127.0.0.1"}
     loopback = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}  # where the session service is
     return {**kept, **spark, **loopback, "TMPDIR": str(scratch), "PYTHONPATH": path}
 

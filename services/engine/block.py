@@ -27,24 +27,33 @@ class Block:
         self.drain = drain
         self.marks = marks
         self.items: list[Item] = []
+        self.sealed: list[bytes] = []
         self.asides: list[Aside] = []
         self.passed: list[Output] = []
         self.counts: dict[str, int] = {}
         self.version = 0
         self.rewrite = False
 
+    def seal(self) -> None:
+        """Pack the items so far: as bytes they take a fraction of the memory, which is then used again."""
+        if self.items:
+            self.sealed.append(marshal.dumps(self.items))
+            self.items = []
+
     def pack(self) -> bytes:
+        self.seal()
         head = (self.task, self.tasks, self.drain, self.version, self.rewrite)
-        return marshal.dumps((head, self.marks, self.items, self.asides, self.passed, self.counts))
+        return marshal.dumps((head, self.marks, self.sealed, self.asides, self.passed, self.counts))
 
 
 def unpack(data: bytes) -> Block:
-    head, marks, items, asides, passed, counts = marshal.loads(data)
+    head, marks, sealed, asides, passed, counts = marshal.loads(data)
     task, tasks, drain, version, rewrite = head
     block = Block(task, tasks, drain, marks)
     block.version = version
     block.rewrite = rewrite
-    block.items = items
+    for items in sealed:
+        block.items.extend(marshal.loads(items))
     block.asides = asides
     block.passed = passed
     block.counts = counts

@@ -17,6 +17,8 @@ from services.engine.order import Partition, RangeOrder
 from services.engine.plan import Rewrite
 from services.engine.processor import Decoder, InputTopic, Rejected
 
+SEAL_ITEMS = 16_384  # of all key groups together: some megabytes
+
 Convert = Callable[[bytes], bytes]
 
 
@@ -55,6 +57,7 @@ class Intake:
         self.converts = converts
         self.marks: list[Mark] = []
         self.blocks: list[Block] = []
+        self.unsealed = 0
 
     def open(self, task: int, tasks: int, drain: bool, rewrite: Rewrite | None = None) -> None:
         """Begin the blocks of this task, number `task` of `tasks` in the batch."""
@@ -96,7 +99,15 @@ class Intake:
             rank = self.inputs[topic].rank
             block = self.blocks[key_group_of(user, self.key_groups)]
             block.items.append((order_time, rank, 0, topic, partition, offset, time, user, canonical))
+            self.unsealed += 1
+            if self.unsealed >= SEAL_ITEMS:
+                self._seal()
         return None
+
+    def _seal(self) -> None:
+        for block in self.blocks:
+            block.seal()
+        self.unsealed = 0
 
     def _canonical(self, topic: int, value: bytes | None) -> bytes:
         if value is None:

@@ -37,7 +37,7 @@ from services.enrichment.page import Page, split_positions
 from services.enrichment.rules import Rules
 from services.enrichment.source import encode_source, optional
 from services.enrichment.state import Forgotten, User, WaitingMoney, encode_forgotten, position_of
-from services.enrichment.users import Users
+from services.enrichment.users import FULL_IDS, Users
 
 # Kinds of work besides those of events.
 WAIT_OVER: Final = 100
@@ -234,6 +234,8 @@ class Enrichment:
             return True
         page.drop_ids(t - ttl)
         page.add_id(packed, t, source)
+        if page.ids_n >= FULL_IDS:
+            self.users.grow(user)
         self._sweep_by(user, item, t + ttl, ttl, effects)
         return False
 

@@ -1,7 +1,8 @@
 """The users of one batch: loaded in few rounds, paged, written back.
 
 A page holds about `PAGE_ITEMS` items. A user that outgrows its pages gets twice as many, and fewer again when a sweep
-finds them nearly empty; either costs one rewrite of that user.
+finds them nearly empty; either costs one rewrite of that user. What each event of a user costs grows with its page, so
+one that comes with very many events in one batch gets more pages while it is at work.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from services.enrichment.state import (
 
 PAGE_ITEMS: Final = 64
 MAX_DEPTH: Final = 16
+FULL_IDS: Final = 4 * PAGE_ITEMS
 
 
 class Users:
@@ -87,6 +89,11 @@ class Users:
             depth += 1
         if depth > user.depth:
             self.repage(user, depth)
+
+    def grow(self, user: User) -> None:
+        """For a user with a page of `FULL_IDS`: four times as many pages, where all of them are here."""
+        if len(user.pages) == 1 << user.depth and user.depth + 2 <= MAX_DEPTH:
+            self.repage(user, user.depth + 2)
 
     def shrink(self, user: User) -> None:
         """After a removal, all pages loaded: as many pages as are worth it."""

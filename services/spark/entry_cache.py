@@ -17,6 +17,7 @@ from typing import Any, Final
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, ReadOptions, WriteBatch, WriteOptions
 
 from services.engine.logged import Pending
+from services.spark.scratch import scratch_folder
 
 PREFIX: Final = "moneystate-entries-"
 BLOCK_CACHE_BYTES: Final = 64 << 20
@@ -104,7 +105,7 @@ def entry_cache(run: str) -> RocksEntryCache:
 
 def _folder() -> Path:
     """A new folder, of which Spark removes all at its end. What workers left that are gone is removed now."""
-    local = Path(os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0])
+    local = scratch_folder()
     for left in local.glob(f"{PREFIX}*"):
         if not Path(f"/proc/{left.name.removeprefix(PREFIX).partition('-')[0]}").exists():
             shutil.rmtree(left, ignore_errors=True)

@@ -23,6 +23,7 @@ from services.engine.processor import Change, Processor
 from services.engine.runs import MANIFEST_KEY
 from services.savepoint.load import load
 from services.spark.entry_cache import entry_cache
+from services.spark.result_files import write_results
 from services.spark.state_access import stores_of
 
 STATE_NAME = "entries"
@@ -95,8 +96,13 @@ class KeyGroupOperator(StatefulProcessor):
         return self.seen == len(range(context.partitionId(), self.key_groups, self.partitions))
 
     def _run(self, gathered: list[tuple[int, Block]]) -> Iterator[Row]:
-        firsts = self.stores.get_of_each([key for key, _ in gathered], MANIFEST_KEY)
         changes: list[tuple[int, list[Change]]] = []
+        yield Row(result=write_results(self._results(gathered, changes)))
+        self.stores.apply_to_each(changes)
+
+    def _results(self, gathered: list[tuple[int, Block]], changes: list[tuple[int, list[Change]]]) -> Iterator[bytes]:
+        """Packed. `changes`: those of the state store are added to it, by Spark's key."""
+        firsts = self.stores.get_of_each([key for key, _ in gathered], MANIFEST_KEY)
         for (key, block), first in zip(gathered, firsts, strict=True):
             group = key % self.key_groups
             store, cache = self.stores.store(key), entry_cache(self.run)
@@ -105,8 +111,7 @@ class KeyGroupOperator(StatefulProcessor):
                 load(self.initial, group, state)
             result = run_batch(block, state, self.processor, self.bound_ms)
             changes.append((key, state.end(block.version or STATE_VERSION)))
-            yield Row(result=pack(group, result))
-        self.stores.apply_to_each(changes)
+            yield pack(group, result)
 
     def close(self) -> None:
         assert not self.gathered, "a key group's blocks are missing"

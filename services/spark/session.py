@@ -20,6 +20,7 @@ from services.spark.jvm.classes import LOCAL_CHECKPOINT_FILES, our_jar
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 CLASS_PATH = "spark.driver.extraClassPath"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+WORKER_PYTHON = Path(__file__).with_name("worker-python")
 STATE = "org.apache.spark.sql.execution.streaming.state"
 FIXED = {
     # the plan of a stateful batch must not change from batch to batch
@@ -28,9 +29,11 @@ FIXED = {
     "spark.sql.streaming.stateStore.providerClass": f"{STATE}.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # W moves with the data: without, nothing changes
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "16",  # rows are blocks of up to megabytes
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",  # a row stands for megabytes: the next stage is to have it
     "spark.python.worker.reuse": "true",  # consumers and copies of the state live in the workers
     "spark.python.daemon.module": "services.spark.daemon",
+    # Workers of different environments have daemons of their own, and this is in some kinds' environments only
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }
 DEFAULTS = {
@@ -64,8 +67,8 @@ def open_session(
     if not under_spark_submit():
         java = find_java()
         os.environ["JAVA_HOME"] = str(java.parent.parent)
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         master = master or "local[*]"
+        os.environ.setdefault("PYSPARK_PYTHON", _worker_python(more.get("spark.master", master)))
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             more = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", **more}
@@ -79,6 +82,14 @@ def open_session(
     context = _open_context(conf, log)
     context.setLogLevel(more.get("spark.log.level", DEFAULTS["spark.log.level"]))
     return SparkSession(context)
+
+
+def _worker_python(master: str) -> str:
+    """What Spark starts for Python: on this machine with a path that is quick to import PySpark from."""
+    if not master.startswith("local") or not os.access(WORKER_PYTHON, os.X_OK):
+        return sys.executable
+    os.environ["MONEYSTATE_PYTHON"] = sys.executable
+    return str(WORKER_PYTHON)
 
 
 def _in_one_jvm(master: str) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import marshal
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -17,6 +18,7 @@ from services.kafka.convert import converted, writers
 from services.kafka.sink import BatchId, SinkConfig, cached_sink
 from services.spark import sink_host
 from services.spark.operator import GroupResult, unpack
+from services.spark.result_files import read_results
 
 REPORT_SCHEMA = "report binary"
 ARROW_REPORT_SCHEMA = pa.schema([("report", pa.binary())])
@@ -77,12 +79,12 @@ class Report:
 
 
 def run_sink(results: DataFrame, spec: SinkSpec, batch: BatchId) -> Report:
-    """Write a batch; the only action on `results`."""
+    """Write a batch; the only action on `results`, which are rows of `services.spark.result_files`."""
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
-        report = hand_over(spec, context.partitionId(), batch, _packed(batches))
+        report = hand_over(spec, context.partitionId(), batch, _rows(batches))
         yield pa.RecordBatch.from_arrays([pa.array([report.pack()], pa.binary())], schema=ARROW_REPORT_SCHEMA)
 
     rows = results.mapInArrow(write, REPORT_SCHEMA).collect()
@@ -92,30 +94,30 @@ def run_sink(results: DataFrame, spec: SinkSpec, batch: BatchId) -> Report:
     return whole
 
 
-def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
     for batch in batches:
-        for packed in batch.column(0):
-            yield packed.as_py()
+        for row in batch.column(0):
+            yield row.as_py()
 
 
-def hand_over(spec: SinkSpec, partition: int, batch: BatchId, packed: Iterable[bytes]) -> Report:
+def hand_over(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterable[bytes]) -> Report:
     """`write_partition` in the sink host, where this worker's daemon has one."""
     if not sink_host.is_there():
-        return write_partition(spec, partition, batch, packed)
+        return write_partition(spec, partition, batch, rows)
     place = (spec.config.bootstrap_servers, spec.config.application_id, partition)
-    report: Report = sink_host.write(place, (spec, partition, batch), packed)
+    report: Report = sink_host.write(place, (spec, partition, batch), rows)
     return report
 
 
-def write_partition(spec: SinkSpec, partition: int, batch: BatchId, packed: Iterable[bytes]) -> Report:
-    """One output partition's batch, from its key groups' results as the operator packs them."""
+def write_partition(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterable[bytes]) -> Report:
+    """One output partition's batch, from the operator's rows."""
     sink = cached_sink(spec.config, partition)
     convert = writers(spec.formats, spec.stream_names, spec.topic_prefix, spec.registry_url)
     report = Report()
     groups: list[int] = []
     try:
         report.written = sink.open(batch) is Decision.WRITE
-        for result in map(unpack, packed):
+        for result in map(unpack, chain.from_iterable(map(read_results, rows))):
             report.add(result)
             groups.append(result.key_group)
             if report.written:

@@ -9,7 +9,7 @@ on in the process that it lives in (`services.kafka.sink`). So the producers liv
 
 The door is a pair of sockets that goes on by inheritance: it has no address, so nobody else can open it and no file is
 left behind. A connection carries, in frames of `multiprocessing.connection`: the output partition and the arguments of
-`target`, pickled; then the operator's packed results as they are; an empty frame as their end; and back the answer or
+`target`, pickled; then the operator's rows as they are; an empty frame as their end; and back the answer or
 the error, pickled. The host reads a frame when it has written the one before, and the socket holds the worker back.
 
 librdkafka and threads are for the host alone, after the fork: what a daemon has of them does not live on in its
@@ -41,7 +41,7 @@ _door: socket.socket | None = None  # this process's way to the host, where ther
 
 
 def start(target: Callable[..., Any]) -> None:
-    """Fork the host, which writes by `target(*arguments, packed)`. For the daemon: processes that it forks from then
+    """Fork the host, which writes by `target(*arguments, rows)`. For the daemon: processes that it forks from then
     on find the host."""
     global _door
     daemon = os.getpid()
@@ -63,8 +63,8 @@ def is_there() -> bool:
     return _door is not None
 
 
-def write(place: Hashable, arguments: tuple[Any, ...], packed: Iterable[bytes]) -> Any:
-    """What the host's target returns for `arguments` and `packed`. `place`: the output partition, in all that the host
+def write(place: Hashable, arguments: tuple[Any, ...], rows: Iterable[bytes]) -> Any:
+    """What the host's target returns for `arguments` and `rows`. `place`: the output partition, in all that the host
     may serve.
 
     Raises what the target raises, a JobError where the host is gone.
@@ -74,7 +74,7 @@ def write(place: Hashable, arguments: tuple[Any, ...], packed: Iterable[bytes]) 
     except OSError:
         raise _gone() from None
     with connection:
-        _send_all(connection, chain([pickle.dumps((place, arguments))], packed, [END]))
+        _send_all(connection, chain([pickle.dumps((place, arguments))], rows, [END]))
         try:
             answer = connection.recv()
         except (EOFError, OSError):
@@ -181,7 +181,7 @@ class _Host:
 
 
 def _frames(connection: Connection) -> Iterator[bytes]:
-    """The results up to their end. Raises JobError where the worker dies before, or gives way to a newer attempt."""
+    """The rows up to their end. Raises JobError where the worker dies before, or gives way to a newer attempt."""
     try:
         while (frame := connection.recv_bytes()) != END:
             yield frame

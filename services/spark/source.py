@@ -6,6 +6,7 @@ in the tasks' Python workers, one row for each key group: the group's key and it
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -111,8 +112,12 @@ def plan_tasks(start: plans.Plan, end: plans.Plan, spec: SourceSpec) -> list[Tas
 def read_blocks(spec: SourceSpec, plan: TaskPlan) -> list[bytes]:
     """One task's records as packed blocks, one for each key group."""
     intake = open_intake(spec, plan)
-    take_in(intake, spec, plan.task, plan.ranges)
-    return intake.close()
+    gc.disable()  # a great many tuples are made here and no cycles: looking them all through would be for nothing
+    try:
+        take_in(intake, spec, plan.task, plan.ranges)
+        return intake.close()
+    finally:
+        gc.enable()
 
 
 def open_intake(spec: SourceSpec, plan: TaskPlan) -> Intake:

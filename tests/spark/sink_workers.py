@@ -23,6 +23,7 @@ from services.engine.keygroup import BatchResult
 from services.kafka.sink import BatchId, SinkConfig
 from services.spark import sink_host
 from services.spark.operator import pack
+from services.spark.result_files import write_results
 from services.spark.sink import SinkSpec, hand_over, write_partition
 
 GO_ON = signal.SIGUSR1
@@ -51,10 +52,10 @@ class Outcome:
     text: str = ""
 
 
-def packed(values: list[str]) -> bytes:
-    """One key group's result."""
+def row(values: list[str]) -> bytes:
+    """One key group's result, as the operator gives it."""
     outputs: list[Output] = [(0, b"key", value.encode(), []) for value in values]
-    return pack(0, BatchResult(outputs, [], clock.decode(None), []))
+    return write_results([pack(0, BatchResult(outputs, [], clock.decode(None), []))])
 
 
 def say(line: dict[str, Any]) -> None:
@@ -62,7 +63,7 @@ def say(line: dict[str, Any]) -> None:
 
 
 def frames(order: Order) -> Iterator[bytes]:
-    yield bytes.fromhex(order.raw) if order.raw else packed(order.values)
+    yield bytes.fromhex(order.raw) if order.raw else row(order.values)
     if order.waits:
         say({"worker": os.getpid()})
         signal.sigwait({GO_ON})

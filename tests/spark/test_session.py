@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,7 +17,14 @@ from services.errors import SetupError
 from services.spark.archive import USE, archive_file, earlier_archives
 from services.spark.jvm import make_archive
 from services.spark.jvm.classes import LOCAL_CHECKPOINT_FILES, our_jar
-from services.spark.session import CHECKPOINT_FILES, CLASS_PATH, DEFAULTS, JAVA_OPTIONS, with_our_classes
+from services.spark.session import (
+    CHECKPOINT_FILES,
+    CLASS_PATH,
+    DEFAULTS,
+    JAVA_OPTIONS,
+    WORKER_PYTHON,
+    with_our_classes,
+)
 
 JAVA = find_java()
 
@@ -133,3 +141,13 @@ def test_an_archive_that_cannot_be_made_is_one_line(cache: Path, capsys: pytest.
     cache.touch()  # no folder can be made there
     assert make_archive.main() == 1
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_sparks_python_takes_pyspark_from_where_it_is_installed(tmp_path: Path) -> None:
+    zips = [tmp_path / "python" / "lib" / name for name in ("pyspark.zip", "py4j-0.10-src.zip")]
+    kept = [tmp_path / "a b", tmp_path / "pyspark.zip"]
+    path = os.pathsep.join(map(str, [*zips, *kept]))
+    environment = {**os.environ, "PYTHONPATH": path, "MONEYSTATE_PYTHON": sys.executable}
+    command = [str(WORKER_PYTHON), "-c", "import os, sys; print(os.environ['PYTHONPATH'], *sys.argv[1:], sep='|')"]
+    said = subprocess.run([*command, "x y", "*"], env=environment, capture_output=True, text=True, check=True).stdout
+    assert said.rstrip("\n").split("|") == [os.pathsep.join(map(str, kept)), "x y", "*"]

@@ -28,7 +28,7 @@ from services.kafka.sink import BatchId, PartitionSink, SinkConfig
 from services.spark.sink import SinkSpec, hand_over, write_partition
 from tests.kafka.logs import Cluster, producers_begun
 from tests.reference.kafka_log import read_log, read_values
-from tests.spark.sink_workers import GO_ON, Order, Outcome, packed
+from tests.spark.sink_workers import GO_ON, Order, Outcome, row
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE_S = 60.0
@@ -245,7 +245,7 @@ def test_the_host_ends_with_its_daemon_though_a_worker_lives_on(mortal: Client) 
 
 
 def test_without_a_host_the_worker_writes_by_itself(spec: SinkSpec, cluster: Cluster) -> None:
-    reports = [hand_over(spec, 0, batch(number), [packed([f"v{number}"])]) for number in range(2)]
+    reports = [hand_over(spec, 0, batch(number), [row([f"v{number}"])]) for number in range(2)]
     assert [(r.written, r.outputs) for r in reports] == [(True, 1)] * 2
     cluster.settle(*spec.config.streams)
     assert read_values(spec.config.bootstrap_servers, spec.config.streams[0]) == [b"v0", b"v1"]

@@ -1,0 +1,48 @@
+"""The operator's results in files: read once and whole, and gone after it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from services.errors import JobError
+from services.spark.result_files import read_results, write_results
+
+
+@pytest.fixture(autouse=True)
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{tmp_path},{tmp_path / 'another'}")
+    return tmp_path
+
+
+@pytest.mark.parametrize("packed", [[], [b""], [b"a", b"", b"b" * 3_000_000]], ids=["none", "empty", "several"])
+def test_results_come_back_as_they_were_and_leave_nothing(packed: list[bytes], scratch: Path) -> None:
+    row = write_results(iter(packed))
+    assert [path.name for path in scratch.iterdir()] == [Path(os.fsdecode(row)).name]
+    assert list(read_results(row)) == packed
+    assert list(scratch.iterdir()) == []
+
+
+def test_each_write_has_a_file_of_its_own() -> None:
+    rows = [write_results([bytes([n])]) for n in range(3)]
+    assert [list(read_results(row)) for row in reversed(rows)] == [[b"\x02"], [b"\x01"], [b"\x00"]]
+
+
+def test_a_file_is_gone_from_the_first_result_on(scratch: Path) -> None:
+    results = read_results(write_results([b"a", b"b"]))
+    assert next(results) == b"a"
+    assert list(scratch.iterdir()) == []
+    assert list(results) == [b"b"]
+
+
+def test_results_that_are_gone_are_an_error_that_names_the_file() -> None:
+    row = write_results([b"a"])
+    list(read_results(row))
+    with pytest.raises(JobError, match=os.fsdecode(row)):
+        list(read_results(row))
+
+
+def test_only_the_owner_can_read_them() -> None:
+    assert os.stat(write_results([b"a"])).st_mode & 0o777 == 0o600
