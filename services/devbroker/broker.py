@@ -161,9 +161,10 @@ class DevBroker:
         )
 
     def _command(self, java: Path, jars: Path, heap: str, main: str, *arguments: str) -> list[str]:
-        # A serial collector: the broker shares few cores with Spark. Warnings only, or the log grows for ever.
+        # A serial collector and the first compiler tier only: the broker shares few cores with Spark, mostly for
+        # minutes. Warnings only, or the log grows for ever.
         return [
-            *(str(java), f"-Xmx{heap}", "-XX:+UseSerialGC", "-Djava.awt.headless=true"),
+            *(str(java), f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"),
             *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"),
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
             *("-cp", str(jars / "*"), main, *arguments),

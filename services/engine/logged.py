@@ -52,6 +52,14 @@ class EntryCache(Protocol):
 
     def items(self, group: int) -> Iterator[tuple[bytes, bytes]]: ...
 
+    def chunks(self, group: int, origin: int, run: Run) -> list[bytes] | None:
+        """Of a run that this machine has, None where it has to be read from the store."""
+        ...
+
+    def keep(self, group: int, origin: int, run: Run, chunks: Sequence[bytes]) -> None: ...
+
+    def forget(self, group: int, origin: int, run: Run) -> None: ...
+
 
 class LoggedState:
     """`StateAccess` for one batch of one key group, which `end` ends. `store`: its entries in Spark's state store;
@@ -93,10 +101,18 @@ class LoggedState:
 
     def _read(self, wanted: list[Run]) -> dict[bytes, bytes | None]:
         """What runs, the oldest first, say together."""
+        cache, group, origin = self.cache, self.group, self.manifest.origin
+        here = {run.name: cache.chunks(group, origin, run) for run in wanted}
+        missing = [run for run in wanted if here[run.name] is None]
+        stored = iter(self.store.get_many([key for run in missing for key in run.chunk_keys()]))
         found: dict[bytes, bytes | None] = {}
-        keys = [key for run in wanted for key in run.chunk_keys()]
-        for chunk in self.store.get_many(keys):
-            runs.decode_chunk(chunk, found)
+        for run in wanted:
+            chunks: Sequence[bytes | None] | None = here[run.name]
+            if chunks is None:
+                chunks = [next(stored) for _ in range(run.chunks)]
+                cache.keep(group, origin, run, [chunk for chunk in chunks if chunk is not None])
+            for chunk in chunks:
+                runs.decode_chunk(chunk, found)
         return found
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -139,7 +155,12 @@ class LoggedState:
         if merged:
             content = self._read(merged)
             content.update(self.changed)
-        puts.extend(runs.add_run(manifest, level, content, merged, chunks))
+        added = runs.add_run(manifest, level, content, merged, chunks)
+        puts.extend(added)
+        for run in merged:
+            self.cache.forget(self.group, manifest.origin, run)
+        made = [value for key, value in added if value is not None and key != runs.MANIFEST_KEY]
+        self.cache.keep(self.group, manifest.origin, manifest.runs[-1], made)
         self.cache.expect(self.group, Pending(manifest.origin, manifest.number, manifest.check, self.changed))
         return puts
 

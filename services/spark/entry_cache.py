@@ -17,18 +17,22 @@ from typing import Any, Final
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, ReadOptions, WriteBatch, WriteOptions
 
 from services.engine.logged import Pending
+from services.spark.run_files import RunFiles
 from services.spark.scratch import scratch_folder
 
 PREFIX: Final = "moneystate-entries-"
+RUNS_PREFIX: Final = "moneystate-runs-"
 BLOCK_CACHE_BYTES: Final = 64 << 20
 WRITE_BUFFER_BYTES: Final = 32 << 20
 GROUP_BYTES: Final = 4
 
 
 class RocksEntryCache:
-    """`services.engine.logged.EntryCache` in a folder."""
+    """`services.engine.logged.EntryCache` in a folder. `files`: the runs that this machine's workers have."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, files: RunFiles) -> None:
+        self.files = files
+        self.chunks, self.keep, self.forget = files.chunks, files.keep, files.forget
         self.db = Rdict(str(folder), _options())
         unlogged = WriteOptions()
         unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # the stubs take it for a method
@@ -99,7 +103,7 @@ _caches: dict[str, RocksEntryCache] = {}
 def entry_cache(run: str) -> RocksEntryCache:
     """This process's cache for a run of a job."""
     if run not in _caches:
-        _caches[run] = RocksEntryCache(_folder())
+        _caches[run] = RocksEntryCache(_folder(), RunFiles(scratch_folder() / f"{RUNS_PREFIX}{run}"))
     return _caches[run]
 
 

@@ -1,35 +1,26 @@
 """The operator's results on their way to the sink, in files beside the Python workers.
 
 Operator and sink are one task, on one machine; rows between them go through the JVM, which copies them half a dozen
-times for nothing. So a row names a file with the results of some key groups, and whoever writes them to Kafka reads it,
-once: the name is gone when it is open. What a task leaves that ends in between goes with Spark's local folders.
-
-A file is a sequence of results as the operator packs them, each behind its length (8 bytes, big-endian).
+times for nothing. So a row names a file with the results of some key groups, as the operator packs them, and whoever
+writes them to Kafka reads it, once: the name is gone when it is open. What a task leaves that ends in between goes with
+Spark's local folders.
 """
 
 from __future__ import annotations
 
 import os
-import struct
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from services.errors import JobError
-from services.spark.scratch import scratch_folder
+from services.spark.scratch import read_frames, write_frames
 
 PREFIX = "moneystate-results-"
-LENGTH = struct.Struct(">Q")
 
 
 def write_results(packed: Iterable[bytes]) -> bytes:
     """Gives the file, as it goes into a row."""
-    handle, name = tempfile.mkstemp(prefix=PREFIX, dir=scratch_folder())
-    with open(handle, "wb") as file:
-        for result in packed:
-            file.write(LENGTH.pack(len(result)))
-            file.write(result)
-    return os.fsencode(name)
+    return os.fsencode(write_frames(PREFIX, packed))
 
 
 def read_results(row: bytes) -> Iterator[bytes]:
@@ -44,5 +35,4 @@ def read_results(row: bytes) -> Iterator[bytes]:
         ) from None
     with file:
         path.unlink()
-        while head := file.read(LENGTH.size):
-            yield file.read(LENGTH.unpack(head)[0])
+        yield from read_frames(file)

@@ -1,11 +1,34 @@
-"""Where Python workers keep files of their own: in Spark's local folders, of which Spark removes all at its end."""
+"""Files of the Python workers' own: in Spark's local folders, of which Spark removes all at its end.
+
+A file is a sequence of frames, each behind its length (8 bytes, big-endian). It lives no longer than a run of the job.
+"""
 
 from __future__ import annotations
 
 import os
+import struct
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
+
+LENGTH = struct.Struct(">Q")
 
 
 def scratch_folder() -> Path:
     return Path(os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0])
+
+
+def write_frames(prefix: str, frames: Iterable[bytes], folder: Path | None = None) -> Path:
+    """A new file, for this user only, in `folder` or the scratch folder."""
+    handle, name = tempfile.mkstemp(prefix=prefix, dir=folder or scratch_folder())
+    with open(handle, "wb") as file:
+        for frame in frames:
+            file.write(LENGTH.pack(len(frame)))
+            file.write(frame)
+    return Path(name)
+
+
+def read_frames(file: BinaryIO) -> Iterator[bytes]:
+    while head := file.read(LENGTH.size):
+        yield file.read(LENGTH.unpack(head)[0])

@@ -32,8 +32,6 @@ FIXED = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",  # a row stands for megabytes: the next stage is to have it
     "spark.python.worker.reuse": "true",  # consumers and copies of the state live in the workers
     "spark.python.daemon.module": "services.spark.daemon",
-    # Workers of different environments have daemons of their own, and this is in some kinds' environments only
-    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }
 DEFAULTS = {

@@ -20,6 +20,7 @@ from services.engine.logged import LoggedState
 from services.engine.runs import entries_of
 from services.engine.state import MemoryState, StateAccess
 from services.spark.entry_cache import RocksEntryCache
+from services.spark.run_files import RunFiles
 from tests.engine.state_contract import CHECKS
 
 Changes = list[tuple[bytes, bytes | None]]
@@ -32,7 +33,8 @@ changes_of = st.dictionaries(keys, st.none() | st.binary(max_size=8), max_size=5
 
 
 class Batch:
-    """`worker`: whose cache it is; `outcome`: done, failed (before the store has it), or lost (the worker's cache)."""
+    """`worker`: whose cache it is; `outcome`: done, failed (before the store has it), lost (the worker's cache and
+    the machine's files of runs), or damaged (those files are cut off)."""
 
     def __init__(self, worker: int, outcome: str, changes: Changes, version: int) -> None:
         self.worker, self.outcome, self.changes, self.version = worker, outcome, changes, version
@@ -44,7 +46,7 @@ class Batch:
 batches = st.builds(
     Batch,
     st.integers(0, 1),
-    st.sampled_from(["done", "done", "done", "failed", "lost"]),
+    st.sampled_from(["done", "done", "done", "failed", "lost", "damaged"]),
     changes_of,
     st.sampled_from([2, 2, 2, 2, 1]),
 )
@@ -56,9 +58,11 @@ class Counting:
     def __init__(self) -> None:
         self.inner = MemoryState()
         self.calls = 0
+        self.asked = 0
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         self.calls += len(keys)
+        self.asked += len(keys)
         return self.inner.get_many(keys)
 
     def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
@@ -76,10 +80,20 @@ def opened(store: StateAccess, cache: RocksEntryCache, group: int = GROUP) -> Lo
 @contextmanager
 def caches() -> Iterator[list[RocksEntryCache]]:
     with tempfile.TemporaryDirectory() as folder:
-        made = [RocksEntryCache(Path(folder) / str(n)) for n in range(2)]
+        files = RunFiles(Path(folder) / "runs")
+        made = [RocksEntryCache(Path(folder) / str(n), files) for n in range(2)]
         yield made
         for cache in made:
             cache.db.close()
+
+
+def files_of(cache: RocksEntryCache) -> list[Path]:
+    return list(cache.files.folder.iterdir())
+
+
+def lose(files: list[Path]) -> None:
+    for file in files:
+        file.unlink()
 
 
 def run(batch: Batch, stored: dict[bytes, bytes], cache: RocksEntryCache, model: dict[bytes, bytes]) -> None:
@@ -117,6 +131,10 @@ def test_whatever_happens_the_entries_are_those_of_a_map(plan: list[Batch]) -> N
             cache = workers[batch.worker]
             if batch.outcome == "lost":
                 cache.clear(GROUP)
+                lose(files_of(cache))
+            elif batch.outcome == "damaged":
+                for file in files_of(cache):
+                    file.write_bytes(file.read_bytes()[:-1])
             run(batch, stored, cache, model)
         if plan and any(batch.outcome != "failed" for batch in plan):
             has_runs = runs.is_manifest(stored[runs.MANIFEST_KEY])
@@ -168,3 +186,22 @@ def test_a_batch_reads_and_writes_few_pieces_however_many_entries_it_touches() -
             state.apply([(b"c", CLOCK), *[(b"u%d" % i, b"%d" % n) for i in range(500)]])
             store.apply(state.end(2))
         assert store.calls <= 64 * 6
+
+
+def test_what_another_worker_of_the_machine_wrote_is_read_beside_the_store() -> None:
+    """Sixteen batches by turns, two merges among them: from the store come the manifests, and once the files are gone
+    all runs."""
+    with caches() as workers:
+        store = Counting()
+        for n in range(16):
+            state = opened(store, workers[n % 2])
+            state.apply([(b"c", CLOCK), (b"u%d" % n, b"v")])
+            puts = state.end(2)
+            store.apply(puts)
+            assert len(files_of(workers[0])) == len(state.manifest.runs)
+        asked = store.asked
+        assert asked == 16
+        lose(files_of(workers[0]))
+        state = opened(store, workers[0])
+        assert state.get_many([b"u%d" % n for n in range(16)]) == [b"v"] * 16
+        assert store.asked > asked + 1
