@@ -147,8 +147,7 @@ class LoggedState:
         if self.plain is not None:
             puts.extend([(key, None) for key in self.plain if key != runs.MANIFEST_KEY])
         chunks = runs.encode_run(self.changed)
-        level = runs.level_due(number, runs.phase_of(self.group))
-        merged = [run for run in manifest.runs if run.level < level]
+        merged, level = runs.to_merge(manifest, runs.level_due(number, runs.phase_of(self.group)))
         if not manifest.runs:
             level = runs.level_of_size(sum([len(chunk) for chunk in chunks]))
         content = self.changed

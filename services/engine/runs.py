@@ -164,6 +164,25 @@ def level_due(number: int, phase: int) -> int:
     return level
 
 
+def to_merge(manifest: Manifest, level: int) -> tuple[list[Run], int]:
+    """The newest runs that become one with a batch that is to end up at `level`, and the level of what they become.
+
+    Those of lower levels; and the older ones that they are twice as large as, or larger: where batches change the same
+    entries again and again, their old values would pile up.
+    """
+    found = manifest.runs
+    at = len(found)
+    size = 0
+    while at > 0 and found[at - 1].level < level:
+        at -= 1
+        size += found[at].size
+    while 0 < at < len(found) and 2 * found[at - 1].size <= size:
+        at -= 1
+        size += found[at].size
+        level = max(level, found[at].level)
+    return found[at:], level
+
+
 def level_of_size(size: int) -> int:
     """The level of a run that was not made by merges."""
     level = 0

@@ -6,6 +6,7 @@ import io
 import json
 from collections import Counter
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import fastavro
@@ -100,16 +101,43 @@ def test_runs_stay_few_and_entries_are_rewritten_once_a_level() -> None:
     manifest, written = Manifest(1), 0
     most = 0
     for number in range(1, batches + 1):
-        level = runs.level_due(number, 0)
-        merged = [run for run in manifest.runs if run.level < level]
+        merged, level = runs.to_merge(manifest, runs.level_due(number, 0))
         assert manifest.runs[len(manifest.runs) - len(merged) :] == merged  # always the newest
-        runs.add_run(manifest, level, {b"%d" % number: b"v"}, merged, [])
+        changes: dict[bytes, bytes | None] = {b"%d" % number: b"v"}
+        for run in merged:
+            changes.update([(b"%d" % n, b"v") for n in range(run.first, run.last + 1)])
+        runs.add_run(manifest, level, changes, merged, runs.encode_run(changes))
         written += sum(run.last - run.first + 1 for run in merged) + 1
         most = max(most, len(manifest.runs))
         assert [run.first for run in manifest.runs[1:]] == [run.last + 1 for run in manifest.runs[:-1]]
     assert most <= (FAN - 1) * 4
     assert len(manifest.runs) == 1
     assert written <= batches * 5
+
+
+@pytest.mark.parametrize("touched", [100, 30, 5])
+def test_entries_that_change_again_and_again_do_not_pile_up(touched: int) -> None:
+    """100 entries, of which each batch changes as many: they bound the runs, whatever the number of batches."""
+    manifest, contents, whole = Manifest(1), dict[int, dict[bytes, bytes | None]](), 0
+    random = Random(touched)
+    written = made = 0
+    for number in range(1, 2_000):
+        changes: dict[bytes, bytes | None] = {
+            b"%d" % n: random.randbytes(50) for n in random.sample(range(100), touched)
+        }
+        made += sum(map(len, runs.encode_run(changes)))
+        merged, level = runs.to_merge(manifest, runs.level_due(number, 0))
+        content: dict[bytes, bytes | None] = {}
+        for run in merged:
+            content.update(contents.pop(run.name))
+        content.update(changes)
+        runs.add_run(manifest, level, content, merged, runs.encode_run(changes))
+        contents[manifest.runs[-1].name] = content
+        written += manifest.runs[-1].size
+        whole = max(whole, sum(run.size for run in manifest.runs))
+    state = sum(map(len, runs.encode_run({b"%d" % n: bytes(50) for n in range(100)})))
+    assert whole <= 7 * touched / 100 * state + 4 * state
+    assert written <= 4 * made
 
 
 def test_key_groups_merge_in_different_batches() -> None:
