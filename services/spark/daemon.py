@@ -12,6 +12,7 @@ import importlib
 import sys
 
 from services.spark import sink_host
+from services.spark.collector import RareCollector
 
 MODULES = (
     "pandas",
@@ -26,7 +27,6 @@ MODULES = (
     "services.spark.sink",
     "services.enrichment.job",
 )
-COLLECT_EVERY = 32  # tasks
 
 
 def preload() -> None:
@@ -40,19 +40,6 @@ def preload() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 50)
-
-
-class RareCollector:
-    """Stands for the module `gc` in PySpark's daemon, which has a worker collect after each task: each time it would
-    look through the records that are read ahead for the next batch, a tenth of what a source's worker does."""
-
-    def __init__(self) -> None:
-        self.tasks = 0
-
-    def collect(self) -> None:
-        self.tasks += 1
-        if self.tasks % COLLECT_EVERY == 0:
-            gc.collect()
 
 
 def start_sink_host() -> None:

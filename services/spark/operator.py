@@ -22,6 +22,7 @@ from services.engine.plan import STATE_VERSION
 from services.engine.processor import Change, Processor
 from services.engine.runs import MANIFEST_KEY
 from services.savepoint.load import load
+from services.spark.collector import no_collection
 from services.spark.entry_cache import entry_cache
 from services.spark.result_files import write_results
 from services.spark.state_access import stores_of
@@ -97,7 +98,9 @@ class KeyGroupOperator(StatefulProcessor):
 
     def _run(self, gathered: list[tuple[int, Block]]) -> Iterator[Row]:
         changes: list[tuple[int, list[Change]]] = []
-        yield Row(result=write_results(self._results(gathered, changes)))
+        with no_collection():
+            results = write_results(self._results(gathered, changes))
+        yield Row(result=results)
         self.stores.apply_to_each(changes)
 
     def _results(self, gathered: list[tuple[int, Block]], changes: list[tuple[int, list[Change]]]) -> Iterator[bytes]:

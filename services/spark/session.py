@@ -66,7 +66,7 @@ def open_session(
         java = find_java()
         os.environ["JAVA_HOME"] = str(java.parent.parent)
         master = master or "local[*]"
-        os.environ.setdefault("PYSPARK_PYTHON", _worker_python(more.get("spark.master", master)))
+        os.environ.setdefault("PYSPARK_PYTHON", worker_python(more.get("spark.master", master)))
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             more = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", **more}
@@ -82,7 +82,7 @@ def open_session(
     return SparkSession(context)
 
 
-def _worker_python(master: str) -> str:
+def worker_python(master: str) -> str:
     """What Spark starts for Python: on this machine with a path that is quick to import PySpark from."""
     if not master.startswith("local") or not os.access(WORKER_PYTHON, os.X_OK):
         return sys.executable

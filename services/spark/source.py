@@ -6,7 +6,6 @@ in the tasks' Python workers, one row for each key group: the group's key and it
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,6 +20,7 @@ from services.kafka.convert import converters
 from services.kafka.planner import Planner
 from services.kafka.ranges import Range, cached_reader, discard_readers
 from services.kafka.source_spec import SourceSpec, load_decoder, source_spec
+from services.spark.collector import no_collection
 from services.spark.placement import placed_keys
 
 SCHEMA = "key int, block binary"
@@ -112,12 +112,9 @@ def plan_tasks(start: plans.Plan, end: plans.Plan, spec: SourceSpec) -> list[Tas
 def read_blocks(spec: SourceSpec, plan: TaskPlan) -> list[bytes]:
     """One task's records as packed blocks, one for each key group."""
     intake = open_intake(spec, plan)
-    gc.disable()  # a great many tuples are made here and no cycles: looking them all through would be for nothing
-    try:
+    with no_collection():
         take_in(intake, spec, plan.task, plan.ranges)
         return intake.close()
-    finally:
-        gc.enable()
 
 
 def open_intake(spec: SourceSpec, plan: TaskPlan) -> Intake:

@@ -24,6 +24,7 @@ from services.spark.session import (
     JAVA_OPTIONS,
     WORKER_PYTHON,
     with_our_classes,
+    worker_python,
 )
 
 JAVA = find_java()
@@ -151,3 +152,12 @@ def test_sparks_python_takes_pyspark_from_where_it_is_installed(tmp_path: Path) 
     command = [str(WORKER_PYTHON), "-c", "import os, sys; print(os.environ['PYTHONPATH'], *sys.argv[1:], sep='|')"]
     said = subprocess.run([*command, "x y", "*"], env=environment, capture_output=True, text=True, check=True).stdout
     assert said.rstrip("\n").split("|") == [os.pathsep.join(map(str, kept)), "x y", "*"]
+
+
+def test_sparks_python_is_ours_on_this_machine_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MONEYSTATE_PYTHON", raising=False)
+    assert worker_python("spark://host:7077") == sys.executable
+    assert "MONEYSTATE_PYTHON" not in os.environ
+    monkeypatch.setenv("MONEYSTATE_PYTHON", "is put back after the test")
+    assert [worker_python(master) for master in ("local", "local[2]")] == [str(WORKER_PYTHON)] * 2
+    assert os.environ["MONEYSTATE_PYTHON"] == sys.executable
