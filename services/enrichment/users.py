@@ -93,6 +93,7 @@ class Users:
     def grow(self, user: User) -> None:
         """For a user with a page of `FULL_IDS`: four times as many pages, where all of them are here."""
         if len(user.pages) == 1 << user.depth and user.depth + 2 <= MAX_DEPTH:
+            _tally(user)
             self.repage(user, user.depth + 2)
 
     def shrink(self, user: User) -> None:

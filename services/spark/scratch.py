@@ -20,13 +20,18 @@ def scratch_folder() -> Path:
 
 
 def write_frames(prefix: str, frames: Iterable[bytes], folder: Path | None = None) -> Path:
-    """A new file, for this user only, in `folder` or the scratch folder."""
+    """A new file, for this user only, in `folder` or the scratch folder. None is left behind where that fails."""
     handle, name = tempfile.mkstemp(prefix=prefix, dir=folder or scratch_folder())
-    with open(handle, "wb") as file:
-        for frame in frames:
-            file.write(LENGTH.pack(len(frame)))
-            file.write(frame)
-    return Path(name)
+    path = Path(name)
+    try:
+        with open(handle, "wb") as file:
+            for frame in frames:
+                file.write(LENGTH.pack(len(frame)))
+                file.write(frame)
+    except BaseException:
+        path.unlink()
+        raise
+    return path
 
 
 def read_frames(file: BinaryIO) -> Iterator[bytes]:

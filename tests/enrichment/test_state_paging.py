@@ -12,7 +12,7 @@ from services.enrichment.events import Reply
 from services.enrichment.money_ids import pack_id
 from services.enrichment.page import POSITION_BYTES, Lookup
 from services.enrichment.state import User, decode_page_entry, decode_user
-from services.enrichment.users import PAGE_ITEMS, Users
+from services.enrichment.users import FULL_IDS, PAGE_ITEMS, Users
 from tests.enrichment.harness import leftovers
 from tests.enrichment.stories import LONG_AFTER, RULES, Story
 
@@ -237,6 +237,46 @@ def test_growth_and_shrinking_keep_every_item(steps: list[tuple[str, int]]) -> N
         book.add(n) if step == "add" else book.purge(n)
         book.check()
         assert all(len(entry) < LARGEST for entry in book.state.entries.values())
+
+
+def test_a_user_grows_while_at_work_where_all_of_it_is_here() -> None:
+    book = Book()
+    book.add(PAGE_ITEMS // 2)
+    users, user = book.open()
+    for depth in (0, 2, 4):
+        assert user.depth == depth
+        while max(page.ids_n for page in user.pages.values()) < FULL_IDS:
+            book.made += 6
+            book.now += 1
+            book._add_one(user, b"item-%d" % book.made, 5)
+        users.grow(user)
+    assert user.depth == 6
+    user.changed = True
+    book.state.apply(users.changes())
+    book.check()
+    users, user = book.open()
+    users.load_pages([(user, 1)])
+    users.grow(user)
+    assert (user.depth, list(user.pages)) == (6, [1])
+
+
+def test_thousands_of_events_of_a_user_in_one_batch_are_as_in_many() -> None:
+    def played(batches: int) -> Story:
+        story = Story()
+        for n in range(THOUSANDS):
+            at = n * 60 / THOUSANDS
+            story.money(f"money-{n if n % 5 else n // 2:06}", at, moneyType=f"type-{n % 700:06}")
+            if n % (THOUSANDS // batches) == THOUSANDS // batches - 1:
+                story.play(at)
+        return story
+
+    once, often = played(1), played(20)
+    assert once.values() == often.values()
+    assert once.count("duplicates") == often.count("duplicates") == THOUSANDS // 10
+    assert leftovers(once.sim)["ids"] == leftovers(often.sim)["ids"]
+    assert largest(once) < LARGEST
+    once.play(LONG_AFTER)
+    assert leftovers(once.sim) == {}
 
 
 def test_a_user_grows_out_of_its_record_and_back_into_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,16 @@ def test_results_that_are_gone_are_an_error_that_names_the_file() -> None:
     list(read_results(row))
     with pytest.raises(JobError, match=os.fsdecode(row)):
         list(read_results(row))
+
+
+def test_results_that_end_in_an_error_leave_nothing(scratch: Path) -> None:
+    def failing() -> Iterator[bytes]:
+        yield b"a"
+        raise ValueError("in the operator")
+
+    with pytest.raises(ValueError, match="in the operator"):
+        write_results(failing())
+    assert list(scratch.iterdir()) == []
 
 
 def test_only_the_owner_can_read_them() -> None:
