@@ -264,7 +264,7 @@ def test_thousands_of_events_of_a_user_in_one_batch_are_as_in_many() -> None:
     def played(batches: int) -> Story:
         story = Story()
         for n in range(THOUSANDS):
-            at = n * 60 / THOUSANDS
+            at = n * 40 / THOUSANDS
             story.money(f"money-{n if n % 5 else n // 2:06}", at, moneyType=f"type-{n % 700:06}")
             if n % (THOUSANDS // batches) == THOUSANDS // batches - 1:
                 story.play(at)
