@@ -24,7 +24,7 @@ from tests.workloads.workload_log import send_log, workload_log
 
 ROOT = Path(__file__).resolve().parents[2]
 POLL_S = 0.05
-RUN_S = 120.0  # a bounded run of a small workload takes 15 to 30 s on two cores; past this it hangs
+RUN_S = 240.0  # a bounded run of a small workload takes 15 to 30 s on two free cores; past this it hangs
 ENRICHED, DEAD_LETTERS = "money-enriched-events", "money-enrichment-dead-letters"
 LOOKUP_RESULTS = "session-lookup-results"
 
