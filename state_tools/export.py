@@ -19,6 +19,7 @@ from services.savepoint.fingerprint import Fingerprint, of_group
 from services.savepoint.format import begin, check_free, finish, write_state
 from services.savepoint.manifest import EXPORT, FileInfo, Manifest
 from services.spark.checkpoint import Checkpoint
+from services.spark.session import ARROW_ROWS
 from state_tools.entries import entry_rows
 
 RESULT = pa.schema([("result", pa.binary())])
@@ -91,7 +92,7 @@ def export(session: SparkSession, checkpoint: Checkpoint, out: Path) -> None:
 def _write_groups(session: SparkSession, checkpoint: Checkpoint, folder: Path, dedup_ttl_ms: int) -> list[Any]:
     """What was written of each key group, in their order."""
     key_groups = checkpoint.settings()["key_groups"]
-    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", ROWS_AT_ONCE)
+    session.conf.set(ARROW_ROWS, ROWS_AT_ONCE)
     rows = entry_rows(session, checkpoint.root, key_groups, checkpoint.last_committed())
     cores = session.sparkContext.defaultParallelism
     placed = rows.repartition(min(key_groups, 4 * cores), "grp").sortWithinPartitions("grp", "entry")

@@ -31,8 +31,23 @@ class Pending(NamedTuple):
     changes: dict[bytes, bytes | None]
 
 
+class RunCopies(Protocol):
+    """Copies of runs, of all processes of this machine."""
+
+    def chunks(self, group: int, origin: int, run: Run) -> list[bytes] | None:
+        """None where the run has to be read from the store."""
+        ...
+
+    def keep(self, group: int, origin: int, run: Run, chunks: Sequence[bytes]) -> None: ...
+
+    def forget(self, group: int, origin: int, run: Run) -> None: ...
+
+
 class EntryCache(Protocol):
     """Copies of key groups' entries, of this process alone."""
+
+    @property
+    def files(self) -> RunCopies: ...
 
     def at(self, group: int) -> tuple[int, int]:
         """Origin and number of the last batch that is in the copy."""
@@ -51,14 +66,6 @@ class EntryCache(Protocol):
     def clear(self, group: int) -> None: ...
 
     def items(self, group: int) -> Iterator[tuple[bytes, bytes]]: ...
-
-    def chunks(self, group: int, origin: int, run: Run) -> list[bytes] | None:
-        """Of a run that this machine has, None where it has to be read from the store."""
-        ...
-
-    def keep(self, group: int, origin: int, run: Run, chunks: Sequence[bytes]) -> None: ...
-
-    def forget(self, group: int, origin: int, run: Run) -> None: ...
 
 
 class LoggedState:
@@ -101,8 +108,8 @@ class LoggedState:
 
     def _read(self, wanted: list[Run]) -> dict[bytes, bytes | None]:
         """What runs, the oldest first, say together."""
-        cache, group, origin = self.cache, self.group, self.manifest.origin
-        here = {run.name: cache.chunks(group, origin, run) for run in wanted}
+        files, group, origin = self.cache.files, self.group, self.manifest.origin
+        here = {run.name: files.chunks(group, origin, run) for run in wanted}
         missing = [run for run in wanted if here[run.name] is None]
         stored = iter(self.store.get_many([key for run in missing for key in run.chunk_keys()]))
         found: dict[bytes, bytes | None] = {}
@@ -110,7 +117,7 @@ class LoggedState:
             chunks: Sequence[bytes | None] | None = here[run.name]
             if chunks is None:
                 chunks = [next(stored) for _ in range(run.chunks)]
-                cache.keep(group, origin, run, [chunk for chunk in chunks if chunk is not None])
+                files.keep(group, origin, run, [chunk for chunk in chunks if chunk is not None])
             for chunk in chunks:
                 runs.decode_chunk(chunk, found)
         return found
@@ -157,9 +164,9 @@ class LoggedState:
         added = runs.add_run(manifest, level, content, merged, chunks)
         puts.extend(added)
         for run in merged:
-            self.cache.forget(self.group, manifest.origin, run)
+            self.cache.files.forget(self.group, manifest.origin, run)
         made = [value for key, value in added if value is not None and key != runs.MANIFEST_KEY]
-        self.cache.keep(self.group, manifest.origin, manifest.runs[-1], made)
+        self.cache.files.keep(self.group, manifest.origin, manifest.runs[-1], made)
         self.cache.expect(self.group, Pending(manifest.origin, manifest.number, manifest.check, self.changed))
         return puts
 

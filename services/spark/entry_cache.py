@@ -32,7 +32,6 @@ class RocksEntryCache:
 
     def __init__(self, folder: Path, files: RunFiles) -> None:
         self.files = files
-        self.chunks, self.keep, self.forget = files.chunks, files.keep, files.forget
         self.db = Rdict(str(folder), _options())
         unlogged = WriteOptions()
         unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # the stubs take it for a method

@@ -41,7 +41,7 @@ from services.spark import initial, startup
 from services.spark.checkpoint import Checkpoint
 from services.spark.operator import RESULT_SCHEMA, KeyGroupOperator
 from services.spark.progress import BatchProgress, Meter
-from services.spark.session import ROWS_AT_ONCE, open_session, under_spark_submit
+from services.spark.session import ARROW_ROWS, open_session, under_spark_submit
 from services.spark.sink import Report, SinkSpec, run_sink
 from services.spark.source import OPTION, MoneystateSource
 
@@ -251,7 +251,7 @@ class Job:
     def _run_query(self, session: SparkSession) -> Report:
         o = self.options
         session.dataSource.register(MoneystateSource)
-        session.conf.set(ROWS_AT_ONCE, 1)  # a row of results stands for megabytes: the sink is to have it at once
+        session.conf.set(ARROW_ROWS, 1)  # a row of results stands for megabytes: the sink is to have it at once
         source = self._source()
         blocks = session.readStream.format("moneystate").option(OPTION, source.to_json()).load()
         operator = KeyGroupOperator(

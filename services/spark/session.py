@@ -20,7 +20,7 @@ from services.spark.jvm.classes import LOCAL_CHECKPOINT_FILES, our_jar
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 CLASS_PATH = "spark.driver.extraClassPath"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-ROWS_AT_ONCE = "spark.sql.execution.arrow.maxRecordsPerBatch"
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 WORKER_PYTHON = Path(__file__).with_name("worker-python")
 STATE = "org.apache.spark.sql.execution.streaming.state"
 FIXED = {
@@ -30,7 +30,7 @@ FIXED = {
     "spark.sql.streaming.stateStore.providerClass": f"{STATE}.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # W moves with the data: without, nothing changes
-    ROWS_AT_ONCE: "16",  # rows are blocks and chunks of up to megabytes
+    ARROW_ROWS: "16",  # rows are blocks and chunks of up to megabytes
     "spark.python.worker.reuse": "true",  # consumers and copies of the state live in the workers
     "spark.python.daemon.module": "services.spark.daemon",
     "spark.sql.session.timeZone": "UTC",

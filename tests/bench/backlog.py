@@ -42,8 +42,11 @@ class Result:
 
 def create_outputs(servers: str, names: list[str]) -> None:
     """Outputs with the broker's time on each record, so that the rate is measured by one clock."""
-    config = {"message.timestamp.type": "LogAppendTime"}
-    new = [NewTopic(name, PARTITIONS, 1, config=config) for name in names]
+    create_topics(servers, names, PARTITIONS, {"message.timestamp.type": "LogAppendTime"})
+
+
+def create_topics(servers: str, names: list[str], partitions: int, config: dict[str, str] | None = None) -> None:
+    new = [NewTopic(name, partitions, 1, config=config or {}) for name in names]
     admin = AdminClient({"bootstrap.servers": servers})  # it must outlive its futures
     for future in admin.create_topics(new).values():
         future.result()

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from services.enrichment import topics
+from tests.bench.backlog import create_topics
 from tests.bench.running import running_job
 from tests.bench.tree import Tree
 from tests.reference import codec
@@ -148,9 +147,7 @@ def measure(
     """One run on fresh topics. `warm_s`: of the load, not measured: Spark's first batches compile its plans."""
     prefix = f"lat-{uuid.uuid4().hex[:8]}-"
     names = [prefix + name for name in (WALLET, SESSION, USER, topics.STREAMS[0])]
-    admin = AdminClient({"bootstrap.servers": servers})
-    for future in admin.create_topics([NewTopic(name, partitions, 1) for name in names]).values():
-        future.result()
+    create_topics(servers, names, partitions)
     load, reader = Load(servers, prefix, partitions, heartbeats), Reader(servers, names[3], partitions)
     flags = [*LOW_LATENCY, "--bound", f"{BOUND_MS}ms", *flags]
     with (

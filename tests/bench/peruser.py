@@ -31,6 +31,7 @@ from services.enrichment.rules import Rules
 from services.enrichment.step import Enrichment
 from services.spark.job import Job, RunOptions
 from services.spark.operator import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA
+from services.spark.session import ARROW_ROWS
 from services.spark.sink import Report
 from services.spark.source import OPTION, MoneystateSource
 from services.spark.state_access import PublicAccess
@@ -95,7 +96,7 @@ class PerUserJob(Job):
     outputs = 0
 
     def _run_query(self, session: SparkSession) -> Report:
-        session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", ROWS_AT_ONCE)
+        session.conf.set(ARROW_ROWS, ROWS_AT_ONCE)
         session.dataSource.register(MoneystateSource)
         blocks = session.readStream.format("moneystate").option(OPTION, self._source().to_json()).load()
         events = blocks.mapInArrow(explode, "user binary, item binary")

@@ -18,13 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from services.devbroker import DevBroker
 from services.engine.avro import long_bytes
 from services.enrichment import topics
-from tests.bench.backlog import INPUTS, PARTITIONS, create_outputs, timestamps
+from tests.bench.backlog import INPUTS, PARTITIONS, create_outputs, create_topics, timestamps
 from tests.bench.running import running_job
 from tests.bench.tree import Tree, folder_mb
 from tests.reference import codec
@@ -174,11 +172,7 @@ def main(arguments: list[str]) -> None:
         folder = Path(temporary)
         with DevBroker(folder / "broker", heap="1g") as broker:
             servers = broker.bootstrap_servers
-            admin = AdminClient({"bootstrap.servers": servers})
-            names = [PREFIX + name for name in INPUTS]
-            config = {"retention.ms": "-1"}
-            for future in admin.create_topics([NewTopic(n, PARTITIONS, 1, config=config) for n in names]).values():
-                future.result()
+            create_topics(servers, [PREFIX + name for name in INPUTS], PARTITIONS, {"retention.ms": "-1"})
             create_outputs(servers, [PREFIX + topics.STREAMS[0]])
             log = Log(servers)
             log.add(a.users)

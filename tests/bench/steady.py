@@ -13,17 +13,15 @@ import tempfile
 import threading
 import time
 import uuid
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
 from rich.table import Table
 
 from services.devbroker import DevBroker
 from services.enrichment import topics
-from tests.bench.backlog import PARTITIONS, timestamps
+from tests.bench.backlog import PARTITIONS, create_topics, timestamps
 from tests.bench.latency import BOUND_MS, LOW_LATENCY, SESSION, USER, WALLET, Load
 from tests.bench.running import running_job
 from tests.bench.tree import Tree, folder_mb
@@ -76,11 +74,9 @@ def run(servers: str, folder: Path, rate: int, minutes: float, flags: list[str])
     prefix = f"steady-{uuid.uuid4().hex[:8]}-"
     names = [prefix + name for name in (WALLET, SESSION, USER)]
     output = prefix + topics.STREAMS[0]
-    admin = AdminClient({"bootstrap.servers": servers})
     kept = {"retention.ms": str(RETENTION_MS), "segment.ms": str(RETENTION_MS // 10)}
-    new = [NewTopic(name, PARTITIONS, 1, config=kept) for name in names] + [NewTopic(output, PARTITIONS, 1)]
-    for future in admin.create_topics(new).values():
-        future.result()
+    create_topics(servers, names, PARTITIONS, kept)
+    create_topics(servers, [output], PARTITIONS)
     local = folder / "local"
     flags = [
         *LOW_LATENCY,
@@ -110,7 +106,7 @@ def show(samples: list[Sample], sent: int, outputs: int) -> None:
     ends = [Sample(0, 0, 0, 0, 0, 0, 0), *(s[-1] for s in stretches)]
     for (before, after), stretch in zip(itertools.pairwise(ends), stretches, strict=True):
         cores = (after.cpu_s - before.cpu_s) / (after.seconds - before.seconds)
-        most = [max(column) for column in zip(*(list(asdict(s).values())[1:6] for s in stretch), strict=True)]
+        most = [max(column) for column in zip(*(astuple(s)[1:6] for s in stretch), strict=True)]
         table.add_row(f"{after.seconds / 60:.1f}", *(f"{m:,.0f}" for m in most), f"{cores:.2f}")
     console = Console(width=130)
     console.print(table)
