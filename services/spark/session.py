@@ -43,6 +43,12 @@ DEFAULTS = {
     JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.log.level": "ERROR",
+    # Without its pages nobody reads what Spark keeps for them: by default 100,000 tasks and 1,000 plans, the last hours
+    # of a quick job, on the heap. Who turns the pages on sets these as well.
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "40",
+    "spark.ui.retainedTasks": "400",
+    "spark.sql.ui.retainedExecutions": "10",
 }
 
 

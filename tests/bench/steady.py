@@ -24,11 +24,12 @@ from services.enrichment import topics
 from tests.bench.backlog import PARTITIONS, create_topics, timestamps
 from tests.bench.latency import BOUND_MS, LOW_LATENCY, SESSION, USER, WALLET, Load
 from tests.bench.running import running_job
-from tests.bench.tree import Tree, folder_mb
+from tests.bench.tree import Tree, folder_mb, heap_in_use_mb
 
 DEDUP_TTL = "5m"
 SAMPLE_S = 10.0
 LINES = 12  # of the table
+WARM = 1 / 6  # of the time: ten minutes of an hour
 RETENTION_MS = 600_000  # of the inputs: the broker's disk, too, is as full at the end as after ten minutes
 
 
@@ -59,7 +60,7 @@ class Watcher(threading.Thread):
     def run(self) -> None:
         while not self.over.wait(SAMPLE_S):
             now = self.tree.now
-            jvm, rest = ([rss for name, rss in now if (name == "java") is java] for java in (True, False))
+            jvm, rest = ([rss for _, name, rss in now if (name == "java") is java] for java in (True, False))
             sizes = (sum(jvm) / 2**20, sum(rest) / 2**20, len(now), folder_mb(self.checkpoint), folder_mb(self.local))
             self.samples.append(Sample(time.monotonic() - self.started, *sizes, self.tree.cpu_s))
 
@@ -69,8 +70,17 @@ class Watcher(threading.Thread):
         return self.samples
 
 
-def run(servers: str, folder: Path, rate: int, minutes: float, flags: list[str]) -> tuple[list[Sample], int, int]:
-    """Gives the samples, how many money events were sent, how many outputs came."""
+@dataclass(frozen=True)
+class Steady:
+    """`heaps_mb`: what was in use on the JVM's heap after `WARM` of the time and at the end, garbage collected."""
+
+    samples: list[Sample]
+    sent: int
+    outputs: int
+    heaps_mb: list[float]
+
+
+def run(servers: str, folder: Path, rate: int, minutes: float, flags: list[str]) -> Steady:
     prefix = f"steady-{uuid.uuid4().hex[:8]}-"
     names = [prefix + name for name in (WALLET, SESSION, USER)]
     output = prefix + topics.STREAMS[0]
@@ -92,14 +102,18 @@ def run(servers: str, folder: Path, rate: int, minutes: float, flags: list[str])
     with running_job(servers, prefix, folder / "checkpoint", flags) as (tree, _):
         watcher = Watcher(tree, folder / "checkpoint", local)
         load.sessions()
-        sent = load.run(rate, minutes * 60)
+        sent, heaps = 0, []
+        for share in (WARM, 1 - WARM):
+            sent += load.run(rate, minutes * 60 * share)
+            heaps.append(sum(heap_in_use_mb(pid) for pid, name, _ in tree.now if name == "java"))
         threading.Event().wait(5.0)
         samples = watcher.end()
-    return samples, sent, len(timestamps(servers, output))
+    return Steady(samples, sent, len(timestamps(servers, output)), heaps)
 
 
-def show(samples: list[Sample], sent: int, outputs: int) -> None:
+def show(steady: Steady) -> None:
     """A line for each stretch of the time: the most in it."""
+    samples = steady.samples
     table = Table("minutes", "JVM MB", "Python MB", "processes", "checkpoint MB", "local MB", "cores")
     size = -(-len(samples) // LINES)
     stretches = [samples[n : n + size] for n in range(0, len(samples), size)]
@@ -110,7 +124,9 @@ def show(samples: list[Sample], sent: int, outputs: int) -> None:
         table.add_row(f"{after.seconds / 60:.1f}", *(f"{m:,.0f}" for m in most), f"{cores:.2f}")
     console = Console(width=130)
     console.print(table)
-    console.print(f"{sent:,} money events sent, {outputs:,} outputs")
+    console.print(f"{steady.sent:,} money events sent, {steady.outputs:,} outputs")
+    early, late = steady.heaps_mb
+    console.print(f"in use on the JVM's heap: {early:,.0f} MB after {WARM:.0%} of the time, {late:,.0f} MB at the end")
 
 
 def main(arguments: list[str]) -> None:
@@ -123,7 +139,7 @@ def main(arguments: list[str]) -> None:
     with tempfile.TemporaryDirectory(prefix="bench-") as temporary:
         folder = Path(temporary)
         with DevBroker(folder / "broker", heap="1g") as broker:
-            samples, sent, outputs = run(broker.bootstrap_servers, folder, a.rate, a.minutes, a.flags)
-    show(samples, sent, outputs)
+            steady = run(broker.bootstrap_servers, folder, a.rate, a.minutes, a.flags)
+    show(steady)
     if a.out:
-        a.out.write_text(json.dumps([asdict(s) for s in samples]))
+        a.out.write_text(json.dumps([asdict(s) for s in steady.samples]))

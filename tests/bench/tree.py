@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
 import threading
 from pathlib import Path
 
 import psutil
+
+from services.devbroker.java import find_java
 
 EVERY_S = 0.2
 
 
 class Tree(threading.Thread):
     """Samples a process tree until `end`. `cpu_s`: user and system time, of ended processes too; `rss`: peak, bytes;
-    `now`: (name, resident bytes) of each process at the last look."""
+    `now`: (process id, name, resident bytes) of each process at the last look."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
         self.root = psutil.Process(pid)
         self.rss = 0
-        self.now: list[tuple[str, int]] = []
+        self.now: list[tuple[int, str, int]] = []
         self.cpu: dict[int, float] = {}
         self.over = threading.Event()
         self.start()
@@ -39,9 +42,9 @@ class Tree(threading.Thread):
             with contextlib.suppress(psutil.Error):
                 times = process.cpu_times()
                 self.cpu[process.pid] = times.user + times.system
-                now.append((process.name(), process.memory_info().rss))
+                now.append((process.pid, process.name(), process.memory_info().rss))
         self.now = now
-        self.rss = max(self.rss, sum(rss for _, rss in now))
+        self.rss = max(self.rss, sum(rss for _, _, rss in now))
 
     def end(self) -> None:
         self.over.set()
@@ -55,3 +58,10 @@ def folder_mb(folder: Path) -> float:
         with contextlib.suppress(OSError):  # deleted meanwhile
             total += path.stat().st_size if path.is_file() else 0
     return total / 2**20
+
+
+def heap_in_use_mb(pid: int) -> float:
+    """What a Java process holds on its heap, after a full collection, which this makes it do. Needs a JDK's jcmd."""
+    jcmd = find_java().with_name("jcmd")
+    told = subprocess.run([str(jcmd), str(pid), "GC.class_histogram"], capture_output=True, text=True, check=True)
+    return int(told.stdout.split()[-1]) / 2**20  # the last line: Total, objects, bytes
