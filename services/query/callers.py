@@ -11,9 +11,8 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
-import grpc
 import jwt
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
@@ -21,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from services.errors import ConfigError
 from services.query.failures import Failure
+from services.rpc.context import Context
 
 READ: Final = "state.read"
 READ_PERSONAL: Final = "state.read.personal"
@@ -31,7 +31,6 @@ CACHED_TOKENS: Final = 10_000  # checking a signature costs about as much as all
 MAX_TOKEN_BYTES: Final = 8_192
 MIN_RSA_BITS: Final = 2_048
 
-Context = grpc.aio.ServicerContext[Any, Any]
 PublicKey: TypeAlias = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey | ed448.Ed448PublicKey
 
 

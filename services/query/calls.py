@@ -13,12 +13,15 @@ import grpc
 from google.protobuf.message import Message
 
 from services.query.audit import Audit
-from services.query.callers import Caller, Callers, Context
+from services.query.callers import Caller, Callers
 from services.query.failures import Failure, of_store
 from services.query.metrics import Metrics
 from services.replica.model import ReplicaError, Version
+from services.rpc.context import Abort, Context
 
 log = logging.getLogger(__name__)
+
+MAX_ANSWER_BYTES: Final = 8 << 20
 
 Wrapped = Callable[[Any, Context], Any]
 
@@ -35,19 +38,20 @@ class Call:
 
     async def breathe(self) -> None:
         """Between two bounded pieces of a long call: let others run; ends here once the caller is gone or its time
-        is up (grpc.aio cancels the handler then). Raises Failure DEADLINE."""
+        is up (its task is cancelled then). Raises Failure DEADLINE."""
         await asyncio.sleep(0)
-        if (self.context.time_remaining() or 0.0) < 0.0:
+        if self.context.time_remaining() < 0.0:
             raise Failure("DEADLINE", "expected to answer before the call's deadline; ask for less.")
 
 
+Point = Callable[[Any, Call], Message]  # of bounded time: some ms at most
 Unary = Callable[[Any, Call], Awaitable[Message]]
 Streaming = Callable[[Any, Call], AsyncIterator[Message]]
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`handler`: a Unary or a Streaming, as its method is. `scope`: that it needs."""
+    """`handler`: a Point or a Unary, or a Streaming where its method is. `scope`: that it needs."""
 
     scope: str
     handler: Any
@@ -64,6 +68,28 @@ class Calls:
         """From now on the server ends the calls that still run."""
         self.is_cut = True
 
+    def point(self, name: str, scope: str, handler: Point) -> Wrapped:
+        """Gives the answer's bytes."""
+        seconds = self.metrics.seconds.labels(name)
+
+        def run(request: Any, context: Context) -> bytes:
+            began = time.perf_counter()
+            ended = _Ended(name, self)
+            try:
+                call = ended.call = self._enter(context, scope)
+                answer = handler(request, call).SerializeToString()
+                if len(answer) > MAX_ANSWER_BYTES:
+                    raise too_big()
+                ended.code = _OK
+                return answer
+            except Exception as e:
+                raise ended.abort(e) from None
+            finally:
+                seconds.observe(time.perf_counter() - began)
+                ended.note()
+
+        return run
+
     def unary(self, name: str, scope: str, handler: Unary) -> Wrapped:
         seconds = self.metrics.seconds.labels(name)
 
@@ -75,15 +101,11 @@ class Calls:
                 answer = await handler(request, call)
                 ended.code = _OK
                 return answer
-            except (Failure, ReplicaError) as e:
-                await _abort(e, ended, context)
             except Exception as e:
-                ended.code = grpc.StatusCode.INTERNAL.name
-                await _abort_unforeseen(name, e, context)
+                raise ended.abort(e) from None
             finally:
                 seconds.observe(time.perf_counter() - began)
                 ended.note()
-            raise AssertionError("unreachable: abort raises")
 
         return run
 
@@ -97,11 +119,8 @@ class Calls:
                     ended.note_personal(STREAMING)  # a stream has no end to wait for
                     yield answer
                 ended.code = _OK
-            except (Failure, ReplicaError) as e:
-                await _abort(e, ended, context)
             except Exception as e:
-                ended.code = grpc.StatusCode.INTERNAL.name
-                await _abort_unforeseen(name, e, context)
+                raise ended.abort(e) from None
             finally:
                 self.metrics.streams.dec()
                 ended.note()
@@ -114,20 +133,12 @@ class Calls:
         return Call(caller, context)
 
 
+def too_big() -> Failure:
+    return Failure("TOO_BIG", f"one user alone is more than the {MAX_ANSWER_BYTES:,} bytes that an answer holds")
+
+
 _OK: Final = grpc.StatusCode.OK.name
 STREAMING: Final = "STREAMING"  # the audit's outcome of what a stream reads on its way
-
-
-async def _abort(error: Failure | ReplicaError, ended: _Ended, context: Context) -> None:
-    failure = error if isinstance(error, Failure) else of_store(error)
-    ended.code = failure.code.name
-    await context.abort(failure.code, failure.message, failure.trailers())
-
-
-async def _abort_unforeseen(name: str, error: Exception, context: Context) -> None:
-    """An error of ours: the log has it all, the caller no more than that there was one."""
-    log.error("%s: unforeseen %s", name, type(error).__name__, exc_info=error)
-    await context.abort(grpc.StatusCode.INTERNAL, "an error of the server; its log has more")
 
 
 class _Ended:
@@ -138,6 +149,16 @@ class _Ended:
         self.calls = calls
         self.call: Call | None = None
         self.code = ""  # until the handler says: it did not come to its end
+
+    def abort(self, error: Exception) -> Abort:
+        """What the caller is told. Of an error of ours no more than that there was one: the log has it all."""
+        if not isinstance(error, Failure | ReplicaError):
+            log.error("%s: unforeseen %s", self.name, type(error).__name__, exc_info=error)
+            self.code = grpc.StatusCode.INTERNAL.name
+            return Abort(grpc.StatusCode.INTERNAL, "an error of the server; its log has more")
+        failure = error if isinstance(error, Failure) else of_store(error)
+        self.code = failure.code.name
+        return Abort(failure.code, failure.message, failure.trailers())
 
     def note(self) -> None:
         code = self.code or (grpc.StatusCode.UNAVAILABLE if self.calls.is_cut else grpc.StatusCode.CANCELLED).name

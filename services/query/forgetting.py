@@ -108,7 +108,7 @@ class Forgetting:
             request=messages.source(Source(TOPIC, partition, offset, processed_at_ms)),
         )
 
-    async def get_forgotten(self, request: a.GetForgottenRequest, call: Call) -> a.GetForgottenResponse:
+    def get_forgotten(self, request: a.GetForgottenRequest, call: Call) -> a.GetForgottenResponse:
         user_id = requests.name(request.user_id, "user_id")
         snapshot = self.reads.latest()
         proof = snapshot.forgotten(user_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Final
+from typing import Any, Final
 
 from moneystate.query.v1 import header_pb2, query_pb2, user_pb2
 from services.replica import model
@@ -36,6 +36,10 @@ ROLES: Final = {
 }
 
 
+# What protobuf makes a message of within another one, in half the time of a message that is made and copied.
+Fields = dict[str, Any]
+
+
 def version(of: model.Version) -> header_pb2.Version:
     return header_pb2.Version(epoch=of.epoch, batch=of.batch)
 
@@ -50,10 +54,11 @@ def header(of: model.Header) -> header_pb2.Header:
     )
 
 
-def source(of: model.Source | None) -> header_pb2.Source | None:
+def source(of: model.Source | None) -> Fields | None:
+    """A Source."""
     if of is None:
         return None
-    return header_pb2.Source(topic=of.topic, partition=of.partition, offset=of.offset, event_time_ms=of.event_time_ms)
+    return {"topic": of.topic, "partition": of.partition, "offset": of.offset, "event_time_ms": of.event_time_ms}
 
 
 class Messages:
@@ -62,26 +67,26 @@ class Messages:
     def __init__(self, personal: bool) -> None:
         self.personal = personal
 
-    def known(self, of: model.Known | None) -> user_pb2.PersonalText | None:
+    def known(self, of: model.Known | None) -> Fields | None:
         return None if of is None else self.text(of.value, of.source)
 
-    def text(self, value: str | None, origin: model.Source | None = None) -> user_pb2.PersonalText | None:
+    def text(self, value: str | None, origin: model.Source | None = None) -> Fields | None:
+        """A PersonalText."""
         if value is None:
             return None
         if self.personal:
-            return user_pb2.PersonalText(value=value, source=source(origin))
-        return user_pb2.PersonalText(masked=True, source=source(origin))
+            return {"value": value, "source": source(origin)}
+        return {"masked": True, "source": source(origin)}
 
     def user(self, of: model.UserView) -> user_pb2.User:
         return user_pb2.User(
             user_id=of.user_id,
             birth_year=self.known(of.birth_year),
             resident_country_code=self.known(of.country),
-            money_types=[user_pb2.MoneyType(type=t.type, source=source(t.source)) for t in of.money_types],
+            money_types=[{"type": t.type, "source": source(t.source)} for t in of.money_types],
             sessions=[self.session(s) for s in of.sessions],
             seen_money=[
-                user_pb2.SeenMoney(money_id=m.id, seen_at_ms=m.seen_at_ms, source=source(m.source))
-                for m in of.seen_money
+                {"money_id": m.id, "seen_at_ms": m.seen_at_ms, "source": source(m.source)} for m in of.seen_money
             ],
             waiting=[self.pending(p) for p in of.waiting],
             looking_up=[self.pending(p) for p in of.looking_up],
@@ -89,13 +94,14 @@ class Messages:
             schema_versions=of.schema_versions,
         )
 
-    def session(self, of: model.Session) -> user_pb2.Session:
-        return user_pb2.Session(
-            session_id=of.id,
-            client_country_code=self.text(of.country),
-            expires_ms=of.expires_ms,
-            source=source(of.source),
-        )
+    def session(self, of: model.Session) -> Fields:
+        """A Session."""
+        return {
+            "session_id": of.id,
+            "client_country_code": self.text(of.country),
+            "expires_ms": of.expires_ms,
+            "source": source(of.source),
+        }
 
     def pending(self, of: model.Pending) -> user_pb2.PendingMoney:
         return user_pb2.PendingMoney(

@@ -15,14 +15,13 @@ from moneystate.query.v1 import query_pb2 as q
 from moneystate.query.v1 import user_pb2
 from services.query import messages, requests
 from services.query.callers import READ_PERSONAL
-from services.query.calls import Call
+from services.query.calls import MAX_ANSWER_BYTES, Call, too_big
 from services.query.failures import Failure, malformed
 from services.query.messages import Messages
 from services.query.page_tokens import PageTokens, Place
 from services.replica.model import NotFound, Page, UserChange, UserView
 from services.replica.reads import Reads, Snapshot
 
-MAX_ANSWER_BYTES: Final = 8 << 20
 ROOM_BYTES: Final = 64 << 10  # for the header, a page token, and the frames around items
 PIECE: Final = 50  # items that are read at a stretch: a few ms at most
 
@@ -34,13 +33,13 @@ class Reading:
         self.reads = reads
         self.tokens = tokens
 
-    async def get_user(self, request: q.GetUserRequest, call: Call) -> q.GetUserResponse:
+    def get_user(self, request: q.GetUserRequest, call: Call) -> q.GetUserResponse:
         user_id = requests.name(request.user_id, "user_id")
         snapshot = self._pin(request, call)
         user = snapshot.user(user_id)
         note(call, user_id)
         of = Messages(call.caller.personal).user(user)
-        return _small_enough(q.GetUserResponse(header=messages.header(snapshot.header), user=of))
+        return q.GetUserResponse(header=messages.header(snapshot.header), user=of)
 
     async def batch_get_users(self, request: q.BatchGetUsersRequest, call: Call) -> q.BatchGetUsersResponse:
         wanted = request.user_ids
@@ -65,7 +64,7 @@ class Reading:
             answer.results.append(result)
         return answer
 
-    async def get_session(self, request: q.GetSessionRequest, call: Call) -> q.GetSessionResponse:
+    def get_session(self, request: q.GetSessionRequest, call: Call) -> q.GetSessionResponse:
         session_id = requests.name(request.session_id, "session_id")
         snapshot = self._pin(request, call)
         user_id, session = snapshot.session(session_id)
@@ -112,7 +111,7 @@ class Reading:
         answer.next_page_token = self.next_page(request, (snapshot,), after)
         return answer
 
-    async def explain(self, request: q.ExplainRequest, call: Call) -> q.ExplainResponse:
+    def explain(self, request: q.ExplainRequest, call: Call) -> q.ExplainResponse:
         subject = request.WhichOneof("subject")
         to = Messages(call.caller.personal)
         if subject == "money_id":
@@ -136,7 +135,7 @@ class Reading:
         note(call, user_id)
         return q.ExplainResponse(header=messages.header(snapshot.header), user_field=to.known(known))
 
-    async def diff_user(self, request: q.DiffUserRequest, call: Call) -> q.DiffUserResponse:
+    def diff_user(self, request: q.DiffUserRequest, call: Call) -> q.DiffUserResponse:
         user_id = requests.name(request.user_id, "user_id")
         before, after = self._pin_both(request, call)
         to = Messages(call.caller.personal)
@@ -151,7 +150,7 @@ class Reading:
         start = messages.version(before.header.version)
         answer = q.DiffUserResponse(header=messages.header(after.header), change=change)
         getattr(answer, "from").CopyFrom(start)
-        return _small_enough(answer)
+        return answer
 
     async def diff(self, request: q.DiffRequest, call: Call) -> q.DiffResponse:
         place = self._place(request)
@@ -232,7 +231,7 @@ async def fill(
         fitting, room = _fitting(made, room)
         if fitting < len(made):
             if not fitting and not len(into):
-                raise _too_big()
+                raise too_big()
             if fitting:
                 # the mark after the last one that fits: a pinned read says the same again
                 page = read(fitting, after)
@@ -268,16 +267,3 @@ def _user_or_none(snapshot: Snapshot, user_id: str, to: Messages) -> user_pb2.Us
         return to.user(snapshot.user(user_id))
     except NotFound:
         return None
-
-
-Answer = TypeVar("Answer", bound=Message)
-
-
-def _small_enough(answer: Answer) -> Answer:
-    if answer.ByteSize() > MAX_ANSWER_BYTES:
-        raise _too_big()
-    return answer
-
-
-def _too_big() -> Failure:
-    return Failure("TOO_BIG", f"one user alone is more than the {MAX_ANSWER_BYTES:,} bytes that an answer holds")

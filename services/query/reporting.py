@@ -19,7 +19,7 @@ class Reporting:
     def __init__(self, reads: Reads) -> None:
         self.reads = reads
 
-    async def get_status(self, _: status_pb2.GetStatusRequest, call: Call) -> status_pb2.GetStatusResponse:
+    def get_status(self, _: status_pb2.GetStatusRequest, call: Call) -> status_pb2.GetStatusResponse:
         status = self.reads.status()
         return status_pb2.GetStatusResponse(
             header=None if status.header is None else messages.header(status.header),

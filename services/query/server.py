@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc
 from google.protobuf.message_factory import GetMessageClass
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 from grpc_health.v1._async import HealthServicer
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from moneystate.query.v1 import admin_pb2, query_pb2, status_pb2, watch_pb2
 from services.query.callers import ADMIN, READ
-from services.query.calls import Calls, Endpoint
+from services.query.calls import MAX_ANSWER_BYTES, Calls, Endpoint
 from services.query.entries import Entries
 from services.query.forgetting import Forgetting, RequestLog
 from services.query.metrics import Metrics
 from services.query.page_tokens import PageTokens
-from services.query.reading import MAX_ANSWER_BYTES, Reading
+from services.query.reading import Reading
 from services.query.reporting import Reporting, gauge
 from services.query.watching import Pulse, Watching
 from services.replica.reads import Reads
+from services.rpc import methods
+from services.rpc.core import Queue
+from services.rpc.methods import Start
+from services.rpc.server import Server
 
 MAX_REQUEST_BYTES: Final = 1 << 20
 MAX_STREAMS: Final = 1_000  # calls at once on one connection
@@ -42,6 +47,7 @@ OPTIONS: Final[list[tuple[str, int]]] = [
     ("grpc.max_metadata_size", 16 << 10),
 ]
 
+HEALTH: Final[Any] = health_pb2.DESCRIPTOR.services_by_name["Health"]
 SERVICES: Final[list[Any]] = [
     file.DESCRIPTOR.services_by_name[name]
     for file, name in ((query_pb2, "Query"), (watch_pb2, "Watch"), (status_pb2, "Status"), (admin_pb2, "Admin"))
@@ -59,10 +65,17 @@ class Listen:
 
 
 class QueryServer:
-    """`start`, then `drain`; both in one event loop."""
+    """`start`, then `drain`; both in the loop that waits at `queue`."""
 
     def __init__(
-        self, reads: Reads, log: RequestLog, calls: Calls, tokens: PageTokens, metrics: Metrics, listen: Listen
+        self,
+        reads: Reads,
+        log: RequestLog,
+        calls: Calls,
+        tokens: PageTokens,
+        metrics: Metrics,
+        listen: Listen,
+        queue: Queue,
     ) -> None:
         self.reads = reads
         self.metrics = metrics
@@ -73,24 +86,18 @@ class QueryServer:
         self.calls = calls
         self.serving: bool | None = None
         self.tasks: list[asyncio.Task[None]] = []
-        self.server: grpc.aio.Server | None = None
+        self.server = Server(queue, [*OPTIONS, ("grpc.so_reuseport", int(listen.shared))])
 
     async def start(self) -> int:
         """The port. Raises RuntimeError where it cannot be had."""
-        server = self.server = grpc.aio.server(options=[*OPTIONS, ("grpc.so_reuseport", int(self.listen.shared))])
         for service in SERVICES:
-            handlers = {method.name: self._handler(service.name, method) for method in service.methods}
-            server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service.full_name, handlers),))
-        health_pb2_grpc.add_HealthServicer_to_server(self.health, server)
-        health_name = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
-        names = [*(s.full_name for s in SERVICES), health_name, reflection.SERVICE_NAME]
-        reflection.enable_server_reflection(names, server)
+            for method in service.methods:
+                self.server.add(f"/{service.full_name}/{method.name}", self._start_of(service.name, method))
+        self._add_health()
+        self._add_reflection()
         await self._tell_health(False)
-        if self.listen.credentials is None:
-            port = server.add_insecure_port(self.listen.address)
-        else:
-            port = server.add_secure_port(self.listen.address, self.listen.credentials)
-        await server.start()
+        port = self.server.listen(self.listen.address, self.listen.credentials)
+        self.server.start()
         self.tasks = [asyncio.create_task(self.pulse.run()), asyncio.create_task(self._report())]
         return port
 
@@ -105,7 +112,6 @@ class QueryServer:
     async def drain(self, grace_s: float) -> None:
         """Health first, so that nobody sends new callers; watchers are told; running calls may finish within
         `grace_s`, new ones are refused."""
-        assert self.server is not None
         await self.health.enter_graceful_shutdown()
         await self.pulse.drain()
         # what still runs then is not the caller's to end
@@ -115,16 +121,28 @@ class QueryServer:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
-    def _handler(self, service: str, method: Any) -> grpc.RpcMethodHandler[Any, Any]:
+    def _start_of(self, service: str, method: Any) -> Start:
         name = f"{service}.{method.name}"
-        endpoint = self.endpoints[name]
-        parse: Any = GetMessageClass(method.input_type).FromString
-        serialize: Any = GetMessageClass(method.output_type).SerializeToString
+        scope, handler = self.endpoints[name].scope, self.endpoints[name].handler
+        parse = _parser(method)
         if method.server_streaming:
-            streaming = self.calls.streaming(name, endpoint.scope, endpoint.handler)
-            return grpc.unary_stream_rpc_method_handler(streaming, parse, serialize)
-        unary = self.calls.unary(name, endpoint.scope, endpoint.handler)
-        return grpc.unary_unary_rpc_method_handler(unary, parse, serialize)
+            return methods.server_stream(parse, self.calls.streaming(name, scope, handler), self.server.spawn)
+        if inspect.iscoroutinefunction(handler):
+            return methods.unary(parse, self.calls.unary(name, scope, handler), self.server.spawn)
+        return methods.point(parse, self.calls.point(name, scope, handler))
+
+    def _add_health(self) -> None:
+        parse, spawn, path = _parser(HEALTH.methods_by_name["Check"]), self.server.spawn, f"/{HEALTH.full_name}"
+        self.server.add(f"{path}/Check", methods.unary(parse, self.health.Check, spawn))
+        self.server.add(f"{path}/Watch", methods.server_stream(parse, self.health.Watch, spawn))
+
+    def _add_reflection(self) -> None:
+        names = [*(s.full_name for s in SERVICES), HEALTH.full_name, reflection.SERVICE_NAME]
+        tell = reflection.aio.ReflectionServicer(names).ServerReflectionInfo
+        service = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
+        (method,) = service.methods
+        path = f"/{service.full_name}/{method.name}"
+        self.server.add(path, methods.both_streams(_parser(method), tell, self.server.spawn))
 
     async def _report(self) -> None:
         while True:
@@ -141,6 +159,11 @@ class QueryServer:
         state = known.SERVING if serving else known.NOT_SERVING
         for name in ("", *(s.full_name for s in SERVICES)):
             await self.health.set(name, state)
+
+
+def _parser(method: Any) -> methods.Parse:
+    parse: methods.Parse = GetMessageClass(method.input_type).FromString
+    return parse
 
 
 def _endpoints(reads: Reads, log: RequestLog, tokens: PageTokens, pulse: Pulse) -> dict[str, Endpoint]:

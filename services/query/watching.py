@@ -16,10 +16,10 @@ from google.protobuf.message import Message
 from moneystate.query.v1 import header_pb2
 from moneystate.query.v1 import watch_pb2 as w
 from services.query import messages, requests
-from services.query.calls import Call
+from services.query.calls import MAX_ANSWER_BYTES, Call
 from services.query.failures import Failure
 from services.query.messages import Messages
-from services.query.reading import MAX_ANSWER_BYTES, PIECE, ROOM_BYTES, note
+from services.query.reading import PIECE, ROOM_BYTES, note
 from services.replica.model import UserView, Version
 from services.replica.reads import Reads
 

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import signal
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from services.query.options import ServeOptions
 from services.query.page_tokens import PageTokens, key_of
 from services.query.server import Listen, QueryServer
 from services.replica.reader import FollowedReader
+from services.rpc import loop
+from services.rpc.core import Queue
 
 PAGE_TOKEN_KEY = "page-token.key"
 
@@ -39,9 +42,7 @@ def page_token_key(options: ServeOptions) -> str:
 def run(task: WorkerTask, parent: Connection) -> None:
     """Says "listening" to its parent. Ends with code 0 once drained."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes: the parent tells this one to stop
-    import uvloop  # a seventh less time for a call; not there on systems that have no such child processes either
-
-    uvloop.run(_serve(task, parent))
+    loop.run(partial(_serve, task, parent))
 
 
 def _spare_garbage_collection() -> None:
@@ -51,12 +52,12 @@ def _spare_garbage_collection() -> None:
     gc.set_threshold(100_000, 20, 50)
 
 
-async def _serve(task: WorkerTask, parent: Connection) -> None:
+async def _serve(task: WorkerTask, parent: Connection, queue: Queue) -> None:
     options = task.options
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, stop.set)
-    loop.add_reader(parent.fileno(), stop.set)  # the parent never sends: readable means that it is gone
+    running = asyncio.get_running_loop()
+    running.add_signal_handler(signal.SIGTERM, stop.set)
+    running.add_reader(parent.fileno(), stop.set)  # the parent never sends: readable means that it is gone
     reads = FollowedReader(options.data)
     log = RequestLog(options.bootstrap_servers, options.topic_prefix, options.kafka_config)
     metrics = Metrics()
@@ -64,7 +65,7 @@ async def _serve(task: WorkerTask, parent: Connection) -> None:
     calls = Calls(options.security.callers(task.address), audit, metrics)
     tokens = PageTokens(key_of(Path(task.page_token_key)))
     listen = Listen(task.address, options.security.credentials(), shared=True)
-    server = QueryServer(reads, log, calls, tokens, metrics, listen)
+    server = QueryServer(reads, log, calls, tokens, metrics, listen, queue)
     await server.start()
     _spare_garbage_collection()
     parent.send("listening")

@@ -7,6 +7,8 @@
     ├── Future       the version is not whole yet, or of an epoch that the replica does not know
     └── NotReady     the first full catch-up is not done
 
+Those that each point read makes some of are named tuples, which take a third of the time of frozen dataclasses to make.
+
 Times are in ms. `source`: the event that a value came from, None where it was written by a version that did not keep
 that.
 """
@@ -15,13 +17,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 Item = TypeVar("Item")
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(NamedTuple):
     """The state after one batch of one epoch (the query id of the job's checkpoint)."""
 
     epoch: str
@@ -61,8 +62,7 @@ class NotReady(ReplicaError):
         super().__init__("the replica still loads the state")
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """The place of an event in the log. `topic`: without prefix."""
 
     topic: str
@@ -71,8 +71,7 @@ class Source:
     event_time_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """`watermark_ms`: None before the first event, the largest 64-bit number after a drain. `written_at_ms`: of the
     version's last end-of-batch record, by the writer's clock. `current_as_of_ms`: when the replica last knew that it
     had all there is, by its own clock. `schema_fingerprint`: of the schema that users are written with now, 16
@@ -85,20 +84,17 @@ class Header:
     schema_fingerprint: str
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     value: str
     source: Source | None
 
 
-@dataclass(frozen=True, slots=True)
-class MoneyType:
+class MoneyType(NamedTuple):
     type: str
     source: Source | None
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(NamedTuple):
     """Valid before `expires_ms`. `country`: clientCountryCode."""
 
     id: str
@@ -107,8 +103,7 @@ class Session:
     source: Source | None
 
 
-@dataclass(frozen=True, slots=True)
-class SeenMoney:
+class SeenMoney(NamedTuple):
     """`seen_at_ms`: order time of the money that counts as the first."""
 
     id: str
@@ -165,8 +160,7 @@ class KeptReply:
     source: Source | None
 
 
-@dataclass(frozen=True, slots=True)
-class UserView:
+class UserView(NamedTuple):
     """`sessions`: those that are valid at the version's watermark, by id. `seen_money`, `waiting`, `looking_up`: oldest
     first. `schema_versions`: that the user's entries are written with, ascending."""
 

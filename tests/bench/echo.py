@@ -1,5 +1,5 @@
-"""A bare gRPC server in Python: GetUser with an answer that is always the same. What the framework alone takes, to
-compare a replica with."""
+"""A bare gRPC server in Python: GetUser with an answer that is always the same. What the transport alone takes, to
+compare a replica with: over `grpc.aio`, or over what the replica's servers stand on (services/rpc)."""
 
 from __future__ import annotations
 
@@ -13,33 +13,56 @@ from typing import Any
 import grpc
 
 from moneystate.query.v1 import query_pb2 as q
+from services.rpc import loop, methods
+from services.rpc.core import Queue
+from services.rpc.server import Server
 
 SIZE = 700  # bytes, about those of an answer of the replica
+AIO, OURS = "grpc.aio", "services.rpc"
+SERVICE = q.DESCRIPTOR.services_by_name["Query"].full_name
+ADDRESS = "127.0.0.1:0"
 
 
-async def _serve() -> None:
-    answer = q.GetUserResponse()
-    answer.user.user_id = "u" * SIZE
+def answer() -> q.GetUserResponse:
+    made = q.GetUserResponse()
+    made.user.user_id = "u" * SIZE
+    return made
+
+
+async def serve_aio() -> None:
+    always = answer()
 
     async def get_user(request: q.GetUserRequest, context: Any) -> q.GetUserResponse:
-        return answer
+        return always
 
     handler = grpc.unary_unary_rpc_method_handler(
         get_user, q.GetUserRequest.FromString, q.GetUserResponse.SerializeToString
     )
     server = grpc.aio.server()
-    service = q.DESCRIPTOR.services_by_name["Query"].full_name
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, {"GetUser": handler}),))
-    port = server.add_insecure_port("127.0.0.1:0")
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {"GetUser": handler}),))
+    port = server.add_insecure_port(ADDRESS)
     await server.start()
     print(port, flush=True)
     await server.wait_for_termination()
 
 
+async def serve_ours(queue: Queue) -> None:
+    always = answer()
+    server = Server(queue, [])
+    server.add(
+        f"/{SERVICE}/GetUser",
+        methods.point(q.GetUserRequest.FromString, lambda request, context: always.SerializeToString()),
+    )
+    port = server.listen(ADDRESS, None)
+    server.start()
+    print(port, flush=True)
+    await asyncio.Event().wait()
+
+
 @contextmanager
-def bare_server() -> Iterator[tuple[int, str]]:
-    """Its process id and address."""
-    with Popen([sys.executable, "-m", __name__], stdout=PIPE, text=True) as process:
+def bare_server(transport: str) -> Iterator[tuple[int, str]]:
+    """Its process id and address. `transport`: AIO or OURS."""
+    with Popen([sys.executable, "-m", __name__, transport], stdout=PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             yield process.pid, f"127.0.0.1:{int(process.stdout.readline())}"
@@ -48,4 +71,7 @@ def bare_server() -> Iterator[tuple[int, str]]:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve())
+    if sys.argv[1] == AIO:
+        asyncio.run(serve_aio())
+    else:
+        loop.run(serve_ours)

@@ -1,5 +1,5 @@
-"""Point reads at fixed rates against one replica that follows changes, all on this machine; and, before, against a bare
-gRPC server that always gives the same answer, with nothing else at work.
+"""Point reads at fixed rates against one replica that follows changes, all on this machine; and, before, against bare
+gRPC servers that always give the same answer, with nothing else at work.
 
 A changelog of many users is written, `moneystate serve` loads it, then one process goes on changing users, one
 transaction for each batch, while the client in Go (examples/go/load) reads users by chance, on a schedule that does not
@@ -41,7 +41,7 @@ from services.enrichment.state import User, encode_user, user_key
 from services.kafka.client import admin_client
 from services.kafka.topics import TopicSpec, ensure_topics
 from services.query.client import Client, Target
-from tests.bench.echo import bare_server
+from tests.bench.echo import AIO, OURS, bare_server
 
 GO = Path(__file__).resolve().parents[2] / "examples" / "go"
 PREFIX = "query-load-"
@@ -192,9 +192,10 @@ def measure(servers: str, setting: Setting) -> Iterator[Figures]:
     with tempfile.TemporaryDirectory(prefix="query-load-") as folder:
         go = f"{folder}/load"
         subprocess.run([str(Path(sys.executable).with_name("go")), "build", "-o", go, "./load"], cwd=GO, check=True)
-        with bare_server() as (pid, address):
-            for rate in setting.rates:
-                yield _at_rate("bare gRPC", go, address, pid, rate, setting)
+        for transport in (AIO, OURS):
+            with bare_server(transport) as (pid, address):
+                for rate in setting.rates:
+                    yield _at_rate(f"bare {transport}", go, address, pid, rate, setting)
         batches = load(servers, setting.users)
         with served(servers, Path(folder) / "replica", setting.workers) as (process, address):
             client = Client(Target(address), DEADLINE_S)

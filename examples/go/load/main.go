@@ -5,7 +5,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -14,11 +13,6 @@ import (
 	"sort"
 	"sync"
 	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-
-	queryv1 "moneystate.example/query-client/moneystate/query/v1"
 )
 
 // A generator that sleeps and wakes for each single read takes the processors from what it measures.
@@ -37,63 +31,69 @@ type result struct {
 
 func main() {
 	address := flag.String("address", "127.0.0.1:8484", "HOST:PORT of the query server")
-	connections := flag.Int("connections", 4, "connections that the reads are spread over")
+	number := flag.Int("connections", 4, "connections that the reads are spread over")
 	rate := flag.Int("rate", 3000, "reads a second")
 	seconds := flag.Float64("seconds", 10, "how long")
 	warm := flag.Float64("warm", 1, "seconds before that, which do not count")
 	users := flag.Int("users", 1_000_000, "users to choose from")
 	form := flag.String("user-form", "user-%07d", "a user's id, from its number")
 	flag.Parse()
-	clients := make([]queryv1.QueryClient, *connections)
-	for i := range clients {
-		connection, err := grpc.NewClient(*address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	connections := make([]*connection, *number)
+	for i := range connections {
+		connection, err := dial(*address)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		clients[i] = queryv1.NewQueryClient(connection)
+		connections[i] = connection
 	}
-	read := func(n int) error {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		user := fmt.Sprintf(*form, rand.IntN(*users))
-		_, err := clients[n%len(clients)].GetUser(ctx, &queryv1.GetUserRequest{UserId: user})
-		return err
-	}
-	run(read, *rate, *warm)
-	_ = json.NewEncoder(os.Stdout).Encode(run(read, *rate, *seconds))
+	user := func() string { return fmt.Sprintf(*form, rand.IntN(*users)) }
+	run(connections, user, *rate, *warm)
+	_ = json.NewEncoder(os.Stdout).Encode(run(connections, user, *rate, *seconds))
 }
 
-func run(read func(int) error, rate int, seconds float64) result {
+func run(connections []*connection, user func() string, rate int, seconds float64) result {
 	total := int(float64(rate) * seconds)
-	took := make([]float64, total)
-	errors := make([]error, total)
+	reads := make([]read, total)
 	var all sync.WaitGroup
+	all.Add(total)
 	began := time.Now()
-	for n := range total {
+	for n := range reads {
 		due := began.Add(time.Duration(float64(n) / float64(rate) * float64(time.Second)))
-		if wait := time.Until(due); wait > 0 {
-			time.Sleep(wait + tick) // what falls due meanwhile goes out together, its latency counts from when it was due
+		reads[n] = read{user: user(), due: due, done: all.Done}
+	}
+	for sent := 0; sent < total; {
+		time.Sleep(time.Until(reads[sent].due) + tick)
+		// what fell due meanwhile goes out together, its latency counts from when it was due
+		now, some := time.Now(), make([][]*read, len(connections))
+		for ; sent < total && !reads[sent].due.After(now); sent++ {
+			to := sent % len(connections)
+			some[to] = append(some[to], &reads[sent])
 		}
-		all.Add(1)
-		go func() {
-			defer all.Done()
-			errors[n] = read(n)
-			took[n] = float64(time.Since(due)) / float64(time.Millisecond)
-		}()
+		for to, due := range some {
+			if len(due) > 0 {
+				connections[to].send(due)
+			}
+		}
 	}
 	all.Wait()
-	r := result{Reads: total, Seconds: time.Since(began).Seconds()}
-	for _, err := range errors {
-		if err != nil {
+	return summary(reads, time.Since(began))
+}
+
+func summary(reads []read, whole time.Duration) result {
+	r := result{Reads: len(reads), Seconds: whole.Seconds()}
+	took := make([]float64, len(reads))
+	for n := range reads {
+		took[n] = float64(reads[n].took) / float64(time.Millisecond)
+		if err := reads[n].err; err != nil {
 			r.Failed++
 			r.Error = err.Error()
 		}
 	}
-	if total > 0 {
+	if len(took) > 0 {
 		sort.Float64s(took)
-		at := func(q float64) float64 { return took[min(total-1, int(q*float64(total)))] }
-		r.P50, r.P99, r.P999, r.Max = at(0.5), at(0.99), at(0.999), took[total-1]
+		at := func(q float64) float64 { return took[min(len(took)-1, int(q*float64(len(took))))] }
+		r.P50, r.P99, r.P999, r.Max = at(0.5), at(0.99), at(0.999), took[len(took)-1]
 	}
 	return r
 }

@@ -1,0 +1,12 @@
+"""gRPC's C core, as grpcio wraps it: all that is used of what is private to grpcio comes through here."""
+
+from __future__ import annotations
+
+import grpc
+from grpc._cython import cygrpc as cygrpc  # type: ignore[attr-defined]
+
+Queue = cygrpc.CompletionQueue
+
+
+def raw_credentials(credentials: grpc.ServerCredentials) -> cygrpc.ServerCredentials:
+    return credentials._credentials  # type: ignore[attr-defined]
