@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -73,20 +72,11 @@ class Calls:
         seconds = self.metrics.seconds.labels(name)
 
         def run(request: Any, context: Context) -> bytes:
-            began = time.perf_counter()
-            ended = _Ended(name, self)
-            try:
-                call = ended.call = self._enter(context, scope)
-                answer = handler(request, call).SerializeToString()
+            with seconds.time(), _Way(name, self) as way:
+                answer = handler(request, way.enter(context, scope)).SerializeToString()
                 if len(answer) > MAX_ANSWER_BYTES:
                     raise too_big()
-                ended.code = _OK
                 return answer
-            except Exception as e:
-                raise ended.abort(e) from None
-            finally:
-                seconds.observe(time.perf_counter() - began)
-                ended.note()
 
         return run
 
@@ -94,43 +84,19 @@ class Calls:
         seconds = self.metrics.seconds.labels(name)
 
         async def run(request: Any, context: Context) -> Message:
-            began = time.perf_counter()
-            ended = _Ended(name, self)
-            try:
-                call = ended.call = self._enter(context, scope)
-                answer = await handler(request, call)
-                ended.code = _OK
-                return answer
-            except Exception as e:
-                raise ended.abort(e) from None
-            finally:
-                seconds.observe(time.perf_counter() - began)
-                ended.note()
+            with seconds.time(), _Way(name, self) as way:
+                return await handler(request, way.enter(context, scope))
 
         return run
 
     def streaming(self, name: str, scope: str, handler: Streaming) -> Wrapped:
         async def run(request: Any, context: Context) -> AsyncIterator[Message]:
-            ended = _Ended(name, self)
-            self.metrics.streams.inc()
-            try:
-                call = ended.call = self._enter(context, scope)
-                async for answer in handler(request, call):
-                    ended.note_personal(STREAMING)  # a stream has no end to wait for
+            with self.metrics.streams.track_inprogress(), _Way(name, self) as way:
+                async for answer in handler(request, way.enter(context, scope)):
+                    way.note_personal(STREAMING)  # a stream has no end to wait for
                     yield answer
-                ended.code = _OK
-            except Exception as e:
-                raise ended.abort(e) from None
-            finally:
-                self.metrics.streams.dec()
-                ended.note()
 
         return run
-
-    def _enter(self, context: Context, scope: str) -> Call:
-        caller = self.callers.caller(context)
-        caller.require(scope)
-        return Call(caller, context)
 
 
 def too_big() -> Failure:
@@ -141,27 +107,45 @@ _OK: Final = grpc.StatusCode.OK.name
 STREAMING: Final = "STREAMING"  # the audit's outcome of what a stream reads on its way
 
 
-class _Ended:
-    """What there is to note of a call at its end."""
+class _Way:
+    """One call's way: who calls, and at its end its status, its count and its line in the audit."""
 
     def __init__(self, name: str, calls: Calls) -> None:
         self.name = name
         self.calls = calls
         self.call: Call | None = None
-        self.code = ""  # until the handler says: it did not come to its end
 
-    def abort(self, error: Exception) -> Abort:
+    def enter(self, context: Context, scope: str) -> Call:
+        """Raises Failure for who may not."""
+        caller = self.calls.callers.caller(context)
+        caller.require(scope)
+        self.call = Call(caller, context)
+        return self.call
+
+    def __enter__(self) -> _Way:
+        return self
+
+    def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
+        """What the handler raised goes on as an Abort. Any other end (its task was cancelled, its stream closed) is the
+        caller's, or the server's that stops."""
+        if error is None:
+            self._note(_OK)
+        elif isinstance(error, Exception):
+            abort = self._abort(error)
+            self._note(abort.code.name)
+            raise abort from None
+        else:
+            self._note((grpc.StatusCode.UNAVAILABLE if self.calls.is_cut else grpc.StatusCode.CANCELLED).name)
+
+    def _abort(self, error: Exception) -> Abort:
         """What the caller is told. Of an error of ours no more than that there was one: the log has it all."""
         if not isinstance(error, Failure | ReplicaError):
             log.error("%s: unforeseen %s", self.name, type(error).__name__, exc_info=error)
-            self.code = grpc.StatusCode.INTERNAL.name
             return Abort(grpc.StatusCode.INTERNAL, "an error of the server; its log has more")
         failure = error if isinstance(error, Failure) else of_store(error)
-        self.code = failure.code.name
         return Abort(failure.code, failure.message, failure.trailers())
 
-    def note(self) -> None:
-        code = self.code or (grpc.StatusCode.UNAVAILABLE if self.calls.is_cut else grpc.StatusCode.CANCELLED).name
+    def _note(self, code: str) -> None:
         self.calls.metrics.calls.labels(self.name, code).inc()
         self.note_personal(code)
 
