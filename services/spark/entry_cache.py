@@ -24,6 +24,8 @@ PREFIX: Final = "moneystate-entries-"
 RUNS_PREFIX: Final = "moneystate-runs-"
 BLOCK_CACHE_BYTES: Final = 64 << 20
 WRITE_BUFFER_BYTES: Final = 32 << 20
+# Merged late: bloom filters spare most looks into the files, and a file in a higher level is one written again
+FILES_UNMERGED: Final = 16
 GROUP_BYTES: Final = 4
 
 
@@ -88,6 +90,9 @@ def _options() -> Options:
     options.create_if_missing(True)
     options.set_write_buffer_size(WRITE_BUFFER_BYTES)
     options.set_compression_type(DBCompressionType.lz4())
+    options.set_level_zero_file_num_compaction_trigger(FILES_UNMERGED)
+    options.set_level_zero_slowdown_writes_trigger(2 * FILES_UNMERGED)
+    options.set_level_zero_stop_writes_trigger(3 * FILES_UNMERGED)
     options.set_keep_log_file_num(1)
     blocks = BlockBasedOptions()
     blocks.set_bloom_filter(10, False)  # users are asked for that are not there yet

@@ -9,11 +9,12 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import subprocess
 import tempfile
-import threading
 import time
 import uuid
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from services.engine.avro import long_bytes
 from services.enrichment import topics
 from tests.bench.backlog import INPUTS, PARTITIONS, create_outputs, create_topics, timestamps
 from tests.bench.running import running_job
-from tests.bench.tree import Tree, folder_mb
+from tests.bench.tree import Sampler, Tree, folder_mb
 from tests.reference import codec
 from tests.workloads.workload import partition_of
 
@@ -101,44 +102,33 @@ class Log:
                 self.producer.poll(0.05)
 
 
-class Watcher(threading.Thread):
-    """Samples a run until `end`."""
+class Outputs:
+    """How many there are."""
 
-    def __init__(self, servers: str, tree: Tree, checkpoint: Path) -> None:
-        super().__init__(daemon=True)
+    def __init__(self, servers: str) -> None:
         self.consumer = Consumer({"bootstrap.servers": servers, "group.id": uuid.uuid4().hex})
-        self.tree = tree
-        self.checkpoint = checkpoint
-        self.started = time.monotonic()
-        self.samples: list[Sample] = []
-        self.over = threading.Event()
-        self.start()
 
-    def outputs(self) -> int:
+    def count(self) -> int:
         topic = PREFIX + topics.STREAMS[0]
         ends = [self.consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in range(PARTITIONS)]
         return sum(ends)
 
-    def run(self) -> None:
-        while not self.over.wait(SAMPLE_S):
-            at = time.monotonic() - self.started
-            size = folder_mb(self.checkpoint)
-            self.samples.append(Sample(at, self.outputs(), size, self.tree.rss / 2**20, self.tree.cpu_s))
+    def wait(self, wanted: int, process: subprocess.Popen[bytes], look_s: float) -> None:
+        """Until there are so many, or the job has ended."""
+        while self.count() < wanted and process.poll() is None:
+            time.sleep(look_s)
 
-    def end(self) -> None:
-        self.over.set()
-        self.join()
-        self.consumer.close()
+
+def sample(tree: Tree, checkpoint: Path, outputs: Outputs, seconds: float) -> Sample:
+    return Sample(seconds, outputs.count(), folder_mb(checkpoint), tree.rss / 2**20, tree.cpu_s)
 
 
 def grow(servers: str, checkpoint: Path, users: int, flags: list[str]) -> list[Sample]:
     """Run until all outputs are there."""
     with running_job(servers, PREFIX, checkpoint, flags) as (tree, process):
-        watcher = Watcher(servers, tree, checkpoint)
-        while watcher.outputs() < users and process.poll() is None:
-            watcher.over.wait(SAMPLE_S)
-        watcher.end()
-    return watcher.samples
+        sampler = Sampler(partial(sample, tree, checkpoint, Outputs(servers)), SAMPLE_S)
+        Outputs(servers).wait(users, process, SAMPLE_S)
+        return sampler.end()
 
 
 def restart(servers: str, log: Log, checkpoint: Path, flags: list[str]) -> float:
@@ -147,12 +137,9 @@ def restart(servers: str, log: Log, checkpoint: Path, flags: list[str]) -> float
     log.run_out()
     before = len(timestamps(servers, PREFIX + topics.STREAMS[0]))
     started = time.time()
-    with running_job(servers, PREFIX, checkpoint, flags) as (tree, process):
-        watcher = Watcher(servers, tree, checkpoint)
-        known = watcher.outputs()
-        while watcher.outputs() <= known and process.poll() is None:
-            watcher.over.wait(0.05)
-        watcher.end()
+    with running_job(servers, PREFIX, checkpoint, flags) as (_, process):
+        outputs = Outputs(servers)
+        outputs.wait(outputs.count() + 1, process, 0.05)
     return timestamps(servers, PREFIX + topics.STREAMS[0])[before] / 1000 - started
 
 

@@ -11,9 +11,9 @@ import itertools
 import json
 import tempfile
 import threading
-import time
 import uuid
 from dataclasses import asdict, astuple, dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -24,7 +24,7 @@ from services.enrichment import topics
 from tests.bench.backlog import PARTITIONS, create_topics, timestamps
 from tests.bench.latency import BOUND_MS, LOW_LATENCY, SESSION, USER, WALLET, Load
 from tests.bench.running import running_job
-from tests.bench.tree import Tree, folder_mb, heap_in_use_mb
+from tests.bench.tree import Sampler, Tree, folder_mb, heap_in_use_mb
 
 DEDUP_TTL = "5m"
 SAMPLE_S = 10.0
@@ -46,28 +46,11 @@ class Sample:
     cpu_s: float
 
 
-class Watcher(threading.Thread):
-    """Samples a run until `end`."""
-
-    def __init__(self, tree: Tree, checkpoint: Path, local: Path) -> None:
-        super().__init__(daemon=True)
-        self.tree, self.checkpoint, self.local = tree, checkpoint, local
-        self.started = time.monotonic()
-        self.samples: list[Sample] = []
-        self.over = threading.Event()
-        self.start()
-
-    def run(self) -> None:
-        while not self.over.wait(SAMPLE_S):
-            now = self.tree.now
-            jvm, rest = ([rss for _, name, rss in now if (name == "java") is java] for java in (True, False))
-            sizes = (sum(jvm) / 2**20, sum(rest) / 2**20, len(now), folder_mb(self.checkpoint), folder_mb(self.local))
-            self.samples.append(Sample(time.monotonic() - self.started, *sizes, self.tree.cpu_s))
-
-    def end(self) -> list[Sample]:
-        self.over.set()
-        self.join()
-        return self.samples
+def sample(tree: Tree, checkpoint: Path, local: Path, seconds: float) -> Sample:
+    now = tree.now
+    jvm, rest = ([rss for _, name, rss in now if (name == "java") is java] for java in (True, False))
+    sizes = (sum(jvm) / 2**20, sum(rest) / 2**20, len(now), folder_mb(checkpoint), folder_mb(local))
+    return Sample(seconds, *sizes, tree.cpu_s)
 
 
 @dataclass(frozen=True)
@@ -100,14 +83,14 @@ def run(servers: str, folder: Path, rate: int, minutes: float, flags: list[str])
     ]
     load = Load(servers, prefix, PARTITIONS, heartbeats=True)
     with running_job(servers, prefix, folder / "checkpoint", flags) as (tree, _):
-        watcher = Watcher(tree, folder / "checkpoint", local)
+        sampler = Sampler(partial(sample, tree, folder / "checkpoint", local), SAMPLE_S)
         load.sessions()
         sent, heaps = 0, []
         for share in (WARM, 1 - WARM):
             sent += load.run(rate, minutes * 60 * share)
             heaps.append(sum(heap_in_use_mb(pid) for pid, name, _ in tree.now if name == "java"))
         threading.Event().wait(5.0)
-        samples = watcher.end()
+        samples = sampler.end()
     return Steady(samples, sent, len(timestamps(servers, output)), heaps)
 
 

@@ -5,13 +5,18 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import psutil
 
 from services.devbroker.java import find_java
 
 EVERY_S = 0.2
+
+S = TypeVar("S")
 
 
 class Tree(threading.Thread):
@@ -49,6 +54,32 @@ class Tree(threading.Thread):
     def end(self) -> None:
         self.over.set()
         self.join()
+
+
+class Sampler(threading.Thread, Generic[S]):
+    """A sample each `every_s` seconds, and a last one at the end. `take`: from the seconds since the start."""
+
+    def __init__(self, take: Callable[[float], S], every_s: float) -> None:
+        super().__init__(daemon=True)
+        self.take = take
+        self.every_s = every_s
+        self.began = time.monotonic()
+        self.samples: list[S] = []
+        self.over = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        while not self.over.wait(self.every_s):
+            self._add()
+
+    def _add(self) -> None:
+        self.samples.append(self.take(time.monotonic() - self.began))
+
+    def end(self) -> list[S]:
+        self.over.set()
+        self.join()
+        self._add()
+        return self.samples
 
 
 def folder_mb(folder: Path) -> float:

@@ -16,8 +16,8 @@ from services.rpc import loop, methods
 from services.rpc.context import Abort, Context
 from services.rpc.core import Queue
 from services.rpc.server import Server
+from tests.query.serving import UP_S
 
-UP_S = 60.0
 OPTIONS = [("grpc.max_receive_message_length", 1 << 20)]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,8 @@ from google.protobuf.wrappers_pb2 import StringValue
 
 from services.rpc.core import Queue
 from services.rpc.server import Server
-from tests.rpc.serving import OPTIONS, UP_S, Running
+from tests.query.serving import UP_S, wait_for
+from tests.rpc.serving import OPTIONS, Running
 
 UNARY = ["/test/point", "/test/unary"]
 STREAMS = ["/test/stream", "/test/chat"]
@@ -159,22 +159,15 @@ def test_calls_of_all_kinds_at_once(running: Running) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(some, range(8)))
-    _until(lambda: not running.server.tasks)
-
-
-def _until(condition: Any) -> None:
-    deadline = time.monotonic() + UP_S
-    while not condition():
-        assert time.monotonic() < deadline
-        threading.Event().wait(0.01)
+    wait_for(lambda: not running.server.tasks)
 
 
 def test_at_stop_what_runs_is_finished_and_what_is_new_refused(running: Running, channel: grpc.Channel) -> None:
     with ThreadPoolExecutor(1) as pool:
         under_way = pool.submit(ask, channel, "/test/unary", "for 1.0")
-        _until(lambda: running.server.tasks)
+        wait_for(lambda: running.server.tasks)
         running.stop(UP_S)
-        _until(lambda: running.server.stopping)
+        wait_for(lambda: running.server.stopping)
         with running.channel() as other:
             assert error_of(lambda: ask(other, "/test/point", "ann")).code() == grpc.StatusCode.UNAVAILABLE
         assert under_way.result(UP_S) == "FOR 1.0"
@@ -221,5 +214,5 @@ def test_a_timer_of_asyncio_goes_on_while_calls_come(running: Running, channel: 
     running.running.call_soon_threadsafe(lambda: running.server.spawn(tick()))
     for n in range(300):
         ask(channel, "/test/point", str(n))
-    _until(lambda: len(ticks) > 3)
+    wait_for(lambda: len(ticks) > 3)
     running.running.call_soon_threadsafe(lambda: [task.cancel() for task in running.server.tasks])
