@@ -21,11 +21,14 @@ STAMP = ROOT / "services" / "engine" / ".compiled"
 ENRICHMENT = (
     "fingerprints", "topics", "source", "money_ids", "migrations", "events", "page", "state", "users", "step", "emit",
 )  # fmt: skip
+REPLICA = ("rows", "decode")
+FOLDERS = (".", "services/engine", "services/enrichment", "services/replica")
 
 
 def sources() -> list[Path]:
     engine = [p for p in sorted((ROOT / "services" / "engine").glob("*.py")) if p.name != "__init__.py"]
-    return engine + [ROOT / "services" / "enrichment" / f"{name}.py" for name in ENRICHMENT]
+    more = {"enrichment": ENRICHMENT, "replica": REPLICA}
+    return engine + [ROOT / "services" / folder / f"{name}.py" for folder, names in more.items() for name in names]
 
 
 def stamp() -> str:
@@ -36,8 +39,7 @@ def stamp() -> str:
 
 
 def compiled() -> list[Path]:
-    folders = [ROOT, ROOT / "services" / "engine", ROOT / "services" / "enrichment"]
-    return [p for folder in folders for p in folder.glob("*.so")]
+    return [p for folder in FOLDERS for p in (ROOT / folder).glob("*.so")]
 
 
 def is_fresh() -> bool:
@@ -70,7 +72,7 @@ def build() -> None:
         done = subprocess.run(command, cwd=temporary, capture_output=True, text=True, check=False)
         if done.returncode:
             sys.exit(f"the core did not compile:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-        for folder in (".", "services/engine", "services/enrichment"):
+        for folder in FOLDERS:
             for library in (Path(temporary) / folder).glob("*.so"):
                 shutil.copy(library, ROOT / folder)
     STAMP.write_text(stamp())

@@ -23,7 +23,7 @@ from services.query.reading import PIECE, ROOM_BYTES, note
 from services.replica.model import UserView, Version
 from services.replica.reads import Reads
 
-LOOK_S: Final = 0.005  # how often the replica is looked at: a look holds reads up for as long as there is to take over
+LOOK_S: Final = 0.002  # how often the replica is looked at: a look holds reads up for as long as there is to take over
 PROGRESS_S: Final = 5.0  # a stream without changes says at least so often how far it has come
 
 

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
 import threading
 import time
@@ -31,12 +32,15 @@ from services.replica.store import Store
 
 log = logging.getLogger(__name__)
 
+# Who asks comes first: where there is too little for all, versions come later, and RocksDB's own work comes last
+NICENESS: Final = 3
 AGAIN_S: Final = 1.0  # until a broker or topic that is not there is looked for again
 
 
 def run(options: Options, parent: Connection) -> None:
     """As a process: until SIGTERM, or until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes: the parent tells this one to stop
+    os.nice(NICENESS)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     Follower(options, lambda: stop.is_set() or parent.poll()).run()

@@ -27,7 +27,7 @@ from services.replica.record import ROW, Record, Revision, decode_revision, read
 
 BASE: Final = 1  # the revision of all that was there before the first version
 INDEX_ROWS: Final = 10_000
-AT_ONCE: Final = 100  # changes in one write: some 700 rows; readers take over a few writes at a time
+AT_ONCE: Final = 50  # changes in one write: some 350 rows; readers take over a write or two at a time
 
 
 class Store:
@@ -37,6 +37,7 @@ class Store:
         self.db = db
         self.at_once = at_once
         self.wrote: Callable[[], None] = lambda: None  # called after each write: readers are told at once
+        self.more_to_come: Callable[[], None] = lambda: None  # called between writes of one piece
         self.record = read_record(db) or Record()
         self.written = 0  # rows
         self.in_flight: dict[Version, Revision] = {}  # after `newest`
@@ -154,6 +155,7 @@ class Store:
         for part in self._parts(piece.changes):
             if not batch.is_empty():
                 self.commit(batch, {})
+                self.more_to_come()
                 batch = WriteBatch(raw_mode=True)
             self._put(batch, part, number)
         if not exact:
