@@ -270,7 +270,7 @@ def main(arguments: list[str]) -> None:
     p.add_argument("--changes", type=int, default=3_000, help="users changed a second")
     p.add_argument("--rate", type=int, action="append", help="reads a second; may be repeated (1000 to 8000)")
     p.add_argument("--seconds", type=float, default=15.0, help="of each rate")
-    p.add_argument("--workers", type=int, default=2, help="processes that answer")
+    p.add_argument("--workers", type=int, default=1, help="processes that answer")
     p.add_argument("--connections", type=int, default=8)
     a = p.parse_args(arguments)
     rates = a.rate or list(range(1_000, 8_001, 1_000))
