@@ -23,7 +23,7 @@ from services.spark.scratch import scratch_folder
 PREFIX: Final = "moneystate-entries-"
 RUNS_PREFIX: Final = "moneystate-runs-"
 BLOCK_CACHE_BYTES: Final = 64 << 20
-WRITE_BUFFER_BYTES: Final = 32 << 20
+WRITE_BUFFER_BYTES: Final = 64 << 20
 # Merged late: bloom filters spare most looks into the files, and a file in a higher level is one written again
 FILES_UNMERGED: Final = 16
 GROUP_BYTES: Final = 4
