@@ -39,6 +39,10 @@ class Call:
         """Between two bounded pieces of a long call: let others run; ends here once the caller is gone or its time
         is up (its task is cancelled then). Raises Failure DEADLINE."""
         await asyncio.sleep(0)
+        self.check_deadline()
+
+    def check_deadline(self) -> None:
+        """Raises Failure DEADLINE: nobody waits for the answer any more."""
         if self.context.time_remaining() < 0.0:
             raise Failure("DEADLINE", "expected to answer before the call's deadline; ask for less.")
 
@@ -116,11 +120,12 @@ class _Way:
         self.call: Call | None = None
 
     def enter(self, context: Context, scope: str) -> Call:
-        """Raises Failure for who may not."""
+        """Raises Failure for who may not, and for what comes too late."""
         caller = self.calls.callers.caller(context)
         caller.require(scope)
-        self.call = Call(caller, context)
-        return self.call
+        call = self.call = Call(caller, context)
+        call.check_deadline()
+        return call
 
     def __enter__(self) -> _Way:
         return self
@@ -133,7 +138,10 @@ class _Way:
         elif isinstance(error, Exception):
             abort = self._abort(error)
             self._note(abort.code.name)
-            raise abort from None
+            try:
+                raise abort from None
+            finally:
+                del abort  # its traceback has this frame: together they would keep the call until a collection
         else:
             self._note((grpc.StatusCode.UNAVAILABLE if self.calls.is_cut else grpc.StatusCode.CANCELLED).name)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ MAX_STREAMS: Final = 1_000  # calls at once on one connection
 KEEPALIVE_MS: Final = 30_000
 MIN_PING_MS: Final = 10_000  # clients that ping more often are told to go away
 REPORT_S: Final = 1.0  # how often health and gauges look at the replica
+HEALTH_S: Final = 1.0  # grpcio's health service waits for watchers that do not read what they are told
 
 OPTIONS: Final[list[tuple[str, int]]] = [
     ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
@@ -112,7 +114,9 @@ class QueryServer:
     async def drain(self, grace_s: float) -> None:
         """Health first, so that nobody sends new callers; watchers are told; running calls may finish within
         `grace_s`, new ones are refused."""
-        await self.health.enter_graceful_shutdown()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HEALTH_S):
+                await self.health.enter_graceful_shutdown()
         await self.pulse.drain()
         # what still runs then is not the caller's to end
         asyncio.get_running_loop().call_later(grace_s, self.calls.cut)
@@ -154,11 +158,13 @@ class QueryServer:
     async def _tell_health(self, serving: bool) -> None:
         if serving == self.serving:
             return
-        self.serving = serving
         known = health_pb2.HealthCheckResponse
         state = known.SERVING if serving else known.NOT_SERVING
-        for name in ("", *(s.full_name for s in SERVICES)):
-            await self.health.set(name, state)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HEALTH_S):
+                for name in ("", *(s.full_name for s in SERVICES)):
+                    await self.health.set(name, state)
+                self.serving = serving  # else it is tried again
 
 
 def _parser(method: Any) -> methods.Parse:

@@ -14,6 +14,7 @@ from services.replica.history import Keep, Sweep
 from services.replica.holding import END_KEY, Change, End, Holding, Piece, change_of, read_end
 from services.replica.lineage import Lineage, header_of
 from services.replica.log import Changelog, Ends, Message, Options, Stream, Topics
+from services.replica.pace import Pace
 from services.replica.store import Store
 
 ALIVE_MS: Final = 30_000  # how often the files say that the follower had all there is
@@ -21,8 +22,6 @@ SWEEP_S: Final = 0.25
 SETTLE_S: Final = 0.5
 LINEAGE_S: Final = 5.0
 HELD_MAX: Final = 500_000  # changes, some 300 MB
-PAUSE_S: Final = 0.004  # between writes of 50 changes: with it, some 7,000 changes a second
-FAR_BEHIND: Final = 10_000  # records: from there on without
 
 
 class Following:
@@ -42,7 +41,8 @@ class Following:
         self.caught_up = False
         self.lag_records = 0
         store.wrote = self._tell
-        store.more_to_come = self._pause
+        self.pace = Pace()
+        store.more_to_come = self.pace.pause
         self.stream = Stream(options, topics, {int(p): offset for p, offset in store.record.positions.items()})
         self.ends = Ends(topics, changelog)
 
@@ -127,6 +127,7 @@ class Following:
                 raise Rebuild("it was behind for more than half of delete.retention.ms")
             self.current_as_of_ms = max(self.current_as_of_ms, as_of_ms)
             self.caught_up = True
+            self.pace.at_the_end()
             self._settle()
         self.lag_records = lag
         record = self.store.record
@@ -134,11 +135,6 @@ class Following:
             record.alive_ms = self.current_as_of_ms
             self.store.commit(WriteBatch(raw_mode=True), {})
         self._tell()
-
-    def _pause(self) -> None:
-        """A batch's changes come at once. Written in one go, they would keep readers busy for as long."""
-        if self.caught_up and self.lag_records < FAR_BEHIND:
-            time.sleep(PAUSE_S)
 
     def _tell(self) -> None:
         newest = self.store.record.newest

@@ -73,9 +73,11 @@ class Context:
         return message
 
     def start(self, operations: tuple[Any, ...], tag: Any) -> None:
-        """Hand operations to the C core. `tag`: as `services.rpc.loop` wants it."""
+        """Hand operations to the C core; `tag`: as `services.rpc.loop` wants it. Raises RuntimeError, the call over."""
         error = self.raw.start_server_batch(operations, tag)
-        assert not error, error
+        if error:
+            self.raw.cancel()
+            raise RuntimeError(f"gRPC's C core refused operations of a call: error {error}")
 
     async def batch(self, *operations: Any) -> None:
         """Until the operations are done. Raises Gone."""

@@ -100,6 +100,9 @@ def _as_task(run: Callable[[Context], Any], spawn: Spawn) -> Start:
             await run(context)
         except Gone:
             pass
+        except asyncio.CancelledError:
+            context.raw.cancel()  # by whomever: a call that nobody answers must not stay open
+            raise
         except Exception as e:
             with contextlib.suppress(Gone):
                 await context.batch(*_ending(context, e))

@@ -93,6 +93,8 @@ class Running:
             await asyncio.sleep(float(request.value.split()[1]))
         if request.value == "wait":
             await self._wait()
+        if request.value == "cancelled":
+            raise asyncio.CancelledError
         return StringValue(value=request.value.upper())
 
     async def stream(self, request: StringValue, context: Context) -> AsyncIterator[StringValue]:

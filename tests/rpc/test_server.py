@@ -131,6 +131,10 @@ def test_a_task_ends_at_its_deadline(running: Running, channel: grpc.Channel, pa
         assert running.seen.cancelled.wait(UP_S)
 
 
+def test_a_task_that_is_cancelled_from_within_ends_its_call(channel: grpc.Channel) -> None:
+    assert error_of(lambda: ask(channel, "/test/unary", "cancelled")).code() == grpc.StatusCode.CANCELLED
+
+
 def test_a_caller_that_vanishes_ends_its_tasks(running: Running) -> None:
     with running.channel() as channel:
         call = begin(channel, "/test/stream", "abw")

@@ -1,0 +1,87 @@
+"""What a call leaves behind, by itself: no server, no socket."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from moneystate.query.v1 import query_pb2
+from services.query.audit import Audit
+from services.query.callers import READ, Callers
+from services.query.calls import Call, Calls
+from services.query.metrics import Metrics
+from services.replica.model import NotFound
+from services.rpc.context import Abort
+
+Handler = Callable[[Any, Call], query_pb2.GetUserResponse]
+
+
+class Caller:
+    """A context, as far as a point read looks at it."""
+
+    def __init__(self, remaining_s: float = 10.0) -> None:
+        self.remaining_s = remaining_s
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:1"
+
+    def time_remaining(self) -> float:
+        return self.remaining_s
+
+
+def missing(_: Any, __: Call) -> query_pb2.GetUserResponse:
+    raise NotFound("ann: nothing is known of the user")
+
+
+def broken(_: Any, __: Call) -> query_pb2.GetUserResponse:
+    raise ValueError("an error of ours")
+
+
+def found(_: Any, __: Call) -> query_pb2.GetUserResponse:
+    return query_pb2.GetUserResponse()
+
+
+def counted(calls: Calls) -> dict[str, float]:
+    samples = [s for metric in calls.metrics.calls.collect() for s in metric.samples if s.name.endswith("_total")]
+    return {s.labels["code"]: s.value for s in samples}
+
+
+@pytest.fixture
+def calls() -> Calls:
+    return Calls(Callers(None, frozenset({READ}), False), Audit(""), Metrics())
+
+
+@pytest.mark.parametrize(("handler", "code"), [(found, "OK"), (missing, "NOT_FOUND"), (broken, "INTERNAL")])
+def test_a_call_is_counted_once_by_its_end(calls: Calls, handler: Handler, code: str) -> None:
+    point: Any = calls.point("Query.GetUser", READ, handler)
+    with contextlib.suppress(Abort):
+        point(query_pb2.GetUserRequest(), Caller())
+    assert counted(calls) == {code: 1.0}
+
+
+def test_a_call_that_fails_leaves_nothing_to_collect(calls: Calls) -> None:
+    point: Any = calls.point("Query.GetUser", READ, missing)
+    gc.disable()
+    try:
+        caller = Caller()
+        gone = weakref.ref(caller)
+        with contextlib.suppress(Abort):
+            point(query_pb2.GetUserRequest(), caller)
+        del caller
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_a_call_that_comes_after_its_deadline_is_not_begun_nor_counted_as_answered(calls: Calls) -> None:
+    point: Any = calls.point("Query.GetUser", READ, found)
+    assert point(query_pb2.GetUserRequest(), Caller()) == b""
+    with pytest.raises(Abort) as caught:
+        point(query_pb2.GetUserRequest(), Caller(-0.1))
+    assert caught.value.code.name == "DEADLINE_EXCEEDED"
+    assert counted(calls) == {"OK": 1.0, "DEADLINE_EXCEEDED": 1.0}
