@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -17,8 +16,6 @@ from services.query.failures import Failure, of_store
 from services.query.metrics import Metrics
 from services.replica.model import ReplicaError, Version
 from services.rpc.context import Abort, Context
-
-log = logging.getLogger(__name__)
 
 MAX_ANSWER_BYTES: Final = 8 << 20
 
@@ -131,27 +128,22 @@ class _Way:
         return self
 
     def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
-        """What the handler raised goes on as an Abort. Any other end (its task was cancelled, its stream closed) is the
-        caller's, or the server's that stops."""
+        """What a handler refuses goes on as an Abort, an error of ours as it is: the transport tells the log. Any other
+        end (its task was cancelled, its stream closed) is the caller's, or the server's that stops."""
         if error is None:
             self._note(_OK)
-        elif isinstance(error, Exception):
-            abort = self._abort(error)
-            self._note(abort.code.name)
+        elif isinstance(error, Failure | ReplicaError):
+            failure = error if isinstance(error, Failure) else of_store(error)
+            abort = Abort(failure.code, failure.message, failure.trailers())
+            self._note(failure.code.name)
             try:
                 raise abort from None
             finally:
                 del abort  # its traceback has this frame: together they would keep the call until a collection
+        elif isinstance(error, Exception):
+            self._note(grpc.StatusCode.INTERNAL.name)
         else:
             self._note((grpc.StatusCode.UNAVAILABLE if self.calls.is_cut else grpc.StatusCode.CANCELLED).name)
-
-    def _abort(self, error: Exception) -> Abort:
-        """What the caller is told. Of an error of ours no more than that there was one: the log has it all."""
-        if not isinstance(error, Failure | ReplicaError):
-            log.error("%s: unforeseen %s", self.name, type(error).__name__, exc_info=error)
-            return Abort(grpc.StatusCode.INTERNAL, "an error of the server; its log has more")
-        failure = error if isinstance(error, Failure) else of_store(error)
-        return Abort(failure.code, failure.message, failure.trailers())
 
     def _note(self, code: str) -> None:
         self.calls.metrics.calls.labels(self.name, code).inc()

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Final
 
 from confluent_kafka import KafkaException
@@ -26,13 +27,14 @@ from services.errors import BrokerError, SetupError
 from services.replica import files
 from services.replica.following import Following
 from services.replica.head import HeadFile
+from services.replica.held import HeldFiles
 from services.replica.log import Changelog, Options, Topics
 from services.replica.record import Record
 from services.replica.store import Store
 
 log = logging.getLogger(__name__)
 
-# Who asks comes first: where there is too little for all, versions come later, and RocksDB's own work comes last
+# Who asks comes first: where there is too little for all, versions come later
 NICENESS: Final = 3
 AGAIN_S: Final = 1.0  # until a broker or topic that is not there is looked for again
 
@@ -86,6 +88,7 @@ class Follower:
             store, head = self._open(changelog)
             at_end.callback(store.close)
             at_end.callback(head.close)
+            at_end.enter_context(HeldFiles(Path(store.db.raw.path())))
             following = Following(self.options, topics, changelog, store, head)
             at_end.callback(following.close)
             while not self.stopped():

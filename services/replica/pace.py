@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-PAUSE_S: Final = 0.004  # between two writes: a reader takes one over in half of it
+PAUSE_S: Final = 0.0025  # between two writes: a reader takes one over in a tenth of it
 SPREAD_S: Final = 0.2  # in all, until the log's end is reached again: half of a batch's time
 
 

@@ -31,7 +31,7 @@ from services.replica.snapshot import Snapshot, mark_of, page_of
 from services.replica.store import version_key, watermark_key
 
 MAX_WATERMARK_MS: Final = (1 << 63) - 1
-CATCH_UP_ROWS: Final = 350  # a reader that has so many rows to catch up on does, before the version is whole: some 2 ms
+CATCH_UP_ROWS: Final = 80  # a reader that has so many rows to catch up on does, before the version is whole: 0.2 ms
 CHANGE_OVER_S: Final = 0.25  # how often to look whether the replica was built anew
 FEW: Final = 5_000  # changes between two versions that are simply looked through: some 5 ms
 COMPARED: Final = 100  # users that one call compares at two versions: some 10 ms

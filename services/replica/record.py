@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from services.errors import SetupError
@@ -44,7 +44,8 @@ class Record:
     alive_ms: int = 0
 
     def encode(self) -> bytes:
-        return json.dumps(asdict(self), separators=(",", ":")).encode()
+        # not asdict, which copies each list: this is done for every few changes
+        return json.dumps({name: getattr(self, name) for name in self.__slots__}, separators=(",", ":")).encode()
 
 
 def read_record(db: Db) -> Record | None:

@@ -41,6 +41,10 @@ class Context:
         self.raw = event.call
         self.begun = False
 
+    def method(self) -> str:
+        """As the caller has it: /package.Service/Method."""
+        return str(self.event.call_details.method.decode("utf-8", "replace"))
+
     def peer(self) -> str:
         return str(self.raw.peer().decode("utf-8", "replace"))
 

@@ -28,6 +28,13 @@ UNREADABLE: Final = "expected a request of this method, came bytes that are none
 NO_REQUEST: Final = "expected one request, came none"
 
 
+def unimplemented(context: Context) -> bool:
+    """A Start for methods that the server does not have."""
+    missing = context.status(grpc.StatusCode.UNIMPLEMENTED, "expected a method of this server")
+    context.start((*missing, _close()), _nothing)
+    return False
+
+
 def point(parse: Parse, handler: Callable[[Any, Context], bytes]) -> Start:
     """`handler`: a plain function, that answers at once: the message's bytes."""
 
@@ -124,7 +131,7 @@ def _as_task(run: Callable[[Context], Any], spawn: Spawn) -> Start:
 def _ending(context: Context, error: Exception) -> tuple[Any, ...]:
     if isinstance(error, Abort):
         return context.status(error.code, error.details, error.trailers)
-    log.error("unforeseen %s", type(error).__name__, exc_info=error)
+    log.error("%s: unforeseen %s", context.method(), type(error).__name__, exc_info=error)
     return context.status(grpc.StatusCode.INTERNAL, "an error of the server; its log has more")
 
 

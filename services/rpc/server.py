@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import grpc
 
-from services.rpc.context import NO_FLAGS, Context
+from services.rpc.context import Context
 from services.rpc.core import Queue, cygrpc, raw_credentials
-from services.rpc.methods import Start
+from services.rpc.methods import Start, unimplemented
 
 WANTED: Final = 16  # calls that may arrive together: each is asked for ahead
 
@@ -81,9 +81,5 @@ class Server:
         if not self.stopping:
             self._want()
         context = Context(event)
-        method = self.methods.get(event.call_details.method)
-        if method is None:
-            missing = context.status(grpc.StatusCode.UNIMPLEMENTED, "expected a method of this server")
-            context.start((*missing, cygrpc.ReceiveCloseOnServerOperation(NO_FLAGS)), lambda _: False)
-            return False
+        method = self.methods.get(event.call_details.method, unimplemented)
         return method(context)

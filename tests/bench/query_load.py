@@ -19,9 +19,11 @@ import tempfile
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
@@ -50,6 +52,7 @@ GROUPS, PARTITIONS = 64, 4
 BATCH_S = 0.4  # as long as a batch of the job takes
 LOAD_BATCH = 50_000
 START_MS = 1_700_000_000_000
+SEEN_IDS = 3
 COUNTRIES = [b"ES", b"PT", b"FR", b"DE", b"IT"]
 DEADLINE_S = 600.0
 LOOK_S = 0.02  # how precisely it is known when a version can be read
@@ -89,32 +92,35 @@ def user_id(n: int) -> str:
     return f"user-{n:07d}"
 
 
-def entry(n: int, seen_at_ms: int, chance: random.Random) -> bytes:
-    """A user as the job has many: info, a few types, some seen ids, a session."""
+def entry(n: int, turn: int, seen_at_ms: int) -> bytes:
+    """A user as the job has many: info, a few types, some seen ids, a session. `turn`: how often it has changed; each
+    time one money id comes and the oldest goes, as a money event does it."""
     user = User(user_id(n).encode())
     source = encode_source(topics.USER_EVENTS, n % PARTITIONS, n, seen_at_ms)
     user.birth_year, user.birth_year_from = str(1950 + n % 50).encode(), source
-    user.country, user.country_from = chance.choice(COUNTRIES), source
+    user.country, user.country_from = COUNTRIES[n % len(COUNTRIES)], source
     page = user.pages[0] = Page()
     page.add_type(b"CARD_PAYMENT", source)
     page.add_type(b"TOP_UP", source)
-    for _ in range(3):
-        money_id = str(uuid.UUID(int=chance.getrandbits(128), version=4)).encode()
-        page.add_id(pack_id(money_id), seen_at_ms, source)
+    for nth in range(turn, turn + SEEN_IDS):
+        money_id = uuid.UUID(bytes=blake2b(b"%d/%d" % (n, nth), digest_size=16).digest(), version=4)
+        page.add_id(pack_id(str(money_id).encode()), seen_at_ms, source)
     page.sessions[b"session-%d" % n] = (START_MS + 86_400_000, b"ES", source)
     user.items = page.items()
     return encode_user(user)
 
 
 class Changer:
-    """The job's part: batches of changes in transactions, of one output partition."""
+    """The job's part: batches of changes in transactions, of one output partition. `turn`: of each user's first."""
 
-    def __init__(self, servers: str, first_batch: int) -> None:
+    def __init__(self, servers: str, first_batch: int, turn: int) -> None:
         settings = {"transactional.id": PREFIX + "job", "linger.ms": 5, "compression.type": "lz4"}
         self.producer = Producer({"bootstrap.servers": servers, **settings})
         self.producer.init_transactions(30)
         self.batch = first_batch
         self.chance = random.Random(first_batch)
+        self.turn = turn
+        self.changed: Counter[int] = Counter()
 
     def write(self, users: Iterator[int]) -> None:
         watermark = START_MS + self.batch * 400
@@ -124,7 +130,9 @@ class Changer:
             user = user_id(n).encode()
             partition = key_group_of(user, GROUPS) % PARTITIONS
             records[partition] += 1
-            self.producer.produce(CHANGELOG, entry(n, watermark, self.chance), user_key(user), partition=partition)
+            value = entry(n, self.turn + self.changed[n], watermark)
+            self.producer.produce(CHANGELOG, value, user_key(user), partition=partition)
+            self.changed[n] += 1
             self.producer.poll(0)
         for partition in range(PARTITIONS):
             groups = list(range(partition, GROUPS, PARTITIONS))
@@ -139,7 +147,7 @@ class Changer:
 
 def change(servers: str, users: int, changes: int, first_batch: int, stop: Event) -> None:
     """Until told to stop: `changes` users a second, by chance, in a batch each BATCH_S."""
-    changer = Changer(servers, first_batch)
+    changer = Changer(servers, first_batch, 1)
     due = time.monotonic()
     while not stop.wait(max(0.0, due - time.monotonic())):
         changer.write(iter(changer.chance.sample(range(users), int(changes * BATCH_S))))
@@ -151,7 +159,7 @@ def load(servers: str, users: int) -> int:
     specs = [TopicSpec(CHANGELOG, PARTITIONS, compacted=True)]
     specs += [TopicSpec(PREFIX + name, PARTITIONS) for name in (topics.STREAMS[topics.ENRICHED], "user-events")]
     ensure_topics(admin_client(servers, {}), specs, create=True)
-    changer = Changer(servers, 0)
+    changer = Changer(servers, 0, 0)
     began = time.monotonic()
     for start in range(0, users, LOAD_BATCH):
         changer.write(iter(range(start, min(users, start + LOAD_BATCH))))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 
+import psutil
 import pytest
 
 from services.engine.avro import string_bytes
@@ -45,6 +47,20 @@ def test_what_was_there_before_the_replica_is_its_first_version(cluster: Cluster
     status = replica.reads.status()
     assert (status.users, status.key_groups) == (len(USERS), 8)
     until(lambda: replica.reads.status().lag_records == 0, "no lag")
+
+
+def test_the_follower_has_a_handle_of_its_own_on_each_file(cluster: Cluster, replica_of: MakeReplica) -> None:
+    """So that a file that it deletes is not a reader's to clean up (tests/replica/test_held.py)."""
+    writer = Writer(cluster)
+    replica = replica_of()
+    replica.latest(writer.batch(0, puts("ES")))
+    assert replica.process is not None
+    follower = psutil.Process(replica.process.pid)
+
+    def handles() -> Counter[str]:
+        return Counter(path for path, *_ in follower.open_files() if path.endswith(".log"))
+
+    until(lambda: any(n == 2 for n in handles().values()), "RocksDB's handle, and one more")
 
 
 def test_a_version_is_seen_once_all_its_transactions_are_in_and_never_by_halves(

@@ -16,7 +16,7 @@ def test_a_batch_is_spread_and_a_large_one_no_further() -> None:
     slept: list[float] = []
     pace = Pace(slept.append)
     pace.at_the_end()
-    assert pauses(pace, slept, 24) == 24  # 1,200 changes
+    assert pauses(pace, slept, 75) == 75  # 1,200 changes
     pace.at_the_end()
     assert SPREAD_S <= pauses(pace, slept, 10_000) * PAUSE_S < SPREAD_S + 2 * PAUSE_S
 

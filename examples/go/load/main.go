@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"sort"
 	"sync"
 	"time"
@@ -57,10 +58,13 @@ func run(connections []*connection, user func() string, rate int, seconds float6
 	reads := make([]read, total)
 	var all sync.WaitGroup
 	all.Add(total)
-	began := time.Now()
 	for n := range reads {
-		due := began.Add(time.Duration(float64(n) / float64(rate) * float64(time.Second)))
-		reads[n] = read{user: user(), due: due, done: all.Done}
+		reads[n] = read{user: user(), done: all.Done}
+	}
+	runtime.GC()        // of what was made here, not in the middle
+	began := time.Now() // all that takes its time is done: the first reads are due now
+	for n := range reads {
+		reads[n].due = began.Add(time.Duration(float64(n) / float64(rate) * float64(time.Second)))
 	}
 	for sent := 0; sent < total; {
 		time.Sleep(time.Until(reads[sent].due) + tick)

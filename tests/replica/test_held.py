@@ -1,0 +1,69 @@
+"""Who closes a deleted file last has the work of it: the follower, not a reader."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rocksdict import WriteBatch
+
+from services.replica import files
+from services.replica.files import Db, Secondary
+from services.replica.held import HELD_S, HeldFiles
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Db]:
+    db = files.open_primary(str(tmp_path), files.begin_generation(str(tmp_path)))
+    yield db
+    db.close()
+
+
+def rewrite(db: Db, value: bytes) -> None:
+    batch = WriteBatch(raw_mode=True)
+    batch.put(b"La", value)
+    db.write(batch)
+    db.rewrite([(b"L", b"M")])
+
+
+def handles(path: Path) -> int:
+    """That this process has on a file, also where it was deleted."""
+    found = 0
+    for handle in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # closed since
+            found += os.readlink(handle).removesuffix(" (deleted)") == str(path)
+    return found
+
+
+def test_a_deleted_file_is_held_until_readers_have_let_go(db: Db, tmp_path: Path) -> None:
+    rewrite(db, b"old")
+    folder = Path(db.raw.path())
+    held = HeldFiles(folder)
+    held.look(0.0)
+    file = next(folder.glob("*.sst"))
+    reader = Secondary(str(tmp_path), files.generation(str(tmp_path)) or "")
+    rewrite(db, b"new")
+    held.look(1.0)
+    assert not file.exists()
+    assert handles(file) == 2
+    reader.catch_up()
+    held.look(1.0 + HELD_S - 0.001)
+    assert reader.get(b"La") == b"new"
+    assert handles(file) == 1
+    held.look(1.0 + HELD_S)
+    assert handles(file) == 0
+    held.close()
+    reader.close()
+
+
+def test_its_thread_opens_what_is_new_and_closes_all_at_the_end(db: Db) -> None:
+    folder = Path(db.raw.path())
+    (log,) = folder.glob("*.log")
+    before = handles(log)
+    with HeldFiles(folder) as held:
+        while handles(log) == before:
+            held.over.wait(0.01)
+    assert handles(log) == before
