@@ -35,6 +35,7 @@ class Erasure:
         self.users: set[bytes] = {bytes.fromhex(user) for user in json.loads(row)} if row else set()
         self.cleaning: set[bytes] = set()
         self.failed: SetupError | None = None
+        self.written = 0  # rows, of the thread: once readers have taken them over, they let go of the files of before
         self.prefixes: set[bytes] = {rows.INDEX, rows.LINEAGE} if row else set()
 
     def erase(self, batch: WriteBatch, user: bytes, changes: list[Change]) -> None:
@@ -136,6 +137,7 @@ class Erasure:
             self.cleaning = set()
             done = WriteBatch(raw_mode=True)
             self._put(done)
+            self.written += done.len()
             self.db.write(done)
 
     def _put(self, batch: WriteBatch) -> None:

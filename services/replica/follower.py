@@ -86,9 +86,9 @@ class Follower:
     def _follow(self, topics: Topics, changelog: Changelog) -> None:
         with ExitStack() as at_end:
             store, head = self._open(changelog)
+            at_end.enter_context(HeldFiles(Path(store.db.raw.path())))  # until the store is closed, which deletes files
             at_end.callback(store.close)
             at_end.callback(head.close)
-            at_end.enter_context(HeldFiles(Path(store.db.raw.path())))
             following = Following(self.options, topics, changelog, store, head)
             at_end.callback(following.close)
             while not self.stopped():

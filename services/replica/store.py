@@ -27,7 +27,7 @@ from services.replica.record import ROW, Record, Revision, decode_revision, read
 
 BASE: Final = 1  # the revision of all that was there before the first version
 INDEX_ROWS: Final = 10_000
-AT_ONCE: Final = 16  # changes in one write: some 100 rows; readers take over a write or two at a time
+AT_ONCE: Final = 16  # changes in one write: four to seven rows each; readers take over a write or two at a time
 
 
 class Store:

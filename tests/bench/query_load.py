@@ -20,7 +20,7 @@ import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -92,11 +92,11 @@ def user_id(n: int) -> str:
     return f"user-{n:07d}"
 
 
-def entry(n: int, turn: int, seen_at_ms: int) -> bytes:
+def entry(n: int, turn: int) -> bytes:
     """A user as the job has many: info, a few types, some seen ids, a session. `turn`: how often it has changed; each
     time one money id comes and the oldest goes, as a money event does it."""
     user = User(user_id(n).encode())
-    source = encode_source(topics.USER_EVENTS, n % PARTITIONS, n, seen_at_ms)
+    source = encode_source(topics.USER_EVENTS, n % PARTITIONS, n, START_MS)
     user.birth_year, user.birth_year_from = str(1950 + n % 50).encode(), source
     user.country, user.country_from = COUNTRIES[n % len(COUNTRIES)], source
     page = user.pages[0] = Page()
@@ -104,35 +104,34 @@ def entry(n: int, turn: int, seen_at_ms: int) -> bytes:
     page.add_type(b"TOP_UP", source)
     for nth in range(turn, turn + SEEN_IDS):
         money_id = uuid.UUID(bytes=blake2b(b"%d/%d" % (n, nth), digest_size=16).digest(), version=4)
-        page.add_id(pack_id(str(money_id).encode()), seen_at_ms, source)
+        seen_at_ms = START_MS + nth * 1000
+        seen = encode_source(topics.WALLET_EVENTS, n % PARTITIONS, nth, seen_at_ms)
+        page.add_id(pack_id(str(money_id).encode()), seen_at_ms, seen)
     page.sessions[b"session-%d" % n] = (START_MS + 86_400_000, b"ES", source)
     user.items = page.items()
     return encode_user(user)
 
 
 class Changer:
-    """The job's part: batches of changes in transactions, of one output partition. `turn`: of each user's first."""
+    """The job's part: batches of changes in transactions, of one output partition."""
 
-    def __init__(self, servers: str, first_batch: int, turn: int) -> None:
+    def __init__(self, servers: str, first_batch: int) -> None:
         settings = {"transactional.id": PREFIX + "job", "linger.ms": 5, "compression.type": "lz4"}
         self.producer = Producer({"bootstrap.servers": servers, **settings})
         self.producer.init_transactions(30)
         self.batch = first_batch
-        self.chance = random.Random(first_batch)
-        self.turn = turn
-        self.changed: Counter[int] = Counter()
 
-    def write(self, users: Iterator[int]) -> None:
+    def write(self, changes: Iterable[tuple[int, int]]) -> None:
+        """One batch, of users and their turns."""
         watermark = START_MS + self.batch * 400
         records = [0] * PARTITIONS
         self.producer.begin_transaction()
-        for n in users:
+        for n, turn in changes:
             user = user_id(n).encode()
             partition = key_group_of(user, GROUPS) % PARTITIONS
             records[partition] += 1
-            value = entry(n, self.turn + self.changed[n], watermark)
+            value = entry(n, turn)
             self.producer.produce(CHANGELOG, value, user_key(user), partition=partition)
-            self.changed[n] += 1
             self.producer.poll(0)
         for partition in range(PARTITIONS):
             groups = list(range(partition, GROUPS, PARTITIONS))
@@ -147,10 +146,12 @@ class Changer:
 
 def change(servers: str, users: int, changes: int, first_batch: int, stop: Event) -> None:
     """Until told to stop: `changes` users a second, by chance, in a batch each BATCH_S."""
-    changer = Changer(servers, first_batch, 1)
+    changer, chance, turns = Changer(servers, first_batch), random.Random(first_batch), Counter[int]()
     due = time.monotonic()
     while not stop.wait(max(0.0, due - time.monotonic())):
-        changer.write(iter(changer.chance.sample(range(users), int(changes * BATCH_S))))
+        chosen = chance.sample(range(users), int(changes * BATCH_S))
+        turns.update(chosen)
+        changer.write((n, turns[n]) for n in chosen)
         due += BATCH_S
 
 
@@ -159,10 +160,10 @@ def load(servers: str, users: int) -> int:
     specs = [TopicSpec(CHANGELOG, PARTITIONS, compacted=True)]
     specs += [TopicSpec(PREFIX + name, PARTITIONS) for name in (topics.STREAMS[topics.ENRICHED], "user-events")]
     ensure_topics(admin_client(servers, {}), specs, create=True)
-    changer = Changer(servers, 0, 0)
+    changer = Changer(servers, 0)
     began = time.monotonic()
     for start in range(0, users, LOAD_BATCH):
-        changer.write(iter(range(start, min(users, start + LOAD_BATCH))))
+        changer.write((n, 0) for n in range(start, min(users, start + LOAD_BATCH)))
         done = min(users, start + LOAD_BATCH)
         print(f"{done:,} of {users:,} users written, {done / (time.monotonic() - began):,.0f}/s", file=sys.stderr)
     return changer.batch

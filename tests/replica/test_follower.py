@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 import pytest
@@ -13,6 +14,7 @@ from services.engine.avro import string_bytes
 from services.enrichment import fingerprints as fp
 from services.enrichment.source import encode_source, optional
 from services.enrichment.topics import USER_EVENTS, WALLET_EVENTS
+from services.replica import files
 from services.replica.files import Secondary
 from services.replica.model import NotFound, Pruned, Version, Where
 from tests.kafka.logs import Cluster
@@ -52,15 +54,19 @@ def test_what_was_there_before_the_replica_is_its_first_version(cluster: Cluster
 def test_the_follower_has_a_handle_of_its_own_on_each_file(cluster: Cluster, replica_of: MakeReplica) -> None:
     """So that a file that it deletes is not a reader's to clean up (tests/replica/test_held.py)."""
     writer = Writer(cluster)
+    last = writer.batch(0, puts("ES"))
     replica = replica_of()
-    replica.latest(writer.batch(0, puts("ES")))
+    replica.latest(last)
     assert replica.process is not None
     follower = psutil.Process(replica.process.pid)
 
-    def handles() -> Counter[str]:
-        return Counter(path for path, *_ in follower.open_files() if path.endswith(".log"))
+    def are_held() -> bool:
+        opened = Counter(Path(path) for path, *_ in follower.open_files())
+        folder = Path(replica.data, files.generation(replica.data) or "", "db")
+        there = [file for kind in ("*.sst", "*.log") for file in folder.glob(kind)]
+        return {file.suffix for file in there} == {".sst", ".log"} and all(opened[file] == 2 for file in there)
 
-    until(lambda: any(n == 2 for n in handles().values()), "RocksDB's handle, and one more")
+    until(are_held, "RocksDB's handles, and one more for each file")
 
 
 def test_a_version_is_seen_once_all_its_transactions_are_in_and_never_by_halves(

@@ -13,6 +13,7 @@ from rocksdict import WriteBatch
 from services.replica import files
 from services.replica.files import Db, Secondary
 from services.replica.held import HELD_S, HeldFiles
+from tests.replica.changelog import until
 
 
 @pytest.fixture
@@ -38,16 +39,21 @@ def handles(path: Path) -> int:
     return found
 
 
+def one_file(folder: Path) -> Path:
+    until(lambda: len(list(folder.glob("*.sst"))) == 1, "one file")
+    return next(folder.glob("*.sst"))
+
+
 def test_a_deleted_file_is_held_until_readers_have_let_go(db: Db, tmp_path: Path) -> None:
-    rewrite(db, b"old")
     folder = Path(db.raw.path())
+    rewrite(db, b"old")
+    file = one_file(folder)
     held = HeldFiles(folder)
     held.look(0.0)
-    file = next(folder.glob("*.sst"))
     reader = Secondary(str(tmp_path), files.generation(str(tmp_path)) or "")
     rewrite(db, b"new")
+    until(lambda: not file.exists(), "another file in its place")
     held.look(1.0)
-    assert not file.exists()
     assert handles(file) == 2
     reader.catch_up()
     held.look(1.0 + HELD_S - 0.001)
@@ -61,9 +67,26 @@ def test_a_deleted_file_is_held_until_readers_have_let_go(db: Db, tmp_path: Path
 
 def test_its_thread_opens_what_is_new_and_closes_all_at_the_end(db: Db) -> None:
     folder = Path(db.raw.path())
+    with HeldFiles(folder):
+        rewrite(db, b"value")
+        file = one_file(folder)
+        before = handles(file)
+        until(lambda: handles(file) == before + 1, "a handle more")
+    assert handles(file) == before
+
+
+def test_without_a_look_into_the_folder_all_is_let_go(db: Db, caplog: pytest.LogCaptureFixture) -> None:
+    folder = Path(db.raw.path())
     (log,) = folder.glob("*.log")
     before = handles(log)
-    with HeldFiles(folder) as held:
-        while handles(log) == before:
-            held.over.wait(0.01)
+    held = HeldFiles(folder)
+    held.look(0.0)
+    assert handles(log) == before + 1
+    held.folder = folder / "gone"
+    held.look(1.0)
     assert handles(log) == before
+    assert "readers clean up" in caplog.text
+    held.folder = folder
+    held.look(2.0)
+    assert handles(log) == before + 1
+    held.close()

@@ -76,10 +76,14 @@ def test_a_status_that_the_handler_raises_goes_out_with_its_trailers(channel: gr
 
 
 @pytest.mark.parametrize("path", UNARY + STREAMS)
-def test_an_error_of_the_handler_is_internal_and_ends_no_more_than_its_call(channel: grpc.Channel, path: str) -> None:
+def test_an_error_of_the_handler_is_internal_and_ends_no_more_than_its_call(
+    channel: grpc.Channel, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
     error = error_of(lambda: list(begin(channel, path, "!")))
     assert error.code() == grpc.StatusCode.INTERNAL
     assert "an error of the handler" not in error.details()
+    (record,) = [r for r in caplog.records if path in r.getMessage()]
+    assert "an error of the handler" in (record.exc_text or "")
     assert ask(channel, "/test/point", "ann") == "ANN"
 
 
