@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -16,6 +17,7 @@ from services.enrichment.source import encode_source, optional
 from services.enrichment.topics import USER_EVENTS, WALLET_EVENTS
 from services.replica import files
 from services.replica.files import Secondary
+from services.replica.head import HeadFile
 from services.replica.model import NotFound, Pruned, Version, Where
 from tests.kafka.logs import Cluster
 from tests.replica.changelog import Change, Replica, Writer, until
@@ -27,6 +29,10 @@ USERS = [f"user-{n}".encode() for n in range(12)]
 
 def puts(country: str, users: list[bytes] = USERS) -> list[Change]:
     return [change for user in users for change in changes({}, entries(user, State(country=country)))]
+
+
+def folder_of(replica: Replica) -> Path:
+    return files.folder(replica.data, files.generation(replica.data) or "")
 
 
 def countries(snapshot: object) -> set[str]:
@@ -62,8 +68,7 @@ def test_the_follower_has_a_handle_of_its_own_on_each_file(cluster: Cluster, rep
 
     def are_held() -> bool:
         opened = Counter(Path(path) for path, *_ in follower.open_files())
-        folder = Path(replica.data, files.generation(replica.data) or "", "db")
-        there = [file for kind in ("*.sst", "*.log") for file in folder.glob(kind)]
+        there = [file for kind in ("*.sst", "*.log") for file in (folder_of(replica) / "db").glob(kind)]
         return {file.suffix for file in there} == {".sst", ".log"} and all(opened[file] == 2 for file in there)
 
     until(are_held, "RocksDB's handles, and one more for each file")
@@ -377,7 +382,11 @@ def test_a_reader_whose_files_go_from_under_it_takes_those_that_came_instead(
     writer = Writer(cluster)
     replica = replica_of()
     replica.latest(writer.batch(0, puts("ES")))
-    old = replica.reads.db  # type: ignore[attr-defined]
+    replica.stop()
+    reads: Any = replica.reads
+    # what the follower still wrote is taken over: the next look at the files is the one that finds them gone
+    until(lambda: reads.newest() and reads.head_seen.written == HeadFile(folder_of(replica)).read().written, "all rows")
+    old = reads.db
     catch_up = Secondary.catch_up
 
     def gone(self: Secondary) -> None:
@@ -386,7 +395,6 @@ def test_a_reader_whose_files_go_from_under_it_takes_those_that_came_instead(
         catch_up(self)
 
     monkeypatch.setattr(Secondary, "catch_up", gone)
-    replica.stop()
     cluster.delete(writer.topic)
     until(lambda: writer.topic not in cluster.admin.list_topics(timeout=10).topics, "the topic to be gone")
     again = Writer(cluster)

@@ -110,7 +110,7 @@ def test_a_request_that_is_too_large(channel: grpc.Channel) -> None:
 
 
 def test_what_a_context_knows(running: Running, channel: grpc.Channel) -> None:
-    ask(channel, "/test/point", "ann", metadata=(("who", "me"), ("raw-bin", b"\x00")), timeout=30.0)
+    ask(channel, "/test/point", "ann", metadata=(("who", "me"), ("raw-bin", b"\x00")), timeout=29.95)
     assert running.seen.peers[0].startswith("ipv4:127.0.0.1:")
     assert running.seen.metadata[0]["who"] == "me"
     assert running.seen.metadata[0]["raw-bin"] == b"\x00"
