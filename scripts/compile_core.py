@@ -22,13 +22,13 @@ ENRICHMENT = (
     "fingerprints", "topics", "source", "money_ids", "migrations", "events", "page", "state", "users", "step", "emit",
 )  # fmt: skip
 REPLICA = ("rows", "decode")
-FOLDERS = (".", "services/engine", "services/enrichment", "services/replica")
+IN_PART = {"services/enrichment": ENRICHMENT, "services/replica": REPLICA}
+FOLDERS = (".", "services/engine", *IN_PART)
 
 
 def sources() -> list[Path]:
     engine = [p for p in sorted((ROOT / "services" / "engine").glob("*.py")) if p.name != "__init__.py"]
-    more = {"enrichment": ENRICHMENT, "replica": REPLICA}
-    return engine + [ROOT / "services" / folder / f"{name}.py" for folder, names in more.items() for name in names]
+    return engine + [ROOT / folder / f"{name}.py" for folder, names in IN_PART.items() for name in names]
 
 
 def stamp() -> str:

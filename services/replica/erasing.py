@@ -35,7 +35,7 @@ class Erasure:
         self.users: set[bytes] = {bytes.fromhex(user) for user in json.loads(row)} if row else set()
         self.cleaning: set[bytes] = set()
         self.failed: SetupError | None = None
-        self.written = 0  # rows, of the thread: once readers have taken them over, they let go of the files of before
+        self.written = 0  # rows, of the thread: readers that take them over let go of the files of before
         self.prefixes: set[bytes] = {rows.INDEX, rows.LINEAGE} if row else set()
 
     def erase(self, batch: WriteBatch, user: bytes, changes: list[Change]) -> None:
@@ -137,8 +137,9 @@ class Erasure:
             self.cleaning = set()
             done = WriteBatch(raw_mode=True)
             self._put(done)
-            self.written += done.len()
+            count = done.len()
             self.db.write(done)
+            self.written += count  # now: who is told of a row finds it
 
     def _put(self, batch: WriteBatch) -> None:
         unclean = self.users | self.cleaning

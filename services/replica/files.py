@@ -44,6 +44,7 @@ NAME_DIGITS: Final = 12
 FORMAT: Final = 2  # of the rows; a change of any key or value is another one
 CACHE_BYTES: Final = 64 << 20
 WRITE_BUFFER_BYTES: Final = 32 << 20
+SUFFIXES: Final = (".sst", ".log")  # of files with rows
 FILE_BYTES: Final = 8 << 20  # small: erasing a user writes those anew that had it
 
 
@@ -165,12 +166,16 @@ class Db:
         for start, end in ranges:
             self.raw.compact_range(start, end, forced)
 
+    @property
+    def folder(self) -> Path:
+        return Path(self.raw.path())
+
     def size(self) -> int:
         """Bytes of its files."""
         total = 0
         with contextlib.suppress(FileNotFoundError):  # the follower deletes files, or all of them, meanwhile
-            for file in Path(self.raw.path()).iterdir():
-                if file.suffix in (".sst", ".log"):
+            for file in self.folder.iterdir():
+                if file.suffix in SUFFIXES:
                     total += file.stat().st_size
         return total
 

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Final
 
 from confluent_kafka import KafkaException
@@ -86,7 +85,7 @@ class Follower:
     def _follow(self, topics: Topics, changelog: Changelog) -> None:
         with ExitStack() as at_end:
             store, head = self._open(changelog)
-            at_end.enter_context(HeldFiles(Path(store.db.raw.path())))  # until the store is closed, which deletes files
+            at_end.enter_context(HeldFiles(store.db.folder))  # until the store is closed, which deletes files
             at_end.callback(store.close)
             at_end.callback(head.close)
             following = Following(self.options, topics, changelog, store, head)

@@ -139,11 +139,7 @@ class Following:
     def _tell(self) -> None:
         newest = self.store.record.newest
         ready = int(self.caught_up and newest > 0)
-        self.head.write(
-            Head(
-                self.store.written + self.store.erasure.written, newest, self.current_as_of_ms, self.lag_records, ready
-            )
-        )
+        self.head.write(Head(self.store.written, newest, self.current_as_of_ms, self.lag_records, ready))
 
     def _settle(self) -> None:
         if self.store.is_unsettled() and self.holding.is_empty() and time.monotonic() >= self.settle_at:

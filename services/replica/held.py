@@ -15,9 +15,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from services.replica.files import SUFFIXES
+
 LOOK_S: Final = 1.0
 HELD_S: Final = 5.0  # readers catch up within a second of what is written
-SUFFIXES: Final = (".sst", ".log")
 
 log = logging.getLogger(__name__)
 

@@ -39,7 +39,7 @@ class Store:
         self.wrote: Callable[[], None] = lambda: None  # called after each write: readers are told at once
         self.more_to_come: Callable[[], None] = lambda: None  # called between writes of one piece
         self.record = read_record(db) or Record()
-        self.written = 0  # rows
+        self.committed = 0  # rows
         self.in_flight: dict[Version, Revision] = {}  # after `newest`
         self.last_batch: dict[str, int] = {}  # of each epoch
         self.kept: deque[tuple[int, int]] = deque()
@@ -47,6 +47,11 @@ class Store:
         for key, row in db.items(rows.REVISION, rows.after(rows.REVISION)):
             self._note(decode_revision(rows.read_long(key, 1), row))
         self.erasure.run()
+
+    @property
+    def written(self) -> int:
+        """Rows that readers have to take over, from the store's opening on."""
+        return self.committed + self.erasure.written
 
     def close(self) -> None:
         self.erasure.wait()
@@ -186,7 +191,7 @@ class Store:
         batch.put(ROW, self.record.encode())
         count = batch.len()
         self.db.write(batch)
-        self.written += count
+        self.committed += count
         self.wrote()
 
     def _revision(self, batch: WriteBatch, end: End) -> int:

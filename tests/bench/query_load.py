@@ -44,6 +44,8 @@ from services.kafka.client import admin_client
 from services.kafka.topics import TopicSpec, ensure_topics
 from services.query.client import Client, Target
 from tests.bench.echo import AIO, OURS, bare_server
+from tests.query.serving import is_at
+from tests.waiting import until
 
 GO = Path(__file__).resolve().parents[2] / "examples" / "go"
 PREFIX = "query-load-"
@@ -130,8 +132,7 @@ class Changer:
             user = user_id(n).encode()
             partition = key_group_of(user, GROUPS) % PARTITIONS
             records[partition] += 1
-            value = entry(n, turn)
-            self.producer.produce(CHANGELOG, value, user_key(user), partition=partition)
+            self.producer.produce(CHANGELOG, entry(n, turn), user_key(user), partition=partition)
             self.producer.poll(0)
         for partition in range(PARTITIONS):
             groups = list(range(partition, GROUPS, PARTITIONS))
@@ -188,12 +189,8 @@ def served(servers: str, data: Path, workers: int) -> Iterator[tuple[subprocess.
 def await_caught_up(client: Client, batches: int) -> float:
     """Seconds until the version of the last batch can be read."""
     began = time.monotonic()
-    while True:
-        status = client.call("Status.GetStatus", status_pb2.GetStatusRequest())
-        if status.caught_up and status.header.version.batch >= batches - 1:
-            return time.monotonic() - began
-        assert time.monotonic() - began < DEADLINE_S, status
-        time.sleep(0.1)
+    until(lambda: is_at(client, batches - 1), lambda: f"version {batches - 1} cannot be read", DEADLINE_S)
+    return time.monotonic() - began
 
 
 def measure(servers: str, setting: Setting) -> Iterator[Figures]:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
 from pathlib import Path
 from types import TracebackType
@@ -23,6 +22,7 @@ from services.devbroker import DevBroker
 from services.query.client import Client, Target
 from tests.kafka.logs import Cluster
 from tests.query.story import LAST, Job, begin, go_on
+from tests.waiting import until
 
 UP_S = 60.0  # a machine that is busy; the process itself takes a few seconds
 LISTENING = re.compile(r"listening on (\S+) \(")
@@ -90,11 +90,7 @@ def is_at(client: Client, batch: int) -> bool:
 
 def wait_for(condition: Any, why: Any = lambda: "") -> Any:
     """Its first true value, looked for until a deadline."""
-    deadline = time.monotonic() + UP_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, why()
-        time.sleep(0.02)
-    return found
+    return until(condition, why, UP_S)
 
 
 def failure(call: Any) -> tuple[str, str]:

@@ -6,8 +6,6 @@ import json
 import multiprocessing
 import shutil
 import tempfile
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -22,6 +20,7 @@ from services.replica import follower, rows
 from services.replica.model import NotReady, ReplicaError, Version
 from services.replica.reads import Reads, open_reads
 from services.replica.snapshot import Snapshot
+from tests import waiting
 from tests.kafka.logs import Cluster
 
 GROUPS = 8
@@ -170,13 +169,7 @@ class Replica:
 
 
 def until(holds: Callable[[], Result], what: str) -> Result:
-    deadline = time.monotonic() + DEADLINE_S
-    while True:
-        found = holds()
-        if found:
-            return found
-        assert time.monotonic() < deadline, f"waited for {what}"
-        threading.Event().wait(0.01)
+    return waiting.until(holds, lambda: f"waited for {what}", DEADLINE_S)
 
 
 def is_ready(reads: Reads) -> bool:

@@ -56,9 +56,8 @@ def test_nothing_of_a_forgotten_user_is_left_in_any_file(replica: Replica) -> No
     before = replica.store.erasure.written
     replica.apply([*changes(entries(b"me", STATE), {}), *forgotten(b"me", "r", 9).items()])
     assert found(replica) == []
-    assert (
-        replica.store.erasure.written == before + 1
-    )  # a row for readers to take over: they let go of the files of before
+    # a row for readers to take over: they let go of the files of before
+    assert replica.store.erasure.written == before + 1
     assert len(replica.reader.latest().users(limit=999, after=None).items) == OTHERS
     assert replica.reader.latest().forgotten("me").request_id == "r"
     replica.close()

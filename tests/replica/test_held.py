@@ -45,7 +45,7 @@ def one_file(folder: Path) -> Path:
 
 
 def test_a_deleted_file_is_held_until_readers_have_let_go(db: Db, tmp_path: Path) -> None:
-    folder = Path(db.raw.path())
+    folder = db.folder
     rewrite(db, b"old")
     file = one_file(folder)
     held = HeldFiles(folder)
@@ -66,7 +66,7 @@ def test_a_deleted_file_is_held_until_readers_have_let_go(db: Db, tmp_path: Path
 
 
 def test_its_thread_opens_what_is_new_and_closes_all_at_the_end(db: Db) -> None:
-    folder = Path(db.raw.path())
+    folder = db.folder
     with HeldFiles(folder):
         rewrite(db, b"value")
         file = one_file(folder)
@@ -76,7 +76,7 @@ def test_its_thread_opens_what_is_new_and_closes_all_at_the_end(db: Db) -> None:
 
 
 def test_without_a_look_into_the_folder_all_is_let_go(db: Db, caplog: pytest.LogCaptureFixture) -> None:
-    folder = Path(db.raw.path())
+    folder = db.folder
     (log,) = folder.glob("*.log")
     before = handles(log)
     held = HeldFiles(folder)

@@ -61,8 +61,8 @@ func run(connections []*connection, user func() string, rate int, seconds float6
 	for n := range reads {
 		reads[n] = read{user: user(), done: all.Done}
 	}
-	runtime.GC()        // of what was made here, not in the middle
-	began := time.Now() // all that takes its time is done: the first reads are due now
+	runtime.GC() // now rather than once reads are due
+	began := time.Now()
 	for n := range reads {
 		reads[n].due = began.Add(time.Duration(float64(n) / float64(rate) * float64(time.Second)))
 	}
