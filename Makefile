@@ -41,6 +41,6 @@ lock: env ## requirements.lock from pyproject.toml and requirements.in (ARGS=--u
 
 clean: ## all that was made in this folder; the jars in the cache folder stay
 	rm -rf .venv .env.lock build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf spark-warehouse metastore_db derby.log *.so services/engine/.compiled
-	find services state_tools tests -name '__pycache__' -prune -exec rm -rf {} +
-	find services state_tools -name '*.so' -delete
+	rm -rf spark-warehouse metastore_db derby.log *.so moneystate/engine/.compiled
+	find moneystate services state_tools tests -name '__pycache__' -prune -exec rm -rf {} +
+	find moneystate services state_tools -name '*.so' -delete

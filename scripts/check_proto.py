@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from generate_proto import GO, PROTO, generate_go, generate_python, has_go
+from generate_proto import GO, ROOT, generate_go, generate_python, has_go
 
 
 def stale(committed: Path, fresh: Path, suffixes: tuple[str, ...]) -> list[Path]:
@@ -28,7 +28,7 @@ def main() -> int:
         python.mkdir()
         go.mkdir()
         generate_python(python)
-        found = stale(PROTO, python, ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py"))
+        found = stale(ROOT / "moneystate", python / "moneystate", ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py"))
         if has_go():
             generate_go(go)
             found += stale(GO, go, (".pb.go",))

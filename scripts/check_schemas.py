@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 
-from services.cli.schemas import functions_for
-from services.schemas.check import check
-from services.schemas.tree import avro_root, read_folder, tree_of
+from moneystate.cli.schemas import functions_for
+from moneystate.schemas.check import check
+from moneystate.schemas.tree import avro_root, read_folder, tree_of
 
 
 def main() -> int:

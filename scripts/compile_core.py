@@ -16,18 +16,18 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-STAMP = ROOT / "services" / "engine" / ".compiled"
+STAMP = ROOT / "moneystate" / "engine" / ".compiled"
 # not rules: a frozen dataclass compiled cannot be unpickled in Spark's workers
 ENRICHMENT = (
     "fingerprints", "topics", "source", "money_ids", "migrations", "events", "page", "state", "users", "step", "emit",
 )  # fmt: skip
 REPLICA = ("rows", "decode")
-IN_PART = {"services/enrichment": ENRICHMENT, "services/replica": REPLICA}
-FOLDERS = (".", "services/engine", *IN_PART)
+IN_PART = {"services/enrichment": ENRICHMENT, "moneystate/replica": REPLICA}
+FOLDERS = (".", "moneystate/engine", *IN_PART)
 
 
 def sources() -> list[Path]:
-    engine = [p for p in sorted((ROOT / "services" / "engine").glob("*.py")) if p.name != "__init__.py"]
+    engine = [p for p in sorted((ROOT / "moneystate" / "engine").glob("*.py")) if p.name != "__init__.py"]
     return engine + [ROOT / folder / f"{name}.py" for folder, names in IN_PART.items() for name in names]
 
 
@@ -67,7 +67,9 @@ def build() -> None:
         f"setup(name='core', packages=[], ext_modules=mypycify({names!r}, opt_level='3'))"
     )
     with tempfile.TemporaryDirectory() as temporary:
-        shutil.copytree(ROOT / "services", Path(temporary) / "services", ignore=shutil.ignore_patterns("__pycache__"))
+        for package in ("moneystate", "services"):
+            skipped = shutil.ignore_patterns("__pycache__")
+            shutil.copytree(ROOT / package, Path(temporary) / package, ignore=skipped)
         command = [sys.executable, "-c", script, "build_ext", "--inplace"]
         done = subprocess.run(command, cwd=temporary, capture_output=True, text=True, check=False)
         if done.returncode:

@@ -1,4 +1,4 @@
-"""Writes the code of proto/: for Python beside the .proto files (messages, types, gRPC stubs), and for the client in Go
+"""Writes the code of proto/: for Python into moneystate/ (messages, types, gRPC stubs), and for the client in Go
 under examples/go (where there is Go).
 
 `make check` says when it is not fresh (scripts/check_proto.py). Run: .venv/bin/python scripts/generate_proto.py
@@ -62,7 +62,7 @@ def _protoc(flags: list[str]) -> None:
 
 
 def main() -> int:
-    generate_python(PROTO)
+    generate_python(ROOT)
     if has_go():
         generate_go(GO)
     else:

@@ -26,12 +26,12 @@ environment_key() {
 
 # Of all sources: which of them are compiled is for compile_core.py to know.
 core_key() {
-    { environment_key; cat scripts/compile_core.py; find services -name '*.py' | LC_ALL=C sort | xargs cat; } | digest
+    { environment_key; cat scripts/compile_core.py; find moneystate services -name '*.py' | LC_ALL=C sort | xargs cat; } | digest
 }
 
 # Java's class archive holds for one class path, on which the classes of our own are.
 archive_key() {
-    { environment_key; cat services/spark/jvm/*.java services/spark/jvm/*.py; } | digest
+    { environment_key; cat moneystate/spark/jvm/*.java moneystate/spark/jvm/*.py; } | digest
 }
 
 up_to_date() {
@@ -141,9 +141,9 @@ fetch_go_modules() {
 
 # Prints the Java to use. The second look's message says what to install where this script could not.
 ensure_java() {
-    .venv/bin/python -m services.devbroker java 2>/dev/null && return
+    .venv/bin/python -m moneystate.devbroker java 2>/dev/null && return
     install_java || say "no JDK could be installed here"
-    .venv/bin/python -m services.devbroker java || exit 3
+    .venv/bin/python -m moneystate.devbroker java || exit 3
 }
 
 # --- all of it --------------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ set_up() {
     install_packages
     fetch_go_modules
     java=$(ensure_java)
-    jars=$(.venv/bin/python -m services.devbroker jars) || exit 3
+    jars=$(.venv/bin/python -m moneystate.devbroker jars) || exit 3
     rm -f "$archive_stamp"
     printf '%s\n' "$(environment_key)" "$java" "$jars" >"$stamp"
     say "ready"
@@ -176,7 +176,7 @@ make_archive() {
     key=$(archive_key)
     [ "$(cat "$archive_stamp" 2>/dev/null)" = "$key" ] && return
     say "making the class archive for Spark's JVM (once, 30 s, 170 MB in the cache folder)"
-    .venv/bin/python -m services.spark.jvm.make_archive </dev/null || true
+    .venv/bin/python -m moneystate.spark.jvm.make_archive </dev/null || true
     printf '%s\n' "$key" >"$archive_stamp"
 }
 

@@ -1,1 +1,1 @@
-"""moneystate: stateful event processing on Spark and Kafka whose output is a pure function of the logs."""
+"""The services that come with the platform, one folder each."""

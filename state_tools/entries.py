@@ -9,8 +9,8 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from services.engine.runs import entries_of
-from services.spark.operator import STATE_NAME
+from moneystate.engine.runs import entries_of
+from moneystate.spark.operator import STATE_NAME
 
 SCHEMA = "grp int, entry binary, content binary"
 
@@ -48,7 +48,7 @@ def entry_rows(
     """All entries after `batch` (the newest if None), in no order: grp, entry, content. The checkpoint is only read.
 
     `key_groups`: as in the checkpoint's settings; a key group's number is its key in Spark's state modulo that
-    (`services.spark.placement`). `group`: of this one alone. A key group's entries have to fit into memory.
+    (`moneystate.spark.placement`). `group`: of this one alone. A key group's entries have to fit into memory.
     """
     # in a session that has run no stream the state data source does not find its coordinator until this was touched
     _ = session.streams.active

@@ -12,14 +12,14 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from services.engine import clock as clocks
-from services.errors import CheckpointError, DrainedError
-from services.savepoint.facts import schemas
-from services.savepoint.fingerprint import Fingerprint, of_group
-from services.savepoint.format import begin, check_free, finish, write_state
-from services.savepoint.manifest import EXPORT, FileInfo, Manifest
-from services.spark.checkpoint import Checkpoint
-from services.spark.session import ARROW_ROWS
+from moneystate.engine import clock as clocks
+from moneystate.errors import CheckpointError, DrainedError
+from moneystate.savepoint.facts import schemas
+from moneystate.savepoint.fingerprint import Fingerprint, of_group
+from moneystate.savepoint.format import begin, check_free, finish, write_state
+from moneystate.savepoint.manifest import EXPORT, FileInfo, Manifest
+from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark.session import ARROW_ROWS
 from state_tools.entries import entry_rows
 
 RESULT = pa.schema([("result", pa.binary())])

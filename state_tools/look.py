@@ -10,13 +10,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, lit
 
-from services.engine import clock as clocks
-from services.engine.keygroup import key_group_of
-from services.kafka.formats.json_format import JsonFormat
-from services.kafka.formats.schemas import SchemaSet
-from services.savepoint.format import Savepoint
-from services.savepoint.view import job_view, user_view
-from services.spark.checkpoint import Checkpoint
+from moneystate.engine import clock as clocks
+from moneystate.engine.keygroup import key_group_of
+from moneystate.kafka.formats.json_format import JsonFormat
+from moneystate.kafka.formats.schemas import SchemaSet
+from moneystate.savepoint.format import Savepoint
+from moneystate.savepoint.view import job_view, user_view
+from moneystate.spark.checkpoint import Checkpoint
 from state_tools.entries import entry_rows
 from state_tools.export import open_checkpoint
 from state_tools.offline import is_savepoint, offline_session

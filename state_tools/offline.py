@@ -11,11 +11,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from services.errors import CheckpointError, MoneystateError
-from services.savepoint.format import Savepoint
-from services.savepoint.manifest import NAME
-from services.spark.job import as_one_line
-from services.spark.session import open_session
+from moneystate.errors import CheckpointError, MoneystateError
+from moneystate.savepoint.format import Savepoint
+from moneystate.savepoint.manifest import NAME
+from moneystate.spark.job import as_one_line
+from moneystate.spark.session import open_session
 from state_tools.export import check_can_go_on, export, open_checkpoint
 
 

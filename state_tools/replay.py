@@ -1,6 +1,6 @@
 """The proof: a replay of the logs up to where a checkpoint stands gives its state and its enriched output.
 
-The replay is a bootstrap (`services.bootstrap`): the same core in other batches. What the surroundings decided in the
+The replay is a bootstrap (`moneystate.bootstrap`): the same core in other batches. What the surroundings decided in the
 live run, the plans say: partitions that are idle at the end, and a drain, are taken from the last one.
 """
 
@@ -15,27 +15,27 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
-from services.bootstrap.job import Bootstrap, Progress
-from services.bootstrap.options import KAFKA, BootstrapOptions
-from services.bootstrap.tasks import SparkTasks
-from services.engine import plan as plans
-from services.engine.block import Block
-from services.engine.intake import Convert
-from services.engine.items import NO_TIME, Output
-from services.engine.keygroup import run_batch
-from services.engine.plan import Plan, TopicPartition
-from services.engine.state import MemoryState
-from services.errors import BrokerError, CheckpointError, RetentionError, SetupError
-from services.kafka.client import admin_client, check_reachable, reason
-from services.kafka.convert import converted, writers
-from services.kafka.offsets import log_ends, log_starts, topic_states
-from services.kafka.ranges import Range, RangeReader
-from services.savepoint.compare import Comparison, compare
-from services.savepoint.fingerprint import Fingerprint, of_group
-from services.savepoint.format import Savepoint, begin, finish, write_output, write_state
-from services.spark.checkpoint import Checkpoint
-from services.spark.job import JobSpec
-from services.spark.startup import check_logs
+from moneystate.bootstrap.job import Bootstrap, Progress
+from moneystate.bootstrap.options import KAFKA, BootstrapOptions
+from moneystate.bootstrap.tasks import SparkTasks
+from moneystate.engine import plan as plans
+from moneystate.engine.block import Block
+from moneystate.engine.intake import Convert
+from moneystate.engine.items import NO_TIME, Output
+from moneystate.engine.keygroup import run_batch
+from moneystate.engine.plan import Plan, TopicPartition
+from moneystate.engine.state import MemoryState
+from moneystate.errors import BrokerError, CheckpointError, RetentionError, SetupError
+from moneystate.kafka.client import admin_client, check_reachable, reason
+from moneystate.kafka.convert import converted, writers
+from moneystate.kafka.offsets import log_ends, log_starts, topic_states
+from moneystate.kafka.ranges import Range, RangeReader
+from moneystate.savepoint.compare import Comparison, compare
+from moneystate.savepoint.fingerprint import Fingerprint, of_group
+from moneystate.savepoint.format import Savepoint, begin, finish, write_output, write_state
+from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark.job import JobSpec
+from moneystate.spark.startup import check_logs
 from state_tools.export import export, open_checkpoint
 from state_tools.offline import offline_session
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from services.engine import slots
-from services.engine.avro import HEADER_BYTES, MAGIC
-from services.engine.items import TIMER_RANK, Item
+from moneystate.engine import slots
+from moneystate.engine.avro import HEADER_BYTES, MAGIC
+from moneystate.engine.items import TIMER_RANK, Item
+from moneystate.errors import CheckpointError
 from services.enrichment.migrations import DOWN, EVENTS_SINCE, LEFT_ALONE, WRITTEN
-from services.errors import CheckpointError
 from state_tools.entries import count_schemas, read_entries
 
 

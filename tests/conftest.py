@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.devbroker import DevBroker
+from moneystate.devbroker import DevBroker
 
 # Their tests start the whole job: first, so that several processes end at about the same time.
 LONG = ("job", "evolution", "demo", "savepoint", "query", "lookup", "bootstrap")

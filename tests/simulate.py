@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from services.engine.block import merge
-from services.engine.deadletter import Letter
-from services.engine.intake import Intake, PlannedPartition
-from services.engine.items import NO_TIME, Header, Output
-from services.engine.keygroup import run_batch
-from services.engine.plan import Rewrite
-from services.engine.processor import Change, Decoder, InputTopic, Processor
-from services.engine.state import MemoryState
+from moneystate.engine.block import merge
+from moneystate.engine.deadletter import Letter
+from moneystate.engine.intake import Intake, PlannedPartition
+from moneystate.engine.items import NO_TIME, Header, Output
+from moneystate.engine.keygroup import run_batch
+from moneystate.engine.plan import Rewrite
+from moneystate.engine.processor import Change, Decoder, InputTopic, Processor
+from moneystate.engine.state import MemoryState
 
 
 class Input(NamedTuple):

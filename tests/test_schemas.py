@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fastavro.schema import fingerprint, to_parsing_canonical_form
 
-from services.engine import fingerprints as engine
+from moneystate.engine import fingerprints as engine
 from services.enrichment import fingerprints as enrichment
 
 AVRO = Path(__file__).resolve().parents[1] / "avro"

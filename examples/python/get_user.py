@@ -2,7 +2,8 @@
 
     python get_user.py [--address HOST:PORT] [--ca FILE] [--token-file FILE] USER
 
-Needs grpcio, grpcio-status and the generated code in proto/. Exit codes: 0 answered, 1 an error of the server.
+Needs grpcio, grpcio-status and the generated code in moneystate/query/v1.
+Exit codes: 0 answered, 1 an error of the server.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.engine.avro import long_bytes, string_bytes, write_bytes, write_long
-from services.engine.effects import Effects
-from services.engine.items import NO_TIME, Output
+from moneystate.engine.avro import long_bytes, string_bytes, write_bytes, write_long
+from moneystate.engine.effects import Effects
+from moneystate.engine.items import NO_TIME, Output
 from services.enrichment import fingerprints as fp
 from services.enrichment.events import Reply
 from services.enrichment.page import POSITION_BYTES

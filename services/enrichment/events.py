@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.engine.avro import HEADER_BYTES, Malformed, read_bytes, read_long, skip_bytes, write_bytes, write_long
-from services.engine.items import END_OF_TIME, MAX_EVENT_TIME, MIN_EVENT_TIME, NO_TIME
-from services.engine.processor import Rejected
+from moneystate.engine.avro import HEADER_BYTES, Malformed, read_bytes, read_long, skip_bytes, write_bytes, write_long
+from moneystate.engine.items import END_OF_TIME, MAX_EVENT_TIME, MIN_EVENT_TIME, NO_TIME
+from moneystate.engine.processor import Rejected
 from services.enrichment import fingerprints as fp
 from services.enrichment.source import encode_source
 from services.enrichment.topics import LOOKUP_RESULTS, SESSION_EVENTS, USER_EVENTS, WALLET_EVENTS

@@ -7,18 +7,18 @@ from dataclasses import asdict, fields
 from functools import partial
 from typing import Any
 
-from services.engine.avro import MAGIC
+from moneystate.engine.avro import MAGIC
+from moneystate.schemas.tree import avro_root, has_further_versions, read_folder, tree_of
+from moneystate.spark.job import JobSpec
 from services.enrichment import events, topics
 from services.enrichment.emit import asked_again
 from services.enrichment.rules import LOGIC_VERSION, Rules
 from services.enrichment.state import owner_of
 from services.enrichment.step import Enrichment
-from services.schemas.tree import avro_root, has_further_versions, read_folder, tree_of
-from services.spark.job import JobSpec
 
 
 class EventDecoder:
-    """`services.engine.processor.Decoder` for the enrichment's topics."""
+    """`moneystate.engine.processor.Decoder` for the enrichment's topics."""
 
     def decode(self, topic: int, value: bytes) -> tuple[int, bytes | None]:
         return events.decode(topic, value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from services.engine.avro import (
+from moneystate.engine.avro import (
     HEADER_BYTES,
     Malformed,
     long_bytes,
@@ -20,9 +20,9 @@ from services.engine.avro import (
     string_bytes,
     write_block,
 )
-from services.engine.clock import clock_1_to_2, clock_2_to_1
-from services.engine.fingerprints import BUFFER_CHUNK, KEY_GROUP_CLOCK, KEY_GROUP_CLOCK_V1
-from services.engine.processor import Change
+from moneystate.engine.clock import clock_1_to_2, clock_2_to_1
+from moneystate.engine.fingerprints import BUFFER_CHUNK, KEY_GROUP_CLOCK, KEY_GROUP_CLOCK_V1
+from moneystate.engine.processor import Change
 from services.enrichment import fingerprints as fp
 from services.enrichment.money_ids import pack_id, read_id
 from services.enrichment.source import read_source

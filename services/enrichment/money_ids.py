@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.engine.avro import Malformed, read_bytes, read_long, string_bytes
+from moneystate.engine.avro import Malformed, read_bytes, read_long, string_bytes
 
 UUID_BYTES: Final = 16
 UUID_TEXT: Final = 36

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.engine import avro
-from services.engine.avro import read_block, read_bytes, read_long, string_bytes, write_block, write_long
-from services.engine.items import NO_TIME
+from moneystate.engine import avro
+from moneystate.engine.avro import read_block, read_bytes, read_long, string_bytes, write_block, write_long
+from moneystate.engine.items import NO_TIME
 from services.enrichment.events import Reply
 from services.enrichment.money_ids import read_id, skip_id
 from services.enrichment.source import optional, read_source

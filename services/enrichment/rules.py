@@ -9,7 +9,7 @@ LOGIC_VERSION = 2  # raised when the same logs and rules would give other record
 
 @dataclass(frozen=True)
 class Rules:
-    """All times in ms. A change between two runs is on record in the plan (`services.engine.plan`)."""
+    """All times in ms. A change between two runs is on record in the plan (`moneystate.engine.plan`)."""
 
     bound_ms: int = 20_000
     session_ttl_ms: int = 86_400_000

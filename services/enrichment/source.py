@@ -6,7 +6,7 @@ in ms. In memory it is these bytes, `b""` where the source is not known: a value
 
 from __future__ import annotations
 
-from services.engine.avro import Malformed, long_bytes, read_long
+from moneystate.engine.avro import Malformed, long_bytes, read_long
 
 
 class Source:

@@ -17,9 +17,9 @@ from __future__ import annotations
 import zlib
 from typing import Final
 
-from services.engine import avro
-from services.engine.avro import read_bytes, read_long, write_long
-from services.engine.items import NO_TIME, Item
+from moneystate.engine import avro
+from moneystate.engine.avro import read_bytes, read_long, write_long
+from moneystate.engine.items import NO_TIME, Item
 from services.enrichment import fingerprints as fp
 from services.enrichment.migrations import to_current
 from services.enrichment.page import POSITION_BYTES, Page, decode_page, encode_page, read_optional, write_optional

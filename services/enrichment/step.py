@@ -10,11 +10,11 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from services.engine.avro import read_bytes, string_bytes
-from services.engine.effects import Effects
-from services.engine.items import CLEANUP_RANK, NO_TIME, TIMER_RANK, Aside, Item
-from services.engine.processor import Change
-from services.engine.state import StateAccess
+from moneystate.engine.avro import read_bytes, string_bytes
+from moneystate.engine.effects import Effects
+from moneystate.engine.items import CLEANUP_RANK, NO_TIME, TIMER_RANK, Aside, Item
+from moneystate.engine.processor import Change
+from moneystate.engine.state import StateAccess
 from services.enrichment import events
 from services.enrichment.emit import (
     JOINED,
@@ -90,7 +90,7 @@ def parse(item: Item) -> Work:
 
 
 class Enrichment:
-    """The processor of the money enrichment (`services.engine.processor.Processor`)."""
+    """The processor of the money enrichment (`moneystate.engine.processor.Processor`)."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from services.cli.main import main
+from moneystate.cli.main import main
 
 if __name__ == "__main__":
     sys.argv.insert(1, "enrich")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from services.engine.processor import InputTopic
+from moneystate.engine.processor import InputTopic
 
 LOOKUP_RESULTS: Final = 0
 USER_EVENTS: Final = 1

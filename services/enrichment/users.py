@@ -11,8 +11,8 @@ import zlib
 from collections.abc import Iterable
 from typing import Final
 
-from services.engine.processor import Change
-from services.engine.state import StateAccess
+from moneystate.engine.processor import Change
+from moneystate.engine.state import StateAccess
 from services.enrichment.money_ids import pack_id
 from services.enrichment.page import Page
 from services.enrichment.state import (

@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from services.devbroker import DevBroker
+from moneystate.devbroker import DevBroker
 from tests.bench import bootstrap, latency, query_load, scale, steady
 from tests.bench.backlog import Result, run_broker_alone, run_job, run_peer, run_per_user
 

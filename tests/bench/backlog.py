@@ -87,7 +87,7 @@ def rate_of(at: list[int]) -> float:
 def run_job(servers: str, prefix: str, flags: list[str]) -> Result:
     """The enrichment over the topics of `prefix`, outputs under a prefix of its own by an application of its own."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        command = [sys.executable, "-m", "services.cli.main", "enrich", "--bootstrap-servers", servers]
+        command = [sys.executable, "-m", "moneystate.cli.main", "enrich", "--bootstrap-servers", servers]
         command += ["--checkpoint", f"{folder}/checkpoint", "--topic-prefix", prefix, "--until-caught-up", "--json"]
         return _timed("moneystate", servers, prefix, [*command, "--quiet", *flags], Path(folder))
 

@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from services.devbroker import DevBroker
+from moneystate.devbroker import DevBroker
 from tests.bench.tree import Tree
 
 PREFIX = "b-"
@@ -21,7 +21,7 @@ def timed(name: str, arguments: list[str], folder: Path) -> None:
     """Run a command to its end and print its figures."""
     started = time.monotonic()
     with (folder / f"{name}.err").open("w") as err:
-        command = [sys.executable, "-m", "services.cli.main", *arguments, "--json", "--quiet"]
+        command = [sys.executable, "-m", "moneystate.cli.main", *arguments, "--json", "--quiet"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=err, text=True, cwd=ROOT)
         tree = Tree(process.pid)
         printed, _ = process.communicate()

@@ -1,5 +1,5 @@
 """A bare gRPC server in Python: GetUser with an answer that is always the same. What the transport alone takes, to
-compare a replica with: over `grpc.aio`, or over what the replica's servers stand on (services/rpc)."""
+compare a replica with: over `grpc.aio`, or over what the replica's servers stand on (moneystate/rpc)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 import grpc
 
 from moneystate.query.v1 import query_pb2 as q
-from services.rpc import loop, methods
-from services.rpc.core import Queue
-from services.rpc.server import Server
+from moneystate.rpc import loop, methods
+from moneystate.rpc.core import Queue
+from moneystate.rpc.server import Server
 
 SIZE = 700  # bytes, about those of an answer of the replica
-AIO, OURS = "grpc.aio", "services.rpc"
+AIO, OURS = "grpc.aio", "moneystate.rpc"
 SERVICE = q.DESCRIPTOR.services_by_name["Query"].full_name
 ADDRESS = "127.0.0.1:0"
 

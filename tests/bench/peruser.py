@@ -23,18 +23,18 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from services.engine.block import unpack
-from services.engine.effects import Effects
-from services.engine.items import NO_TIME
+from moneystate.engine.block import unpack
+from moneystate.engine.effects import Effects
+from moneystate.engine.items import NO_TIME
+from moneystate.spark.job import Job, RunOptions
+from moneystate.spark.operator import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA
+from moneystate.spark.session import ARROW_ROWS
+from moneystate.spark.sink import Report
+from moneystate.spark.source import OPTION, MoneystateSource
+from moneystate.spark.state_access import PublicAccess
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
 from services.enrichment.step import Enrichment
-from services.spark.job import Job, RunOptions
-from services.spark.operator import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA
-from services.spark.session import ARROW_ROWS
-from services.spark.sink import Report
-from services.spark.source import OPTION, MoneystateSource
-from services.spark.state_access import PublicAccess
 
 ROW = pa.schema([("user", pa.binary()), ("item", pa.binary())])
 RESULT = StructType([StructField("user", BinaryType()), StructField("value", BinaryType())])

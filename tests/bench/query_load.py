@@ -32,17 +32,17 @@ from confluent_kafka import Producer
 from rich.console import Console
 from rich.table import Table
 
+from moneystate.devbroker import DevBroker
+from moneystate.engine.keygroup import key_group_of
+from moneystate.kafka.client import admin_client
+from moneystate.kafka.topics import TopicSpec, ensure_topics
 from moneystate.query.v1 import status_pb2
-from services.devbroker import DevBroker
-from services.engine.keygroup import key_group_of
+from moneystate.serving.client import Client, Target
 from services.enrichment import topics
 from services.enrichment.money_ids import pack_id
 from services.enrichment.page import Page
 from services.enrichment.source import encode_source
 from services.enrichment.state import User, encode_user, user_key
-from services.kafka.client import admin_client
-from services.kafka.topics import TopicSpec, ensure_topics
-from services.query.client import Client, Target
 from tests.bench.echo import AIO, OURS, bare_server
 from tests.query.serving import is_at
 from tests.waiting import until
@@ -173,7 +173,7 @@ def load(servers: str, users: int) -> int:
 @contextmanager
 def served(servers: str, data: Path, workers: int) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The server's process and address, once it listens."""
-    command = [sys.executable, "-m", "services.cli.main", "serve", "--bootstrap-servers", servers]
+    command = [sys.executable, "-m", "moneystate.cli.main", "serve", "--bootstrap-servers", servers]
     command += ["--topic-prefix", PREFIX, "--data", str(data), "--listen", "127.0.0.1:0", "--workers", str(workers)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:

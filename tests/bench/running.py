@@ -19,7 +19,7 @@ def running_job(
 ) -> Iterator[tuple[Tree, subprocess.Popen[bytes]]]:
     """Ended by SIGTERM. Raises RuntimeError with what it said where it ends with another code than 0. Its stderr is
     kept beside the checkpoint."""
-    command = [sys.executable, "-m", "services.cli.main", "enrich", "--bootstrap-servers", servers, "--quiet"]
+    command = [sys.executable, "-m", "moneystate.cli.main", "enrich", "--bootstrap-servers", servers, "--quiet"]
     command += ["--checkpoint", str(checkpoint), "--topic-prefix", prefix, *flags]
     said = checkpoint.parent / "err"
     with said.open("w") as err:

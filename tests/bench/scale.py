@@ -20,8 +20,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from services.devbroker import DevBroker
-from services.engine.avro import long_bytes
+from moneystate.devbroker import DevBroker
+from moneystate.engine.avro import long_bytes
 from services.enrichment import topics
 from tests.bench.backlog import INPUTS, PARTITIONS, create_outputs, create_topics, timestamps
 from tests.bench.running import running_job

@@ -19,7 +19,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from services.devbroker import DevBroker
+from moneystate.devbroker import DevBroker
 from services.enrichment import topics
 from tests.bench.backlog import PARTITIONS, create_topics, timestamps
 from tests.bench.latency import BOUND_MS, LOW_LATENCY, SESSION, USER, WALLET, Load

@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 
 import psutil
 
-from services.devbroker.java import find_java
+from moneystate.devbroker.java import find_java
 
 EVERY_S = 0.2
 

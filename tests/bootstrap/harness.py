@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from services.bootstrap.files import AVRO, NO_OFFSET, NO_TIMESTAMP, Kept, write_file
-from services.bootstrap.job import Bootstrap, Progress
-from services.bootstrap.options import BootstrapOptions
+from moneystate.bootstrap.files import AVRO, NO_OFFSET, NO_TIMESTAMP, Kept, write_file
+from moneystate.bootstrap.job import Bootstrap, Progress
+from moneystate.bootstrap.options import BootstrapOptions
+from moneystate.savepoint.fingerprint import Fingerprint, of_group
+from moneystate.savepoint.format import Savepoint
 from services.enrichment import topics
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
-from services.savepoint.fingerprint import Fingerprint, of_group
-from services.savepoint.format import Savepoint
 from tests.simulate import Input, Simulation
 
 NAMES = {t.code: t.name for t in topics.INPUTS}

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from services.bootstrap.files import read_file, write_file
-from services.bootstrap.job import READING, Progress
-from services.bootstrap.layout import NOTE, RangeNote
+from moneystate.bootstrap.files import read_file, write_file
+from moneystate.bootstrap.job import READING, Progress
+from moneystate.bootstrap.layout import NOTE, RangeNote
+from moneystate.errors import ArchiveError, ConfigError, MoneystateError, SetupError
+from moneystate.savepoint.format import Savepoint
 from services.enrichment.rules import Rules
-from services.errors import ArchiveError, ConfigError, MoneystateError, SetupError
-from services.savepoint.format import Savepoint
 from tests.bootstrap.harness import NAMES, bootstrap, write_archive
 from tests.enrichment.harness import inputs
 from tests.job.harness import small_workload

@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.bootstrap.chunks import cut_into_chunks
-from services.bootstrap.history import PartitionHistory
+from moneystate.bootstrap.chunks import cut_into_chunks
+from moneystate.bootstrap.history import PartitionHistory
 
 
 @st.composite

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from services.savepoint.format import Savepoint
+from moneystate.savepoint.format import Savepoint
 from tests.bootstrap.test_kafka import offsets_file
 from tests.job.harness import Finished, JobProcess, Setup, small_workload
 from tests.reference import model

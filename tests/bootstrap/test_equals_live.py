@@ -9,10 +9,10 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.bootstrap.files import FORMATS
+from moneystate.bootstrap.files import FORMATS
+from moneystate.savepoint.format import Savepoint
 from services.enrichment import topics
 from services.enrichment.rules import Rules
-from services.savepoint.format import Savepoint
 from tests.bootstrap.harness import bootstrap, fingerprint, write_archive
 from tests.enrichment.harness import dead_letters, enriched, requests, simulation
 from tests.enrichment.test_equals_model import interleaved

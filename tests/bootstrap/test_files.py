@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from services.bootstrap.files import FORMATS, NO_OFFSET, NO_TIMESTAMP, Kept, read_file, write_file
-from services.errors import ArchiveError
+from moneystate.bootstrap.files import FORMATS, NO_OFFSET, NO_TIMESTAMP, Kept, read_file, write_file
+from moneystate.errors import ArchiveError
 
 RECORDS = [
     Kept(0, 1_700_000_000_000, 0, b"ann", b"\x00\xff", [("trace", b"1"), ("empty", None)]),

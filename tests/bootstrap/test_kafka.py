@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from services.bootstrap.archive import ArchiveOptions, Archiver
-from services.bootstrap.files import FORMATS
-from services.bootstrap.layout import NOTE, read_note
-from services.engine.processor import Rejected
+from moneystate.bootstrap.archive import ArchiveOptions, Archiver
+from moneystate.bootstrap.files import FORMATS
+from moneystate.bootstrap.layout import NOTE, read_note
+from moneystate.engine.processor import Rejected
+from moneystate.errors import ConfigError, MoneystateError, RetentionError
+from moneystate.kafka.offsets import log_ends
+from moneystate.savepoint.format import Savepoint
 from services.enrichment import topics
 from services.enrichment.job import DECODER, enrichment_job
 from services.enrichment.rules import Rules
-from services.errors import ConfigError, MoneystateError, RetentionError
-from services.kafka.offsets import log_ends
-from services.savepoint.format import Savepoint
 from tests.bootstrap.harness import bootstrap
 from tests.job.harness import Setup, small_workload
 from tests.kafka.logs import Cluster

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from services.bootstrap.job import Bootstrap
-from services.bootstrap.options import BootstrapOptions
-from services.cli.review import check_review, review
+from moneystate.bootstrap.job import Bootstrap
+from moneystate.bootstrap.options import BootstrapOptions
+from moneystate.cli.review import check_review, review
+from moneystate.errors import CheckpointError, ConfigError
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
-from services.errors import CheckpointError, ConfigError
 from tests.bootstrap.harness import Here, bootstrap, write_archive
 from tests.enrichment.harness import inputs
 from tests.job.harness import small_workload

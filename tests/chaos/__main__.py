@@ -9,7 +9,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from services.devbroker import DevBroker
+from moneystate.devbroker import DevBroker
 from tests.chaos import lookups
 from tests.job.harness import Setup, small_workload
 from tests.job.test_crash import FLAGS, RULES, kill_at_each

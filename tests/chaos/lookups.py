@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from services.devbroker import DevBroker
-from services.lookup.fake_service import FakeSessionService, Knowledge
+from moneystate.devbroker import DevBroker
+from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge
 from tests.job.harness import ENRICHED, JobProcess, Setup
 from tests.kafka.logs import Cluster
 from tests.lookup.harness import REQUESTS, RESULTS, Lookups, check_answered_once
@@ -55,7 +55,7 @@ def thousand(broker: DevBroker, folder: Path) -> None:
 @contextmanager
 def service_process() -> Iterator[FakeSessionService]:
     """The fake service, not in this process, whose other threads would slow it down."""
-    command = [sys.executable, "-m", "services.cli.main", "fake-session-service", "--port", "0", "--latency", LATENCY]
+    command = [sys.executable, "-m", "moneystate.cli.main", "fake-session-service", "--port", "0", "--latency", LATENCY]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         port = int(process.stdout.readline().split("/")[2].rpartition(":")[2])

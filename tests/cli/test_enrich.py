@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from services.cli import enrich, main
-from services.cli.display import Display
-from services.spark.job import JobSpec, RunOptions
+from moneystate.cli import enrich, main
+from moneystate.cli.display import Display
+from moneystate.spark.job import JobSpec, RunOptions
 
 NEEDED = ("--bootstrap-servers", "127.0.0.1:1", "--checkpoint", "no/such/folder")
 
@@ -223,7 +223,7 @@ def test_help_shows_each_flags_default_and_variable(
 
 
 def test_a_run_from_the_shell_ends_with_the_same_code_and_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "services.cli.main", "enrich", *NEEDED, "--bound", "x"]
+    command = [sys.executable, "-m", "moneystate.cli.main", "enrich", *NEEDED, "--bound", "x"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith("error: --bound x: ")

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 RUN_S = 170  # what is promised for a first run
-COMMAND = [sys.executable, "-m", "services.cli.main", "demo"]
+COMMAND = [sys.executable, "-m", "moneystate.cli.main", "demo"]
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from services.demo import scenario
-from services.demo.promises import Arrivals, ChapterVerdict, DeadLetter, Place, judge
-from services.demo.runner import KNOWLEDGE, Outcome
-from services.demo.scenario import Chapter, Enriched, Send
-from services.demo.view import View
+from services.enrichment.demo import scenario
+from services.enrichment.demo.promises import Arrivals, ChapterVerdict, DeadLetter, Place, judge
+from services.enrichment.demo.runner import KNOWLEDGE, Outcome
+from services.enrichment.demo.scenario import Chapter, Enriched, Send
+from services.enrichment.demo.view import View
 
 CHAPTERS = [chapter.with_service(KNOWLEDGE.country) for chapter in scenario.load()]
 FIRST, _, THIRD, LAST = CHAPTERS

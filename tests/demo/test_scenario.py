@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from services.demo import scenario
-from services.demo.scenario import Enriched
-from services.errors import ConfigError
+from moneystate.errors import ConfigError
+from services.enrichment.demo import scenario
+from services.enrichment.demo.scenario import Enriched
 
 MONEY = {
     "step": 1,

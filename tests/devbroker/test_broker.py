@@ -17,9 +17,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from services.devbroker import DevBroker
-from services.devbroker.record import RECORD_FILE, running_process, write_record
-from services.errors import SetupError
+from moneystate.devbroker import DevBroker
+from moneystate.devbroker.record import RECORD_FILE, running_process, write_record
+from moneystate.errors import SetupError
 
 DEADLINE_S = 30.0
 
@@ -184,7 +184,7 @@ def test_it_starts_over_a_stale_record(tmp_path: Path) -> None:
 
 def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from services.devbroker import DevBroker\n"
+        "import sys; from pathlib import Path; from moneystate.devbroker import DevBroker\n"
         "broker = DevBroker(Path(sys.argv[1])); broker.start(); print(broker.pid, flush=True); input()"
     )
     with subprocess.Popen(

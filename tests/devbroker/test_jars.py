@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from services.devbroker import ivy, jars
-from services.devbroker.ivy import Artifact, retrieve
-from services.errors import SetupError
+from moneystate.devbroker import ivy, jars
+from moneystate.devbroker.ivy import Artifact, retrieve
+from moneystate.errors import SetupError
 
 OWN = Artifact("org.example", "app", "1.0")
 POM = """<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId><artifactId>{name}</artifactId>

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from services.devbroker.java import INSTALL_HINT, find_java, java_home
-from services.errors import SetupError
+from moneystate.devbroker.java import INSTALL_HINT, find_java, java_home
+from moneystate.errors import SetupError
 
 SUITABLE = "java.base@17.0.15\njdk.incubator.vector@17.0.15\n"
 TOO_OLD = "java.base@11.0.2\njdk.incubator.vector@11.0.2\n"

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from services.cli.kafka import NOT_RUNNING_EXIT_CODE
-from services.devbroker import DevBroker
-from services.errors import SetupError
+from moneystate.cli.kafka import NOT_RUNNING_EXIT_CODE
+from moneystate.devbroker import DevBroker
+from moneystate.errors import SetupError
 
 PROGRAM = """
 import sys
-from services.cli.kafka import app
-from services.errors import MoneystateError
+from moneystate.cli.kafka import app
+from moneystate.errors import MoneystateError
 try:
     app()
 except MoneystateError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from services.engine.state import StateAccess
+from moneystate.engine.state import StateAccess
 
 Check = Callable[[StateAccess], None]
 MANY = 20_000  # their requests and replies are more than what the sockets on the way hold

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.engine import avro
+from moneystate.engine import avro
 
 LONG = fastavro.parse_schema("long")
 TEXTS = fastavro.parse_schema({"type": "array", "items": "bytes"})

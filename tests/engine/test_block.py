@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from services.engine.block import Block, merge, unpack
-from services.engine.items import NO_TIME, Item, Mark
+from moneystate.engine.block import Block, merge, unpack
+from moneystate.engine.items import NO_TIME, Item, Mark
 
 MARK: Mark = (1, 2, 3_000, 1)
 ITEM: Item = (5, 1, 0, 1, 2, 7, 5, b"key", b"\x00value")

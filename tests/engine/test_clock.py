@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.engine import avro, clock
-from services.engine.clock import Clock
-from services.engine.items import END_OF_TIME, NO_TIME
-from services.engine.plan import STATE_VERSION
-from services.engine.slots import Slot
+from moneystate.engine import avro, clock
+from moneystate.engine.clock import Clock
+from moneystate.engine.items import END_OF_TIME, NO_TIME
+from moneystate.engine.plan import STATE_VERSION
+from moneystate.engine.slots import Slot
 
 numbers = st.integers(-(2**61), 2**61)
 

@@ -6,12 +6,12 @@ import hashlib
 
 import pytest
 
-from services.engine.block import Block, unpack
-from services.engine.deadletter import MAX_BYTES, Letter
-from services.engine.intake import Convert, Intake, PlannedPartition
-from services.engine.items import NO_TIME
-from services.engine.keygroup import key_group_of
-from services.engine.processor import Rejected
+from moneystate.engine.block import Block, unpack
+from moneystate.engine.deadletter import MAX_BYTES, Letter
+from moneystate.engine.intake import Convert, Intake, PlannedPartition
+from moneystate.engine.items import NO_TIME
+from moneystate.engine.keygroup import key_group_of
+from moneystate.engine.processor import Rejected
 from tests.engine.tiny import ALPHA, BETA, DEAD_LETTERS, INPUTS, NOTES, TinyDecoder, value_of
 
 KEY_GROUPS = 8

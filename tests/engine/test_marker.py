@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.engine.marker import Decision, Marker, WrongMarker, decide, decode, marker_key
+from moneystate.engine.marker import Decision, Marker, WrongMarker, decide, decode, marker_key
 
 HERE = "epoch-here"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.engine.state import MemoryState
+from moneystate.engine.state import MemoryState
 from tests.engine.state_contract import CHECKS
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.engine.items import END_OF_TIME, MAX_EVENT_TIME, MIN_EVENT_TIME, NO_TIME, Mark
-from services.engine.order import Partition, RangeOrder, advance, settle, silent
+from moneystate.engine.items import END_OF_TIME, MAX_EVENT_TIME, MIN_EVENT_TIME, NO_TIME, Mark
+from moneystate.engine.order import Partition, RangeOrder, advance, settle, silent
 from tests.engine.tiny import ALPHA, BETA, BOUND_MS, TinyRun
 
 BOUND = 10

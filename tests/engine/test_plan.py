@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.engine.plan import (
+from moneystate.engine.plan import (
     ACTIVE,
     EMPTY,
     IDLE,

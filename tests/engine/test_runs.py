@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.engine import avro, clock, runs
-from services.engine.avro import HEADER_BYTES
-from services.engine.runs import CHUNK_BYTES, FAN, Manifest, Run
+from moneystate.engine import avro, clock, runs
+from moneystate.engine.avro import HEADER_BYTES
+from moneystate.engine.runs import CHUNK_BYTES, FAN, Manifest, Run
 
 ROOT = Path(__file__).resolve().parents[2]
 Changes = dict[bytes, bytes | None]

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.engine import avro, slots
-from services.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME, TIMER_RANK, Item
-from services.engine.keygroup import slot_width_ms
-from services.engine.slots import OPEN_CHUNKS, SEALED_BYTES, Slot
-from services.engine.state import MemoryState
+from moneystate.engine import avro, slots
+from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME, TIMER_RANK, Item
+from moneystate.engine.keygroup import slot_width_ms
+from moneystate.engine.slots import OPEN_CHUNKS, SEALED_BYTES, Slot
+from moneystate.engine.state import MemoryState
 from tests.engine.tiny import ALPHA, TinyRun
 
 WIDTH = 1_000

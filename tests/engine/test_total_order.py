@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.engine.clock import KEY
-from services.engine.items import TIMER_RANK
+from moneystate.engine.clock import KEY
+from moneystate.engine.items import TIMER_RANK
 from tests.engine.tiny import ALPHA, BETA, BOUND_MS, NOTES, WINDOW_MS, TinyRun, value_of
 from tests.simulate import Input
 

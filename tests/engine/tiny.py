@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from services.engine import avro
-from services.engine.effects import Effects
-from services.engine.items import TIMER_RANK, Aside, Item
-from services.engine.processor import Change, InputTopic, Rejected
-from services.engine.state import StateAccess
+from moneystate.engine import avro
+from moneystate.engine.effects import Effects
+from moneystate.engine.items import TIMER_RANK, Aside, Item
+from moneystate.engine.processor import Change, InputTopic, Rejected
+from moneystate.engine.state import StateAccess
 from tests.simulate import Input, Simulation
 
 ALPHA, BETA, NOTES = 0, 1, 2

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from services.engine import clock
+from moneystate.engine import clock
 from services.enrichment import topics
 from services.enrichment.job import DECODER, enrichment_job
 from services.enrichment.rules import Rules

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from services.engine.items import END_OF_TIME, NO_TIME
-from services.engine.processor import Rejected
+from moneystate.engine.items import END_OF_TIME, NO_TIME
+from moneystate.engine.processor import Rejected
 from services.enrichment import events, topics
 from services.enrichment.source import encode_source
 from tests.reference import codec, model

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from services.engine import clock as clocks
-from services.engine.avro import HEADER_BYTES, Malformed
+from moneystate.engine import clock as clocks
+from moneystate.engine.avro import HEADER_BYTES, Malformed
 from services.enrichment import migrations
 from services.enrichment.migrations import to_current
 from services.enrichment.state import decode_page_entry, decode_user, decode_waiting, encode_page_entry, encode_user

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.engine import clock as clocks
-from services.engine import slots
-from services.engine.avro import HEADER_BYTES, Malformed
-from services.engine.clock import Clock
-from services.engine.items import NO_TIME, Item
-from services.engine.slots import Slot
+from moneystate.engine import clock as clocks
+from moneystate.engine import slots
+from moneystate.engine.avro import HEADER_BYTES, Malformed
+from moneystate.engine.clock import Clock
+from moneystate.engine.items import NO_TIME, Item
+from moneystate.engine.slots import Slot
 from services.enrichment import events
 from services.enrichment.emit import NO_SOURCES
 from services.enrichment.events import Reply

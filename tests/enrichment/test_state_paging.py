@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.engine.items import NO_TIME
-from services.engine.state import MemoryState
+from moneystate.engine.items import NO_TIME
+from moneystate.engine.state import MemoryState
 from services.enrichment.events import Reply
 from services.enrichment.money_ids import pack_id
 from services.enrichment.page import POSITION_BYTES, Lookup

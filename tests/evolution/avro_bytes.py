@@ -8,7 +8,7 @@ from typing import Any
 import fastavro
 from hypothesis import strategies as st
 
-from services.engine.avro import long_bytes
+from moneystate.engine.avro import long_bytes
 
 Names = dict[str, Any]
 UUIDS = st.uuids().map(str)

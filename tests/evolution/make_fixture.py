@@ -26,8 +26,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from services.devbroker import DevBroker
-from services.engine.plan import STATE_VERSION
+from moneystate.devbroker import DevBroker
+from moneystate.engine.plan import STATE_VERSION
 from services.enrichment import topics
 from tests.evolution.workload import FLAGS, PARTITIONS, story
 from tests.job.harness import Setup

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from confluent_kafka.admin import AdminClient
 
-from services.engine import marker as markers
-from services.engine import plan as plans
+from moneystate.engine import marker as markers
+from moneystate.engine import plan as plans
+from moneystate.kafka.offsets import topic_states
+from moneystate.spark.checkpoint import Checkpoint
 from services.enrichment import topics
-from services.kafka.offsets import topic_states
-from services.spark.checkpoint import Checkpoint
 from tests.evolution.make_fixture import INPUTS, PATH_TOKEN
 from tests.job.harness import Setup
 from tests.kafka.logs import Cluster

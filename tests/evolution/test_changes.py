@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.schemas.changes import BACKWARD, FORWARD, FULL, INCOMPATIBLE, changes, compatibility
-from services.schemas.resolve import reads
-from services.schemas.types import BadSchema, parse
+from moneystate.schemas.changes import BACKWARD, FORWARD, FULL, INCOMPATIBLE, changes, compatibility
+from moneystate.schemas.resolve import reads
+from moneystate.schemas.types import BadSchema, parse
 from tests.evolution.avro_bytes import encode, parsed, values
 
 Json = dict[str, Any]

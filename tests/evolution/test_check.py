@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from services.cli import main
-from services.cli.schemas import functions_for
+from moneystate.cli import main
+from moneystate.cli.schemas import functions_for
+from moneystate.schemas.check import Finding, check, check_against, check_state_entries
+from moneystate.schemas.tree import RELEASED, avro_root, read_folder, tree_of
 from services.enrichment import job
-from services.schemas.check import Finding, check, check_against, check_state_entries
-from services.schemas.tree import RELEASED, avro_root, read_folder, tree_of
 
 Json = dict[str, Any]
 FUNCTIONS = functions_for(avro_root())

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from services.engine.avro import HEADER_BYTES, MAGIC
-from services.engine.processor import InputTopic, Rejected
+from moneystate.engine.avro import HEADER_BYTES, MAGIC
+from moneystate.engine.processor import InputTopic, Rejected
+from moneystate.kafka import convert
+from moneystate.kafka.formats import SchemaSet, Undecodable, avro_root
+from moneystate.kafka.formats.versions import AnyVersion
+from moneystate.schemas.tree import RELEASED, release, tree_of
+from moneystate.schemas.tree import read_folder as read
 from services.enrichment import events, topics
 from services.enrichment.job import DECODER
-from services.kafka import convert
-from services.kafka.formats import SchemaSet, Undecodable, avro_root
-from services.kafka.formats.versions import AnyVersion
-from services.schemas.tree import RELEASED, release, tree_of
-from services.schemas.tree import read_folder as read
 from tests.evolution.avro_bytes import encode, parsed
 from tests.reference import codec
 

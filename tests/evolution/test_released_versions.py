@@ -12,14 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.engine import clock as clocks
-from services.engine.avro import HEADER_BYTES, MAGIC
-from services.engine.fingerprints import STATE_MANIFEST, STATE_RUN
-from services.engine.plan import STATE_VERSION, Rewrite
+from moneystate.engine import clock as clocks
+from moneystate.engine.avro import HEADER_BYTES, MAGIC
+from moneystate.engine.fingerprints import STATE_MANIFEST, STATE_RUN
+from moneystate.engine.plan import STATE_VERSION, Rewrite
+from moneystate.kafka.formats import SchemaSet
+from moneystate.kafka.formats.versions import AnyVersion
+from moneystate.schemas.tree import Version, avro_root, is_state, read_folder, tree_of
 from services.enrichment.migrations import LEFT_ALONE, WRITTEN, NoWayBack, at_version
-from services.kafka.formats import SchemaSet
-from services.kafka.formats.versions import AnyVersion
-from services.schemas.tree import Version, avro_root, is_state, read_folder, tree_of
 from tests.enrichment.harness import cut, enriched, requests, simulation
 from tests.enrichment.test_equals_model import by_user, expect, interleaved
 from tests.evolution.avro_bytes import decode, encode, parsed, values

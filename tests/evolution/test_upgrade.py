@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from services.engine.avro import HEADER_BYTES
-from services.engine.plan import STATE_VERSION
+from moneystate.engine.avro import HEADER_BYTES
+from moneystate.engine.plan import STATE_VERSION
+from moneystate.spark.checkpoint import Checkpoint
 from services.enrichment import topics
 from services.enrichment.migrations import WRITTEN, to_current
-from services.spark.checkpoint import Checkpoint
 from tests.evolution.restore import restore
 from tests.evolution.test_earlier_release import CAUGHT_UP, go_on
 from tests.job.harness import Finished, JobProcess, Setup

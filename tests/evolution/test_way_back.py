@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from services.engine import slots
-from services.engine.avro import MAGIC
-from services.engine.items import Item
+from moneystate.engine import slots
+from moneystate.engine.avro import MAGIC
+from moneystate.engine.items import Item
+from moneystate.errors import CheckpointError
 from services.enrichment import topics
 from services.enrichment.migrations import LEFT_ALONE, WRITTEN
-from services.errors import CheckpointError
 from state_tools.way_back import check_buffers, check_entries
 from tests.reference import codec
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.kafka.formats import SchemaSet
-from services.kafka.formats.registry import ANSWERS
+from moneystate.kafka.formats import SchemaSet
+from moneystate.kafka.formats.registry import ANSWERS
 from tests.formats.registry_server import RegistryServer
 
 

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.errors import BrokerError, ConfigError
-from services.kafka.formats import SchemaSet, Undecodable, make_format, subject_of
-from services.kafka.formats.confluent import ConfluentFormat
-from services.kafka.formats.registry import ANSWERS, RegistryClient, RegistryUnavailable
+from moneystate.errors import BrokerError, ConfigError
+from moneystate.kafka.formats import SchemaSet, Undecodable, make_format, subject_of
+from moneystate.kafka.formats.confluent import ConfluentFormat
+from moneystate.kafka.formats.registry import ANSWERS, RegistryClient, RegistryUnavailable
 from tests.formats.registry_server import RegistryServer
 from tests.formats.values import NAMES, PAYMENT, body_of, canonical, datums, framed, payment, reason
 

@@ -10,7 +10,7 @@ from typing import Any
 from fastavro import parse_schema, schemaless_writer
 from hypothesis import strategies as st
 
-from services.kafka.formats import SchemaSet, TypeSchema, Undecodable
+from moneystate.kafka.formats import SchemaSet, TypeSchema, Undecodable
 
 NAMES = sorted(SchemaSet.load().by_name)
 DECIMAL_LIMIT = 10**20 - 1

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from services.devbroker import DevBroker
+from moneystate.devbroker import DevBroker
 from tests.job.harness import Setup
 
 

@@ -54,11 +54,11 @@ class JobProcess:
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(dir=folder, prefix="run-"))
         kept = {name: value for name, value in os.environ.items() if not name.startswith("MONEYSTATE_")}
-        sources = os.pathsep.join([str(ROOT), str(ROOT / "proto")])
+        sources = str(ROOT)
         local = {"PYTHONPATH": sources, "SPARK_LOCAL_IP": "127.0.0.1", "TMPDIR": str(self.folder)}
         with (self.folder / "out").open("wb") as out, (self.folder / "err").open("wb") as err:
             self.process = subprocess.Popen(
-                [*(command or (sys.executable, "-m", "services.cli.main")), *arguments],
+                [*(command or (sys.executable, "-m", "moneystate.cli.main")), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
@@ -157,7 +157,7 @@ class Setup(NamedTuple):
         ]
 
     def start(self, *more: str, pause_at: str = "") -> JobProcess:
-        """`pause_at`: `step@batch` at which it writes the file `paused` and waits (`services.kafka.faults`)."""
+        """`pause_at`: `step@batch` at which it writes the file `paused` and waits (`moneystate.kafka.faults`)."""
         env = {"MONEYSTATE_PAUSE_AT": pause_at, "MONEYSTATE_PAUSE_FILE": str(self.folder / "paused")}
         return JobProcess(self.arguments(*more), self.folder, env if pause_at else None)
 

@@ -1,8 +1,8 @@
-"""The whole process tree is killed after each step of the commit protocol that `services.kafka.sink` numbers."""
+"""The whole process tree is killed after each step of the commit protocol that `moneystate.kafka.sink` numbers."""
 
 from __future__ import annotations
 
-from services.spark.checkpoint import Checkpoint
+from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import Setup, counts, small_workload
 from tests.kafka.logs import producers_begun
 from tests.reference.model import Rules

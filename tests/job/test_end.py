@@ -6,7 +6,7 @@ import time
 
 import psutil
 
-from services.spark.checkpoint import Checkpoint
+from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import JobProcess, Setup, small_workload
 
 FAILED = 5

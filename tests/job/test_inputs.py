@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.kafka.formats import SchemaSet, Undecodable, ValueFormat, make_format
+from moneystate.kafka.formats import SchemaSet, Undecodable, ValueFormat, make_format
 from tests.job.harness import Setup, model_values_by_user, small_workload, values_by_user
 from tests.reference import model
 from tests.reference.codec import decode, encode

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from services.devbroker import DevBroker
-from services.spark.checkpoint import Checkpoint
+from moneystate.devbroker import DevBroker
+from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import Setup, small_workload
 from tests.kafka.logs import Cluster, settle
 from tests.reference.model import WALLET, Rules

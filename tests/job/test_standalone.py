@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from services.devbroker.java import find_java
+from moneystate.devbroker.java import find_java
 from tests.job.harness import POLL_S, ROOT, JobProcess, Setup, counts, small_workload
 from tests.ports import free_port
 from tests.reference.model import Rules

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeGuard
 
-from services.devbroker import DevBroker
+from moneystate.devbroker import DevBroker
 from services.enrichment import fingerprints as fp
 from services.enrichment import topics
 from services.enrichment.source import decode_source, read_source

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from services.devbroker import DevBroker
+from moneystate.devbroker import DevBroker
 from tests.kafka.logs import Cluster
 
 

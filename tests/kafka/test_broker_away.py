@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from services.devbroker import DevBroker
+from moneystate.devbroker import DevBroker
 from tests.kafka.logs import Cluster
 from tests.kafka.test_planner import NAMES, Planned, beats
 from tests.reference.model import WALLET

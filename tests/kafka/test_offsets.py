@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.kafka.client import admin_client
-from services.kafka.offsets import log_starts
+from moneystate.kafka.client import admin_client
+from moneystate.kafka.offsets import log_starts
 from tests.kafka.logs import Cluster
 
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
-from services.engine import plan as plans
+from moneystate.engine import plan as plans
+from moneystate.errors import ConfigError, MoneystateError, RetentionError, SetupError
+from moneystate.kafka import planner as planner_module
+from moneystate.kafka.planner import Planner
+from moneystate.kafka.source_spec import SourceSpec
+from moneystate.kafka.starting import resolve_start
 from services.enrichment import topics
 from services.enrichment.job import DECODER
-from services.errors import ConfigError, MoneystateError, RetentionError, SetupError
-from services.kafka import planner as planner_module
-from services.kafka.planner import Planner
-from services.kafka.source_spec import SourceSpec
-from services.kafka.starting import resolve_start
 from tests.kafka.logs import Cluster
 from tests.reference.builder import START_MS
 from tests.reference.model import SESSION, USER, WALLET, encode

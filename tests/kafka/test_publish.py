@@ -10,11 +10,11 @@ from collections.abc import Iterable
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from services.engine.items import Output
-from services.engine.marker import Decision
-from services.errors import BrokerError
-from services.kafka.publish import NoContent, Publisher
-from services.kafka.sink import BatchId, PartitionSink, SinkConfig
+from moneystate.engine.items import Output
+from moneystate.engine.marker import Decision
+from moneystate.errors import BrokerError
+from moneystate.kafka.publish import NoContent, Publisher
+from moneystate.kafka.sink import BatchId, PartitionSink, SinkConfig
 from tests.kafka.logs import Cluster, settle
 from tests.reference.kafka_log import read_log
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.errors import RetentionError
-from services.kafka import ranges
-from services.kafka.ranges import Range, RangeReader
+from moneystate.errors import RetentionError
+from moneystate.kafka import ranges
+from moneystate.kafka.ranges import Range, RangeReader
 from tests.kafka.logs import Cluster, numbered, places
 
 

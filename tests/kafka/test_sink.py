@@ -8,10 +8,10 @@ import zlib
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from services.engine.marker import Decision, Marker, marker_key
-from services.errors import BrokerError, MarkerError
-from services.kafka.markers import read_markers
-from services.kafka.sink import BatchId, PartitionSink, SinkConfig
+from moneystate.engine.marker import Decision, Marker, marker_key
+from moneystate.errors import BrokerError, MarkerError
+from moneystate.kafka.markers import read_markers
+from moneystate.kafka.sink import BatchId, PartitionSink, SinkConfig
 from tests.kafka.logs import Cluster, settle
 from tests.reference.kafka_log import read_log, read_values
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from services.engine import plan as plans
-from services.errors import RetentionError, SetupError
-from services.kafka.starting import resolve_start
-from services.spark.checkpoint import Checkpoint
-from services.spark.startup import check_retention
+from moneystate.engine import plan as plans
+from moneystate.errors import RetentionError, SetupError
+from moneystate.kafka.starting import resolve_start
+from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark.startup import check_retention
 from tests.kafka.logs import Cluster, numbered
 
 NAME = "in"

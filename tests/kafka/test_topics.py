@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from services.errors import SetupError
-from services.kafka.offsets import log_ends
-from services.kafka.topics import TopicSpec, check_topics, ensure_topics, partition_counts
+from moneystate.errors import SetupError
+from moneystate.kafka.offsets import log_ends
+from moneystate.kafka.topics import TopicSpec, check_topics, ensure_topics, partition_counts
 from tests.kafka.logs import Cluster
 
 

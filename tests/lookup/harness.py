@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from services.kafka.client import is_end_of_partition, range_consumer
-from services.kafka.offsets import high_watermark
-from services.lookup.asker import Policy
-from services.lookup.fake_service import Behaviour, FakeSessionService, Said
-from services.lookup.http import ServiceConfig
-from services.lookup.metrics import Metrics
-from services.lookup.worker import Worker, WorkerConfig
+from moneystate.kafka.client import is_end_of_partition, range_consumer
+from moneystate.kafka.offsets import high_watermark
+from services.enrichment.lookup.asker import Policy
+from services.enrichment.lookup.fake_service import Behaviour, FakeSessionService, Said
+from services.enrichment.lookup.http import ServiceConfig
+from services.enrichment.lookup.metrics import Metrics
+from services.enrichment.lookup.worker import Worker, WorkerConfig
 from tests.job.harness import JobProcess
 from tests.kafka.logs import Cluster, settle
 from tests.reference.codec import Json, decode, encode

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from services.cli import main
-from services.kafka.formats import SchemaSet, make_format
-from services.lookup.fake_service import FakeSessionService, Knowledge
+from moneystate.cli import main
+from moneystate.kafka.formats import SchemaSet, make_format
+from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge
 from tests.lookup.harness import REQUESTS, RESULTS, Lookups, found, request
 from tests.ports import free_port
 from tests.reference import kafka_log
@@ -54,7 +54,7 @@ def test_topics_in_json_metrics_and_an_end_in_good_order(lookups: Lookups) -> No
 
 
 def test_the_fake_service_says_where_it_is_and_ends_when_told(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "services.cli.main", "fake-session-service", "--port", "0", "--seed", "7"]
+    command = [sys.executable, "-m", "moneystate.cli.main", "fake-session-service", "--port", "0", "--seed", "7"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         template = process.stdout.readline().strip()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from services.devbroker import DevBroker
-from services.lookup.fake_service import FakeSessionService, Knowledge
+from moneystate.devbroker import DevBroker
+from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge
 from tests.job.harness import ENRICHED, LOOKUP_RESULTS, Setup, small_workload
 from tests.lookup.harness import REQUESTS, Lookups
 from tests.reference import model

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import ConfigError
-from services.lookup.asker import Policy
-from services.lookup.fake_service import FakeSessionService, Knowledge, Said
-from services.lookup.http import ServiceConfig, SessionService, tls_context
-from services.lookup.limiter import MOST_HELD_S, retry_after_s
+from moneystate.errors import ConfigError
+from services.enrichment.lookup.asker import Policy
+from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge, Said
+from services.enrichment.lookup.http import ServiceConfig, SessionService, tls_context
+from services.enrichment.lookup.limiter import MOST_HELD_S, retry_after_s
 from tests.lookup.certificates import Authority
 from tests.lookup.harness import QUICK, Lookups, Running, check_answered_once, found, outcomes, request, scripted
 

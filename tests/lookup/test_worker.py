@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import SetupError
-from services.lookup.asker import Policy
-from services.lookup.fake_service import FakeSessionService, Knowledge, Said
+from moneystate.errors import SetupError
+from services.enrichment.lookup.asker import Policy
+from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge, Said
 from tests.lookup.harness import (
     DONE_S,
     QUICK,

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
-from services.cli.main import main
-from services.devbroker import DevBroker
-from services.query.client import Client
+from moneystate.cli.main import main
+from moneystate.devbroker import DevBroker
+from moneystate.serving.client import Client
 from tests.query.certificates import Pki
 from tests.query.serving import Server, new_cluster
 

@@ -17,9 +17,9 @@ import grpc
 from google.rpc.error_details_pb2 import ErrorInfo
 from grpc_status import rpc_status
 
+from moneystate.devbroker import DevBroker
 from moneystate.query.v1 import status_pb2
-from services.devbroker import DevBroker
-from services.query.client import Client, Target
+from moneystate.serving.client import Client, Target
 from tests.kafka.logs import Cluster
 from tests.query.story import LAST, Job, begin, go_on
 from tests.waiting import until
@@ -33,7 +33,7 @@ class Server:
 
     def __init__(self, cluster: Cluster, data: Path, *flags: str) -> None:
         self.job = Job(cluster)
-        command = [sys.executable, "-m", "services.cli.main", "serve"]
+        command = [sys.executable, "-m", "moneystate.cli.main", "serve"]
         command += ["--bootstrap-servers", cluster.bootstrap_servers, "--topic-prefix", cluster.prefix]
         command += ["--data", str(data), "--listen", "127.0.0.1:0", *flags]
         self.command = command

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from services.engine.keygroup import key_group_of
-from services.engine.processor import Change
+from moneystate.engine.keygroup import key_group_of
+from moneystate.engine.processor import Change
 from services.enrichment import topics
 from tests.enrichment.harness import inputs, simulation
 from tests.kafka.logs import FLUSH_S, Cluster

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from moneystate.query.v1 import query_pb2
-from services.query.audit import Audit
-from services.query.callers import READ, Callers
-from services.query.calls import Call, Calls
-from services.query.metrics import Metrics
-from services.replica.model import NotFound
-from services.rpc.context import Abort
+from moneystate.replica.model import NotFound
+from moneystate.rpc.context import Abort
+from moneystate.serving.audit import Audit
+from moneystate.serving.callers import READ, Callers
+from moneystate.serving.calls import Call, Calls
+from moneystate.serving.metrics import Metrics
 
 Handler = Callable[[Any, Call], query_pb2.GetUserResponse]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 from multiprocessing.connection import Connection
 
-from services.query import child
+from moneystate.serving import child
 
 FEW = 256
 

@@ -47,6 +47,6 @@ def test_both_clients_name_the_reason_of_a_failure(server: Server, go_client: st
 
 
 def ask(command: list[str], address: str, user: str) -> subprocess.CompletedProcess[str]:
-    path = os.pathsep.join([str(ROOT), str(ROOT / "proto"), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     given = [*command, "--address", address, user]
     return subprocess.run(given, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path})

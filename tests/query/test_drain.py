@@ -15,9 +15,9 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from moneystate.devbroker import DevBroker
 from moneystate.query.v1 import admin_pb2, admin_pb2_grpc, query_pb2, query_pb2_grpc, watch_pb2
-from services.devbroker import DevBroker
-from services.query.client import SERVICES, Client
+from moneystate.serving.client import SERVICES, Client
 from tests.query.serving import UP_S, Server, failure, new_cluster, reason_of, wait_for
 from tests.query.story import begin, go_on
 

@@ -11,11 +11,11 @@ from typing import Any
 import grpc
 import pytest
 
+from moneystate.devbroker import DevBroker
+from moneystate.engine.plan import from_offset
 from moneystate.query.v1 import admin_pb2, header_pb2, query_pb2, status_pb2, user_pb2
-from services.devbroker import DevBroker
-from services.engine.plan import from_offset
-from services.query.client import Client, Target
-from services.spark.checkpoint import Checkpoint
+from moneystate.serving.client import Client, Target
+from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import JobProcess, Setup, small_workload
 from tests.query.serving import UP_S, failure, wait_for
 from tests.reference import model

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moneystate.query.v1 import admin_pb2
-from services.query.client import Client
-from services.query.forgetting import forget_user_requested
+from moneystate.serving.client import Client
+from moneystate.serving.forgetting import forget_user_requested
 from tests.query.serving import Server, failure
 from tests.reference.builder import ms
 from tests.reference.kafka_log import read_log

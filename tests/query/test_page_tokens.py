@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moneystate.errors import ConfigError
 from moneystate.query.v1 import query_pb2
-from services.errors import ConfigError
-from services.query import addresses
-from services.query.failures import Failure
-from services.query.page_tokens import KEY_BYTES, PageTokens, Place, key_of
-from services.replica.model import Version
+from moneystate.replica.model import Version
+from moneystate.serving import addresses
+from moneystate.serving.failures import Failure
+from moneystate.serving.page_tokens import KEY_BYTES, PageTokens, Place, key_of
 
 TOKENS = PageTokens(b"k" * KEY_BYTES)
 PLACES = st.builds(

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from moneystate.query.v1 import header_pb2, query_pb2, user_pb2
+from moneystate.serving.client import Client
 from services.enrichment.state import owner_of
-from services.query.client import Client
 from tests.query.serving import Server, failure
 from tests.query.story import EPOCH, LAST, SUFFIX_BYTES, USERS, Job
 from tests.reference.builder import ms

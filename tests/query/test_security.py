@@ -14,13 +14,13 @@ import pytest
 import trustme
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
+from moneystate.devbroker import DevBroker
+from moneystate.errors import ConfigError
 from moneystate.query.v1 import admin_pb2, query_pb2, status_pb2, user_pb2, watch_pb2
-from services.devbroker import DevBroker
-from services.errors import ConfigError
-from services.query.callers import READ, READ_PERSONAL, TokenCheck
-from services.query.client import Target
-from services.query.failures import Failure
-from services.query.options import Security
+from moneystate.serving.callers import READ, READ_PERSONAL, TokenCheck
+from moneystate.serving.client import Target
+from moneystate.serving.failures import Failure
+from moneystate.serving.options import Security
 from tests.query.certificates import ALL_SCOPES, Pki, pem, sign
 from tests.query.serving import Server, failure, new_cluster, wait_for
 from tests.query.test_reads import at

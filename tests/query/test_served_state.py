@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from services.devbroker import DevBroker
-from services.savepoint.format import Savepoint
-from services.spark.checkpoint import Checkpoint
+from moneystate.devbroker import DevBroker
+from moneystate.savepoint.format import Savepoint
+from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import Finished, JobProcess, Setup, small_workload
 from tests.query.conftest import Done, Moneystate
 from tests.query.serving import LISTENING, Server

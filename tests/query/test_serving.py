@@ -13,10 +13,10 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from moneystate.devbroker import DevBroker
 from moneystate.query.v1 import query_pb2, query_pb2_grpc
-from services.devbroker import DevBroker
-from services.query.addresses import split
-from services.query.client import Client
+from moneystate.serving.addresses import split
+from moneystate.serving.client import Client
 from tests.ports import free_port
 from tests.query.conftest import Moneystate
 from tests.query.serving import UP_S, Server, failure, new_cluster, wait_for

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from moneystate.devbroker import DevBroker
 from moneystate.query.v1 import query_pb2, watch_pb2
-from services.devbroker import DevBroker
-from services.query.client import Client
+from moneystate.serving.client import Client
 from tests.query.serving import Server, is_at, new_cluster, wait_for
 from tests.query.test_reads import at
 

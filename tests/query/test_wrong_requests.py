@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from moneystate.query.v1 import header_pb2, query_pb2, status_pb2, watch_pb2
-from services.query.client import Client
-from services.query.requests import MAX_BATCH, MAX_PAGE, MAX_TEXT_BYTES
+from moneystate.serving.client import Client
+from moneystate.serving.requests import MAX_BATCH, MAX_PAGE, MAX_TEXT_BYTES
 from tests.query.serving import Server, failure, wait_for
 from tests.query.story import EPOCH
 from tests.query.test_reads import at

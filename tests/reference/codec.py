@@ -1,6 +1,7 @@
 """The wire format as the reference model understands it (DESIGN.md section 4): single-object encoding of known schemas.
 
-Written on fastavro alone and without anything of `services`, so that the real codecs have something to differ from.
+Written on fastavro alone, without anything of `moneystate` or `services`, so that the real codecs have something to
+differ from.
 fastavro is lenient where the Avro specification is not: a negative union branch or enum index picks from the list's
 end, and a number of more than 64 bits is cut. `body_end` therefore walks every body by the specification first.
 """

@@ -1,7 +1,8 @@
 """The money enrichment as one sort and one loop: what DESIGN.md sections 2 and 3 say, simple rather than fast.
 
-The real implementation is compared against it, so it imports nothing of `services` and shares no idea of how to do it
-in batches: it holds the complete logs, sorts every event by the total order of section 2 and walks over them once.
+The real implementation is compared against it, so it imports nothing of `moneystate` or `services` and shares no
+idea of how to do it in batches: it holds the complete logs, sorts every event by the total order of
+section 2 and walks over them once.
 All times are milliseconds since the epoch. Partitions that are idle (wall clock) are outside of it.
 """
 

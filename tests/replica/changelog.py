@@ -14,12 +14,12 @@ from typing import TypeVar
 
 from confluent_kafka import Producer
 
-from services.engine.keygroup import key_group_of
+from moneystate.engine.keygroup import key_group_of
+from moneystate.replica import follower, rows
+from moneystate.replica.model import NotReady, ReplicaError, Version
+from moneystate.replica.reads import Reads, open_reads
+from moneystate.replica.snapshot import Snapshot
 from services.enrichment.topics import CHANGELOG, ENRICHED, STREAMS
-from services.replica import follower, rows
-from services.replica.model import NotReady, ReplicaError, Version
-from services.replica.reads import Reads, open_reads
-from services.replica.snapshot import Snapshot
 from tests import waiting
 from tests.kafka.logs import Cluster
 

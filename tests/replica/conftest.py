@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from services.devbroker import DevBroker
+from moneystate.devbroker import DevBroker
 from tests.kafka.logs import Cluster
 from tests.replica.changelog import Replica
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from services.engine.avro import long_bytes, string_bytes
+from moneystate.engine.avro import long_bytes, string_bytes
 from services.enrichment.money_ids import pack_id
 from services.enrichment.page import Page
 from services.enrichment.source import encode_source, optional

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from services.replica import decode, rows
-from services.replica.model import UserView, Version
+from moneystate.replica import decode, rows
+from moneystate.replica.model import UserView, Version
 from tests.enrichment.harness import inputs, simulation
 from tests.kafka.logs import Cluster
 from tests.reference.model import Rules

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from rocksdict import WriteBatch
 
-from services.errors import SetupError
-from services.replica import files, rows
-from services.replica.history import Keep, Sweep
-from services.replica.holding import change_of
-from services.replica.lineage import Lineage
-from services.replica.model import Version, Where
-from services.replica.store import Store
+from moneystate.errors import SetupError
+from moneystate.replica import files, rows
+from moneystate.replica.history import Keep, Sweep
+from moneystate.replica.holding import change_of
+from moneystate.replica.lineage import Lineage
+from moneystate.replica.model import Version, Where
+from moneystate.replica.store import Store
 from tests.replica.states import Money, State, changes, entries, forgotten
 from tests.replica.test_store_model import Replica
 

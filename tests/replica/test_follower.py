@@ -11,14 +11,14 @@ from typing import Any
 import psutil
 import pytest
 
-from services.engine.avro import string_bytes
+from moneystate.engine.avro import string_bytes
+from moneystate.replica import files
+from moneystate.replica.files import Secondary
+from moneystate.replica.head import HeadFile
+from moneystate.replica.model import NotFound, Pruned, Version, Where
 from services.enrichment import fingerprints as fp
 from services.enrichment.source import encode_source, optional
 from services.enrichment.topics import USER_EVENTS, WALLET_EVENTS
-from services.replica import files
-from services.replica.files import Secondary
-from services.replica.head import HeadFile
-from services.replica.model import NotFound, Pruned, Version, Where
 from tests.kafka.logs import Cluster
 from tests.replica.changelog import Change, Replica, Writer, until
 from tests.replica.states import State, changes, entries, forgotten

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from rocksdict import WriteBatch
 
-from services.replica import files
-from services.replica.files import Db, Secondary
-from services.replica.held import HELD_S, HeldFiles
+from moneystate.replica import files
+from moneystate.replica.files import Db, Secondary
+from moneystate.replica.held import HELD_S, HeldFiles
 from tests.replica.changelog import until
 
 

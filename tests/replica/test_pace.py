@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from services.replica.pace import PAUSE_S, SPREAD_S, Pace
+from moneystate.replica.pace import PAUSE_S, SPREAD_S, Pace
 
 
 def pauses(pace: Pace, slept: list[float], writes: int) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.replica import rows
+from moneystate.replica import rows
 from tests.replica.states import State, changes, entries
 from tests.replica.test_store_model import Replica
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from services.replica import decode, files, rows
-from services.replica.history import Keep, Sweep
-from services.replica.holding import End, Piece, change_of
-from services.replica.model import NotFound, Page, Pruned, Reason, UserView, Version
-from services.replica.reader import Reader
-from services.replica.store import Store
+from moneystate.replica import decode, files, rows
+from moneystate.replica.history import Keep, Sweep
+from moneystate.replica.holding import End, Piece, change_of
+from moneystate.replica.model import NotFound, Page, Pruned, Reason, UserView, Version
+from moneystate.replica.reader import Reader
+from moneystate.replica.store import Store
 from tests.replica.states import Entries, Money, State, changes, entries, forgotten
 
 BEFORE_ALL_MS = -10  # a user is forgotten before all money that is made here

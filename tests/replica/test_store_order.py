@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from services.replica import files
-from services.replica.files import Rebuild
-from services.replica.holding import Change, End, Piece, change_of
-from services.replica.model import Pruned, Version
-from services.replica.reader import Reader
-from services.replica.store import Store
+from moneystate.replica import files
+from moneystate.replica.files import Rebuild
+from moneystate.replica.holding import Change, End, Piece, change_of
+from moneystate.replica.model import Pruned, Version
+from moneystate.replica.reader import Reader
+from moneystate.replica.store import Store
 from tests.replica.states import State, entries
 
 GROUPS = 2  # one in each partition

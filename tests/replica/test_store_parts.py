@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from rocksdict import WriteBatch
 
-from services.replica import rows
-from services.replica.files import Db
+from moneystate.replica import rows
+from moneystate.replica.files import Db
 from tests.replica.states import Money, State, changes, entries
 from tests.replica.test_store_model import Replica
 

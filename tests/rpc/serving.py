@@ -1,4 +1,4 @@
-"""A server of services.rpc in a thread, on a real socket, with methods of all kinds; its messages are StringValues."""
+"""A server of moneystate.rpc in a thread, on a real socket, with methods of all kinds. Messages are StringValues."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any
 import grpc
 from google.protobuf.wrappers_pb2 import StringValue
 
-from services.rpc import loop, methods
-from services.rpc.context import Abort, Context
-from services.rpc.core import Queue
-from services.rpc.server import Server
+from moneystate.rpc import loop, methods
+from moneystate.rpc.context import Abort, Context
+from moneystate.rpc.core import Queue
+from moneystate.rpc.server import Server
 from tests.query.serving import UP_S
 
 OPTIONS = [("grpc.max_receive_message_length", 1 << 20)]

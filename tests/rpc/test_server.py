@@ -13,8 +13,8 @@ import grpc
 import pytest
 from google.protobuf.wrappers_pb2 import StringValue
 
-from services.rpc.core import Queue
-from services.rpc.server import Server
+from moneystate.rpc.core import Queue
+from moneystate.rpc.server import Server
 from tests.query.serving import UP_S, wait_for
 from tests.rpc.serving import OPTIONS, Running
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from services.engine import clock as clocks
-from services.engine.clock import Clock
-from services.engine.plan import EMPTY, PartitionPlan, Plan, TopicPartition
+from moneystate.engine import clock as clocks
+from moneystate.engine.clock import Clock
+from moneystate.engine.plan import EMPTY, PartitionPlan, Plan, TopicPartition
+from moneystate.savepoint.fingerprint import Fingerprint
+from moneystate.savepoint.format import begin, finish, write_output, write_state
+from moneystate.savepoint.manifest import EXPORT, Manifest
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
-from services.savepoint.fingerprint import Fingerprint
-from services.savepoint.format import begin, finish, write_output, write_state
-from services.savepoint.manifest import EXPORT, Manifest
 
 JOB = enrichment_job(Rules())
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from services.engine import clock as clocks
-from services.engine.plan import ACTIVE, IDLE, PartitionPlan, Plan
-from services.engine.state import MemoryState
+from moneystate.engine import clock as clocks
+from moneystate.engine.plan import ACTIVE, IDLE, PartitionPlan, Plan
+from moneystate.engine.state import MemoryState
+from moneystate.savepoint.compare import compare
+from moneystate.savepoint.facts import facts
+from moneystate.savepoint.fingerprint import Fingerprint, of_group
+from moneystate.savepoint.format import Savepoint, begin, finish, write_state
+from moneystate.savepoint.manifest import EXPORT, Manifest
+from moneystate.savepoint.rescale import rescale
+from moneystate.savepoint.view import user_view
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
 from services.enrichment.topics import USER_EVENTS, WALLET_EVENTS
-from services.savepoint.compare import compare
-from services.savepoint.facts import facts
-from services.savepoint.fingerprint import Fingerprint, of_group
-from services.savepoint.format import Savepoint, begin, finish, write_state
-from services.savepoint.manifest import EXPORT, Manifest
-from services.savepoint.rescale import rescale
-from services.savepoint.view import user_view
 from state_tools.replay import compared, digest_of, one_more_batch
 from tests.enrichment.harness import inputs, simulation
 from tests.reference import model

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.engine import clock as clocks
+from moneystate.engine import clock as clocks
+from moneystate.savepoint.facts import USERS, Fact, Field
+from moneystate.savepoint.fingerprint import Fingerprint, of_facts, of_group
+from moneystate.savepoint.rescale import rescaled
 from services.enrichment.migrations import down
-from services.savepoint.facts import USERS, Fact, Field
-from services.savepoint.fingerprint import Fingerprint, of_facts, of_group
-from services.savepoint.rescale import rescaled
 from tests.enrichment.harness import cut, enriched, requests, simulation
 from tests.enrichment.test_equals_model import any_cuts, interleaved, run_case
 from tests.reference.strategies import Case, cases

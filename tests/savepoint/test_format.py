@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.engine.items import Output
-from services.errors import SavepointError
-from services.savepoint.format import Savepoint, begin, check_free, finish, partial, write_output, write_state
-from services.savepoint.manifest import BOOTSTRAP, Manifest
+from moneystate.engine.items import Output
+from moneystate.errors import SavepointError
+from moneystate.savepoint.format import Savepoint, begin, check_free, finish, partial, write_output, write_state
+from moneystate.savepoint.manifest import BOOTSTRAP, Manifest
 from tests.savepoint.make import empty_savepoint
 
 Damage = Callable[[Path], object]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from services.engine.marker import Marker, marker_key
-from services.errors import ConfigError, DrainedError, MarkerError, SavepointError, SetupError
-from services.savepoint.format import Savepoint
-from services.spark.initial import check_fits, check_origin, check_same, note_of, start_plan
+from moneystate.engine.marker import Marker, marker_key
+from moneystate.errors import ConfigError, DrainedError, MarkerError, SavepointError, SetupError
+from moneystate.savepoint.format import Savepoint
+from moneystate.spark.initial import check_fits, check_origin, check_same, note_of, start_plan
 from tests.job.harness import Setup
 from tests.savepoint.make import JOB, empty_savepoint, plan_at
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from services.engine.avro import Malformed
-from services.engine.keygroup import key_group_of
+from moneystate.engine.avro import Malformed
+from moneystate.engine.keygroup import key_group_of
+from moneystate.savepoint.spool import HELD_BYTES, Spool
 from services.enrichment.state import page_key, user_key, waiting_key
-from services.savepoint.spool import HELD_BYTES, Spool
 
 GROUPS = 5
 BIG = b"v" * (HELD_BYTES // 3)  # so that some are in files and some in memory

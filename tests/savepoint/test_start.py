@@ -6,12 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from services.engine.keygroup import key_group_of
+from moneystate.engine.keygroup import key_group_of
+from moneystate.savepoint.facts import user_facts
+from moneystate.savepoint.fingerprint import of_facts
+from moneystate.savepoint.format import Savepoint
 from services.enrichment.state import owner_of
 from services.enrichment.topics import CHANGELOG
-from services.savepoint.facts import user_facts
-from services.savepoint.fingerprint import of_facts
-from services.savepoint.format import Savepoint
 from tests.job.harness import Finished, JobProcess, Setup, small_workload
 from tests.kafka.logs import settle
 from tests.reference import model

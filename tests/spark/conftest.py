@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from services.spark.session import open_session
+from moneystate.spark.session import open_session
 
 OUTPUT_PARTITIONS = 3
 

@@ -17,14 +17,14 @@ from typing import Any
 
 import psutil
 
-from services.engine import clock
-from services.engine.items import Output
-from services.engine.keygroup import BatchResult
-from services.kafka.sink import BatchId, SinkConfig
-from services.spark import sink_host
-from services.spark.operator import pack
-from services.spark.result_files import write_results
-from services.spark.sink import SinkSpec, hand_over, write_partition
+from moneystate.engine import clock
+from moneystate.engine.items import Output
+from moneystate.engine.keygroup import BatchResult
+from moneystate.kafka.sink import BatchId, SinkConfig
+from moneystate.spark import sink_host
+from moneystate.spark.operator import pack
+from moneystate.spark.result_files import write_results
+from moneystate.spark.sink import SinkSpec, hand_over, write_partition
 
 GO_ON = signal.SIGUSR1
 

@@ -11,8 +11,8 @@ import pytest
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from services.spark.jvm.classes import LOCAL_CHECKPOINT_FILES
-from services.spark.session import CHECKPOINT_FILES
+from moneystate.spark.jvm.classes import LOCAL_CHECKPOINT_FILES
+from moneystate.spark.session import CHECKPOINT_FILES
 
 SPARKS = "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
 ODD_NAME = "a b%20c#ü"

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from services.spark.collector import COLLECT_EVERY, RareCollector, no_collection
+from moneystate.spark.collector import COLLECT_EVERY, RareCollector, no_collection
 
 
 class Cycle:

@@ -15,12 +15,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.engine import runs
-from services.engine.logged import LoggedState
-from services.engine.runs import entries_of
-from services.engine.state import MemoryState, StateAccess
-from services.spark.entry_cache import RocksEntryCache
-from services.spark.run_files import RunFiles
+from moneystate.engine import runs
+from moneystate.engine.logged import LoggedState
+from moneystate.engine.runs import entries_of
+from moneystate.engine.state import MemoryState, StateAccess
+from moneystate.spark.entry_cache import RocksEntryCache
+from moneystate.spark.run_files import RunFiles
 from tests.engine.state_contract import CHECKS
 
 Changes = list[tuple[bytes, bytes | None]]

@@ -10,7 +10,7 @@ from pyspark.sql.functions import col, spark_partition_id
 from pyspark.sql.functions import hash as spark_hash
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from services.spark.placement import murmur3_int, placed_keys
+from moneystate.spark.placement import murmur3_int, placed_keys
 
 EDGES = [0, 1, -1, 2**31 - 1, -(2**31), 255, 256, 65_535, 65_536]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from services.errors import JobError
-from services.spark.result_files import read_results, write_results
+from moneystate.errors import JobError
+from moneystate.spark.result_files import read_results, write_results
 
 
 @pytest.fixture(autouse=True)

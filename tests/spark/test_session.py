@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from services.devbroker.java import find_java
-from services.errors import SetupError
-from services.spark.archive import USE, archive_file, earlier_archives
-from services.spark.jvm import make_archive
-from services.spark.jvm.classes import LOCAL_CHECKPOINT_FILES, our_jar
-from services.spark.session import (
+from moneystate.devbroker.java import find_java
+from moneystate.errors import SetupError
+from moneystate.spark.archive import USE, archive_file, earlier_archives
+from moneystate.spark.jvm import make_archive
+from moneystate.spark.jvm.classes import LOCAL_CHECKPOINT_FILES, our_jar
+from moneystate.spark.session import (
     CHECKPOINT_FILES,
     CLASS_PATH,
     DEFAULTS,

@@ -20,12 +20,12 @@ from typing import Any
 import psutil
 import pytest
 
-import services.kafka.sink
-from services.devbroker import DevBroker
-from services.engine.marker import Decision
-from services.errors import MarkerError
-from services.kafka.sink import BatchId, PartitionSink, SinkConfig
-from services.spark.sink import SinkSpec, hand_over, write_partition
+import moneystate.kafka.sink
+from moneystate.devbroker import DevBroker
+from moneystate.engine.marker import Decision
+from moneystate.errors import MarkerError
+from moneystate.kafka.sink import BatchId, PartitionSink, SinkConfig
+from moneystate.spark.sink import SinkSpec, hand_over, write_partition
 from tests.kafka.logs import Cluster, producers_begun
 from tests.reference.kafka_log import read_log, read_values
 from tests.spark.sink_workers import GO_ON, Order, Outcome, row
@@ -125,7 +125,7 @@ def started() -> Iterator[Daemon]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "proto")])},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         start_new_session=True,
     )
     with process:
@@ -252,7 +252,7 @@ def test_without_a_host_the_worker_writes_by_itself(spec: SinkSpec, cluster: Clu
 
 
 def test_a_producer_that_was_idle_for_long_is_replaced(spec: SinkSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(services.kafka.sink, "IDLE_S", 0.0)
+    monkeypatch.setattr(moneystate.kafka.sink, "IDLE_S", 0.0)
     sink = PartitionSink(spec.config, 0)
     for number in range(2):
         assert sink.open(batch(number)) is Decision.WRITE

@@ -24,9 +24,9 @@ from pyspark.sql.streaming.proto.StateMessage_pb2 import StateRequest, StateResp
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import StringType, StructField, StructType
 
-from services.engine.state import StateAccess
-from services.spark.operator import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA
-from services.spark.state_access import Pipe, PipelinedAccess, PipelineError, PublicAccess, PublicStores, stores_of
+from moneystate.engine.state import StateAccess
+from moneystate.spark.operator import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA
+from moneystate.spark.state_access import Pipe, PipelinedAccess, PipelineError, PublicAccess, PublicStores, stores_of
 from tests.engine import state_contract
 from tests.engine.state_contract import CHECKS
 

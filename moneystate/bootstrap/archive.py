@@ -1,0 +1,192 @@
+"""From Kafka into an archive (`moneystate.bootstrap.layout`), file by file.
+
+What is finished is kept: the same command goes on there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+
+from moneystate.bootstrap.files import AVRO, NO_TIMESTAMP, Kept, write_file
+from moneystate.bootstrap.history import BEGIN_ADVICE, Cut, parse_cut, read_initial_highs
+from moneystate.bootstrap.layout import RangeNote, read_note
+from moneystate.engine.intake import Convert
+from moneystate.engine.items import NO_TIME
+from moneystate.engine.plan import TopicPartition
+from moneystate.engine.processor import Decoder, InputTopic, Rejected
+from moneystate.errors import ArchiveError, ConfigError, RetentionError, SetupError
+from moneystate.kafka.client import admin_client, check_reachable
+from moneystate.kafka.convert import converters
+from moneystate.kafka.offsets import FullPartition, log_ends, log_starts, offsets_at
+from moneystate.kafka.ranges import Message, Range, RangeReader
+from moneystate.kafka.starting import EARLIEST, resolve_start
+
+
+@dataclass(frozen=True)
+class ArchiveOptions:
+    """`starting_offsets`, `as_of`: where each partition's range begins and ends; `records_per_file`: offsets of one
+    file at most; `file_format`: moneystate.bootstrap.files."""
+
+    bootstrap_servers: str
+    out: Path
+    topic_prefix: str = ""
+    starting_offsets: str = EARLIEST
+    as_of: str = "end"
+    initial_highs: Path | None = None
+    records_per_file: int = 100_000
+    file_format: str = AVRO
+    formats: dict[str, str] = field(default_factory=dict)
+    registry_url: str | None = None
+    kafka_config: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ToArchive:
+    """Offsets `start` to `end`, of which those before `done` are archived; `high`: the note's."""
+
+    topic: str
+    partition: int
+    start: int
+    done: int
+    end: int
+    high: int | None
+
+
+class Archiver:
+    """One run. Opening it looks at everything and writes nothing."""
+
+    def __init__(self, options: ArchiveOptions, inputs: list[InputTopic], decoder: Decoder) -> None:
+        o = self.options = options
+        self.decoder = decoder
+        self.codes = {t.name: t.code for t in inputs}
+        topics = [t.name for t in inputs]
+        self.cut: Cut = parse_cut(o.as_of, topics)
+        self.highs = read_initial_highs(o.initial_highs, topics)
+        self.converts: dict[int, Convert] = converters(o.formats, inputs, o.registry_url)
+        check_reachable(o.bootstrap_servers, o.kafka_config)
+        self.admin: AdminClient = admin_client(o.bootstrap_servers, o.kafka_config)
+        begin = resolve_start(self.admin, o.starting_offsets, o.topic_prefix, topics)
+        self.ids = begin.topic_ids
+        self.names: dict[TopicPartition, FullPartition] = {(t, p): (o.topic_prefix + t, p) for t, p in begin.partitions}
+        self.starts = log_starts(self.admin, self.names.values())
+        self.ends = self._ends()
+        self.work = [self._planned(tp, planned.end) for tp, planned in sorted(begin.partitions.items())]
+
+    def _ends(self) -> dict[TopicPartition, int]:
+        ends = log_ends(self.admin, self.names.values())
+        if self.cut.at_ms is not None:
+            ends = offsets_at(self.admin, self.names.values(), self.cut.at_ms)
+        found = {tp: ends[full] for tp, full in self.names.items()}
+        for tp, end in self.cut.offsets.items():
+            if tp not in found or end > found[tp]:
+                raise ConfigError(
+                    f"--as-of: expected an offset up to {found.get(tp, 'none')} for {tp[0]}, partition {tp[1]}, "
+                    f"came {end}."
+                )
+            found[tp] = end
+        return found
+
+    def _planned(self, tp: TopicPartition, start: int) -> ToArchive:
+        """What is left to do of a partition. An earlier run's note says where it began."""
+        folder = self.folder(tp)
+        note = read_note(folder)
+        first = self.starts[self.names[tp]]
+        if note is None:
+            if folder.is_dir() and any(folder.iterdir()):
+                raise ArchiveError(f"{folder}: expected an archive's note beside its files.", "give another --out.")
+            return ToArchive(*tp, start, start, max(start, self.ends[tp]), self._known_high(tp, start, first))
+        if note.topic_id != self.ids[tp[0]]:
+            raise ArchiveError(
+                f"{folder}: expected the archive of topic {self.ids[tp[0]]}, came one of {note.topic_id}.",
+                "give another --out.",
+            )
+        done = note.start + sum(int(name["offsets"]) for name in note.files.values())
+        if done < first and done < self.ends[tp]:
+            raise RetentionError(
+                f"{tp[0]}, partition {tp[1]}: expected to go on at offset {done}, the log begins at {first}.",
+                "what is between them is lost; give another --out.",
+            )
+        return ToArchive(*tp, note.start, done, max(done, self.ends[tp]), note.initial_high)
+
+    def _known_high(self, tp: TopicPartition, start: int, first: int) -> int | None:
+        """Of a range that does not begin at its partition's beginning: what was given for it; it is worked out when
+        archiving where the log still has all before it."""
+        if start > 0 and first > 0 and tp not in self.highs:
+            raise RetentionError(
+                f"{tp[0]}, partition {tp[1]}: expected a log from offset 0 on, it begins at {first}.", BEGIN_ADVICE
+            )
+        return self.highs.get(tp)
+
+    def folder(self, tp: TopicPartition) -> Path:
+        return self.options.out / tp[0] / str(tp[1])
+
+    def total(self) -> int:
+        return sum(w.end - w.start for w in self.work)
+
+    def run(self, on_progress: Callable[[int], None]) -> None:
+        """Archive all; `on_progress` is told how many offsets are done. Raises MoneystateError."""
+        o = self.options
+        reader = RangeReader(o.bootstrap_servers, o.kafka_config, f"{o.topic_prefix or 'moneystate'}-archive")
+        done = sum(w.done - w.start for w in self.work)
+        try:
+            for w in self.work:
+                for offsets in self._partition(reader, w):
+                    done += offsets
+                    on_progress(done)
+        finally:
+            reader.consumer.close()
+
+    def _partition(self, reader: RangeReader, w: ToArchive) -> Iterator[int]:
+        tp = (w.topic, w.partition)
+        folder = self.folder(tp)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as e:
+            raise SetupError(f"{folder}: expected a folder that can be written to, but {e}.") from None
+        note = read_note(folder)
+        if note is None:
+            high = w.high
+            if tp not in self.highs and w.start > 0:
+                high = self._high_before(reader, tp, w.start)
+            note = RangeNote(w.start, w.end, high, self.ids[w.topic])
+        note.end = w.end
+        note.write(folder)
+        for first in range(w.done, w.end, self.options.records_per_file):
+            end = min(first + self.options.records_per_file, w.end)
+            self._file(reader, tp, note, first, end)
+            yield end - first
+
+    def _file(self, reader: RangeReader, tp: TopicPartition, note: RangeNote, first: int, end: int) -> None:
+        folder = self.folder(tp)
+        path = folder / f"{first:020d}-{end - 1:020d}.{self.options.file_format}"
+        records = write_file(path, map(_kept, reader.read([Range(*self.names[tp], first, end)])))
+        with path.open("rb") as f:
+            sha256 = hashlib.file_digest(f, "sha256").hexdigest()
+        note.files[path.name] = {"offsets": end - first, "records": records, "sha256": sha256}
+        note.write(folder)
+
+    def _high_before(self, reader: RangeReader, tp: TopicPartition, start: int) -> int | None:
+        code = self.codes[tp[0]]
+        convert = self.converts.get(code)
+        high = NO_TIME
+        for message in reader.read([Range(*self.names[tp], 0, start)]):
+            value = message.value()
+            if value is not None:
+                try:
+                    high = max(high, self.decoder.decode(code, value if convert is None else convert(value))[0])
+                except Rejected:
+                    continue
+        return None if high == NO_TIME else high
+
+
+def _kept(message: Message) -> Kept:
+    kind, timestamp = message.timestamp()
+    if not kind:
+        timestamp = NO_TIMESTAMP
+    headers = list(message.headers() or [])
+    return Kept(message.offset(), timestamp, kind - 1, message.key(), message.value(), headers)

@@ -1,0 +1,124 @@
+"""The second phase: one key group through all chunks, into its files of the savepoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from moneystate.bootstrap.segments import read_segment, segment_path
+from moneystate.bootstrap.work import write_json
+from moneystate.engine import clock as clocks
+from moneystate.engine.block import merge
+from moneystate.engine.clock import Clock
+from moneystate.engine.items import NO_TIME, Output
+from moneystate.engine.keygroup import run_batch
+from moneystate.engine.order import Partition
+from moneystate.engine.processor import Processor
+from moneystate.engine.state import MemoryState
+from moneystate.savepoint.facts import Fact, facts
+from moneystate.savepoint.fingerprint import of_facts
+from moneystate.savepoint.format import write_output, write_state
+
+USER_ENTRY = b"u"
+
+
+@dataclass(frozen=True)
+class GroupSpec:
+    """`highs`: of partitions whose history does not begin at their beginning; `dedup_ttl_ms`: for the fingerprint."""
+
+    work: Path
+    chunks: int
+    tasks: int
+    make: Callable[[], Processor[Any]]
+    bound_ms: int
+    dedup_ttl_ms: int
+    highs: dict[Partition, int]
+    with_output: bool
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """`facts`: how many of each kind the state has; `fingerprint`: its two parts."""
+
+    watermark: int
+    counts: dict[str, int]
+    buffered: int
+    silent: list[list[int]]
+    users: int
+    facts: dict[str, int]
+    fingerprint: tuple[int, int]
+    state: dict[str, Any]
+    output: dict[str, Any] | None
+
+
+def result_path(work: Path, group: int) -> Path:
+    return work / "results" / f"group-{group:05d}.json"
+
+
+def run_group(spec: GroupSpec, group: int) -> None:
+    """Write a key group's files and what is known of it, unless an earlier run has."""
+    if not result_path(spec.work, group).exists():
+        write_json(result_path(spec.work, group), asdict(_Run(spec, group).whole()))
+
+
+class _Run:
+    def __init__(self, spec: GroupSpec, group: int) -> None:
+        self.spec = spec
+        self.group = group
+        self.state = MemoryState(_beginning(spec.highs))
+        self.watermark = NO_TIME
+        self.counts: dict[str, int] = {}
+        self.buffered = 0
+        self.silent: list[Partition] = []
+
+    def whole(self) -> GroupResult:
+        folder = self.spec.work / "savepoint"
+        output = None
+        if self.spec.with_output:
+            output = asdict(write_output(folder, self.group, self._outputs()))
+        else:
+            for _ in self._outputs():
+                pass
+        entries = sorted(self.state.entries.items())
+        written = asdict(write_state(folder, self.group, entries))
+        kinds: dict[str, int] = {}
+        found = of_facts(_counted(facts(entries, self.spec.dedup_ttl_ms, with_clock=self.group == 0), kinds))
+        users = sum(1 for key, _ in entries if key.startswith(USER_ENTRY))
+        return GroupResult(
+            self.watermark, self.counts, self.buffered, [list(p) for p in self.silent], users, kinds,
+            (found.users, found.buffer), written, output,
+        )  # fmt: skip
+
+    def _outputs(self) -> Iterator[Output]:
+        """Runs chunk after chunk; a chunk's outputs are in memory at a time."""
+        s = self.spec
+        for chunk in range(s.chunks):
+            blocks = [read_segment(segment_path(s.work, chunk, task), self.group) for task in range(s.tasks)]
+            result = run_batch(merge(blocks), self.state, s.make(), s.bound_ms)
+            self.watermark, self.counts, self.buffered = result.watermark, result.counts, result.buffered
+            self.silent = result.silent
+            yield from result.outputs
+
+
+def _beginning(highs: dict[Partition, int]) -> dict[bytes, bytes]:
+    """The state before the first record: none, or what is known of before it."""
+    if not highs:
+        return {}
+    clock = Clock()
+    clock.highs = dict(highs)
+    return {clocks.KEY: clocks.encode(clock)}
+
+
+def _counted(found: Iterable[Fact], kinds: dict[str, int]) -> Iterator[Fact]:
+    for fact in found:
+        kinds[fact.kind] = kinds.get(fact.kind, 0) + 1
+        yield fact
+
+
+def read_result(work: Path, group: int) -> GroupResult:
+    fields = json.loads(result_path(work, group).read_text())
+    fields["fingerprint"] = tuple(fields["fingerprint"])
+    return GroupResult(**fields)

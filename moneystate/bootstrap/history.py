@@ -1,0 +1,263 @@
+"""What is to be read: of each partition a range of offsets, from archive files, from Kafka, or both in this order."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from moneystate.bootstrap.inspect import FileFacts
+from moneystate.bootstrap.layout import NOTE, Found, FoundFile
+from moneystate.engine.plan import ACTIVE, EMPTY, PartitionPlan, Plan, TopicPartition
+from moneystate.errors import ArchiveError, ConfigError, RetentionError
+from moneystate.kafka.starting import offsets_from_file, time_ms
+
+END = "end"
+AS_OF, INITIAL_HIGHS = "--as-of", "--initial-highs"
+BEGIN_ADVICE = f"give what is missing as another --from, or begin there with {INITIAL_HIGHS} FILE."
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where the history ends: a time (ms, of record timestamps), offsets of some partitions, or where it ends."""
+
+    at_ms: int | None = None
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+def parse_cut(text: str, topics: list[str]) -> Cut:
+    """`end`, an ISO-8601 time with its zone, or a JSON file {topic: {partition: offset}}. Raises ConfigError."""
+    if text == END:
+        return Cut()
+    if Path(text).is_file():
+        return Cut(offsets=offsets_from_file(Path(text), topics, AS_OF))
+    return Cut(at_ms=time_ms(text, AS_OF, END))
+
+
+def read_initial_highs(path: Path | None, topics: list[str]) -> dict[TopicPartition, int | None]:
+    """JSON {topic: {partition: ms or null}}: the highest event time before a range that does not begin at its
+    partition's beginning; null: nothing is known, the range is taken as the beginning. Raises ConfigError."""
+    if path is None:
+        return {}
+    try:
+        content = json.loads(path.read_text())
+        highs = {
+            (topic, int(p)): None if high is None else int(high)
+            for topic, by in content.items()
+            for p, high in by.items()
+        }
+    except (OSError, ValueError, AttributeError, TypeError) as e:
+        raise ConfigError(f"{INITIAL_HIGHS} {path}: expected JSON {{topic: {{partition: ms}}}}, but {e}.") from None
+    unknown = sorted(content.keys() - set(topics))
+    if unknown:
+        raise ConfigError(f"{INITIAL_HIGHS} {path}: expected topics of {', '.join(topics)}, came {unknown[0]}.")
+    return highs
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A file that holds the offsets `first` to `end`; `counted`: its records have none, they are counted from
+    `first`; `stamp`: its size and time of change, as it was looked at."""
+
+    path: str
+    first: int
+    end: int
+    counted: bool
+    stamp: str
+
+
+def _stamp(path: str) -> str:
+    """Raises ArchiveError."""
+    try:
+        found = Path(path).stat()
+    except OSError as e:
+        raise ArchiveError(f"{path}: expected a file of the archive, but {e.strerror}.", "put it back.") from None
+    return f"{found.st_size} {found.st_mtime_ns}"
+
+
+def check_unchanged(history: History) -> None:
+    """Raises ArchiveError where a file is not the one that was looked at: what was read of it may be in already."""
+    for piece in [piece for partition in history.partitions for piece in partition.files]:
+        if _stamp(piece.path) != piece.stamp:
+            raise ArchiveError(
+                f"{piece.path}: expected the file that this bootstrap began with, it has changed since.",
+                "put it back, or remove the --work folder to begin anew.",
+            )
+
+
+@dataclass(frozen=True)
+class PartitionHistory:
+    """Offsets `start` to `end` of one partition: those of `files`, and from `kafka_from` on those in Kafka.
+
+    `points`: offset and event time (ms) of some records, offsets rising.
+    """
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    initial_high: int | None = None
+    files: list[Piece] = field(default_factory=list)
+    kafka_from: int | None = None
+    points: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def counted(self) -> bool:
+        return any(piece.counted for piece in self.files)
+
+    @property
+    def tp(self) -> TopicPartition:
+        return self.topic, self.partition
+
+
+@dataclass(frozen=True)
+class History:
+    """`topic_ids`: Kafka's, empty where an archive does not say."""
+
+    partitions: list[PartitionHistory]
+    topic_ids: Mapping[str, str]
+
+    def records(self) -> int:
+        """Offsets to go through: at least as many as there are records."""
+        return sum(p.end - p.start for p in self.partitions)
+
+    def plan(self, rules_hash: str) -> Plan | None:
+        """The plan to go on from; None where offsets are counted, as they are no place in any log."""
+        if any(p.counted for p in self.partitions):
+            return None
+        ends = {p.tp: PartitionPlan(p.end, ACTIVE if p.end > p.start else EMPTY) for p in self.partitions}
+        return Plan(rules_hash, self.topic_ids, ends)
+
+
+@dataclass(frozen=True)
+class KafkaLog:
+    """What Kafka has of the topics, without prefix; `cut`: where a time is in it, or its ends."""
+
+    starts: Mapping[TopicPartition, int]
+    ends: Mapping[TopicPartition, int]
+    cut: Mapping[TopicPartition, int]
+    topic_ids: Mapping[str, str]
+
+
+def from_archive(found: Found, facts: list[FileFacts], highs: Mapping[TopicPartition, int | None]) -> PartitionHistory:
+    """One partition's whole archive. Raises ArchiveError where its files do not go together."""
+    full = [(file, fact) for file, fact in zip(found.files, facts, strict=True) if fact.records]
+    kept = [fact.kept for _, fact in full]
+    if any(kept) and not all(kept):
+        without = next(file.path for file, fact in full if not fact.kept)
+        raise ArchiveError(
+            f"{without}: expected offsets in its records, as other files of the partition have them.",
+            "keep one kind of file.",
+        )
+    if full and not any(kept):
+        return _counted(found, facts, highs)
+    return _with_offsets(found, facts, highs)
+
+
+def _counted(found: Found, facts: list[FileFacts], highs: Mapping[TopicPartition, int | None]) -> PartitionHistory:
+    pieces, points, at = [], [], 0
+    for file, fact in zip(found.files, facts, strict=True):
+        pieces.append(Piece(file.path, at, at + fact.records, True, _stamp(file.path)))
+        points += [(at + number, ms) for number, ms in fact.points]
+        at += fact.records
+    high = highs.get((found.topic, found.partition))
+    return PartitionHistory(found.topic, found.partition, 0, at, high, pieces, None, points)
+
+
+def _with_offsets(found: Found, facts: list[FileFacts], highs: Mapping[TopicPartition, int | None]) -> PartitionHistory:
+    tp = (found.topic, found.partition)
+    note = found.first_note()
+    pieces = [Piece(file.path, *_span(file), False, _stamp(file.path)) for file in found.files]
+    first = pieces[0].first if pieces else (note.start if note else 0)
+    if first > (note.start if note else 0) and tp not in highs:
+        raise ArchiveError(
+            f"{found.topic}, partition {found.partition}: expected offsets from {note.start if note else 0} on, the "
+            f"archive begins at {first}.",
+            BEGIN_ADVICE,
+        )
+    end = pieces[-1].end if pieces else first
+    points = [point for fact in facts for point in fact.points]
+    high = highs.get(tp, note.initial_high if note else None)
+    return PartitionHistory(found.topic, found.partition, first, end, high, pieces, None, points)
+
+
+def _span(file: FoundFile) -> tuple[int, int]:
+    assert file.first is not None
+    assert file.last is not None
+    return file.first, file.last + 1
+
+
+def archive_cut(history: PartitionHistory, facts: list[FileFacts]) -> int | None:
+    """The offset of the first record with a timestamp at or after the time that the inspection looked for."""
+    for piece, fact in zip(history.files, facts, strict=True):
+        if fact.first_at is not None:
+            return fact.first_at + (piece.first if piece.counted else 0)
+    return None
+
+
+def archive_topic_ids(found: Mapping[TopicPartition, Found], topics: list[str]) -> dict[str, str]:
+    """By topic, empty where no note says. Raises ArchiveError where notes differ."""
+    ids: dict[str, str] = {}
+    for topic in topics:
+        known = sorted({n.topic_id for (t, _), f in found.items() if t == topic for n in f.notes if n.topic_id})
+        if len(known) > 1:
+            raise ArchiveError(
+                f"{topic}: expected archives of one topic, their {NOTE} name {', '.join(known)}.",
+                "give archives of one topic.",
+            )
+        ids[topic] = known[0] if known else ""
+    return ids
+
+
+def from_kafka(
+    tp: TopicPartition, log: KafkaLog, highs: Mapping[TopicPartition, int | None], start: int | None
+) -> PartitionHistory:
+    """`start`: where to begin, None: at the partition's beginning. Raises RetentionError where that is gone."""
+    first = log.starts[tp]
+    if start is None:
+        if first > 0 and tp not in highs:
+            raise RetentionError(
+                f"{tp[0]}, partition {tp[1]}: expected a log from offset 0 on, it begins at {first}.", BEGIN_ADVICE
+            )
+        start = first
+    if not first <= start <= log.ends[tp]:
+        raise RetentionError(
+            f"{tp[0]}, partition {tp[1]}: expected a log with offset {start}, it holds {first} to {log.ends[tp]}.",
+            "read it from an archive.",
+        )
+    return PartitionHistory(*tp, start, log.cut[tp], highs.get(tp), [], start)
+
+
+def joined(archived: PartitionHistory, log: KafkaLog) -> PartitionHistory:
+    """An archive, and Kafka from where it ends. Raises where they do not meet."""
+    tp, end = archived.tp, archived.end
+    if archived.counted:
+        raise ConfigError(
+            f"--from kafka: expected an archive with offsets before it, {archived.files[0].path} has none.",
+            "give only one of the two.",
+        )
+    if tp not in log.starts or not log.starts[tp] <= end <= log.ends[tp]:
+        has = f"{log.starts[tp]} to {log.ends[tp]}" if tp in log.starts else "no such partition"
+        raise RetentionError(
+            f"{tp[0]}, partition {tp[1]}: expected Kafka to go on at offset {end} as the archive ends, it has {has}.",
+            "archive what is missing, or give the archive of this cluster.",
+        )
+    return PartitionHistory(
+        *tp, archived.start, max(end, log.cut[tp]), archived.initial_high, archived.files, end, archived.points
+    )
+
+
+def cut_at(history: PartitionHistory, end: int) -> PartitionHistory:
+    """The same up to `end`. Raises ConfigError where it does not reach so far."""
+    if not history.start <= end <= history.end:
+        raise ConfigError(
+            f"{AS_OF}: expected an offset between {history.start} and {history.end} for {history.topic}, partition "
+            f"{history.partition}, came {end}.",
+            "give offsets that the history has.",
+        )
+    h = history
+    files = [piece for piece in h.files if piece.first < end]
+    kafka_from = h.kafka_from if h.kafka_from is not None and h.kafka_from < end else None
+    points = [point for point in h.points if point[0] < end]
+    return PartitionHistory(h.topic, h.partition, h.start, end, h.initial_high, files, kafka_from, points)

@@ -1,0 +1,113 @@
+"""The look into an archive file before anything is started: is it whole, in order, and where in event time is it?"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from moneystate.bootstrap.files import NO_OFFSET, NO_TIMESTAMP, Kept, read_file
+from moneystate.bootstrap.layout import FoundFile
+from moneystate.engine.intake import Convert
+from moneystate.engine.processor import Decoder, Rejected
+from moneystate.errors import ArchiveError, ConfigError
+
+POINT_EVERY = 2_000  # records from one look at the event time to the next
+ARCHIVE_ADVICE = "restore the file."
+
+
+@dataclass
+class FileFacts:
+    """`kept`: its records have their offsets; `first_at`: number of the first record with a timestamp at or after the
+    time asked for and, where kept, its offset; `points`: (number of the record, or its offset where kept; event time
+    in ms)."""
+
+    records: int = 0
+    kept: bool = False
+    first_at: int | None = None
+    points: list[tuple[int, int]] = field(default_factory=list)
+
+
+class Inspector:
+    """`topic`: its code; `at_ms`: a time whose place is looked for, None for none."""
+
+    def __init__(self, decoder: Decoder, converts: dict[int, Convert], at_ms: int | None) -> None:
+        self.decoder = decoder
+        self.converts = converts
+        self.at_ms = at_ms
+
+    def inspect(self, file: FoundFile, topic: int) -> FileFacts:
+        """Reads the whole file. Raises ArchiveError where it is not whole, not in order or not what its name and note
+        say."""
+        path = Path(file.path)
+        self._check_sum(path, file)
+        facts = FileFacts()
+        self._read(path, file, topic, read_file(path), facts)
+        if file.records is not None and file.records != facts.records:
+            raise ArchiveError(
+                f"{path}: expected {file.records} records as the note says, came {facts.records}.", ARCHIVE_ADVICE
+            )
+        return facts
+
+    def _check_sum(self, path: Path, file: FoundFile) -> None:
+        if file.sha256 is None:
+            return
+        with path.open("rb") as f:
+            found = hashlib.file_digest(f, "sha256").hexdigest()
+        if found != file.sha256:
+            raise ArchiveError(
+                f"{path}: expected the content that was archived, its SHA-256 is another.", ARCHIVE_ADVICE
+            )
+
+    def _read(self, path: Path, file: FoundFile, topic: int, records: Iterable[Kept], facts: FileFacts) -> None:
+        before = -1
+        looking = True
+        for number, record in enumerate(records):
+            kept = record.offset != NO_OFFSET
+            if number == 0:
+                facts.kept = kept
+            elif kept != facts.kept:
+                raise ArchiveError(f"{path}: expected offsets in all records or in none.", ARCHIVE_ADVICE)
+            if kept:
+                self._check_offset(path, file, before, record.offset)
+                before = record.offset
+            place = record.offset if kept else number
+            if self.at_ms is not None and facts.first_at is None:
+                self._look_for_time(path, record, place, facts)
+            looking = looking or number % POINT_EVERY == 0
+            if looking and (at := self._event_time(topic, record.value)) is not None:
+                facts.points.append((place, at))
+                looking = False
+            facts.records = number + 1
+
+    def _check_offset(self, path: Path, file: FoundFile, before: int, offset: int) -> None:
+        if file.first is None or file.last is None:
+            raise ArchiveError(
+                f"{path}: expected the name FIRST-LAST, as its records have offsets.",
+                "name it by the offsets that it holds.",
+            )
+        if not file.first <= offset <= file.last:
+            raise ArchiveError(
+                f"{path}: expected offsets {file.first} to {file.last} as its name says, came {offset}.", ARCHIVE_ADVICE
+            )
+        if offset <= before:
+            raise ArchiveError(f"{path}: expected rising offsets, came {offset} after {before}.", ARCHIVE_ADVICE)
+
+    def _look_for_time(self, path: Path, record: Kept, place: int, facts: FileFacts) -> None:
+        assert self.at_ms is not None
+        if record.timestamp_ms == NO_TIMESTAMP:
+            raise ConfigError(
+                f"--as-of: expected timestamps in the archive, {path} has records without.", "give offsets or end."
+            )
+        if record.timestamp_ms >= self.at_ms:
+            facts.first_at = place
+
+    def _event_time(self, topic: int, value: bytes | None) -> int | None:
+        if value is None:
+            return None
+        convert = self.converts.get(topic)
+        try:
+            return self.decoder.decode(topic, value if convert is None else convert(value))[0]
+        except Rejected:
+            return None

@@ -1,0 +1,290 @@
+"""The bootstrap: a batch job on Spark that takes a history through the engine, into a savepoint.
+
+1. *look*: names, notes, offsets, topics; every archive file is read once. Nothing is written; what is wrong is told.
+2. *read*: chunk by chunk, each source task its partitions, through the live job's intake into segments.
+3. *run*: each key group through its segments in the order of the chunks, by the live job's `run_batch`, its state in
+   memory; then its entries and outputs are written.
+4. *publish*: the savepoint gets its name.
+
+What is finished of 2 and 3 is kept in the work folder; the same command goes on there, to the same cut.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from moneystate.bootstrap import work as works
+from moneystate.bootstrap.chunks import cut_into_chunks
+from moneystate.bootstrap.groups import GroupResult, GroupSpec, read_result, result_path, run_group
+from moneystate.bootstrap.history import History, check_unchanged
+from moneystate.bootstrap.options import BootstrapOptions
+from moneystate.bootstrap.reading import ReadUnit, read_unit
+from moneystate.bootstrap.segments import segment_path
+from moneystate.bootstrap.sources import Sources, initial_highs
+from moneystate.bootstrap.tasks import SparkTasks, Tasks, own_session
+from moneystate.bootstrap.work import Started
+from moneystate.engine import plan as plans
+from moneystate.engine.plan import TopicPartition
+from moneystate.kafka.source_spec import SourceSpec
+from moneystate.savepoint.facts import schemas
+from moneystate.savepoint.fingerprint import Fingerprint
+from moneystate.savepoint.format import Savepoint, check_free
+from moneystate.savepoint.format import partial as partial_folder
+from moneystate.savepoint.manifest import BOOTSTRAP, FileInfo, Manifest
+from moneystate.savepoint.manifest import NAME as MANIFEST
+from moneystate.spark.job import JobSpec
+
+LOOKING, READING, RUNNING = "looking at files", "reading records", "running key groups"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """`done` of `total`: files, records or key groups, as `phase` says."""
+
+    phase: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A whole savepoint, in the work folder. `silent`: partitions without any record, which hold the watermark back;
+    `users`, `facts`: how many users and facts of each kind the state has; `records`: offsets gone through."""
+
+    savepoint: Savepoint
+    silent: list[str]
+    buffered: int
+    users: int
+    facts: dict[str, int]
+    records: int
+
+
+class Bootstrap:
+    """One run: `prepare`, then `publish`; `run` does both."""
+
+    def __init__(self, job: JobSpec, options: BootstrapOptions, on_progress: Callable[[Progress], None]) -> None:
+        self.job = job
+        self.options = options
+        self.on_progress = on_progress
+        self.work = options.work_folder
+
+    def run(self, tasks: Tasks | None = None) -> Prepared:
+        """Make the savepoint. Its folder in what is given back is gone by then. Raises MoneystateError."""
+        prepared = self.prepare(tasks)
+        self.publish()
+        return prepared
+
+    def prepare(self, tasks: Tasks | None = None) -> Prepared:
+        """All but its name. `tasks`: what to run on, None: a Spark session of its own. Raises MoneystateError."""
+        check_free(self.options.out)
+        sources = Sources(self.options, self.job.inputs)
+        started = works.resume(self.work, self._settings())
+        if (self.work / "savepoint" / MANIFEST).exists() and started is not None:
+            return self._prepared(started)
+        if tasks is not None:
+            return self._on(tasks, sources, started)
+        o = self.options
+        with own_session(self.job.name, o.master, o.partitions, o.spark_config, self.work) as session:
+            return self._on(SparkTasks(session), sources, started)
+
+    def publish(self) -> None:
+        """Give the prepared savepoint its name; the work folder goes."""
+        out = self.options.out.absolute()
+        made = self.work / "savepoint"
+        if made.stat().st_dev != out.parent.stat().st_dev:  # first beside its place, so that it appears whole
+            beside = partial_folder(out)
+            shutil.rmtree(beside, ignore_errors=True)
+            made = Path(shutil.copytree(made, beside))
+        made.rename(out)
+        (self.work / works.NAME).unlink()  # without it this is no earlier run, wherever the removal is broken off
+        shutil.rmtree(self.work)
+
+    def _on(self, tasks: Tasks, sources: Sources, started: Started | None) -> Prepared:
+        if started is None:
+            history = sources.history(self._source(), partial(self._look, tasks))
+            started = self._start(history, tasks.cores)
+        else:
+            check_unchanged(started.history)
+        self._read(tasks, started)
+        self._run_groups(tasks, started)
+        return self._prepared(started)
+
+    # The phases
+
+    def _start(self, history: History, cores: int) -> Started:
+        chunks = cut_into_chunks(history.partitions, self.options.max_records_per_chunk)
+        started = Started(history, chunks, _spread(history, self.options.source_tasks or cores))
+        works.begin(self.work, self._settings(), started)
+        return started
+
+    def _read(self, tasks: Tasks, started: Started) -> None:
+        units = []
+        n = len(started.tasks)
+        slices = -(-tasks.cores // n)
+        for task, places in enumerate(started.tasks):
+            mine = [started.history.partitions[place] for place in places]
+            for numbers in _slices(len(started.chunks), slices):
+                chunks = {number: started.chunks[number] for number in numbers}
+                units.append(ReadUnit(self.work, task, n, chunks, mine))
+        sizes = _sizes(self.work, started)
+        tasks.run(partial(read_unit, self._source()), units, partial(self._tell, READING, sizes))
+        self._tell(READING, sizes)
+
+    def _run_groups(self, tasks: Tasks, started: Started) -> None:
+        spec = GroupSpec(
+            self.work,
+            len(started.chunks),
+            len(started.tasks),
+            self.job.make,
+            self.job.bound_ms,
+            self.job.rules["dedup_ttl_ms"],
+            dict(initial_highs(started.history, self.job.inputs)),
+            self.options.with_output,
+        )
+        groups = list(range(self.options.key_groups))
+        sizes = {result_path(self.work, group): 1 for group in groups}
+        tasks.run(partial(run_group, spec), groups, partial(self._tell, RUNNING, sizes))
+        self._tell(RUNNING, sizes)
+
+    def _look(self, tasks: Tasks, function: Callable[[Any], Any], files: list[Any]) -> list[Any]:
+        self.on_progress(Progress(LOOKING, 0, len(files)))
+        facts = tasks.run(function, files, lambda: None)
+        self.on_progress(Progress(LOOKING, len(files), len(files)))
+        return facts
+
+    def _tell(self, phase: str, sizes: dict[Path, int]) -> None:
+        """`sizes`: what each file that the phase writes counts for."""
+        done = sum(size for path, size in sizes.items() if path.exists())
+        self.on_progress(Progress(phase, done, sum(sizes.values())))
+
+    def _prepared(self, started: Started) -> Prepared:
+        results = [read_result(self.work, group) for group in range(self.options.key_groups)]
+        folder = self.work / "savepoint"
+        if not (folder / MANIFEST).exists():
+            manifest = self._manifest(started, results).encode()
+            (folder / (MANIFEST + ".tmp")).write_text(manifest)
+            (folder / (MANIFEST + ".tmp")).rename(folder / MANIFEST)
+        names = {t.code: t.name for t in self.job.inputs}
+        kinds: dict[str, int] = {}
+        for result in results:
+            for kind, n in result.facts.items():
+                kinds[kind] = kinds.get(kind, 0) + n
+        return Prepared(
+            Savepoint(folder),
+            [f"{names[topic]}/{number}" for topic, number in results[0].silent],
+            sum(result.buffered for result in results),
+            sum(result.users for result in results),
+            kinds,
+            started.history.records(),
+        )
+
+    def _manifest(self, started: Started, results: list[GroupResult]) -> Manifest:
+        plan = started.history.plan(plans.rules_hash(self.job.rules))
+        counts: dict[str, int] = {}
+        for result in results:
+            for name, n in result.counts.items():
+                counts[name] = counts.get(name, 0) + n
+        return Manifest(
+            made_by=BOOTSTRAP,
+            made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            job=self.job.name,
+            schemas=schemas(),
+            rules=dict(self.job.rules),
+            key_groups=self.options.key_groups,
+            partitions=self.options.partitions,
+            plan=None if plan is None else plan.to_offset(),
+            watermark=results[0].watermark,
+            counts=counts,
+            fingerprint=str(sum([Fingerprint(*result.fingerprint) for result in results], Fingerprint())),
+            state=[FileInfo(**result.state) for result in results],
+            output=[FileInfo(**result.output) for result in results if result.output is not None],
+            streams=self.job.streams,
+        )
+
+    # What tasks are told
+
+    def _source(self) -> SourceSpec:
+        o, job = self.options, self.job
+        return SourceSpec(
+            bootstrap_servers=o.bootstrap_servers,
+            extra=o.kafka_config,
+            topic_prefix=o.topic_prefix,
+            group=f"{o.topic_prefix or 'moneystate'}-bootstrap",
+            inputs=job.inputs,
+            decoder=job.decoder,
+            key_groups=o.key_groups,
+            output_partitions=o.partitions,
+            source_tasks=o.source_tasks,
+            bound_ms=job.bound_ms,
+            max_future_ms=job.max_future_ms,
+            dead_letter_stream=job.dead_letter_stream,
+            max_records=o.max_records_per_chunk,
+            rules=plans.rules_hash(job.rules),
+            start={},
+            bounded=True,
+            drain=False,
+            idle_timeout_s=None,
+            stop_file="",
+            formats=o.formats,
+            registry_url=o.registry_url,
+        )
+
+    def _settings(self) -> dict[str, Any]:
+        o = self.options
+        sources = [str(folder) for folder in o.archives] + ([o.bootstrap_servers] if o.from_kafka else [])
+        highs = o.initial_highs.read_text() if o.initial_highs else ""
+        return works.settings_of(
+            self.job.rules,
+            sources=sources,
+            topic_prefix=o.topic_prefix,
+            as_of=Path(o.as_of).read_text() if Path(o.as_of).is_file() else o.as_of,
+            starts=_listed(o.starts),
+            ends=_listed(o.ends),
+            initial_highs=highs,
+            key_groups=o.key_groups,
+            partitions=o.partitions,
+            with_output=o.with_output,
+            formats=o.formats,
+        )
+
+
+def _listed(offsets: Mapping[TopicPartition, int] | None) -> list[Any] | None:
+    return None if offsets is None else [[*tp, offset] for tp, offset in sorted(offsets.items())]
+
+
+def _spread(history: History, tasks: int) -> list[list[int]]:
+    """The partitions by source task, the largest first to the least loaded."""
+    tasks = max(1, min(tasks, len(history.partitions)))
+    loads = [0] * tasks
+    places: list[list[int]] = [[] for _ in range(tasks)]
+    sizes = [p.end - p.start for p in history.partitions]
+    for place in sorted(range(len(sizes)), key=lambda n: -sizes[n]):
+        task = loads.index(min(loads))
+        loads[task] += sizes[place] + 1
+        places[task].append(place)
+    return places
+
+
+def _slices(n: int, slices: int) -> Iterator[range]:
+    """0 .. n-1 in so many consecutive parts, none empty."""
+    for k in range(slices):
+        part = range(n * k // slices, n * (k + 1) // slices)
+        if part:
+            yield part
+
+
+def _sizes(work: Path, started: Started) -> dict[Path, int]:
+    """Of each segment: how many offsets it is made of."""
+    partitions = started.history.partitions
+    sizes = {}
+    for number, chunk in enumerate(started.chunks):
+        for task, places in enumerate(started.tasks):
+            spans = [chunk[partitions[n].tp] for n in places]
+            sizes[segment_path(work, number, task)] = sum(end - start for start, end in spans)
+    return sizes

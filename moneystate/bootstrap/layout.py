@@ -1,0 +1,210 @@
+"""How an archive is laid out, and the looks at it that need no file to be opened.
+
+    DIR/<topic without prefix>/<partition>/<first offset>-<last offset>.avro | .parquet | .jsonl
+    DIR/<topic without prefix>/<partition>/_range.json      the note of `moneystate archive`; optional
+
+A file's name says which offsets it holds in full: those of them that are not in it were never to be read (compacted,
+aborted, transaction markers). Files whose records have no offsets may have any name: they are read in the order of
+their names, numbers as numbers, and their records are counted from 0.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from moneystate.bootstrap.files import FORMATS, format_of
+from moneystate.engine.plan import TopicPartition
+from moneystate.errors import ArchiveError
+
+NOTE = "_range.json"
+NOTE_VERSION = 1
+_NAME = re.compile(r"(\d+)-(\d+)")
+
+
+@dataclass
+class RangeNote:
+    """What an archive knows of one partition: offsets `start` to `end` (not in it), `initialHigh` (ms): the highest
+    event time before `start`, None where there is none; the topic's id; and by name each file's number of records and
+    SHA-256."""
+
+    start: int
+    end: int
+    initial_high: int | None
+    topic_id: str
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)
+    version: int = NOTE_VERSION
+
+    def write(self, folder: Path) -> None:
+        fields = asdict(self)
+        fields["initialHigh"], fields["topicId"] = fields.pop("initial_high"), fields.pop("topic_id")
+        temporary = folder / (NOTE + ".tmp")
+        with temporary.open("w") as f:
+            json.dump(fields, f, sort_keys=True, indent=1)
+            f.flush()
+            os.fsync(f.fileno())
+        temporary.replace(folder / NOTE)
+
+
+def read_note(folder: Path) -> RangeNote | None:
+    """None where there is none. Raises ArchiveError for one that is not as expected."""
+    path = folder / NOTE
+    if not path.exists():
+        return None
+    try:
+        fields = json.loads(path.read_text())
+        if fields.get("version", NOTE_VERSION) > NOTE_VERSION:
+            raise ValueError(f"version {fields['version']} is of a newer program")
+        return RangeNote(
+            int(fields.get("start", 0)),
+            int(fields.get("end", -1)),
+            fields.get("initialHigh"),
+            str(fields.get("topicId", "")),
+            dict(fields.get("files", {})),
+        )
+    except (OSError, ValueError, AttributeError, TypeError) as e:
+        raise ArchiveError(
+            f"{path}: expected the note of an archived range, but {e}.", "restore or remove it."
+        ) from None
+
+
+@dataclass(frozen=True)
+class FoundFile:
+    """`first`, `last`: by its name, None where that says nothing; `records`, `sha256`: by the note."""
+
+    path: str
+    first: int | None = None
+    last: int | None = None
+    records: int | None = None
+    sha256: str | None = None
+
+
+@dataclass
+class Found:
+    """One partition in one or more archives: its files in order. `named`: they say which offsets they hold."""
+
+    topic: str
+    partition: int
+    files: list[FoundFile]
+    notes: list[RangeNote]
+
+    @property
+    def named(self) -> bool:
+        return all(f.first is not None for f in self.files)
+
+    def first_note(self) -> RangeNote | None:
+        return min(self.notes, key=lambda n: n.start, default=None)
+
+
+def find(folders: list[Path], topics: list[str]) -> dict[TopicPartition, Found]:
+    """All partitions of `topics` in the archives. Raises ArchiveError where names and notes show that something is
+    missing, overlaps or is no archive."""
+    found: dict[TopicPartition, Found] = {}
+    for topic in topics:
+        places = [folder / topic for folder in folders if (folder / topic).is_dir()]
+        if not places:
+            raise ArchiveError(
+                f"{folders[0] / topic}: expected a folder for each topic, there is none.",
+                "give the archive's folder; make an empty one for a topic that never had a record.",
+            )
+        for place in places:
+            for number, folder in _partitions(place):
+                there = found.setdefault((topic, number), Found(topic, number, [], []))
+                _add(there, folder)
+        _check_numbers(places[0], [p for t, p in found if t == topic])
+    for there in found.values():
+        _sort(there)
+    return found
+
+
+def _partitions(place: Path) -> Iterable[tuple[int, Path]]:
+    for entry in sorted(place.iterdir()):
+        if entry.name.startswith(("_", ".")):
+            continue
+        if not entry.is_dir() or not entry.name.isdigit():
+            raise ArchiveError(
+                f"{entry}: expected a partition's folder, named by its number.", "move it out of the archive."
+            )
+        yield int(entry.name), entry
+
+
+def _check_numbers(place: Path, numbers: list[int]) -> None:
+    missing = sorted(set(range(max(numbers, default=-1) + 1)) - set(numbers))
+    if missing:
+        raise ArchiveError(
+            f"{place / str(missing[0])}: expected a folder for each partition up to {max(numbers)}, there is none.",
+            "restore it; an empty folder stands for a partition that never had a record.",
+        )
+
+
+def _add(there: Found, folder: Path) -> None:
+    note = read_note(folder)
+    listed = dict(note.files) if note is not None else {}
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(("_", ".")) or path.suffix == ".tmp":
+            continue
+        if format_of(path) is None:
+            raise ArchiveError(
+                f"{path}: expected an archive file ({', '.join(FORMATS)}).", "move it out of the archive."
+            )
+        name = _NAME.fullmatch(path.stem)
+        first, last = (int(name[1]), int(name[2])) if name else (None, None)
+        about = listed.pop(path.name, None) if note is not None and note.files else {}
+        if about is None:
+            raise ArchiveError(
+                f"{path}: expected a file that {NOTE} lists, it does not.",
+                "finish the archive: the same command again.",
+            )
+        there.files.append(FoundFile(str(path), first, last, about.get("records"), about.get("sha256")))
+    if listed:
+        raise ArchiveError(
+            f"{folder / min(listed)}: expected the file that {NOTE} lists, it is missing.", "restore the file."
+        )
+    if note is not None:
+        there.notes.append(note)
+
+
+def _sort(there: Found) -> None:
+    if not there.named:
+        there.files.sort(key=lambda f: _natural(Path(f.path).name))
+        return
+    there.files.sort(key=lambda f: (f.first or 0, f.last or 0))
+    before: FoundFile | None = None
+    for file in there.files:
+        assert file.first is not None
+        assert file.last is not None
+        if before is not None and before.last is not None:
+            if file.first <= before.last:
+                raise ArchiveError(
+                    f"{file.path}: expected offsets from {before.last + 1} on, its own overlap with those of "
+                    f"{before.path}.",
+                    "keep one of the two.",
+                )
+            if file.first > before.last + 1:
+                raise ArchiveError(
+                    f"{file.path}: expected offsets from {before.last + 1} on, those before {file.first} are missing.",
+                    "restore the missing file.",
+                )
+        before = file
+    _check_end(there)
+
+
+def _check_end(there: Found) -> None:
+    for note in there.notes:
+        have = max(((f.last or 0) + 1 for f in there.files), default=note.start)
+        if note.end > have:
+            raise ArchiveError(
+                f"{there.topic}, partition {there.partition}: expected files up to offset {note.end - 1} as {NOTE} "
+                f"says, they end with {have - 1}.",
+                "finish the archive: the same command again.",
+            )
+
+
+def _natural(name: str) -> list[tuple[int, int, str]]:
+    """Sorts names as text, numbers in them as numbers."""
+    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]

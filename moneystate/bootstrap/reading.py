@@ -1,0 +1,98 @@
+"""The first phase: the records of chunks, through the intake of the live job, into segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from moneystate.bootstrap.chunks import Chunk
+from moneystate.bootstrap.files import NO_TIMESTAMP, Kept, read_file
+from moneystate.bootstrap.history import PartitionHistory
+from moneystate.bootstrap.segments import segment_path, write_segment
+from moneystate.engine.deadletter import Letter
+from moneystate.engine.intake import Intake
+from moneystate.kafka.ranges import discard_readers
+from moneystate.kafka.source_spec import SourceSpec
+from moneystate.spark.source import TaskPlan, open_intake, take_in
+
+
+@dataclass(frozen=True)
+class ReadUnit:
+    """A source task's part of consecutive chunks: its partitions are read straight through. `chunks`: by number."""
+
+    work: Path
+    task: int
+    tasks: int
+    chunks: dict[int, Chunk]
+    partitions: list[PartitionHistory]
+
+
+def read_unit(spec: SourceSpec, unit: ReadUnit) -> None:
+    """Write the segments of those chunks that have none yet. Raises ArchiveError, BrokerError and RetentionError."""
+    cursors = {p.tp: FileCursor(p) for p in unit.partitions}
+    try:
+        for number, chunk in unit.chunks.items():
+            path = segment_path(unit.work, number, unit.task)
+            if not path.exists():
+                write_segment(path, _blocks(spec, unit, chunk, cursors))
+    finally:
+        discard_readers()  # what they have read ahead is of no use to other tasks
+
+
+def _blocks(spec: SourceSpec, unit: ReadUnit, chunk: Chunk, cursors: dict[tuple[str, int], FileCursor]) -> list[bytes]:
+    codes = {t.name: t.code for t in spec.inputs}
+    in_kafka, planned = [], []
+    for p in unit.partitions:
+        start, end = chunk[p.tp]
+        planned.append((codes[p.topic], p.partition, start, end, 1))
+        kafka_from = end if p.kafka_from is None else max(start, p.kafka_from)
+        if kafka_from < end:
+            in_kafka.append((codes[p.topic], p.partition, kafka_from, end, 1))
+    intake = open_intake(spec, TaskPlan(unit.task, unit.tasks, False, planned, None))
+    for p in unit.partitions:
+        start, end = chunk[p.tp]
+        _take_files(intake, spec, codes[p.topic], p, cursors[p.tp].between(start, end))
+    if in_kafka:
+        take_in(intake, spec, unit.task, in_kafka)
+    return intake.close()
+
+
+def _take_files(
+    intake: Intake, spec: SourceSpec, code: int, p: PartitionHistory, records: Iterator[tuple[int, Kept]]
+) -> None:
+    for offset, kept in records:
+        timestamp = kept.timestamp_ms if kept.timestamp_type != NO_TIMESTAMP else NO_TIMESTAMP
+        why = intake.add(code, p.partition, offset, timestamp, kept.value)
+        if why is not None:
+            topic = spec.topic(p.topic)
+            intake.reject(Letter(topic, p.partition, offset, timestamp, kept.key, kept.value, kept.headers), why)
+
+
+class FileCursor:
+    """A partition's files, read on from range to range."""
+
+    def __init__(self, history: PartitionHistory) -> None:
+        self.history = history
+        self.at = -1
+        self.records: Iterator[tuple[int, Kept]] = iter(())
+        self.next: tuple[int, Kept] | None = None
+
+    def between(self, start: int, end: int) -> Iterator[tuple[int, Kept]]:
+        """Offset and record of those from `start` to `end`. Raises ArchiveError."""
+        if start != self.at:
+            self.records = self._from(start)
+            self.next = next(self.records, None)
+        self.at = end
+        while self.next is not None and self.next[0] < end:
+            yield self.next
+            self.next = next(self.records, None)
+
+    def _from(self, start: int) -> Iterator[tuple[int, Kept]]:
+        for piece in self.history.files:
+            if piece.end <= start:
+                continue
+            for number, kept in enumerate(read_file(Path(piece.path))):
+                offset = piece.first + number if piece.counted else kept.offset
+                if offset >= start:
+                    yield offset, kept

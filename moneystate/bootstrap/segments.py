@@ -1,0 +1,44 @@
+"""What the first phase leaves for the second: of each chunk and source task one file with the block of each key group.
+
+    number of key groups (4 bytes, big-endian), length of each block (8 bytes each), the blocks
+
+Blocks are `moneystate.engine.block`'s: read by the program version that wrote them (`moneystate.bootstrap.work`).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from pathlib import Path
+
+from moneystate.errors import JobError
+
+COUNT = struct.Struct(">I")
+
+
+def segment_path(work: Path, chunk: int, task: int) -> Path:
+    return work / "segments" / f"chunk-{chunk:06d}-task-{task:04d}"
+
+
+def write_segment(path: Path, blocks: list[bytes]) -> None:
+    """Whole or not at all."""
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as f:
+        f.write(COUNT.pack(len(blocks)))
+        f.write(struct.pack(f">{len(blocks)}Q", *[len(block) for block in blocks]))
+        f.writelines(blocks)
+        f.flush()
+        os.fsync(f.fileno())
+    temporary.replace(path)
+
+
+def read_segment(path: Path, group: int) -> bytes:
+    """The block of one key group. Raises JobError where the file is not whole."""
+    with path.open("rb") as f:
+        (groups,) = COUNT.unpack(f.read(COUNT.size))
+        lengths = struct.unpack(f">{groups}Q", f.read(8 * groups))
+        f.seek(sum(lengths[:group]), os.SEEK_CUR)
+        block = f.read(lengths[group])
+    if len(block) != lengths[group]:
+        raise JobError(f"{path}: expected a whole file, it is cut off.", "remove the work folder and start again.")
+    return block

@@ -1,0 +1,166 @@
+"""From what a bootstrap is told to read to its history: the looks at archives and Kafka before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from confluent_kafka.admin import AdminClient
+
+from moneystate.bootstrap.history import (
+    Cut,
+    History,
+    KafkaLog,
+    PartitionHistory,
+    archive_cut,
+    archive_topic_ids,
+    cut_at,
+    from_archive,
+    from_kafka,
+    joined,
+    parse_cut,
+    read_initial_highs,
+)
+from moneystate.bootstrap.inspect import FileFacts, Inspector
+from moneystate.bootstrap.layout import Found, FoundFile, find
+from moneystate.bootstrap.options import BootstrapOptions
+from moneystate.engine.plan import TopicPartition
+from moneystate.engine.processor import InputTopic
+from moneystate.errors import ArchiveError, ConfigError
+from moneystate.kafka.client import admin_client, check_reachable
+from moneystate.kafka.convert import converters
+from moneystate.kafka.offsets import log_ends, log_starts, offsets_at, topic_states
+from moneystate.kafka.planner import Planner
+from moneystate.kafka.source_spec import SourceSpec, load_decoder
+
+LOOKS = 32  # into each partition's way through event time, at most
+RECORDS_A_LOOK = 10_000  # at least
+
+InspectAll = Callable[[Callable[[tuple[FoundFile, int]], FileFacts], list[tuple[FoundFile, int]]], list[FileFacts]]
+
+
+class Sources:
+    """Opening raises whatever names, notes and broker show to be wrong."""
+
+    def __init__(self, options: BootstrapOptions, inputs: list[InputTopic]) -> None:
+        options.check()
+        self.options = options
+        self.inputs = inputs
+        self.topics = [t.name for t in inputs]
+        self.cut = parse_cut(options.as_of, self.topics)
+        if options.ends is not None:
+            self.cut = Cut(offsets=options.ends)
+        self.highs = read_initial_highs(options.initial_highs, self.topics)
+        self.found: dict[TopicPartition, Found] = find(options.archives, self.topics) if options.archives else {}
+        self.log = self._look_at_kafka() if options.from_kafka else None
+        if self.cut.at_ms is not None and self.log is None and not self.found:
+            raise ConfigError("--as-of: expected a history with timestamps.")
+
+    def _look_at_kafka(self) -> KafkaLog:
+        o = self.options
+        check_reachable(o.bootstrap_servers, o.kafka_config)
+        admin: AdminClient = admin_client(o.bootstrap_servers, o.kafka_config)
+        states = topic_states(admin, [o.topic_prefix + t for t in self.topics])
+        full = {(t, p): (o.topic_prefix + t, p) for t in self.topics for p in states[o.topic_prefix + t].partitions}
+        starts, ends = log_starts(admin, full.values()), log_ends(admin, full.values())
+        at = ends if self.cut.at_ms is None else offsets_at(admin, full.values(), self.cut.at_ms)
+        return KafkaLog(
+            {tp: starts[name] for tp, name in full.items()},
+            {tp: ends[name] for tp, name in full.items()},
+            {tp: max(starts[name], at[name]) for tp, name in full.items()},
+            {t: states[o.topic_prefix + t].topic_id for t in self.topics},
+        )
+
+    def history(self, spec: SourceSpec, inspect_all: InspectAll) -> History:
+        """Reads all archive files once, by `inspect_all`, and looks into the logs. Raises ArchiveError, ConfigError
+        and RetentionError."""
+        archived, times = self._archived(spec, inspect_all)
+        unknown = sorted((self.cut.offsets.keys() | self.highs.keys()) - (archived.keys() | self._logged()))
+        if unknown:
+            raise ConfigError(f"expected partitions that exist, came {unknown[0][0]}, partition {unknown[0][1]}.")
+        every = sorted(archived.keys() | self._logged())
+        partitions = [self._partition(tp, archived.get(tp), times.get(tp)) for tp in every]
+        return History(self._with_points(spec, partitions), self._topic_ids())
+
+    def _topic_ids(self) -> Mapping[str, str]:
+        """Raises ArchiveError where an archive is of another topic than the one that is in Kafka now."""
+        archived = archive_topic_ids(self.found, self.topics)
+        if self.log is None:
+            return archived
+        for topic, known in archived.items():
+            if known and known != self.log.topic_ids.get(topic, known):
+                raise ArchiveError(
+                    f"{topic}: expected the archive of the topic in Kafka ({self.log.topic_ids[topic]}), came that of "
+                    f"{known}: the topic was deleted and made anew, or is of another cluster.",
+                    "bootstrap from the archive alone, or archive the topic that is there now.",
+                )
+        return self.log.topic_ids
+
+    def _logged(self) -> set[TopicPartition]:
+        return set() if self.log is None else set(self.log.starts)
+
+    def _archived(
+        self, spec: SourceSpec, inspect_all: InspectAll
+    ) -> tuple[dict[TopicPartition, PartitionHistory], dict[TopicPartition, int | None]]:
+        """Each partition's whole archive, and where the time of the cut is in it."""
+        codes = {t.name: t.code for t in self.inputs}
+        files = [(file, codes[found.topic]) for found in self.found.values() for file in found.files]
+        facts = inspect_all(_Inspection(spec, self.cut.at_ms), files) if files else []
+        by_path = {file.path: fact for (file, _), fact in zip(files, facts, strict=True)}
+        archived, times = {}, {}
+        for tp, found in self.found.items():
+            mine = [by_path[file.path] for file in found.files]
+            archived[tp] = from_archive(found, mine, self.highs)
+            times[tp] = archive_cut(archived[tp], mine)
+        return archived, times
+
+    def _partition(self, tp: TopicPartition, archived: PartitionHistory | None, time: int | None) -> PartitionHistory:
+        if archived is None:
+            assert self.log is not None
+            start = None if self.options.starts is None else self.options.starts.get(tp)
+            history = from_kafka(tp, self.log, self.highs, start)
+        else:
+            history = archived if self.log is None else joined(archived, self.log)
+        if tp in self.cut.offsets:
+            if self.log is not None and tp in self.log.ends:
+                history = replace(history, end=self.log.ends[tp])
+            return cut_at(history, self.cut.offsets[tp])
+        return history if time is None else cut_at(history, time)
+
+    def _with_points(self, spec: SourceSpec, partitions: list[PartitionHistory]) -> list[PartitionHistory]:
+        """Event times along what is read from Kafka."""
+        spans = {p.tp: (p.kafka_from, p.end) for p in partitions if p.kafka_from is not None and p.kafka_from < p.end}
+        looks = min(LOOKS, 1 + sum(end - start for start, end in spans.values()) // RECORDS_A_LOOK)
+        points: dict[TopicPartition, dict[int, int]] = {p.tp: {} for p in partitions}
+        if spans and looks > 1:
+            planner = Planner(
+                spec, load_decoder(spec.decoder), converters(spec.formats, spec.inputs, spec.registry_url)
+            )
+            for look in range(looks):
+                at = {tp: start + (end - start) * look // looks for tp, (start, end) in spans.items()}
+                for tp, (offset, ms) in planner.peek(at).items():
+                    points[tp][offset] = ms
+        return [replace(p, points=[*p.points, *sorted(points[p.tp].items())]) for p in partitions]
+
+
+class _Inspection:
+    """What inspects a file, in whatever process."""
+
+    def __init__(self, spec: SourceSpec, at_ms: int | None) -> None:
+        self.spec = spec
+        self.at_ms = at_ms
+
+    def __call__(self, file_and_topic: tuple[FoundFile, int]) -> FileFacts:
+        s = self.spec
+        convert = converters(s.formats, s.inputs, s.registry_url)
+        return Inspector(load_decoder(s.decoder), convert, self.at_ms).inspect(*file_and_topic)
+
+
+def initial_highs(history: History, inputs: list[InputTopic]) -> Mapping[tuple[int, int], int]:
+    """By topic code: what a key group's clock begins with."""
+    codes = {t.name: t.code for t in inputs if t.ordered}
+    return {
+        (codes[p.topic], p.partition): p.initial_high
+        for p in history.partitions
+        if p.initial_high is not None and p.topic in codes
+    }

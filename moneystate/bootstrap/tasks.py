@@ -1,0 +1,89 @@
+"""What a bootstrap's functions run on: Spark tasks, one for each argument."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from pyspark.sql import SparkSession
+
+from moneystate.errors import MoneystateError
+from moneystate.spark.job import as_one_line
+from moneystate.spark.session import open_session, under_spark_submit
+
+POLL_S = 0.2
+
+
+class Tasks(Protocol):
+    @property
+    def cores(self) -> int: ...
+
+    def run(self, function: Callable[[Any], Any], arguments: list[Any], on_poll: Callable[[], None]) -> list[Any]:
+        """What `function` gives for each; `on_poll` is called now and then meanwhile."""
+        ...
+
+
+class SparkTasks:
+    def __init__(self, session: SparkSession) -> None:
+        self.context = session.sparkContext
+
+    @property
+    def cores(self) -> int:
+        return max(1, self.context.defaultParallelism)
+
+    def run(self, function: Callable[[Any], Any], arguments: list[Any], on_poll: Callable[[], None]) -> list[Any]:
+        results: list[Any] = []
+        failures: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                spread = self.context.parallelize(arguments, max(1, len(arguments)))
+                results.extend(spread.map(function).collect())
+            except BaseException as e:
+                failures.append(e)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive():
+                on_poll()
+                thread.join(POLL_S)
+        except BaseException:
+            self.context.cancelAllJobs()
+            raise
+        if failures:
+            raise failures[0]
+        return results
+
+
+@contextlib.contextmanager
+def own_session(
+    name: str, master: str | None, partitions: int, spark_config: dict[str, str], work: Path
+) -> Iterator[SparkSession]:
+    """A session for the time of the context; its errors as one line. Its log is kept in the work folder, where there is
+    one by then."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    scratch = Path(tempfile.mkdtemp(prefix="moneystate-"))
+    log = None if under_spark_submit() else scratch / "driver.log"
+    try:
+        session = open_session(name, master, partitions, spark_config, log)
+        try:
+            yield session
+        except MoneystateError:
+            raise
+        except Exception as e:
+            kept = work / "driver.log"
+            if log is not None and work.is_dir():
+                shutil.copy(log, kept)
+            raise as_one_line(e, kept if kept.exists() else None) from e
+        finally:
+            with contextlib.suppress(Exception):  # of a JVM that is gone: it must not hide why
+                session.stop()
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)

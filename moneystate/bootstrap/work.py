@@ -1,0 +1,92 @@
+"""The work folder of a bootstrap: what was decided at its start, and what is finished, so that it can be resumed.
+
+bootstrap.json   the settings, the history with its cut, and the chunks: the same for every run on this folder
+segments/        moneystate.bootstrap.segments
+savepoint/       the savepoint in the making, results/ what is known of its key groups
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from moneystate.bootstrap.chunks import Chunk
+from moneystate.bootstrap.history import History, PartitionHistory, Piece
+from moneystate.errors import SetupError
+
+NAME = "bootstrap.json"
+VERSION = 2
+
+
+@dataclass(frozen=True)
+class Started:
+    """`tasks`: the partitions (their places in the history) that each source task reads."""
+
+    history: History
+    chunks: list[Chunk]
+    tasks: list[list[int]]
+
+
+def settings_of(rules: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """What must be the same when a bootstrap is resumed: also what decides whether its segments can be read."""
+    python = ".".join(str(n) for n in sys.version_info[:2])
+    program = {"version": VERSION, "program": version("moneystate"), "python": python, "marshal": marshal.version}
+    settings: dict[str, Any] = json.loads(json.dumps({**program, **more, "rules": dict(rules)}))
+    return settings
+
+
+def resume(work: Path, settings: Mapping[str, Any]) -> Started | None:
+    """What an earlier run decided; None where there was none. Raises SetupError where it had other settings."""
+    if not (work / NAME).exists():
+        return None
+    try:
+        kept = json.loads((work / NAME).read_text())
+        started = Started(_history(kept["history"]), [_chunk(c) for c in kept["chunks"]], kept["tasks"])
+        before = kept["settings"]
+    except (OSError, ValueError, KeyError, TypeError) as e:
+        raise SetupError(f"{work / NAME}: expected what a bootstrap left, but {e}.", "remove the folder.") from None
+    other = sorted(name for name in settings.keys() | before.keys() if settings.get(name) != before.get(name))
+    if other:
+        raise SetupError(
+            f"{work}: expected a bootstrap with the same settings to go on with, {', '.join(other)} changed.",
+            "give the same flags, remove the folder, or give another --work.",
+        )
+    return started
+
+
+def begin(work: Path, settings: Mapping[str, Any], started: Started) -> None:
+    for folder in ("segments", "savepoint", "results"):
+        (work / folder).mkdir(parents=True, exist_ok=True)
+    chunks = [[[t, p, start, end] for (t, p), (start, end) in chunk.items()] for chunk in started.chunks]
+    history = asdict(started.history)
+    write_json(work / NAME, {"settings": settings, "history": history, "chunks": chunks, "tasks": started.tasks})
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Whole or not at all."""
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("w") as f:
+        json.dump(content, f)
+        f.flush()
+        os.fsync(f.fileno())
+    temporary.replace(path)
+
+
+def _chunk(rows: list[list[Any]]) -> Chunk:
+    return {(topic, partition): (start, end) for topic, partition, start, end in rows}
+
+
+def _history(fields: Mapping[str, Any]) -> History:
+    partitions = []
+    for p in fields["partitions"]:
+        files = [Piece(**piece) for piece in p["files"]]
+        points = [(offset, ms) for offset, ms in p["points"]]
+        partitions.append(PartitionHistory(**{**p, "files": files, "points": points}))
+    return History(partitions, fields["topic_ids"])

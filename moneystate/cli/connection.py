@@ -1,0 +1,116 @@
+"""The flags of a connection to a query server, and the errors of its calls as one line."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Annotated, Any
+
+import grpc
+
+from moneystate.cli.durations import parse_ms
+from moneystate.cli.options import flag
+from moneystate.errors import MoneystateError, QueryError
+from moneystate.serving.client import Client, Target
+
+DEFAULT_ADDRESS = "127.0.0.1:8484"
+EXIT_CODES = {
+    grpc.StatusCode.NOT_FOUND: 1,
+    grpc.StatusCode.OUT_OF_RANGE: 1,
+    grpc.StatusCode.INVALID_ARGUMENT: 2,
+    grpc.StatusCode.UNAUTHENTICATED: 2,
+    grpc.StatusCode.PERMISSION_DENIED: 2,
+    grpc.StatusCode.UNAVAILABLE: 3,
+    grpc.StatusCode.DEADLINE_EXCEEDED: 3,
+}
+NO_ANSWER = 3  # of commands whose code 1 means something else
+
+Ca = Annotated[str, flag("CA", "PEM file: who has signed the server's certificate. Turns TLS on.")]
+Cert = Annotated[str, flag("CERT", "PEM file: the certificate to show, for mutual TLS.")]
+Key = Annotated[str, flag("KEY", "PEM file: the key of --cert.")]
+TokenFile = Annotated[str, flag("TOKEN_FILE", "File with the bearer token to show.")]
+Timeout = Annotated[str, flag("TIMEOUT", "How long an answer may take.")]
+
+Connected = AbstractContextManager[Client]
+Connect = Callable[[str], Connected]  # to an address
+
+
+def connected(command: Callable[..., None]) -> Callable[..., None]:
+    """The flags of a connection in place of the parameter `client`; errors of the call as one line."""
+
+    @functools.wraps(command)
+    def run(client: Connected, **given: Any) -> None:
+        with client as opened:
+            command(client=opened, **given)
+
+    return _flagged(run, "client", _connected)
+
+
+def connecting(command: Callable[..., None]) -> Callable[..., None]:
+    """As `connected`, for servers that are named by arguments: the parameter is `connect`. Exit code 1 is left to the
+    command."""
+    return _flagged(command, "connect", _connecting)
+
+
+def _connected(
+    address: Annotated[str, flag("ADDRESS", "The query server, HOST:PORT.")] = DEFAULT_ADDRESS,
+    ca: Ca = "",
+    cert: Cert = "",
+    key: Key = "",
+    token_file: TokenFile = "",
+    timeout: Timeout = "10s",
+) -> Connected:
+    return _opened(Target(address, ca, cert, key, token_file), timeout, "--address")
+
+
+def _connecting(
+    ca: Ca = "", cert: Cert = "", key: Key = "", token_file: TokenFile = "", timeout: Timeout = "10s"
+) -> Connect:
+    @contextmanager
+    def connect(address: str) -> Iterator[Client]:
+        try:
+            with _opened(Target(address, ca, cert, key, token_file), timeout, "HOST:PORT") as client:
+                yield client
+        except QueryError as e:
+            if e.exit_code == 1:
+                e.exit_code = NO_ANSWER
+            raise
+
+    return connect
+
+
+@contextmanager
+def _opened(target: Target, timeout: str, named_by: str) -> Iterator[Client]:
+    with Client(target, parse_ms(timeout, "--timeout", 1) / 1000) as client:
+        try:
+            yield client
+        except grpc.RpcError as e:
+            raise _told(e, target.address, named_by) from None
+
+
+def _told(error: grpc.RpcError, address: str, named_by: str) -> MoneystateError:
+    call: Any = error  # grpc's own errors of calls are calls, too
+    code, message = call.code(), " ".join((call.details() or "").split())
+    if code is grpc.StatusCode.UNAVAILABLE:
+        do = f"check {named_by}, --ca and that it runs."
+        return QueryError(f"{address}: expected an answer, but {message}", do, EXIT_CODES[code])
+    return QueryError(f"{address}: {code.name}: {message}", "", EXIT_CODES.get(code, MoneystateError.exit_code))
+
+
+def _flagged(command: Callable[..., None], parameter: str, make: Callable[..., Any]) -> Callable[..., None]:
+    """The flags of `make` in place of the parameter that takes what it makes."""
+    flags = inspect.signature(make, eval_str=True).parameters
+    own = inspect.signature(command, eval_str=True)
+    kept = [p for name, p in own.parameters.items() if name != parameter]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        made = make(**{name: given.pop(name) for name in flags})
+        command(**{parameter: made}, **given)
+
+    shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*kept, *flags.values()]]
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in shown}
+    return run

@@ -1,0 +1,129 @@
+"""A running job on the terminal: one line that changes, or a line now and then where the output is no terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from moneystate.spark.progress import BatchProgress
+
+LOG_EVERY_S = 10.0
+RATE_BATCHES = 5
+
+
+class Display:
+    """On stderr: stdout is for results."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.console = Console(stderr=True)
+        self.quiet = quiet
+        self.recent: deque[BatchProgress] = deque(maxlen=RATE_BATCHES)
+        self.last: BatchProgress | None = None
+        self.records = 0
+        self.outputs = 0
+        self.live: Live | None = None
+        self.logged_at = float("-inf")
+
+    def __enter__(self) -> Display:
+        if not self.quiet and self.console.is_terminal:
+            self.live = Live("starting Spark", console=self.console, refresh_per_second=4)
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def publishing(self, entries: int) -> None:
+        """Before the first batch: how much of the state it begins with is in the changelog."""
+        if self.live is not None:
+            self.live.update(f"state to the changelog: {entries:,} entries")
+
+    def batch(self, progress: BatchProgress) -> None:
+        self.recent.append(progress)
+        self.last = progress
+        self.records += progress.records
+        self.outputs += progress.outputs
+        if self.live is not None:
+            self.live.update(self._table(progress))
+        elif not self.quiet and time.monotonic() - self.logged_at >= LOG_EVERY_S:
+            self.logged_at = time.monotonic()
+            print(self.line(), file=sys.stderr, flush=True)
+
+    def rate(self) -> float:
+        """Records a second over the last batches."""
+        return sum(p.records for p in self.recent) / max(sum(p.seconds for p in self.recent), 1e-9)
+
+    def line(self) -> str:
+        p = self.last
+        assert p is not None
+        parts = [f"batch {p.batch}", f"{self.rate():,.0f} records/s", f"watermark {_time(p)} {_lag(p)}".rstrip()]
+        counts = [f"{name} {n:,}" for name, n in _counts(p)]
+        return ", ".join([*parts, *counts, *[f"{name} {text}" for name, text in _oldest(p)]])
+
+    def _table(self, p: BatchProgress) -> Table:
+        table = Table(box=None, pad_edge=False)
+        cells: list[tuple[str, str]] = [
+            ("batch", str(p.batch)),
+            ("records/s", f"{self.rate():,.0f}"),
+            ("watermark", _time(p)),
+            ("lag", _lag(p)),
+        ]
+        cells += [(name, f"{n:,}") for name, n in _counts(p)]
+        cells += _oldest(p)
+        for name, _ in cells:
+            table.add_column(name, justify="right")
+        table.add_row(*[text for _, text in cells])
+        return table
+
+    def totals(self) -> dict[str, Any]:
+        """The run in numbers, for `--json`. Counts are those of the checkpoint, records and outputs those of this
+        run. Without any batch the counts are not known: null."""
+        p = self.last
+        return {
+            "records": self.records,
+            "outputs": self.outputs,
+            "batch": None if p is None else p.batch,
+            "watermark_ms": None if p is None else p.watermark_ms,
+            "drained": None if p is None else p.drained,
+            "buffered": None if p is None else p.buffered,
+            "waiting": None if p is None else p.count("waiting"),
+            "looking_up": None if p is None else p.count("looking_up"),
+            "oldest_wait_ms": None if p is None else p.oldest_wait_ms,
+            "duplicates": None if p is None else p.count("duplicates"),
+            "late": None if p is None else p.count("late"),
+            "dead_letters": None if p is None else p.dead_letters(),
+            "silent_partitions": None if p is None else p.silent,
+        }
+
+
+def _counts(p: BatchProgress) -> list[tuple[str, int]]:
+    named = [(name, p.count(name)) for name in ("waiting", "looking_up", "late", "duplicates")]
+    return [("buffered", p.buffered), *named, ("dead letters", sum(p.dead_letters().values()))]
+
+
+def _oldest(p: BatchProgress) -> list[tuple[str, str]]:
+    return [] if p.oldest_wait_ms is None else [("oldest wait", f"{p.oldest_wait_ms / 1000:.0f}s")]
+
+
+def _time(p: BatchProgress) -> str:
+    if p.drained:
+        return "drained"
+    if p.watermark_ms is None:
+        return "none yet"
+    return datetime.fromtimestamp(p.watermark_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _lag(p: BatchProgress) -> str:
+    """How far the watermark is behind the wall clock; nothing to say of old data."""
+    if p.watermark_ms is None:
+        return ""
+    seconds = time.time() - p.watermark_ms / 1000
+    return f"{seconds:.1f}s" if seconds < 86_400 else f"{seconds / 86_400:.0f}d"

@@ -1,0 +1,21 @@
+"""Durations as people write them: `500ms`, `20s`, `10m`, `1h`, `1d`."""
+
+from __future__ import annotations
+
+import re
+
+from moneystate.errors import ConfigError
+
+UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_FORM = re.compile(r"(\d+)(ms|s|m|h|d)")
+
+
+def parse_ms(text: str, flag: str, at_least: int = 0) -> int:
+    """Milliseconds. Raises ConfigError that names `flag`."""
+    found = _FORM.fullmatch(text.strip())
+    if found is None:
+        raise ConfigError(f"{flag} {text}: expected a number and a unit.", "for example 500ms, 20s, 10m, 1h or 1d.")
+    value = int(found[1]) * UNITS_MS[found[2]]
+    if value < at_least:
+        raise ConfigError(f"{flag} {text}: expected at least {at_least} ms.")
+    return value

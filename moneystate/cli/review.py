@@ -1,0 +1,88 @@
+"""What a bootstrap's state would be, before it becomes a savepoint: counts, some users, differences to a live state."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from moneystate.bootstrap.job import Prepared
+from moneystate.cli import facts_view
+from moneystate.errors import ConfigError
+from moneystate.savepoint.compare import compare
+from moneystate.savepoint.facts import Fact, facts
+from moneystate.savepoint.format import Savepoint
+from state_tools.export import open_checkpoint
+from state_tools.offline import is_savepoint, opened
+
+SAMPLE_USERS = 3
+DIFFERENCES = 20
+COUNTS = ("waiting", "looking_up", "duplicates", "late")
+
+
+def check_review(checkpoint: str, yes: bool) -> None:
+    """Before all the work. Raises ConfigError where nobody can be asked, CheckpointError where there is none."""
+    if not yes and not sys.stderr.isatty():
+        raise ConfigError("--review: expected a terminal to ask on.", "add --yes.")
+    if checkpoint and not is_savepoint(checkpoint):
+        open_checkpoint(checkpoint)
+
+
+def review(prepared: Prepared, checkpoint: str, yes: bool) -> bool:
+    """Show it; whether to go on."""
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(_numbers(prepared))
+    console.print(f"fingerprint {prepared.savepoint.manifest.fingerprint}")
+    console.print(_sample(prepared.savepoint))
+    if checkpoint:
+        with opened(checkpoint) as live:
+            found = compare(prepared.savepoint, live, DIFFERENCES)
+        if found.first:
+            console.print(facts_view.differences(found.first, "bootstrap", "live"))
+        console.print(f"{found.total:,} differences to {checkpoint}" if found.total else f"the same as {checkpoint}")
+    return yes or typer.confirm("Make the savepoint?", err=True)
+
+
+def _numbers(prepared: Prepared) -> Table:
+    m = prepared.savepoint.manifest
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    rows = [("records", prepared.records), ("users", prepared.users), ("buffered", prepared.buffered)]
+    rows += [(name.replace("_", " "), m.counts.get(name, 0)) for name in COUNTS]
+    rows += [(f"state: {kind}", n) for kind, n in sorted(prepared.facts.items())]
+    for name, n in rows:
+        table.add_row(name, f"{n:,}")
+    table.add_row("watermark", facts_view.time_text(m.watermark))
+    return table
+
+
+def _sample(savepoint: Savepoint) -> Table:
+    """The first users of the first key group that has any: what is known of each, by kind."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("user", "what", "how many", "for example"):
+        table.add_column(name, justify="right" if name == "how many" else "left", overflow="fold")
+    for user, found in _users(savepoint):
+        by_kind: dict[str, list[Fact]] = {}
+        for fact in found:
+            by_kind.setdefault(fact.kind, []).append(fact)
+        for kind, facts_of_it in by_kind.items():
+            example = facts_view.fields_text((*facts_of_it[0].id, *facts_of_it[0].content))
+            table.add_row(Text(facts_view.field_text(user)), kind, f"{len(facts_of_it):,}", Text(example))
+    return table
+
+
+def _users(savepoint: Savepoint) -> Iterator[tuple[bytes, list[Fact]]]:
+    manifest = savepoint.manifest
+    for group in range(manifest.key_groups):
+        by_user: dict[bytes, list[Fact]] = {}
+        for fact in facts(savepoint.entries(group), manifest.rules["dedup_ttl_ms"], with_clock=False):
+            if fact.user:
+                by_user.setdefault(fact.user, []).append(fact)
+        if by_user:
+            yield from [(user, by_user[user]) for user in sorted(by_user)[:SAMPLE_USERS]]
+            return

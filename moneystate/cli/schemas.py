@@ -1,0 +1,164 @@
+"""`moneystate schemas`: may this change of a schema be released, and can this program read that state?
+
+Exit codes: 0 all is well, 1 something is not allowed, 2 wrong use.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import tarfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from moneystate.errors import ConfigError
+from moneystate.schemas.check import Finding, Functions, check, check_against
+from moneystate.schemas.tree import RELEASED, Tree, avro_root, is_state, read_folder, release, tree_of
+from moneystate.spark.checkpoint import Checkpoint
+from services.enrichment.migrations import DOWN, UP
+
+REFUSED_EXIT_CODE = 1
+MAGIC_BYTES = 2
+WIDE = 220  # columns, where the output is no terminal
+
+app = typer.Typer(name="schemas", help="Schemas: check changes, release versions.", no_args_is_help=True)
+
+FolderOption = Annotated[
+    Path | None,
+    typer.Option("--avro", help="Folder of the schemas; else the program's own.", envvar="MONEYSTATE_AVRO"),
+]
+
+
+@app.command(name="check")
+def check_command(
+    against: Annotated[
+        str,
+        typer.Option(help="A git commit, a folder of schemas or a checkpoint.", envvar="MONEYSTATE_AGAINST"),
+    ] = "",
+    avro: FolderOption = None,
+    json_output: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
+) -> None:
+    """Check the schemas by themselves, and against an earlier state of them or what is in a checkpoint."""
+    root = _root(avro)
+    functions = functions_for(root)
+    tree = tree_of(read_folder(root))
+    findings = check(tree, functions)
+    if against:
+        folder = Path(against)
+        if folder.is_dir() and not Checkpoint(against).is_new():
+            # imported here: Spark's session is of no use to the other checks
+            from moneystate.cli.checkpoint_schemas import check_checkpoint
+
+            findings += check_checkpoint(tree, folder, functions)
+        else:
+            findings += check_against(tree, _reference(root, against))
+    if json_output:
+        typer.echo(json.dumps({"ok": all(f.ok for f in findings), "findings": [asdict(f) for f in findings]}))
+    else:
+        _show(findings)
+    if not all(f.ok for f in findings):
+        raise typer.Exit(REFUSED_EXIT_CODE)
+
+
+@app.command(name="release")
+def release_command(
+    current: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=VERSION that the program reads from now on, such as events/Heartbeat=2."),
+    ] = None,
+    avro: FolderOption = None,
+) -> None:
+    """Put all new versions on the list of releases: from then on they are not edited any more."""
+    root = _root(avro)
+    tree = tree_of(read_folder(root))
+    wanted = {**tree.current, **_current(tree, current or [])}
+    tree.current = wanted
+    bad = [f for f in check(tree, functions_for(root)) if not f.ok]
+    if bad:
+        _show(bad)
+        raise typer.Exit(REFUSED_EXIT_CODE)
+    fresh = [
+        f"{name} v{number}"
+        for name, mine in sorted(tree.versions.items())
+        for number in sorted(mine)
+        if number not in (tree.released or {}).get(name, {})
+    ]
+    (root / RELEASED).write_text(release(tree, wanted))
+    typer.echo("\n".join(fresh) or "nothing new")
+
+
+def functions_for(root: Path) -> Functions:
+    """This program's migrations, and the golden bytes where the folder is in a checkout."""
+    golden = root.parent / "tests" / "golden"
+    files = None
+    if golden.is_dir():
+        files = {path.relative_to(golden).as_posix() for path in golden.glob("*/*.hex")}
+    return Functions({h[MAGIC_BYTES:].hex() for h in UP}, {h[MAGIC_BYTES:].hex() for h in DOWN}, files)
+
+
+def _root(avro: Path | None) -> Path:
+    root = avro or avro_root()
+    if not root.is_dir():
+        raise ConfigError(f"--avro {root}: expected a folder of schemas.")
+    return root
+
+
+def _current(tree: Tree, texts: list[str]) -> dict[str, int]:
+    chosen = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        if is_state(name) or not number.isdigit() or int(number) not in tree.versions.get(name, {}):
+            raise ConfigError(f"--current {text}: expected a type of a topic and a version that is there.")
+        chosen[name] = int(number)
+    return chosen
+
+
+def _reference(root: Path, against: str) -> Tree:
+    """The schemas of a folder or of a commit."""
+    folder = Path(against)
+    if folder.is_dir():
+        files = read_folder(folder / "avro" if (folder / "avro").is_dir() else folder)
+    else:
+        files = _of_commit(root, against)
+    tree = tree_of(files)
+    if not tree.versions:
+        raise ConfigError(f"--against {against}: expected schemas there, came none.")
+    return tree
+
+
+def _of_commit(root: Path, ref: str) -> dict[str, bytes]:
+    if ref.startswith("-"):
+        raise ConfigError(f"--against {ref}: expected a git commit, a folder of schemas or a checkpoint.")
+    done = subprocess.run(["git", "archive", "--format=tar", ref, "."], cwd=root, capture_output=True, check=False)
+    if done.returncode:
+        said = done.stderr.decode(errors="replace").strip().splitlines()[:1]
+        raise ConfigError(
+            f"--against {ref}: expected a git commit, a folder of schemas or a checkpoint, git says: {' '.join(said)}.",
+            "give one that is there.",
+        )
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        members = [m for m in archive.getmembers() if m.isfile() and (m.name.endswith(".avsc") or m.name == RELEASED)]
+        return {m.name: content.read() for m in members if (content := archive.extractfile(m)) is not None}
+
+
+def _show(findings: list[Finding]) -> None:
+    console = Console() if Console().is_terminal else Console(width=WIDE)
+    table = Table("", "schema", "versions", "where", "rule", "compatible", "what", box=None, pad_edge=False)
+    for f in findings:
+        table.add_row(
+            "ok" if f.ok else "[red]NO[/]",
+            *map(escape, (f.schema, f.versions, f.path, f.rule, f.compatibility, f.text)),
+        )
+    if findings:
+        console.print(table)
+    bad = [f for f in findings if not f.ok]
+    for f in bad:
+        console.print(f"{f.path}: {f.text}. Do: {f.fix}", highlight=False, soft_wrap=True, markup=False)
+    console.print(f"{len(findings) - len(bad)} fine, {len(bad)} not allowed", highlight=False)

@@ -1,0 +1,80 @@
+"""`moneystate serve`: a replica of the state that answers queries."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from moneystate.cli.durations import parse_ms
+from moneystate.cli.options import check_given, flag, pairs
+from moneystate.errors import ConfigError
+from moneystate.serving import serving
+from moneystate.serving.options import Security, ServeOptions
+
+DEFAULT_LISTEN = "127.0.0.1:8484"
+MAX_WORKERS = 64
+
+
+def serve(
+    bootstrap_servers: Annotated[str, flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")],
+    data: Annotated[str, flag("DATA", "Folder of the replica; made where it is not there.")],
+    listen: Annotated[str, flag("LISTEN", "HOST:PORT to answer on; port 0: a free one.")] = DEFAULT_LISTEN,
+    topic_prefix: Annotated[str, flag("TOPIC_PREFIX", "Goes before each topic's name.")] = "",
+    history: Annotated[str, flag("HISTORY", "How long versions are kept.")] = "24h",
+    history_versions: Annotated[
+        int, flag("HISTORY_VERSIONS", "Keep no more than so many versions; 0: as --history says.")
+    ] = 0,
+    lineage: Annotated[
+        bool, flag("LINEAGE", "Follow the enriched events too, so that money that was put out can be explained.")
+    ] = True,
+    workers: Annotated[int, flag("WORKERS", "Processes that answer, beside the one that follows the log.")] = 1,
+    grace: Annotated[str, flag("GRACE", "On SIGTERM, running calls have so long to finish.")] = "10s",
+    metrics_port: Annotated[int, flag("METRICS_PORT", "Prometheus metrics, on the host of --listen; 0: none.")] = 0,
+    tls_cert: Annotated[str, flag("TLS_CERT", "PEM file: the server's certificate. Read again when it changes.")] = "",
+    tls_key: Annotated[str, flag("TLS_KEY", "PEM file: the key of --tls-cert.")] = "",
+    client_ca: Annotated[str, flag("CLIENT_CA", "PEM file: clients need a certificate that it has signed.")] = "",
+    token_key: Annotated[str, flag("TOKEN_KEY", "PEM file: public key that checks callers' tokens (JWT).")] = "",
+    token_audience: Annotated[str, flag("TOKEN_AUDIENCE", "Tokens must be for this audience.")] = "",
+    token_issuer: Annotated[str, flag("TOKEN_ISSUER", "Tokens must be of this issuer.")] = "",
+    scopes: Annotated[
+        str, flag("SCOPES", "Without tokens: what callers may do; on loopback else everything. SCOPE,...")
+    ] = "",
+    audit_log: Annotated[
+        str,
+        flag("AUDIT_LOG", "File, or - for stdout: who read personal fields; - where callers have to say who they are."),
+    ] = "",
+    page_token_key: Annotated[
+        str, flag("PAGE_TOKEN_KEY", "File that replicas share so that listings go on at another; else one in --data.")
+    ] = "",
+    kafka_config: Annotated[
+        list[str] | None, flag("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka). May be repeated.")
+    ] = None,
+) -> None:
+    """Follow the state's changelog and answer queries over gRPC.
+
+    Ends with code 0 after SIGTERM, once running calls have been answered. docs/queries.md has the rest.
+    """
+    check_given(bootstrap_servers=bootstrap_servers, data=data)
+    if not 1 <= workers <= MAX_WORKERS:
+        raise ConfigError(f"--workers {workers}: expected 1 to {MAX_WORKERS}.")
+    if history_versions < 0:
+        raise ConfigError(f"--history-versions {history_versions}: expected 0 or more.")
+    options = ServeOptions(
+        bootstrap_servers=bootstrap_servers,
+        data=data,
+        listen=listen,
+        topic_prefix=topic_prefix,
+        history_ms=parse_ms(history, "--history"),
+        history_versions=history_versions or None,
+        follow_lineage=lineage,
+        workers=workers,
+        grace_s=parse_ms(grace, "--grace") / 1000,
+        metrics_port=metrics_port,
+        page_token_key=page_token_key,
+        kafka_config=pairs(kafka_config or [], "--kafka-config"),
+        security=Security(
+            tls_cert, tls_key, client_ca, token_key, token_audience, token_issuer, scopes, audit_log
+        ),
+    )  # fmt: skip
+    serving.serve(options, lambda line: typer.echo(line, err=True))

@@ -1,0 +1,284 @@
+"""The query commands of `moneystate state`. Exit codes: 0 answered, 1 not found (at that version), 2 wrong use or not
+allowed, 3 the server cannot be reached or has not caught up."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+from google.protobuf.json_format import MessageToJson
+from google.protobuf.message import Message
+
+from moneystate.cli import state_tables as tables
+from moneystate.cli.connection import connected
+from moneystate.engine.avro import Malformed
+from moneystate.errors import ConfigError
+from moneystate.kafka.formats.iso_time import to_ms
+from moneystate.query.v1 import admin_pb2, header_pb2, query_pb2, status_pb2, user_pb2, watch_pb2
+from moneystate.serving.client import Client
+
+PAGE = 1000
+
+
+class Reason(StrEnum):
+    waiting = "waiting"
+    late = "late"
+    old = "old"
+    session_missing = "session-missing"
+
+
+REASONS = {
+    Reason.waiting: user_pb2.PENDING_REASON_WAITING_FOR_SESSION,
+    Reason.late: user_pb2.PENDING_REASON_LOOKUP_LATE,
+    Reason.old: user_pb2.PENDING_REASON_LOOKUP_OLD,
+    Reason.session_missing: user_pb2.PENDING_REASON_LOOKUP_SESSION_MISSING,
+}
+
+
+class Field(StrEnum):
+    birth_year = "birth-year"
+    country = "country"
+
+
+FIELDS = {
+    Field.birth_year: query_pb2.USER_FIELD_BIRTH_YEAR,
+    Field.country: query_pb2.USER_FIELD_RESIDENT_COUNTRY_CODE,
+}
+
+
+AtVersion = Annotated[str, typer.Option(help="As of this version, EPOCH/BATCH.")]
+AtTime = Annotated[str, typer.Option(help="As of this event time, ISO-8601 with its zone.")]
+Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
+Limit = Annotated[int, typer.Option(min=1, help="At most so many.")]
+
+
+def register(app: typer.Typer) -> None:
+    for name, command in (
+        ("get", get), ("session", session), ("users", users), ("pending", pending), ("explain", explain),
+        ("diff", diff), ("watch", watch), ("status", status), ("forget", forget), ("forgotten", forgotten),
+    ):  # fmt: skip
+        app.command(name)(connected(command))
+
+
+def get(
+    client: Client,
+    user: Annotated[list[str], typer.Argument(help="User ids.")],
+    at_version: AtVersion = "",
+    at_time: AtTime = "",
+    json: Json = False,
+) -> None:
+    """A user's state; of several users, all of one version."""
+    at = parse_at(at_version, at_time)
+    if len(user) == 1:
+        one = client.call("Query.GetUser", query_pb2.GetUserRequest(user_id=user[0], at=at))
+        _show(one, json, lambda: tables.user(one.header, one.user))
+        return
+    many = client.call("Query.BatchGetUsers", query_pb2.BatchGetUsersRequest(user_ids=user, at=at))
+    _show(many, json, lambda: tables.results(many))
+
+
+def session(
+    client: Client,
+    id: Annotated[str, typer.Argument(help="Session id.")],
+    at_version: AtVersion = "",
+    at_time: AtTime = "",
+    json: Json = False,
+) -> None:
+    """Whose session it is, and until when."""
+    request = query_pb2.GetSessionRequest(session_id=id, at=parse_at(at_version, at_time))
+    answer = client.call("Query.GetSession", request)
+    _show(answer, json, lambda: tables.session(answer))
+
+
+def users(
+    client: Client,
+    prefix: Annotated[str, typer.Option(help="Ids that begin with this.")] = "",
+    start: Annotated[str, typer.Option(help="From this id on.")] = "",
+    end: Annotated[str, typer.Option(help="Up to this id, itself left out.")] = "",
+    country: Annotated[str, typer.Option(help="Resident country code. Needs the scope state.read.personal.")] = "",
+    at_version: AtVersion = "",
+    at_time: AtTime = "",
+    limit: Limit = 100,
+    json: Json = False,
+) -> None:
+    """Users, in the order of their ids; with --json one line each."""
+    request = query_pb2.ListUsersRequest(
+        prefix=prefix, start=start, end=end, resident_country_code=country, at=parse_at(at_version, at_time)
+    )
+    _list(client, "Query.ListUsers", request, "users", limit, json, tables.users)
+
+
+def pending(
+    client: Client,
+    reason: Annotated[Reason | None, typer.Option(help="Only money that waits for this.")] = None,
+    at_version: AtVersion = "",
+    at_time: AtTime = "",
+    limit: Limit = 100,
+    json: Json = False,
+) -> None:
+    """Money that is not put out yet, and why, oldest first; with --json one line each."""
+    wanted = REASONS[reason] if reason else user_pb2.PENDING_REASON_UNSPECIFIED
+    request = query_pb2.ListPendingRequest(reason=wanted, at=parse_at(at_version, at_time))
+    _list(client, "Query.ListPending", request, "pending", limit, json, tables.pending)
+
+
+def explain(
+    client: Client,
+    money_id: Annotated[str, typer.Argument(help="Id of a payment or transaction.")] = "",
+    user: Annotated[str, typer.Option(help="In place of money: a field of this user.")] = "",
+    field: Annotated[Field, typer.Option(help="With --user: which field.")] = Field.country,
+    at_version: AtVersion = "",
+    at_time: AtTime = "",
+    json: Json = False,
+) -> None:
+    """From which events the values came."""
+    if bool(money_id) == bool(user):
+        raise ConfigError("explain: expected a money id or --user, one of the two.")
+    request = query_pb2.ExplainRequest(at=parse_at(at_version, at_time))
+    if user:
+        request.user_field.CopyFrom(query_pb2.UserFieldOf(user_id=user, field=FIELDS[field]))
+    else:
+        request.money_id = money_id
+    answer = client.call("Query.Explain", request)
+    _show(answer, json, lambda: tables.explained(answer, field))
+
+
+def diff(
+    client: Client,
+    user: Annotated[str, typer.Argument(help="Of this user only.")] = "",
+    from_version: Annotated[str, typer.Option(help="EPOCH/BATCH.")] = "",
+    from_time: Annotated[str, typer.Option(help="Event time, ISO-8601 with its zone.")] = "",
+    to_version: Annotated[str, typer.Option(help="EPOCH/BATCH; else the newest.")] = "",
+    to_time: Annotated[str, typer.Option(help="Event time, ISO-8601 with its zone.")] = "",
+    limit: Limit = 100,
+    json: Json = False,
+) -> None:
+    """What changed between two versions; with --json one line for each user."""
+    before = parse_at(from_version, from_time, "--from-version", "--from-time")
+    after = parse_at(to_version, to_time, "--to-version", "--to-time")
+    if before is None:
+        raise ConfigError("diff: expected --from-version or --from-time.")
+    if user:
+        request = query_pb2.DiffUserRequest(user_id=user, to=after)
+        getattr(request, "from").CopyFrom(before)
+        answer = client.call("Query.DiffUser", request)
+        _show(answer, json, lambda: tables.changes(answer.header, [answer.change]))
+        return
+    between = query_pb2.DiffRequest(to=after)
+    getattr(between, "from").CopyFrom(before)
+    _list(client, "Query.Diff", between, "changes", limit, json, tables.changes)
+
+
+def watch(
+    client: Client,
+    user: Annotated[str, typer.Argument(help="This user only.")] = "",
+    after: Annotated[str, typer.Option(help="Changes after this version, EPOCH/BATCH; else from now on.")] = "",
+    count: Annotated[int, typer.Option(min=0, help="End after so many changes; 0: never.")] = 0,
+    json: Json = False,
+) -> None:
+    """Changes as they become readable, until interrupted; with --json one line for each message."""
+    resume = parse_version(after, "--after") if after else None
+    if user:
+        answers = client.stream("Watch.WatchUser", watch_pb2.WatchUserRequest(user_id=user, after=resume))
+    else:
+        answers = client.stream("Watch.Watch", watch_pb2.WatchRequest(after=resume))
+    seen = 0
+    for answer in answers:
+        changes = [answer.change] if user and answer.HasField("change") else [] if user else list(answer.changes)
+        if json:
+            typer.echo(_line(answer))
+        else:
+            tables.watched(answer.header, changes)
+        seen += len(changes)
+        if count and seen >= count:
+            answers.cancel()
+            return
+
+
+def status(client: Client, json: Json = False) -> None:
+    """How the replica does."""
+    answer = client.call("Status.GetStatus", status_pb2.GetStatusRequest())
+    _show(answer, json, lambda: tables.status(answer))
+
+
+def forget(
+    client: Client,
+    user: Annotated[str, typer.Argument(help="User id.")],
+    request_id: Annotated[str, typer.Option(help="Names the request; else one is made up.")] = "",
+    json: Json = False,
+) -> None:
+    """Have a user erased from state and history. Needs the scope state.admin; see docs/queries.md for its limits."""
+    request = admin_pb2.ForgetUserRequest(user_id=user, request_id=request_id)
+    answer = client.call("Admin.ForgetUser", request)
+    _show(answer, json, lambda: tables.forget(user, answer))
+
+
+def forgotten(client: Client, user: Annotated[str, typer.Argument(help="User id.")], json: Json = False) -> None:
+    """The proof that a user was erased. Needs the scope state.admin."""
+    answer = client.call("Admin.GetForgotten", admin_pb2.GetForgottenRequest(user_id=user))
+    _show(answer, json, lambda: tables.forgotten(user, answer))
+
+
+def parse_at(
+    version: str, time_text: str, version_flag: str = "--at-version", time_flag: str = "--at-time"
+) -> header_pb2.At | None:
+    """Raises ConfigError."""
+    if version and time_text:
+        raise ConfigError(f"{version_flag}, {time_flag}: expected one of the two.")
+    if version:
+        return header_pb2.At(version=parse_version(version, version_flag))
+    if not time_text:
+        return None
+    try:
+        return header_pb2.At(event_time_ms=to_ms(time_text))
+    except Malformed as e:
+        raise ConfigError(f"{time_flag} {time_text}: {e}.", "for example 2026-05-04T12:00:00Z.") from None
+
+
+def parse_version(text: str, flag: str) -> header_pb2.Version:
+    """Raises ConfigError."""
+    epoch, _, batch = text.rpartition("/")
+    if not epoch or not re.fullmatch(r"-1|[0-9]+", batch):  # -1: the state that an epoch began with
+        raise ConfigError(f"{flag} {text}: expected EPOCH/BATCH, as `moneystate state status` shows it.")
+    return header_pb2.Version(epoch=epoch, batch=int(batch))
+
+
+def _list(
+    client: Client, call: str, request: Any, field: str, limit: int, json: bool, show: Callable[[Any, list[Any]], None]
+) -> None:
+    """Page by page until `limit`; a progress line where it takes longer than a page."""
+    items: list[Any] = []
+    began = time.monotonic()
+    while True:
+        request.page_size = min(limit - len(items), PAGE)
+        answer = client.call(call, request)
+        page = getattr(answer, field)
+        if json:
+            for item in page:
+                typer.echo(_line(item))
+        items.extend(page)
+        request.page_token = answer.next_page_token
+        if not answer.next_page_token or len(items) >= limit:
+            break
+        request.ClearField("at" if "at" in request.DESCRIPTOR.fields_by_name else "to")
+        rate = len(items) / max(time.monotonic() - began, 1e-9)
+        typer.echo(f"{len(items):,} of at most {limit:,} read, {rate:,.0f}/s", err=True)
+    if not json:
+        show(answer.header, items)
+    if answer.next_page_token:
+        typer.echo(f"There are more than the {limit:,} shown. Do: raise --limit.", err=True)
+
+
+def _show(answer: Message, json: bool, show: Callable[[], None]) -> None:
+    if json:
+        typer.echo(MessageToJson(answer, preserving_proto_field_name=True))
+    else:
+        show()
+
+
+def _line(message: Message) -> str:
+    return MessageToJson(message, preserving_proto_field_name=True, indent=None)

@@ -1,0 +1,206 @@
+"""`moneystate state fingerprint, compare` of what a query server has: what is known of users, as of one version.
+
+A server knows no buffered events and no highs, as they are in no changelog."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from moneystate.cli import facts_view
+from moneystate.cli.connection import NO_ANSWER, Connect
+from moneystate.cli.work_progress import WorkProgress
+from moneystate.engine.avro import Malformed
+from moneystate.engine.items import END_OF_TIME, NO_TIME
+from moneystate.errors import ConfigError, QueryError
+from moneystate.query.v1 import header_pb2, query_pb2, status_pb2
+from moneystate.savepoint.compare import Comparison, FactsOf, compare_facts, users_facts
+from moneystate.savepoint.facts import Fact, user_facts
+from moneystate.savepoint.fingerprint import Fingerprint, of_facts
+from moneystate.savepoint.format import Pair, Savepoint
+from moneystate.savepoint.spool import Spool
+from moneystate.serving.addresses import is_address
+from moneystate.serving.client import Client
+from services.enrichment.state import USER
+from state_tools.offline import opened
+
+PAGE = 1000
+KEY_GROUPS = 256  # where no savepoint says otherwise: of a million users, some thousand in memory at a time
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What a state is of. `version`: EPOCH/BATCH of a server's, empty of a savepoint's."""
+
+    version: str
+    watermark: int
+
+    def __str__(self) -> str:
+        version = f"version {self.version}, " if self.version else ""
+        return f"{version}watermark {facts_view.time_text(self.watermark)}"
+
+    def as_json(self) -> dict[str, Any]:
+        return {"version": self.version or None, **facts_view.time_ms(self.watermark)}
+
+
+@dataclass(frozen=True)
+class Found:
+    """`places`, `moments`: of one and of the other."""
+
+    places: tuple[str, str]
+    moments: tuple[Moment, Moment]
+    found: Comparison
+
+
+def is_server(place: str) -> bool:
+    """Raises ConfigError where it is nothing that has a state."""
+    if Path(place).exists():
+        return False
+    if is_address(place):
+        return True
+    raise ConfigError(
+        f"{place}: expected a savepoint, the checkpoint of a stopped job, or HOST:PORT of a query server."
+    )
+
+
+def check_no_moment(at: header_pb2.At | None) -> None:
+    """Raises ConfigError."""
+    if at is not None:
+        raise ConfigError("--at-version, --at-time: expected HOST:PORT of a query server, as files have one state.")
+
+
+def fingerprint(
+    connect: Connect, place: str, at: header_pb2.At | None, dedup_ttl_ms: int, progress: WorkProgress
+) -> tuple[Fingerprint, Moment]:
+    with connect(place) as client:
+        served = Served(client, at, progress)
+        total = Fingerprint()
+        for page in served.pages():
+            total += of_facts(_facts(place, page, served.moment, dedup_ttl_ms))
+        return total, served.moment
+
+
+def tell_fingerprint(found: tuple[Fingerprint, Moment], json_output: bool) -> None:
+    total, moment = found
+    users = str(total).partition("-")[0]
+    if json_output:
+        typer.echo(json.dumps({"users": users, **moment.as_json()}))
+    else:
+        typer.echo(users)
+        typer.echo(str(moment), err=True)
+
+
+def compare(
+    connect: Connect,
+    places: tuple[str, str],
+    at: header_pb2.At | None,
+    dedup_ttl_ms: int,
+    most: int,
+    progress: WorkProgress,
+) -> Found:
+    """At least one of the places is a server. `dedup_ttl_ms`: where both are."""
+    servers = [place for place in places if is_server(place)]
+    for place in servers:
+        with connect(place) as client:  # before a checkpoint is read, which takes a while
+            client.call("Status.GetStatus", status_pb2.GetStatusRequest())
+    with ExitStack() as stack:
+        saved = next((stack.enter_context(opened(place)) for place in places if place not in servers), None)
+        groups = KEY_GROUPS
+        if saved is not None:
+            groups, dedup_ttl_ms = saved.manifest.key_groups, saved.manifest.rules["dedup_ttl_ms"]
+        sides: list[tuple[Moment, FactsOf]] = []
+        for place in places:
+            if place in servers:
+                spool = Spool(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="moneystate-"))), groups)
+                with connect(place) as client:
+                    sides.append(_spooled(place, Served(client, at, progress), spool, dedup_ttl_ms))
+            else:
+                assert saved is not None
+                sides.append(_saved(saved))
+        (moment, one), (other_moment, other) = sides
+        return Found(places, (moment, other_moment), compare_facts(one, other, groups, most))
+
+
+def tell_comparison(of: Found, json_output: bool) -> None:
+    one, other = of.moments
+    first = of.found.first
+    if json_output:
+        about = {"compared": "users", "one": one.as_json(), "other": other.as_json()}
+        differences = [facts_view.as_json(d) for d in first]
+        typer.echo(json.dumps({"differences": of.found.total, "first": differences, **about}))
+        return
+    console = Console(soft_wrap=True, highlight=False, markup=False)
+    if first:
+        console.print(facts_view.differences(first, *of.places))
+    console.print("compared: what is known of users; a server has no buffered events")
+    if one.watermark != other.watermark:
+        console.print(f"these are different moments: {of.places[0]} is of {one}, {of.places[1]} of {other}")
+    console.print("the same users" if not of.found.total else f"{of.found.total:,} differences")
+
+
+class Served:
+    """The entries of one version, page by page. Raises grpc.RpcError."""
+
+    def __init__(self, client: Client, at: header_pb2.At | None, progress: WorkProgress) -> None:
+        self.client = client
+        self.progress = progress
+        self.users = client.call("Status.GetStatus", status_pb2.GetStatusRequest()).users
+        self.first = self._page(at, "")
+        self.moment = _moment(self.first.header)
+
+    def pages(self) -> Iterator[list[Pair]]:
+        page, done = self.first, 0
+        while True:
+            yield [(entry.key, entry.value) for entry in page.entries]
+            done += sum(entry.key.startswith(USER) for entry in page.entries)
+            self.progress.show(f"users of {self.client.target.address}", done, max(done, self.users))
+            if not page.next_page_token:
+                return
+            page = self._page(None, page.next_page_token)
+
+    def _page(self, at: header_pb2.At | None, token: str) -> Any:
+        request = query_pb2.ListEntriesRequest(at=at, page_size=PAGE, page_token=token)
+        return self.client.call("Query.ListEntries", request)
+
+
+def _moment(header: header_pb2.Header) -> Moment:
+    watermark = min(header.watermark_ms, END_OF_TIME) if header.HasField("watermark_ms") else NO_TIME
+    return Moment(f"{header.version.epoch}/{header.version.batch}", watermark)
+
+
+def _spooled(place: str, served: Served, spool: Spool, dedup_ttl_ms: int) -> tuple[Moment, FactsOf]:
+    with _readable(place):
+        for page in served.pages():
+            for key, value in page:
+                spool.put(key, value)
+    moment = served.moment
+    return moment, lambda group: _facts(place, spool.entries(group), moment, dedup_ttl_ms)
+
+
+def _saved(savepoint: Savepoint) -> tuple[Moment, FactsOf]:
+    return Moment("", savepoint.manifest.watermark), users_facts(savepoint)
+
+
+def _facts(place: str, entries: Iterable[Pair], moment: Moment, dedup_ttl_ms: int) -> Iterator[Fact]:
+    with _readable(place):
+        for key, value in entries:
+            yield from user_facts(key, value, moment.watermark, dedup_ttl_ms)
+
+
+@contextmanager
+def _readable(place: str) -> Iterator[None]:
+    """Raises QueryError for entries of a newer program."""
+    try:
+        yield
+    except Malformed as e:
+        raise QueryError(
+            f"{place}: expected entries that this program knows, but {e}.", "use the server's version.", NO_ANSWER
+        ) from None

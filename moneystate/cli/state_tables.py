@@ -1,0 +1,223 @@
+"""Answers of the query server as tables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from google.protobuf.message import Message
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from moneystate.kafka.formats.iso_time import from_ms
+from moneystate.query.v1 import admin_pb2, header_pb2, query_pb2, status_pb2, user_pb2, watch_pb2
+
+PIPE_WIDTH = 1_000
+DRAINED_MS = 2**61  # from here on a watermark says that the input has ended
+
+# a pipe has no width: rows must not be broken for it
+console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+
+
+def user(header: header_pb2.Header, of: user_pb2.User) -> None:
+    _header(header)
+    _rows(["field", "value", "from"], _user_rows(of), title=of.user_id)
+    if of.waiting or of.looking_up:
+        _pending_table([*of.waiting, *of.looking_up])
+
+
+def results(answer: query_pb2.BatchGetUsersResponse) -> None:
+    users(answer.header, [r.user for r in answer.results if r.HasField("user")])
+    for result in answer.results:
+        if not result.HasField("user"):
+            _say(f"{result.user_id}: nothing is known")
+    for id in answer.unanswered_user_ids:
+        _say(f"{id}: left out, as the answer grew too big; ask again")
+
+
+def users(header: header_pb2.Header, of: Sequence[user_pb2.User]) -> None:
+    _header(header)
+    columns = ["user", "birth year", "country", "types", "sessions", "seen money", "waiting", "looking up"]
+    rows: Iterable[Sequence[Any]] = (
+        [
+            u.user_id, _personal(u, "birth_year"), _personal(u, "resident_country_code"),
+            ", ".join(t.type for t in u.money_types), len(u.sessions), len(u.seen_money), len(u.waiting),
+            len(u.looking_up),
+        ]
+        for u in of
+    )  # fmt: skip
+    _rows(columns, rows)
+
+
+def session(answer: query_pb2.GetSessionResponse) -> None:
+    _header(answer.header)
+    of = answer.session
+    row = [of.session_id, answer.user_id, _personal(of, "client_country_code"), _time(of.expires_ms), _source(of)]
+    _rows(["session", "user", "client country", "expires", "from"], [row])
+
+
+def pending(header: header_pb2.Header, of: Sequence[user_pb2.PendingMoney]) -> None:
+    _header(header)
+    _pending_table(of)
+
+
+def explained(answer: query_pb2.ExplainResponse, field: str) -> None:
+    _header(answer.header)
+    if answer.HasField("user_field"):
+        _rows([field, "from"], [[_value(answer.user_field), _source(answer.user_field)]])
+        return
+    money = answer.money
+    where = _name(query_pb2.MoneyWhere.Name, money.where, "MONEY_WHERE_")
+    _say(f"money {money.money_id} of user {money.user_id}: {where}")
+    if money.HasField("pending"):
+        _pending_table([money.pending])
+    rows = [[_role(o.role), _place(o.source), _time(o.source.event_time_ms)] for o in money.origins]
+    if money.HasField("enriched"):
+        rows.append(["put out as", _place(money.enriched), _time(money.enriched.event_time_ms)])
+    _rows(["what", "event", "time"], rows)
+
+
+def changes(header: header_pb2.Header, of: Sequence[query_pb2.UserChange]) -> None:
+    _header(header)
+    rows: list[list[Any]] = []
+    for change in of:
+        before = _facts(change.before) if change.HasField("before") else {}
+        after = _facts(change.after) if change.HasField("after") else {}
+        names = [*before, *(n for n in after if n not in before)]
+        differing = [n for n in names if before.get(n) != after.get(n)]
+        rows += [[change.user_id, n, before.get(n, ""), after.get(n, "")] for n in differing]
+    _rows(["user", "field", "before", "after"], rows)
+
+
+def watched(header: header_pb2.Header, of: Iterable[watch_pb2.WatchedChange]) -> None:
+    """A line for each change: a stream has no table's width to wait for."""
+    for change in of:
+        known = ", ".join(f"{k} {v}" for k, v in _facts(change.user).items()) if change.HasField("user") else "gone"
+        _say(f"{version(header.version)}  {change.user_id}: {known or 'nothing left'}")
+
+
+def status(answer: status_pb2.GetStatusResponse) -> None:
+    _header(answer.header)
+    rows = [
+        ["caught up", "yes" if answer.caught_up else "no"],
+        ["oldest version", version(answer.oldest)],
+        ["records behind", f"{answer.lag_records:,}"],
+        ["users", f"about {answer.users:,}"],
+        ["key groups", str(answer.key_groups)],
+        ["database", f"{answer.database_bytes / 1e6:,.1f} MB"],
+        ["server", answer.server_version],
+    ]
+    rows += [[f"{c.kind} entries, schema v{c.schema_version}", f"{c.entries:,}"] for c in answer.schema_counts]
+    _rows(["what", "value"], rows)
+
+
+def forget(user_id: str, answer: admin_pb2.ForgetUserResponse) -> None:
+    _say(f"asked to forget {user_id}: request {answer.request_id} at {_place(answer.request)}")
+    _say("`moneystate state forgotten` shows the proof once the job has done it.")
+
+
+def forgotten(user_id: str, answer: admin_pb2.GetForgottenResponse) -> None:
+    _header(answer.header)
+    row = [user_id, answer.request_id, answer.requested_by, _time(answer.forgotten_at_ms), _place(answer.request)]
+    _rows(["user", "request", "asked for by", "forgotten at", "from"], [row])
+
+
+def version(of: header_pb2.Version) -> str:
+    return f"{of.epoch}/{of.batch}" if of.epoch else "none yet"
+
+
+def _header(header: header_pb2.Header) -> None:
+    watermark = _time(header.watermark_ms) if header.HasField("watermark_ms") else "none yet"
+    _say(f"version {version(header.version)}, watermark {watermark}, {header.staleness_ms:,} ms old")
+
+
+def _user_rows(of: user_pb2.User) -> list[list[Any]]:
+    rows: list[list[Any]] = []
+    for name, field in (("birth year", "birth_year"), ("country", "resident_country_code")):
+        if of.HasField(field):
+            rows.append([name, _personal(of, field), _source(getattr(of, field))])
+    rows += [["money type", t.type, _source(t)] for t in of.money_types]
+    rows += [["session", f"{s.session_id} until {_time(s.expires_ms)}", _source(s)] for s in of.sessions]
+    rows += [["seen money", f"{m.money_id} at {_time(m.seen_at_ms)}", _source(m)] for m in of.seen_money]
+    rows += [["kept reply", f"{r.money_id} asked {_time(r.requested_at_ms)}", _source(r)] for r in of.replies]
+    return rows
+
+
+def _facts(of: user_pb2.User) -> dict[str, str]:
+    """A user in few words, to show what changed."""
+    return {
+        name: text
+        for name, text in (
+            ("birth year", _personal(of, "birth_year")),
+            ("country", _personal(of, "resident_country_code")),
+            ("types", ", ".join(t.type for t in of.money_types)),
+            ("sessions", ", ".join(s.session_id for s in of.sessions)),
+            ("seen money", ", ".join(m.money_id for m in of.seen_money)),
+            ("waiting", ", ".join(p.money_id for p in of.waiting)),
+            ("looking up", ", ".join(p.money_id for p in of.looking_up)),
+            ("replies", ", ".join(r.money_id for r in of.replies)),
+        )
+        if text
+    }
+
+
+def _pending_table(of: Sequence[user_pb2.PendingMoney]) -> None:
+    columns = ["money", "user", "amount", "type", "session", "waits for", "since", "from"]
+    rows: Iterable[Sequence[Any]] = (
+        [
+            p.money_id, p.user_id, f"{p.amount} {p.currency}", p.money_type, p.session_id, _reason(p.reason),
+            _time(p.requested_at_ms if p.HasField("requested_at_ms") else p.order_time_ms), _source(p),
+        ]
+        for p in of
+    )  # fmt: skip
+    _rows(columns, rows)
+
+
+def _rows(columns: list[str], rows: Iterable[Sequence[Any]], title: str = "") -> None:
+    """Text as it is: a value from an event must not be read as markup, nor its control characters reach a terminal."""
+    table = Table(*columns, box=None, pad_edge=False, title=_plain(title) if title else None, title_justify="left")
+    for row in rows:
+        table.add_row(*(_plain(str(cell)) for cell in row))
+    console.print(table if table.rows else Text("nothing"))
+
+
+def _plain(text: str) -> Text:
+    return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
+
+
+def _say(text: str) -> None:
+    console.print(_plain(text))
+
+
+def _personal(of: Message, field: str) -> str:
+    return _value(getattr(of, field)) if of.HasField(field) else ""
+
+
+def _value(of: user_pb2.PersonalText) -> str:
+    return "(masked)" if of.masked else of.value
+
+
+def _source(of: Any) -> str:
+    return _place(of.source) if of.HasField("source") else ""
+
+
+def _place(of: header_pb2.Source) -> str:
+    return f"{of.topic}[{of.partition}]@{of.offset}"
+
+
+def _time(ms: int) -> str:
+    return "the end (drained)" if ms >= DRAINED_MS else from_ms(ms)
+
+
+def _name(names: Callable[[Any], str], value: Any, prefix: str) -> str:
+    return names(value).removeprefix(prefix).lower().replace("_", " ")
+
+
+def _reason(reason: user_pb2.PendingReason) -> str:
+    return _name(user_pb2.PendingReason.Name, reason, "PENDING_REASON_")
+
+
+def _role(role: query_pb2.OriginRole) -> str:
+    return _name(query_pb2.OriginRole.Name, role, "ORIGIN_ROLE_")

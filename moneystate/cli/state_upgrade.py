@@ -1,0 +1,236 @@
+"""`moneystate state upgrade` and `state downgrade`: all of a checkpoint's state to one version, without a replay.
+
+A job in use brings each entry to the current version when it next touches it. These runs of the job read no input: each
+batch rewrites the entries of a share of the key groups, in the transaction with the changelog and the markers. How far
+they are stands in the plans, so a run that was stopped or killed goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import fields
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from moneystate.cli.checkpoint_schemas import count_state
+from moneystate.cli.options import check_given, flag, pairs
+from moneystate.engine import plan as plans
+from moneystate.engine.plan import STATE_VERSION
+from moneystate.errors import CheckpointError, ConfigError
+from moneystate.schemas.tree import Tree, avro_root, read_folder, tree_of
+from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark.job import Job, RunOptions
+from moneystate.spark.progress import BatchProgress
+from services.enrichment.job import enrichment_job
+from services.enrichment.migrations import WRITTEN
+from services.enrichment.rules import Rules
+from state_tools.way_back import check_way_back
+
+CheckpointOption = Annotated[str, flag("CHECKPOINT", "Folder of the job's state and progress.")]
+BrokersOption = Annotated[str, flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")]
+MasterOption = Annotated[str, flag("MASTER", "Spark master; else what spark-submit says, or local[*].")]
+KafkaConfigOption = Annotated[
+    list[str] | None, flag("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka). May be repeated.")
+]
+SparkConfigOption = Annotated[list[str] | None, flag("SPARK_CONFIG", "NAME=VALUE for Spark. May be repeated.")]
+BatchesOption = Annotated[
+    int, flag("BATCHES", "Batches of the whole run, each with a share of the key groups; the more, the smaller.")
+]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count the entries by version; asks no broker.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="At the end print the run in numbers, as JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(upgrade)
+    app.command()(downgrade)
+
+
+def upgrade(
+    checkpoint: CheckpointOption,
+    bootstrap_servers: BrokersOption = "",
+    batches: BatchesOption = 16,
+    dry_run: DryRunOption = False,
+    master: MasterOption = "",
+    kafka_config: KafkaConfigOption = None,
+    spark_config: SparkConfigOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Rewrite all entries of earlier versions with the current one. The job must not run meanwhile."""
+    kept = _existing(checkpoint)
+    if dry_run:
+        _show_counts(kept, STATE_VERSION, json_output)
+        return
+    options = _options(
+        kept, bootstrap_servers, (batches, STATE_VERSION), master, kafka_config or [], spark_config or []
+    )
+    _run(kept, options, "upgrade", json_output)
+
+
+def downgrade(
+    checkpoint: CheckpointOption,
+    to: Annotated[int, typer.Option(help="The state version that the older program knows.")],
+    bootstrap_servers: BrokersOption = "",
+    batches: BatchesOption = 16,
+    dry_run: DryRunOption = False,
+    master: MasterOption = "",
+    kafka_config: KafkaConfigOption = None,
+    spark_config: SparkConfigOption = None,
+    json_output: JsonOption = False,
+) -> None:
+    """Rewrite all entries as an earlier version has them, so that an older program can go on.
+
+    Refused, with nothing rewritten, where something in the state has no way back.
+    """
+    if to not in WRITTEN or to >= STATE_VERSION:
+        earlier = ", ".join(str(version) for version in sorted(WRITTEN) if version < STATE_VERSION)
+        raise ConfigError(f"--to {to}: expected an earlier state version, one of {earlier}.")
+    kept = _existing(checkpoint)
+    if dry_run:
+        _show_counts(kept, to, json_output)
+        return
+    options = _options(kept, bootstrap_servers, (batches, to), master, kafka_config or [], spark_config or [])
+    _run(kept, options, "downgrade", json_output)
+
+
+def _existing(folder: str) -> Checkpoint:
+    kept = Checkpoint(folder)
+    if kept.is_new() or kept.last_committed() < 0:
+        raise CheckpointError(f"{folder}: expected a checkpoint with at least one batch.", "give the job's folder.")
+    kept.check_version()
+    return kept
+
+
+def _check_no_input_planned(kept: Checkpoint) -> None:
+    """A batch of the job that is planned and not finished needs the job's own flags, such as the topics' formats."""
+    planned = kept.last_planned()
+    if planned > kept.last_committed() and plans.from_offset(kept.offset(planned)).rewrite is None:
+        raise CheckpointError(
+            f"{kept.root}: expected all batches of the job to be finished, batch {planned} is planned.",
+            "finish it first: moneystate enrich --finish-batch, with the program that planned it.",
+        )
+
+
+def _options(
+    kept: Checkpoint,
+    brokers: str,
+    rewrite: tuple[int, int],
+    master: str,
+    kafka_config: list[str],
+    spark_config: list[str],
+) -> RunOptions:
+    """`rewrite`: batches, never more than key groups, and state version."""
+    if rewrite[0] < 1:
+        raise ConfigError(f"--batches {rewrite[0]}: expected at least 1.")
+    check_given(bootstrap_servers=brokers)
+    settings = kept.settings()
+    return RunOptions(
+        bootstrap_servers=brokers,
+        checkpoint=str(kept.root),
+        topic_prefix=settings["topic_prefix"],
+        application_id=settings["application_id"],
+        bounded=True,
+        key_groups=settings["key_groups"],
+        partitions=settings["partitions"],
+        master=master or None,
+        create_topics=False,
+        kafka_config=pairs(kafka_config, "--kafka-config"),
+        spark_config=pairs(spark_config, "--spark-config"),
+        rewrite=(min(rewrite[0], settings["key_groups"]), rewrite[1]),
+    )
+
+
+def kept_rules(kept: Checkpoint) -> Rules:
+    """The rules of the last batch: with others, time could move on though nothing is read."""
+    before = kept.rules(str(kept.offset(kept.last_planned())["rules"]))
+    return Rules(**{f.name: before[f.name] for f in fields(Rules) if f.name in before})
+
+
+def _run(kept: Checkpoint, options: RunOptions, what: str, json_output: bool) -> None:
+    assert options.rewrite is not None
+    _check_no_input_planned(kept)
+    shares, version = options.rewrite
+    bar = _Bar(what, kept, shares, version)
+
+    def look(session: SparkSession) -> None:
+        if version < STATE_VERSION:
+            check_way_back(session, kept.root, options.key_groups, version)
+
+    with bar.progress:
+        job = Job(enrichment_job(kept_rules(kept)), options, bar.batch, look)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: job.stop())
+        job.run()
+    bar.say()
+    if json_output:
+        typer.echo(
+            json.dumps({"done": min(bar.done, shares), "shares": shares, "entries": bar.entries, "version": version})
+        )
+
+
+class _Bar:
+    """Batches done and to do, entries rewritten and their rate, on stderr."""
+
+    def __init__(self, what: str, kept: Checkpoint, shares: int, version: int) -> None:
+        self.console = Console(stderr=True)
+        self.what = what
+        self.kept = kept
+        self.shares = shares
+        self.version = version
+        self.done = self._done(kept.last_committed())
+        self.entries = 0
+        self.seconds = 0.0
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
+        self.task = self.progress.add_task(what, total=shares + 1, completed=self.done)
+
+    def _done(self, batch: int) -> int:
+        """How many batches are done after a batch, the closing one with them: the plans tell."""
+        return plans.next_share(plans.from_offset(self.kept.offset(batch)), self.shares, self.version)
+
+    def batch(self, progress: BatchProgress) -> None:
+        self.done = self._done(progress.batch)
+        self.entries += progress.changes
+        self.seconds += progress.seconds
+        self.progress.update(self.task, completed=self.done, description=self.line())
+
+    def line(self) -> str:
+        return f"{self.what}: {self.entries:,} entries, {self.entries / max(self.seconds, 1e-9):,.0f}/s"
+
+    def say(self) -> None:
+        whole = f"the state is of version {self.version}"
+        state = whole if self.done > self.shares else "stopped; start it again to go on"
+        done = f"{min(self.done, self.shares)}/{self.shares} batches"
+        self.console.print(f"{self.line()}, {done}; {state}", highlight=False)
+
+
+def _show_counts(kept: Checkpoint, version: int, json_output: bool) -> None:
+    """The entries by record and version, and whether they are to be rewritten."""
+    tree = tree_of(read_folder(avro_root()))
+    rows = _rows(tree, count_state(kept.root), version)
+    if json_output:
+        typer.echo(json.dumps({"version": version, "entries": rows}))
+        return
+    table = Table("record", "version", "entries", "to rewrite", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(row["record"], f"v{row['version']}", f"{row['entries']:,}", f"{row['rewrite']:,}")
+    Console().print(table)
+
+
+def _rows(tree: Tree, counts: dict[tuple[str, str], int], version: int) -> list[dict[str, Any]]:
+    wanted = {header[2:].hex() for header in WRITTEN[version]}
+    totals: dict[str, int] = {}
+    for (_, schema), n in counts.items():
+        totals[schema] = totals.get(schema, 0) + n
+    rows = []
+    for schema, n in totals.items():
+        known = tree.of_fingerprint(schema)
+        name, number = (Path(known.name).name, known.number) if known else (f"unknown {schema}", 0)
+        rows.append({"record": name, "version": number, "entries": n, "rewrite": 0 if schema in wanted else n})
+    return sorted(rows, key=lambda row: (row["record"], row["version"]))

@@ -1,0 +1,106 @@
+"""`moneystate verify-replay`: does a replay of the logs give the checkpoint's state and output?"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from moneystate.bootstrap.options import BootstrapOptions
+from moneystate.cli import facts_view
+from moneystate.cli.enrich import FORMATTED
+from moneystate.cli.options import flag, formats, pairs
+from moneystate.cli.work_progress import WorkProgress
+from moneystate.errors import CheckpointError
+from services.enrichment.job import enrichment_job, rules_of
+from state_tools.replay import Replay, Verdict, open_for_replay
+
+
+def verify_replay(
+    checkpoint: Annotated[str, flag("CHECKPOINT", "Checkpoint of a stopped job.")],
+    bootstrap_servers: Annotated[str, flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")],
+    work: Annotated[
+        Path | None,
+        typer.Option(help="Folder to work in.", envvar="MONEYSTATE_WORK", show_default="a temporary one"),
+    ] = None,
+    most: Annotated[int, typer.Option(help="How many differences to show.")] = 20,
+    max_records_per_chunk: Annotated[int, flag("MAX_RECORDS_PER_CHUNK", "Records of one chunk at most.")] = 200_000,
+    source_tasks: Annotated[int, flag("SOURCE_TASKS", "Tasks that read; 0: one for each core.")] = 0,
+    format: Annotated[
+        list[str] | None, flag("FORMAT", "TOPIC=avro|json|confluent, by topic without prefix. May be repeated.")
+    ] = None,
+    schema_registry: Annotated[str, flag("SCHEMA_REGISTRY", "URL, for topics in the confluent format.")] = "",
+    master: Annotated[str, flag("MASTER", "Spark master; else what spark-submit says, or local[*].")] = "",
+    kafka_config: Annotated[
+        list[str] | None, flag("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka). May be repeated.")
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+) -> None:
+    """Replay the logs up to where a checkpoint stands, in scratch space, and compare state and enriched output.
+
+    Ends with code 0 where they agree, else 1. Refused where retention or compaction has taken a part of the inputs.
+    """
+    kept = open_for_replay(checkpoint)
+    rules = rules_of(kept.rules(kept.offset(kept.last_committed())["rules"]))
+    if rules is None:
+        raise CheckpointError(
+            f"{checkpoint}: the last batch was run by another version of the program.", "verify it with that version."
+        )
+    scratch = Path(tempfile.mkdtemp(prefix="moneystate-replay-", dir=work))
+    options = BootstrapOptions(
+        sources=[],
+        out=scratch / "replay",
+        bootstrap_servers=bootstrap_servers,
+        max_records_per_chunk=max_records_per_chunk,
+        source_tasks=source_tasks,
+        formats=formats(format or [], schema_registry, FORMATTED),
+        registry_url=schema_registry or None,
+        master=master or None,
+        kafka_config=pairs(kafka_config or [], "--kafka-config"),
+    )
+    try:
+        replay = Replay(enrichment_job(rules), kept, options, most)
+        replay.check()
+        with WorkProgress(quiet) as progress:
+            verdict = replay.run(scratch, lambda p: progress.show(p.phase, p.done, p.total))
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    typer.echo(json.dumps(_as_json(verdict))) if json_output else _tell(verdict)
+    raise typer.Exit(0 if verdict.agrees() else 1)
+
+
+def _as_json(verdict: Verdict) -> dict[str, object]:
+    found = verdict.output
+    return {
+        "agrees": verdict.agrees(),
+        "records": verdict.records,
+        "fingerprint": verdict.fingerprint,
+        "state_differences": verdict.state.total,
+        "first": [facts_view.as_json(d) for d in verdict.state.first],
+        "output_expected": None if found is None else found.expected,
+        "output_missing": None if found is None else found.missing,
+        "output_more": None if found is None else found.more,
+        "notes": verdict.notes,
+    }
+
+
+def _tell(verdict: Verdict) -> None:
+    console = Console(soft_wrap=True, highlight=False)
+    if verdict.state.first:
+        console.print(facts_view.differences(verdict.state.first, "checkpoint", "replay"))
+    state = f"{verdict.state.total:,} differences" if verdict.state.total else f"the same ({verdict.fingerprint})"
+    console.print(f"{verdict.records:,} records replayed; state: {state}")
+    found = verdict.output
+    if found is not None:
+        besides = "of before" if found.before else "too many"
+        console.print(f"output: {found.expected:,} expected, {found.missing:,} missing, {found.more:,} {besides}")
+        if found.examples and not found.agrees():
+            console.print("users: " + ", ".join(facts_view.field_text(key) for key in found.examples))
+    for note in verdict.notes:
+        console.print(f"note: {note}")

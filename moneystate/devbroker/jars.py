@@ -1,0 +1,68 @@
+"""The broker's jars, fetched once for a user and kept in the cache folder."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from moneystate.devbroker.ivy import Artifact, retrieve
+from moneystate.errors import SetupError
+
+KAFKA_VERSION = "4.2.1"
+# Kafka's own artifact brings no logging backend, and without one the broker would die without a word.
+ARTIFACTS = [
+    Artifact("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
+    Artifact("org.slf4j", "slf4j-simple", "1.7.36"),
+]
+
+Progress = Callable[[str], None]
+
+
+def cache_root() -> Path:
+    """`$MONEYSTATE_CACHE`, else `moneystate` in the user's cache folder."""
+    if named := os.environ.get("MONEYSTATE_CACHE"):
+        return Path(named)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "moneystate"
+
+
+def kafka_jars(progress: Progress = lambda _line: None) -> Path:
+    """The folder with the broker's jars; fetches them the first time (43 MB, about 40 s).
+
+    The folder appears by one rename, so it is either absent or whole; of two processes the second waits for the first.
+    """
+    folder = cache_root() / f"kafka-{KAFKA_VERSION}"
+    if folder.is_dir():
+        return folder
+    try:
+        cache_root().mkdir(parents=True, exist_ok=True)
+        with _locked(cache_root() / f"{folder.name}.lock"):
+            if not folder.is_dir():
+                progress(f"fetching Apache Kafka {KAFKA_VERSION} into {folder} (once, 43 MB, about 40 s)")
+                _fetch(folder)
+    except OSError as error:
+        raise SetupError(
+            f"The cache folder {cache_root()} cannot be written: {error}.", do="set MONEYSTATE_CACHE"
+        ) from error
+    return folder
+
+
+def _fetch(folder: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as work:
+        fetched = Path(work) / "jars"
+        retrieve(ARTIFACTS, fetched, Path(work))
+        missing = [a.name for a in ARTIFACTS if not (fetched / f"{a.name}-{a.revision}.jar").exists()]
+        if missing:
+            raise SetupError(f"Ivy reported success but fetched no {' and no '.join(missing)}.", do="check your mirror")
+        shutil.move(fetched, folder)
+
+
+@contextmanager
+def _locked(lock_file: Path) -> Iterator[None]:
+    with lock_file.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

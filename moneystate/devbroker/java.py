@@ -1,0 +1,99 @@
+"""Finding a Java that Spark and the development broker can run on.
+
+Spark 4.2 needs Java 17 or later with the module `jdk.incubator.vector`; cut-down runtimes often lack it, and Spark then
+dies at start with a message that names no cause. So each candidate is asked for its modules before it is used.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from moneystate.errors import SetupError
+
+MIN_MAJOR = 17
+NEEDED_MODULE = "jdk.incubator.vector"
+INSTALL_HINT = (
+    f"install a JDK {MIN_MAJOR} or later, then try again. "
+    "Debian: apt-get install openjdk-17-jdk-headless (from 13 on: openjdk-21-jdk-headless); "
+    "Ubuntu: apt-get install openjdk-21-jdk-headless; Fedora: dnf install java-21-openjdk-devel; "
+    "macOS: brew install openjdk@21. Or set JAVA_HOME to the folder of one that is installed elsewhere."
+)
+
+# Where distributions, Homebrew and the macOS installers put them; each is the folder that JAVA_HOME would name.
+USUAL_FOLDERS = (
+    "/usr/lib/jvm/*",
+    "/Library/Java/JavaVirtualMachines/*/Contents/Home",
+    "/opt/homebrew/opt/openjdk*",
+    "/usr/local/opt/openjdk*",
+)
+
+# Listing the modules takes 0.1 s. A Java that hangs is refused, not waited for.
+PROBE_TIMEOUT_S = 30.0
+
+
+def find_java(environ: Mapping[str, str] | None = None, usual_folders: tuple[str, ...] = USUAL_FOLDERS) -> Path:
+    """The first suitable `java` of: JAVA_HOME, PATH, the usual folders.
+
+    Raises SetupError with what was found, why it was refused, and what to install.
+    """
+    refused: list[str] = []
+    for origin, java in _candidates(os.environ if environ is None else environ, usual_folders):
+        problem = _problem(java)
+        if problem is None:
+            return java
+        refused.append(f"{java} ({origin}) {problem}")
+    found = "; ".join(refused) or "none was found in JAVA_HOME, on PATH or in the usual folders"
+    raise SetupError(f"Java {MIN_MAJOR} or later with the module {NEEDED_MODULE} is needed: {found}.", do=INSTALL_HINT)
+
+
+def java_home(java: Path) -> Path:
+    """The folder to set as JAVA_HOME so that Spark's launcher takes this very Java."""
+    return java.resolve().parent.parent
+
+
+def _candidates(environ: Mapping[str, str], usual_folders: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
+    seen: set[Path] = set()
+    for origin, java in _places(environ, usual_folders):
+        real = java.resolve()
+        if real not in seen:
+            seen.add(real)
+            yield origin, java
+
+
+def _places(environ: Mapping[str, str], usual_folders: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
+    if home := environ.get("JAVA_HOME"):
+        yield "JAVA_HOME", Path(home) / "bin" / "java"
+    if on_path := shutil.which("java", path=environ.get("PATH", "")):
+        yield "PATH", Path(on_path)
+    for pattern in usual_folders:
+        for folder in sorted(glob.glob(pattern)):
+            java = Path(folder) / "bin" / "java"
+            if java.exists():
+                yield "usual folder", java
+
+
+def _problem(java: Path) -> str | None:
+    """Why this Java will not do, or None."""
+    try:
+        probe = subprocess.run(
+            [str(java), "--list-modules"], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False
+        )
+    except FileNotFoundError:
+        return "does not exist"
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"does not run: {error}"
+    base = re.search(r"^java\.base@(\d+)", probe.stdout, re.MULTILINE)
+    if probe.returncode != 0 or base is None:
+        # Java 8 does not know the option; the stub that macOS puts on PATH knows nothing at all.
+        return "is older than Java 9 or no Java at all"
+    if int(base.group(1)) < MIN_MAJOR:
+        return f"is Java {base.group(1)}"
+    if not re.search(rf"^{re.escape(NEEDED_MODULE)}(@|\s|$)", probe.stdout, re.MULTILINE):
+        return f"lacks the module {NEEDED_MODULE}"
+    return None

@@ -1,0 +1,152 @@
+"""A key group's clock: where it stands in time, its buffer's slots and its counts.
+
+Entry key `c`; value `KeyGroupClock` (avro/state/KeyGroupClock), single-object encoded; version 1 is read, too. Counts
+are totals since the checkpoint began; those that processors also count down (money that waits) are the present number.
+Ages count what is held now by the time since when it is (`Effects.hold`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from moneystate.engine import avro
+from moneystate.engine.fingerprints import KEY_GROUP_CLOCK, KEY_GROUP_CLOCK_V1
+from moneystate.engine.items import NO_TIME
+from moneystate.engine.order import Partition
+from moneystate.engine.plan import STATE_VERSION
+from moneystate.engine.slots import Slot
+
+KEY: Final = b"c"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.state_version = STATE_VERSION
+        self.watermark = NO_TIME
+        self.highs: dict[Partition, int] = {}
+        self.slots: dict[int, Slot] = {}
+        self.counts: dict[str, int] = {}
+        self.ages: dict[int, int] = {}
+
+    def add_ages(self, ages: dict[int, int]) -> None:
+        for since, n in ages.items():
+            total = self.ages.get(since, 0) + n
+            if total > 0:
+                self.ages[since] = total
+            else:  # what an earlier version began to hold was not counted
+                self.ages.pop(since, None)
+
+    def oldest(self) -> int:
+        """Since when something is held, to ten seconds; NO_TIME where nothing is."""
+        return min(self.ages) if self.ages else NO_TIME
+
+    def add_counts(self, counts: dict[str, int]) -> None:
+        for name, n in counts.items():
+            self.counts[name] = self.counts.get(name, 0) + n
+
+    def buffered(self) -> int:
+        """Events whose order time the watermark has not passed."""
+        total = 0
+        for slot in self.slots.values():
+            total += slot.events
+        return total
+
+
+def encode(clock: Clock, version: int = STATE_VERSION) -> bytes:
+    """The entry as state version `version` has it."""
+    entry = _encode(clock)
+    for earlier in range(STATE_VERSION - 1, version - 1, -1):
+        entry = DOWN[earlier](entry)
+    return entry
+
+
+def _encode(clock: Clock) -> bytes:
+    out = bytearray(KEY_GROUP_CLOCK)
+    avro.write_long(out, STATE_VERSION)
+    avro.write_long(out, clock.watermark)
+    items = bytearray()
+    for (topic, partition), high in sorted(clock.highs.items()):
+        avro.write_long(items, topic)
+        avro.write_long(items, partition)
+        avro.write_long(items, high)
+    avro.write_block(out, len(clock.highs), bytes(items))
+    items = bytearray()
+    for start in sorted(clock.slots):
+        slot = clock.slots[start]
+        avro.write_long(items, start)
+        avro.write_long(items, slot.chunks)
+        avro.write_long(items, slot.open_chunks)
+        avro.write_long(items, slot.events)
+    avro.write_block(out, len(clock.slots), bytes(items))
+    items = bytearray()
+    for name, n in sorted(clock.counts.items()):
+        avro.write_bytes(items, name.encode())
+        avro.write_long(items, n)
+    avro.write_block(out, len(clock.counts), bytes(items))
+    items = bytearray()
+    for since, n in sorted(clock.ages.items()):
+        avro.write_long(items, since)
+        avro.write_long(items, n)
+    avro.write_block(out, len(clock.ages), bytes(items))
+    return bytes(out)
+
+
+def decode(entry: bytes | None) -> Clock:
+    """The clock in `entry`, a new one where there is none. Raises Malformed on an unknown schema."""
+    clock = Clock()
+    if entry is None:
+        return clock
+    if entry.startswith(KEY_GROUP_CLOCK_V1):
+        entry = clock_1_to_2(entry)
+    if not entry.startswith(KEY_GROUP_CLOCK):
+        raise avro.Malformed("the key group's clock has a schema that this program does not know: it is newer")
+    pos = avro.HEADER_BYTES
+    clock.state_version, pos = avro.read_long(entry, pos)
+    if clock.state_version > STATE_VERSION:
+        raise avro.Malformed(f"state of version {clock.state_version}, this program knows {STATE_VERSION}: it is older")
+    clock.watermark, pos = avro.read_long(entry, pos)
+    count, block, pos = avro.read_block(entry, pos)
+    at = 0
+    for _ in range(count):
+        topic, at = avro.read_long(block, at)
+        partition, at = avro.read_long(block, at)
+        clock.highs[topic, partition], at = avro.read_long(block, at)
+    count, block, pos = avro.read_block(entry, pos)
+    at = 0
+    for _ in range(count):
+        start, at = avro.read_long(block, at)
+        chunks, at = avro.read_long(block, at)
+        open_chunks, at = avro.read_long(block, at)
+        events, at = avro.read_long(block, at)
+        clock.slots[start] = Slot(chunks, open_chunks, events)
+    count, block, pos = avro.read_block(entry, pos)
+    at = 0
+    for _ in range(count):
+        name, at = avro.read_bytes(block, at)
+        clock.counts[name.decode()], at = avro.read_long(block, at)
+    count, block, pos = avro.read_block(entry, pos)
+    at = 0
+    for _ in range(count):
+        since, at = avro.read_long(block, at)
+        clock.ages[since], at = avro.read_long(block, at)
+    return clock
+
+
+def clock_1_to_2(entry: bytes) -> bytes:
+    """Version 2 counts what is held by age."""
+    return KEY_GROUP_CLOCK + entry[avro.HEADER_BYTES :] + b"\x00"
+
+
+def clock_2_to_1(entry: bytes) -> bytes:
+    """The ages are lost; they are a figure for people."""
+    _, pos = avro.read_long(entry, avro.HEADER_BYTES)
+    body = pos
+    _, pos = avro.read_long(entry, pos)
+    for _ in range(3):  # highs, slots, counts
+        _, _, pos = avro.read_block(entry, pos)
+    return KEY_GROUP_CLOCK_V1 + avro.long_bytes(1) + entry[body:pos]
+
+
+# By state version: from the one after it. Where the form is the same, the number in it is not.
+DOWN: Final[dict[int, Callable[[bytes], bytes]]] = {1: clock_2_to_1}

@@ -1,0 +1,72 @@
+"""Dead letters: what cannot be an event goes on as it came, with where it came from and why (DESIGN.md section 3).
+
+Key, value and headers are the original ones; headers that begin with `moneystate.` are added. A record too large to be
+written again goes on as its coordinates and the SHA-256 of its value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from moneystate.engine.items import Header
+
+REASONS: Final = [
+    "null_value",
+    "unknown_schema",
+    "malformed",
+    "trailing_bytes",
+    "no_event_time",
+    "wrong_topic",
+    "too_far_ahead",
+]
+PREFIX: Final = "moneystate."
+COUNT_PREFIX: Final = "dead_letters."
+MAX_BYTES: Final = 900_000  # below the broker's default max.message.bytes, with room for the headers
+
+
+class Letter:
+    """Where a rejected record stood and what it was. `timestamp_ms` is -1 where it has none."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offset: int,
+        timestamp_ms: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[Header],
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.timestamp_ms = timestamp_ms
+        self.key = key
+        self.value = value
+        self.headers = headers
+
+
+def write(letter: Letter, reason: str, detail: str) -> tuple[bytes | None, bytes | None, list[Header]]:
+    """Key, value and headers of the dead letter."""
+    about: list[Header] = [
+        (PREFIX + "reason", reason.encode()),
+        (PREFIX + "detail", detail.encode()),
+        (PREFIX + "topic", letter.topic.encode()),
+        (PREFIX + "partition", str(letter.partition).encode()),
+        (PREFIX + "offset", str(letter.offset).encode()),
+        (PREFIX + "timestamp", str(letter.timestamp_ms).encode()),
+    ]
+    if _size(letter) <= MAX_BYTES:
+        return letter.key, letter.value, letter.headers + about
+    value = letter.value or b""
+    about.append((PREFIX + "value-bytes", str(len(value)).encode()))
+    about.append((PREFIX + "value-sha256", hashlib.sha256(value).hexdigest().encode()))
+    return None, None, about
+
+
+def _size(letter: Letter) -> int:
+    total = len(letter.key or b"") + len(letter.value or b"")
+    for name, content in letter.headers:
+        total += len(name) + len(content or b"")
+    return total

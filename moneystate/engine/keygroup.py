@@ -1,0 +1,146 @@
+"""One key group, one batch: settle order times, advance the watermark, run what it passes, keep the rest.
+
+The same code runs inside Spark, in the bootstrap and in tests; where its state is, the `StateAccess` says. Its result
+depends on the log alone: what the batch's own watermark covers, timers set in this very batch included, runs in this
+batch and in the total order (DESIGN.md sections 2 and 3).
+"""
+
+from __future__ import annotations
+
+import zlib
+from heapq import heappop, heappush
+from typing import Any
+
+from moneystate.engine import clock as clocks
+from moneystate.engine import slots
+from moneystate.engine.block import Block
+from moneystate.engine.clock import Clock
+from moneystate.engine.effects import Effects
+from moneystate.engine.items import NO_TIME, Item, Output
+from moneystate.engine.order import Partition, advance, settle, silent
+from moneystate.engine.plan import STATE_VERSION
+from moneystate.engine.processor import Change, Processor
+from moneystate.engine.state import StateAccess
+
+
+def key_group_of(key: bytes, key_groups: int) -> int:
+    """The key group of a key, 0 .. key_groups - 1: CRC-32 scaled, so that it does not follow `crc % partitions`."""
+    return (zlib.crc32(key) * key_groups) >> 32
+
+
+def slot_width_ms(bound_ms: int) -> int:
+    """A bound spans about eight slots, none shorter than a second."""
+    return max(1_000, bound_ms // 8)
+
+
+def is_engines(key: bytes) -> bool:
+    """Whether an entry is the engine's own: clock or buffer. All others are the processor's, and in the changelog."""
+    return key == clocks.KEY or key.startswith(slots.PREFIX)
+
+
+class BatchResult:
+    """What one key group did in one batch. `changes`: entries of the processor, for the changelog; `silent`: partitions
+    that hold the watermark back as they have had no record; `oldest`: since when something is held, NO_TIME if nothing
+    is."""
+
+    def __init__(self, outputs: list[Output], changes: list[Change], clock: Clock, silent: list[Partition]) -> None:
+        self.outputs = outputs
+        self.changes = changes
+        self.watermark = clock.watermark
+        self.counts = clock.counts
+        self.buffered = clock.buffered()
+        self.silent = silent
+        self.oldest = clock.oldest()
+
+
+def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound_ms: int) -> BatchResult:
+    """Take a batch's merged block through the key group whose entries `state` gives."""
+    clock = clocks.decode(state.get_many([clocks.KEY])[0])
+    fresh = _settle_all(block.items, clock, bound_ms)
+    before = clock.watermark
+    clock.watermark = advance(clock.highs, block.marks, bound_ms, before, block.drain)
+    due: list[Item] = []
+    later: list[Item] = []
+    changes: dict[bytes, bytes | None] = dict(slots.take_due(clock.slots, state, clock.watermark, due, later))
+    watermark = clock.watermark
+    for item in fresh:
+        if item[0] < watermark:
+            due.append(item)
+        else:
+            later.append(item)
+    due.sort()
+    effects = Effects()
+    effects.outputs.extend(block.passed)
+    parsed = processor.begin(state, due, block.asides, before)
+    for aside in block.asides:
+        processor.aside(aside, effects)
+    _run_due(due, parsed, processor, effects, watermark, later)
+    kept = processor.finish(effects)
+    if block.rewrite:
+        kept = _rewritten(state, processor, block.version, kept)
+    changes.update(slots.put_later(clock.slots, state, slot_width_ms(bound_ms), later))
+    clock.add_counts(block.counts)
+    clock.add_counts(effects.counts)
+    clock.add_ages(effects.ages)
+    changes.update(kept)
+    changes[clocks.KEY] = clocks.encode(clock, block.version or STATE_VERSION)
+    state.apply(list(changes.items()))
+    return BatchResult(effects.outputs, kept, clock, silent(clock.highs, block.marks))
+
+
+def _rewritten(state: StateAccess, processor: Processor[Any], version: int, kept: list[Change]) -> list[Change]:
+    """The batch's changes with all entries of the processor that are of another version."""
+    mine = (entry for entry in state.scan() if entry[0][:1] not in (clocks.KEY, slots.PREFIX))
+    changes: dict[bytes, bytes | None] = dict(processor.rewrite(mine, version))
+    changes.update(kept)
+    return list(changes.items())
+
+
+def _settle_all(items: list[Item], clock: Clock, bound_ms: int) -> list[Item]:
+    """Order times with what came before this batch; most items stay as they are."""
+    highs: dict[Partition, int] = clock.highs
+    watermark = clock.watermark
+    if watermark == NO_TIME and not highs:
+        return items
+    settled: list[Item] = []
+    for item in items:
+        time = item[0]
+        order_time = settle(time, highs.get((item[3], item[4]), NO_TIME), bound_ms, watermark)
+        if order_time != time:
+            item = (order_time, item[1], item[2], item[3], item[4], item[5], item[6], item[7], item[8])
+        settled.append(item)
+    return settled
+
+
+def _run_due(
+    due: list[Item],
+    parsed: list[Any],
+    processor: Processor[Any],
+    effects: Effects,
+    watermark: int,
+    later: list[Item],
+) -> None:
+    """All due items in the total order, merged with the timers that they set and that are due, too."""
+    set_here: list[Item] = []
+    at = 0
+    n = len(due)
+    _take_timers(effects, watermark, set_here, later)
+    while True:
+        if set_here and (at == n or set_here[0] < due[at]):
+            processor.step(heappop(set_here), None, effects)
+        elif at < n:
+            processor.step(due[at], parsed[at], effects)
+            at += 1
+        else:
+            return
+        if effects.timers:
+            _take_timers(effects, watermark, set_here, later)
+
+
+def _take_timers(effects: Effects, watermark: int, set_here: list[Item], later: list[Item]) -> None:
+    for timer in effects.timers:
+        if timer[0] < watermark:
+            heappush(set_here, timer)
+        else:
+            later.append(timer)
+    effects.timers.clear()

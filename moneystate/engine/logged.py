@@ -1,0 +1,183 @@
+"""A key group's entries over a log of runs (`moneystate.engine.runs`) and a cache beside the process that uses them.
+
+The runs in Spark's state store are the state; the cache is a copy of what they say, quick to ask, which may be lost at
+any time. It holds nothing but what has been committed: a batch's changes wait in memory until the next batch's manifest
+shows that they were (`Pending`). So a batch that is run again finds the cache as the first attempt did, and a cache
+that missed batches, because another process did them, reads their runs.
+
+State without runs (state version 1, and programs before runs) has its entries in the state store one by one; it is read
+as it is and written as runs; for such a version it is written as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from moneystate.engine import runs
+from moneystate.engine.processor import Change
+from moneystate.engine.runs import Manifest, Run
+from moneystate.engine.state import StateAccess
+
+RUNS_SINCE: Final = 2  # state version
+
+
+class Pending(NamedTuple):
+    """The changes of a key group's last batch here, to be believed once a manifest says the same."""
+
+    origin: int
+    number: int
+    check: int
+    changes: dict[bytes, bytes | None]
+
+
+class RunCopies(Protocol):
+    """Copies of runs, of all processes of this machine."""
+
+    def chunks(self, group: int, origin: int, run: Run) -> list[bytes] | None:
+        """None where the run has to be read from the store."""
+        ...
+
+    def keep(self, group: int, origin: int, run: Run, chunks: Sequence[bytes]) -> None: ...
+
+    def forget(self, group: int, origin: int, run: Run) -> None: ...
+
+
+class EntryCache(Protocol):
+    """Copies of key groups' entries, of this process alone."""
+
+    @property
+    def files(self) -> RunCopies: ...
+
+    def at(self, group: int) -> tuple[int, int]:
+        """Origin and number of the last batch that is in the copy."""
+        ...
+
+    def pending(self, group: int) -> Pending | None: ...
+
+    def expect(self, group: int, pending: Pending) -> None: ...
+
+    def get_many(self, group: int, keys: Sequence[bytes]) -> list[bytes | None]: ...
+
+    def put(self, group: int, changes: Mapping[bytes, bytes | None], origin: int, number: int) -> None:
+        """Take over what leads to batch `number`. Nothing is pending after it."""
+        ...
+
+    def clear(self, group: int) -> None: ...
+
+    def items(self, group: int) -> Iterator[tuple[bytes, bytes]]: ...
+
+
+class LoggedState:
+    """`StateAccess` for one batch of one key group, which `end` ends. `store`: its entries in Spark's state store;
+    `first`: the one under `runs.MANIFEST_KEY`; `origin`: of the runs, should they begin with this batch, a number that
+    no other batch has."""
+
+    def __init__(self, store: StateAccess, first: bytes | None, cache: EntryCache, group: int, origin: int) -> None:
+        self.store = store
+        self.cache = cache
+        self.group = group
+        self.changed: dict[bytes, bytes | None] = {}
+        self.plain: dict[bytes, bytes] | None = None  # entries that are in the store one by one
+        if first is not None and runs.is_manifest(first):
+            self.manifest = runs.decode_manifest(first)
+        else:
+            self.manifest = Manifest(origin)
+            if first is not None:
+                self.plain = dict(store.scan())
+                self.changed.update(self.plain)
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Bring the cache to where the manifest is."""
+        cache, group, manifest = self.cache, self.group, self.manifest
+        origin, at = cache.at(group)
+        pending = cache.pending(group)
+        if pending is None and (origin, at) == (manifest.origin, manifest.number):
+            return
+        shown = (manifest.origin, manifest.number, manifest.check)
+        if pending is not None and pending[:3] == shown and (origin, at + 1) == shown[:2]:
+            cache.put(group, pending.changes, manifest.origin, manifest.number)
+            return
+        newer = manifest.after(at)
+        if origin != manifest.origin or at > manifest.number or (at and newer and newer[0].is_whole()):
+            # what a whole run does not have may have been removed since: nothing says so
+            cache.clear(group)
+            newer = manifest.runs
+        cache.put(group, self._read(newer), manifest.origin, manifest.number)
+
+    def _read(self, wanted: list[Run]) -> dict[bytes, bytes | None]:
+        """What runs, the oldest first, say together."""
+        files, group, origin = self.cache.files, self.group, self.manifest.origin
+        here = {run.name: files.chunks(group, origin, run) for run in wanted}
+        missing = [run for run in wanted if here[run.name] is None]
+        stored = iter(self.store.get_many([key for run in missing for key in run.chunk_keys()]))
+        found: dict[bytes, bytes | None] = {}
+        for run in wanted:
+            chunks: Sequence[bytes | None] | None = here[run.name]
+            if chunks is None:
+                chunks = [next(stored) for _ in range(run.chunks)]
+                files.keep(group, origin, run, [chunk for chunk in chunks if chunk is not None])
+            for chunk in chunks:
+                runs.decode_chunk(chunk, found)
+        return found
+
+    def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        if self.plain is not None:
+            return [self.changed.get(key) for key in keys]
+        found = self.cache.get_many(self.group, keys)
+        changed = self.changed
+        if changed:
+            return [changed.get(key, value) for key, value in zip(keys, found, strict=True)]
+        return found
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        self.changed.update(changes)
+
+    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+        changed = dict(self.changed)
+        if self.plain is None:
+            for key, value in self.cache.items(self.group):
+                if key not in changed:
+                    yield key, value
+        for key, changed_value in changed.items():
+            if changed_value is not None:
+                yield key, changed_value
+
+    def end(self, version: int) -> list[Change]:
+        """What is to be put into the store, so that it has what was changed as state version `version` has it."""
+        return self._as_run() if version >= RUNS_SINCE else self._one_by_one()
+
+    def _as_run(self) -> list[Change]:
+        manifest, number = self.manifest, self.manifest.number + 1
+        puts: list[Change] = []
+        if self.plain is not None:
+            puts.extend([(key, None) for key in self.plain if key != runs.MANIFEST_KEY])
+        chunks = runs.encode_run(self.changed)
+        merged, level = runs.to_merge(manifest, runs.level_due(number, runs.phase_of(self.group)))
+        if not manifest.runs:
+            level = runs.level_of_size(sum([len(chunk) for chunk in chunks]))
+        content = self.changed
+        if merged:
+            content = self._read(merged)
+            content.update(self.changed)
+        added = runs.add_run(manifest, level, content, merged, chunks)
+        puts.extend(added)
+        for run in merged:
+            self.cache.files.forget(self.group, manifest.origin, run)
+        made = [value for key, value in added if value is not None and key != runs.MANIFEST_KEY]
+        self.cache.files.keep(self.group, manifest.origin, manifest.runs[-1], made)
+        self.cache.expect(self.group, Pending(manifest.origin, manifest.number, manifest.check, self.changed))
+        return puts
+
+    def _one_by_one(self) -> list[Change]:
+        puts: dict[bytes, bytes | None] = {}
+        if self.plain is None:
+            puts[runs.MANIFEST_KEY] = None
+            puts.update([(key, None) for run in self.manifest.runs for key in run.chunk_keys()])
+            puts.update(self.scan())
+        else:
+            before = self.plain
+            puts.update([(key, value) for key, value in self.changed.items() if before.get(key) != value])
+        self.cache.clear(self.group)
+        return list(puts.items())

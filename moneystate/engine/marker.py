@@ -1,0 +1,81 @@
+"""What a sink task may do, decided from the marker that stands in Kafka (DESIGN.md section 5).
+
+A marker is written in the same transaction as a batch's output: application, output partition -> epoch, the number of
+the next batch, digest of the batch's end offset. It tells, whatever happened to the checkpoint or the process, how far
+this output partition has got.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+FIRST_BATCH: Final = 0
+# What a new checkpoint puts into the changelog before its first batch (`moneystate.kafka.publish`) is like a batch that
+# ends where the checkpoint begins.
+BEFORE_FIRST_BATCH: Final = -1
+
+
+class Decision(Enum):
+    WRITE = "write"
+    ALREADY_WRITTEN = "already written"
+
+
+@dataclass(frozen=True)
+class Marker:
+    """`epoch`: Spark's query id; `next_batch`: the first batch that is not written; `digest`: of the offset it starts
+    at."""
+
+    epoch: str
+    next_batch: int
+    digest: str
+
+    def encode(self) -> bytes:
+        fields = {"version": 1, "epoch": self.epoch, "nextBatch": self.next_batch, "digest": self.digest}
+        return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
+
+
+def decode(value: bytes) -> Marker:
+    fields = json.loads(value)
+    return Marker(fields["epoch"], fields["nextBatch"], fields["digest"])
+
+
+def marker_key(application_id: str, output_partition: int) -> bytes:
+    return f"{application_id}/{output_partition}".encode()
+
+
+class WrongMarker(Exception):
+    """The marker is not one that this batch may follow; `args[0]` says what happened."""
+
+
+def decide(marker: Marker | None, epoch: str, superseded: list[str], batch: int, start: str, end: str) -> Decision:
+    """Whether batch `batch`, from the offset with digest `start` to `end`, is to be written.
+
+    Accepted are only `batch` with the digest of the start offset (go on) and `batch + 1` with that of the end offset
+    (it is written); no marker, or that of an epoch that this one was told to replace, only up to the first batch.
+    """
+    if marker is None or (marker.epoch in superseded and marker.epoch != epoch):
+        if batch <= FIRST_BATCH:
+            return Decision.WRITE
+        raise WrongMarker(f"no marker of this checkpoint, though batch {batch} is at hand: the commits topic was lost")
+    if marker.epoch != epoch:
+        raise WrongMarker(f"the marker is of another checkpoint (epoch {marker.epoch}, here {epoch})")
+    if marker.next_batch == batch:
+        if batch == FIRST_BATCH or marker.digest == start:
+            return Decision.WRITE
+        raise WrongMarker(f"batch {batch} starts elsewhere than batch {batch - 1} ended: the checkpoint was changed")
+    if marker.next_batch == batch + 1:
+        if marker.digest == end:
+            return Decision.ALREADY_WRITTEN
+        raise WrongMarker(f"batch {batch} was written with another end: the checkpoint was rolled back and went on")
+    if marker.next_batch > batch:
+        raise WrongMarker(
+            f"Kafka has all batches before {marker.next_batch}, the checkpoint is at {batch}: it was rolled back or "
+            "restored"
+        )
+    raise WrongMarker(
+        f"Kafka has only the batches before {marker.next_batch}, the checkpoint is at {batch}: the output topics were "
+        "rolled back"
+    )

@@ -1,0 +1,72 @@
+"""The order rule: order time, lateness and watermark, from the log alone (DESIGN.md section 2).
+
+`order_time(e) = max(event_time(e), high_before(e) - bound)`. As `max` distributes, a source task that knows only the
+records of its range can do its part (`RangeOrder`), and a key group, which knows each partition's high before the
+range, the rest (`settle`): neither needs the other's state.
+"""
+
+from __future__ import annotations
+
+from moneystate.engine.items import END_OF_TIME, NO_TIME, Mark
+
+Partition = tuple[int, int]  # topic code, partition
+
+
+class RangeOrder:
+    """Order times within one range of one partition, its records seen in offset order.
+
+    `high` is the largest event time seen so far, NO_TIME before the first.
+    """
+
+    def __init__(self, bound_ms: int, high: int = NO_TIME) -> None:
+        self.bound_ms = bound_ms
+        self.high = high
+
+    def observe(self, event_time_ms: int) -> int:
+        """The order time of the next record, as far as this range decides it."""
+        high = self.high
+        if event_time_ms >= high:
+            self.high = event_time_ms
+            return event_time_ms
+        floor = high - self.bound_ms
+        return event_time_ms if event_time_ms > floor else floor
+
+
+def settle(order_time_ms: int, high_before_range: int, bound_ms: int, watermark: int) -> int:
+    """An order time of `RangeOrder`, with what was before the range.
+
+    Never behind the watermark: that happens only to a partition that was idle or is new (section 2), whose events
+    become known now.
+    """
+    floor = high_before_range - bound_ms
+    if floor > order_time_ms:
+        order_time_ms = floor
+    return watermark if order_time_ms < watermark else order_time_ms
+
+
+def advance(highs: dict[Partition, int], marks: list[Mark], bound_ms: int, watermark: int, drain: bool) -> int:
+    """Raise `highs` by a batch's marks and give the watermark after it, which never goes back.
+
+    A partition that holds back and has had no record keeps the watermark where it is; when all are idle it stays, too.
+    """
+    for topic, partition, high, _ in marks:
+        if high > highs.get((topic, partition), NO_TIME):
+            highs[topic, partition] = high
+    if drain:
+        return END_OF_TIME
+    least = END_OF_TIME
+    for topic, partition, _, holds in marks:
+        if holds:
+            high = highs.get((topic, partition), NO_TIME)
+            if high == NO_TIME:
+                return watermark
+            if high < least:
+                least = high
+    if least == END_OF_TIME:
+        return watermark
+    return max(watermark, least - bound_ms)
+
+
+def silent(highs: dict[Partition, int], marks: list[Mark]) -> list[Partition]:
+    """The partitions that hold the watermark back because they have never had a record."""
+    return [(topic, partition) for topic, partition, _, holds in marks if holds and (topic, partition) not in highs]

@@ -1,0 +1,162 @@
+"""The buffer: events that the watermark has not passed and timers that are not due, in time slots.
+
+A slot holds the items of one stretch of time in chunks, entries of their own, so that a batch rewrites only what it
+touches and no entry grows without bound. A batch adds one chunk to each slot that it puts something into; `OPEN_CHUNKS`
+small chunks are merged into one, and a chunk of `SEALED_BYTES` is not touched again until the watermark gets to its
+slot.
+
+Entry key: `b`, the slot's start in ms (8 bytes, big-endian, offset by 2^63 so that it sorts), the chunk's number (4
+bytes, big-endian). Entry value: `BufferChunk` (avro/state/BufferChunk/v1.avsc), single-object encoded. A slot is known
+by its start alone: a later change of the slot width leaves older slots readable.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moneystate.engine import avro
+from moneystate.engine.fingerprints import BUFFER_CHUNK
+from moneystate.engine.items import TIMER_RANK, Item
+from moneystate.engine.processor import Change
+from moneystate.engine.state import StateAccess
+
+OPEN_CHUNKS: Final = 8
+SEALED_BYTES: Final = 16 * 1024
+PREFIX: Final = b"b"
+SIGN: Final = 1 << 63
+
+
+class Slot:
+    """What the key group's clock keeps of a slot."""
+
+    def __init__(self, chunks: int = 0, open_chunks: int = 0, events: int = 0) -> None:
+        self.chunks = chunks  # numbered 0 .. chunks - 1
+        self.open_chunks = open_chunks  # how many of the last are not sealed
+        self.events = events  # items that are not timers
+
+
+def chunk_key(start_ms: int, number: int) -> bytes:
+    return PREFIX + (start_ms + SIGN).to_bytes(8, "big") + number.to_bytes(4, "big")
+
+
+def encode_item(out: bytearray, item: Item) -> None:
+    time, rank, set_at, topic, partition, offset, event_time, key, value = item
+    avro.write_long(out, time)
+    avro.write_long(out, rank)
+    avro.write_long(out, set_at)
+    avro.write_long(out, topic)
+    avro.write_long(out, partition)
+    avro.write_long(out, offset)
+    avro.write_long(out, event_time)
+    avro.write_bytes(out, key)
+    avro.write_bytes(out, value)
+
+
+def decode_items(block: bytes, count: int, into: list[Item]) -> None:
+    pos = 0
+    for _ in range(count):
+        time, pos = avro.read_long(block, pos)
+        rank, pos = avro.read_long(block, pos)
+        set_at, pos = avro.read_long(block, pos)
+        topic, pos = avro.read_long(block, pos)
+        partition, pos = avro.read_long(block, pos)
+        offset, pos = avro.read_long(block, pos)
+        event_time, pos = avro.read_long(block, pos)
+        key, pos = avro.read_bytes(block, pos)
+        value, pos = avro.read_bytes(block, pos)
+        into.append((time, rank, set_at, topic, partition, offset, event_time, key, value))
+
+
+def encode_chunk(count: int, block: bytes) -> bytes:
+    out = bytearray(BUFFER_CHUNK)
+    avro.write_block(out, count, block)
+    return bytes(out)
+
+
+def open_chunk(entry: bytes | None) -> tuple[int, bytes]:
+    """Count and bytes of a chunk's items. Raises Malformed where the entry is not there or not a chunk."""
+    if entry is None or not entry.startswith(BUFFER_CHUNK):
+        raise avro.Malformed("a buffer chunk is missing from the state or has an unknown schema")
+    count, block, _ = avro.read_block(entry, avro.HEADER_BYTES)
+    return count, block
+
+
+def take_due(
+    slots: dict[int, Slot], state: StateAccess, watermark: int, due: list[Item], later: list[Item]
+) -> list[Change]:
+    """Empty the slots that begin before the watermark into `due` and, where it stands inside one, `later`."""
+    keys: list[bytes] = []
+    for start in sorted(slots):
+        if start >= watermark:
+            break
+        keys.extend([chunk_key(start, n) for n in range(slots[start].chunks)])
+        del slots[start]
+    if not keys:
+        return []
+    items: list[Item] = []
+    for entry in state.get_many(keys):
+        count, block = open_chunk(entry)
+        decode_items(block, count, items)
+    for item in items:
+        if item[0] < watermark:
+            due.append(item)
+        else:
+            later.append(item)
+    return [(key, None) for key in keys]
+
+
+def put_later(slots: dict[int, Slot], state: StateAccess, width_ms: int, later: list[Item]) -> list[Change]:
+    """Add items to the slots of their times: new chunks, or a merge of the slot's open ones."""
+    changes: list[Change] = []
+    by_start: dict[int, list[Item]] = {}
+    for item in later:
+        start = item[0] - item[0] % width_ms
+        if start in by_start:
+            by_start[start].append(item)
+        else:
+            by_start[start] = [item]
+    for start, items in by_start.items():
+        slot = slots.get(start)
+        if slot is None:
+            slot = slots[start] = Slot()
+        out = bytearray()
+        count = 0
+        for item in items:
+            encode_item(out, item)
+            count += 1
+            if item[1] < TIMER_RANK:
+                slot.events += 1
+            if len(out) >= SEALED_BYTES:
+                changes.extend(_add_chunk(slot, start, count, bytes(out), state))
+                out = bytearray()
+                count = 0
+        if count:
+            changes.extend(_add_chunk(slot, start, count, bytes(out), state))
+    return changes
+
+
+def _add_chunk(slot: Slot, start_ms: int, count: int, block: bytes, state: StateAccess) -> list[Change]:
+    if slot.open_chunks >= OPEN_CHUNKS:
+        return _merge(slot, start_ms, count, block, state)
+    key = chunk_key(start_ms, slot.chunks)
+    slot.chunks += 1
+    _seal_if_full(slot, len(block))
+    return [(key, encode_chunk(count, block))]
+
+
+def _seal_if_full(slot: Slot, added_bytes: int) -> None:
+    slot.open_chunks = 0 if added_bytes >= SEALED_BYTES else slot.open_chunks + 1
+
+
+def _merge(slot: Slot, start_ms: int, count: int, block: bytes, state: StateAccess) -> list[Change]:
+    first = slot.chunks - slot.open_chunks
+    keys = [chunk_key(start_ms, n) for n in range(first, slot.chunks)]
+    parts = [open_chunk(entry) for entry in state.get_many(keys)]
+    total = count + sum([n for n, _ in parts])
+    merged = b"".join([part for _, part in parts]) + block
+    slot.chunks = first + 1
+    slot.open_chunks = 0
+    _seal_if_full(slot, len(merged))
+    changes: list[Change] = [(keys[0], encode_chunk(total, merged))]
+    changes.extend([(key, None) for key in keys[1:]])
+    return changes

@@ -1,0 +1,64 @@
+"""Topics whose values are not in canonical form: what makes them so, and the way back."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from moneystate.engine.intake import Convert
+from moneystate.engine.items import Output
+from moneystate.engine.processor import InputTopic, Rejected
+from moneystate.kafka.formats.base import Undecodable, ValueFormat, make_format, subject_of
+from moneystate.kafka.formats.schemas import SchemaSet
+from moneystate.kafka.formats.versions import AnyVersion
+from moneystate.schemas.tree import avro_root, has_further_versions
+
+PLAIN = "avro"
+
+
+def converters(formats: dict[str, str], inputs: list[InputTopic], registry_url: str | None) -> dict[int, Convert]:
+    """By topic code; topics in Avro single-object encoding need none as long as each type has one version."""
+    further = has_further_versions(avro_root())
+    wanted = {t.code: formats.get(t.name, PLAIN) for t in inputs if further or formats.get(t.name, PLAIN) != PLAIN}
+    if not wanted:
+        return {}
+    schemas = _schemas()
+    return {
+        code: _rejecting(AnyVersion(schemas) if name == PLAIN else make_format(name, schemas, registry_url))
+        for code, name in wanted.items()
+    }
+
+
+def writers(formats: dict[str, str], streams: list[str], prefix: str, registry_url: str | None) -> dict[int, Convert]:
+    """By stream number, for output topics that are to be written in another format."""
+    wanted = {n: formats[name] for n, name in enumerate(streams) if formats.get(name, PLAIN) != PLAIN}
+    if not wanted:
+        return {}
+    schemas = _schemas()
+    return {
+        n: make_format(name, schemas, registry_url, subject_of(prefix + streams[n])).from_canonical
+        for n, name in wanted.items()
+    }
+
+
+@cache
+def _schemas() -> SchemaSet:
+    """Read once in each process: converters are made in every batch."""
+    return SchemaSet.load()
+
+
+def converted(output: Output, convert: dict[int, Convert]) -> Output:
+    """An output as `writers` have it."""
+    stream, key, value, headers = output
+    if stream not in convert or value is None:
+        return output
+    return stream, key, convert[stream](value), headers
+
+
+def _rejecting(fmt: ValueFormat) -> Convert:
+    def convert(value: bytes) -> bytes:
+        try:
+            return fmt.to_canonical(value)
+        except Undecodable as e:
+            raise Rejected(e.reason, e.detail) from None
+
+    return convert

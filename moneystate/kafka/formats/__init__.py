@@ -1,0 +1,20 @@
+"""The value formats of a topic: `json` and `confluent`, to and from the project's own form (DESIGN.md, section 4).
+
+Inside the project a value is always Avro single-object encoding with one of the project's current schemas: the
+canonical form. A format turns what stands in a topic into it, or refuses with a reason for the dead letters, and back.
+"""
+
+from moneystate.kafka.formats.base import Reason, Undecodable, ValueFormat, make_format, subject_of
+from moneystate.kafka.formats.schemas import SchemaSet, TypeSchema
+from moneystate.schemas.tree import avro_root
+
+__all__ = [
+    "Reason",
+    "SchemaSet",
+    "TypeSchema",
+    "Undecodable",
+    "ValueFormat",
+    "avro_root",
+    "make_format",
+    "subject_of",
+]

@@ -1,0 +1,74 @@
+"""The value format `confluent`: a zero byte, the schema's id in the registry (4 bytes, big-endian), the Avro body."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from moneystate.engine.avro import HEADER_BYTES
+from moneystate.errors import ConfigError
+from moneystate.kafka.formats.base import Undecodable
+from moneystate.kafka.formats.registry import RegistryClient
+from moneystate.kafka.formats.resolution import Reader, reader_for
+from moneystate.kafka.formats.schemas import SchemaSet
+
+_FRAME = struct.Struct(">bI")
+_MAGIC = 0
+
+
+class ConfluentFormat:
+    """Values of any writer schema in the registry that resolves to a schema of ours of the same full name.
+
+    An id that the registry does not know, and a schema that is of no use here (another type, JSON Schema or Protobuf,
+    one that refers to other subjects, amounts of another scale, times of another unit), is `unknown_schema`. If the
+    registry gives no answer, RegistryUnavailable ends the batch. Written is our schema, registered under `subject`;
+    without a subject the format only reads. Types of several names under one subject need its compatibility rule to
+    be NONE.
+    """
+
+    name = "confluent"
+
+    def __init__(self, schemas: SchemaSet, registry: RegistryClient, subject: str | None = None) -> None:
+        self._schemas = schemas
+        self._registry = registry
+        self._subject = subject
+        self._readers: dict[int, Reader] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_readers": {}}  # closures; the registry's answers are kept by process
+
+    def to_canonical(self, value: bytes | None) -> bytes:
+        if value is None:
+            raise Undecodable("null_value")
+        if len(value) < _FRAME.size or value[0] != _MAGIC:
+            raise Undecodable("malformed", "no Confluent header")
+        schema_id: int = _FRAME.unpack_from(value)[1]
+        read = self._readers.get(schema_id)
+        if read is None:
+            read = self._readers[schema_id] = self._reader(schema_id)
+        return read(value, _FRAME.size)
+
+    def from_canonical(self, value: bytes) -> bytes:
+        if self._subject is None:
+            raise ConfigError("The format confluent has no subject to write under.", "give the topic's subject.")
+        found = self._schemas.open(value)
+        return _FRAME.pack(_MAGIC, self._registry.register(self._subject, found.source_text)) + value[HEADER_BYTES:]
+
+    def _reader(self, schema_id: int) -> Reader:
+        registered = self._registry.schema(schema_id)
+        if registered is None:
+            raise Undecodable("unknown_schema", f"the registry knows no id {schema_id}")
+        if registered.schema_type != "AVRO" or registered.has_references:
+            what = "refers to other schemas" if registered.has_references else f"is {registered.schema_type}"
+            return _refusing(f"id {schema_id} {what}")
+        try:
+            return reader_for(self._schemas, registered.text)
+        except Undecodable as refusal:
+            return _refusing(f"id {schema_id}: {refusal.detail}")
+
+
+def _refusing(detail: str) -> Reader:
+    def read(value: bytes, pos: int) -> bytes:
+        raise Undecodable("unknown_schema", detail)
+
+    return read

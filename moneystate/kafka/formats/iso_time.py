@@ -1,0 +1,70 @@
+"""ISO-8601 text and milliseconds since the epoch, for every time that a 64-bit count of milliseconds can hold.
+
+Python's datetime ends at the year 9999. Avro does not, and one record with a strange time must not stop a topic that is
+written as JSON. The calendar is the same every 400 years, so `date` does the work within one such cycle.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+
+from moneystate.engine.avro import Malformed
+
+_ISO = re.compile(
+    r"(?P<year>\d{4}|[+-]\d{4,9})-(?P<month>\d\d)-(?P<day>\d\d)"
+    r"T(?P<hour>\d\d):(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<fraction>\d{1,9}))?)?"
+    r"(?:Z|(?P<sign>[+-])(?P<offset_hour>\d\d)(?::?(?P<offset_minute>\d\d))?)",
+    re.ASCII,
+)
+_CYCLE_YEARS = 400
+_CYCLE_DAYS = 146_097
+_EPOCH_DAY = date(1970, 1, 1).toordinal()
+_DAY_MS = 86_400_000
+_LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
+
+
+def to_ms(text: str) -> int:
+    """ISO-8601 date and time with `Z` or an offset, as ms since the epoch. Raises Malformed.
+
+    Seconds may be absent (as Java writes a full minute). Digits beyond the millisecond, up to nine, are cut off, as
+    Java's `Instant.toEpochMilli` does it: producers whose clock is finer than the schema are common and mean no harm.
+    A time without an offset is refused, and so are leap seconds and 24:00, which have no place in this count.
+    """
+    match = _ISO.fullmatch(text)
+    if match is None:
+        raise Malformed("not an ISO-8601 time with an offset")
+    year, month, day, hour, minute, second, fraction, sign, offset_hour, offset_minute = match.groups("0")
+    clock = (int(hour), int(minute), int(second))
+    offset = int(offset_hour), int(offset_minute)
+    if clock > (23, 59, 59) or offset > (23, 59) or max(*clock[1:], offset[1]) > 59:
+        raise Malformed("no such time of day or offset")
+    minutes = clock[0] * 60 + clock[1] + (offset[0] * 60 + offset[1]) * (1 if sign == "-" else -1)
+    ms = _day_of(int(year), int(month), int(day)) * _DAY_MS + minutes * 60_000 + clock[2] * 1000
+    ms += int(fraction[:3].ljust(3, "0"))
+    if not _LONG_MIN <= ms <= _LONG_MAX:
+        raise Malformed("a time beyond 64 bits of milliseconds")
+    return ms
+
+
+def from_ms(ms: int) -> str:
+    """`2020-12-16T00:00:00.000Z`. Years beyond 0000 to 9999 have a sign, as Java writes them."""
+    day, of_day = divmod(ms, _DAY_MS)
+    cycle, in_cycle = divmod(day + _EPOCH_DAY - 1, _CYCLE_DAYS)
+    on = date.fromordinal(in_cycle + 1)
+    year = on.year + cycle * _CYCLE_YEARS
+    seconds, millis = divmod(of_day, 1000)
+    minutes, second = divmod(seconds, 60)
+    hour, minute = divmod(minutes, 60)
+    year_text = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}"
+    return f"{year_text}-{on.month:02d}-{on.day:02d}T{hour:02d}:{minute:02d}:{second:02d}.{millis:03d}Z"
+
+
+def _day_of(year: int, month: int, day: int) -> int:
+    """Days since the epoch."""
+    cycle, in_cycle = divmod(year, _CYCLE_YEARS)
+    try:
+        ordinal = date(in_cycle + _CYCLE_YEARS, month, day).toordinal()
+    except ValueError:
+        raise Malformed("no such day") from None
+    return ordinal + (cycle - 1) * _CYCLE_DAYS - _EPOCH_DAY

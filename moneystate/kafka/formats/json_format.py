@@ -1,0 +1,101 @@
+"""The value format `json`: one object with `type`, the fields as the schemas name them (DESIGN.md, section 4)."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+from moneystate.engine.avro import HEADER_BYTES, Malformed
+from moneystate.errors import ConfigError
+from moneystate.kafka.formats.base import Undecodable
+from moneystate.kafka.formats.json_fields import Carrier, record_carrier
+from moneystate.kafka.formats.schemas import SchemaSet, TypeSchema
+
+_WHITESPACE = " \t\n\r"  # JSON's, which is less than Python's
+
+
+class JsonFormat:
+    """Objects such as `{"type":"Heartbeat","processedAt":"2020-12-16T00:00:00.000Z"}` in UTF-8.
+
+    Read: members that the schema does not name are ignored, as producers may be ahead of this program; a field with a
+    default may be absent; null only where the schema allows it. Times are ISO-8601 text with an offset, never numbers.
+    Decimals are exact: one that four places and 20 digits cannot hold does not decode, while zeros at the end do no
+    harm (1.50000 is 1.5). A name twice in one object, NaN, half of a surrogate pair or a byte order mark do not decode.
+
+    Written: `type` first, then the fields in the schema's order, all of them; times in UTC to the millisecond; decimals
+    with all of their places.
+    """
+
+    name = "json"
+
+    def __init__(self, schemas: SchemaSet) -> None:
+        self._schemas = schemas
+        self._carriers = {name: _top_level(found) for name, found in schemas.by_name.items()}
+
+    def __reduce__(self) -> tuple[type[JsonFormat], tuple[SchemaSet]]:
+        return JsonFormat, (self._schemas,)
+
+    def to_canonical(self, value: bytes | None) -> bytes:
+        document = _parse(value)
+        if type(document) is not dict:
+            raise Undecodable("malformed", "not an object")
+        type_name = document.get("type")
+        if type(type_name) is not str:
+            raise Undecodable("malformed", "type: not a text" if "type" in document else "type: missing")
+        found = self._schemas.by_name.get(type_name)
+        if found is None:
+            raise Undecodable("unknown_schema", f"type {type_name[:100]!r}")
+        out = bytearray(found.prefix)
+        try:
+            self._carriers[type_name].encode(document, out)
+        except Malformed as error:
+            raise Undecodable("malformed", str(error)) from None
+        return bytes(out)
+
+    def from_canonical(self, value: bytes) -> bytes:
+        found = self._schemas.open(value)
+        text, _ = self._carriers[found.name].render(value, HEADER_BYTES)
+        return text.encode()
+
+
+def _top_level(found: TypeSchema) -> Carrier:
+    if any(field["name"] == "type" for field in found.parsed["fields"]):
+        raise ConfigError(f"{found.name} has a field named type, which the format json needs.", "rename the field.")
+    return record_carrier(found.parsed, {}, found.name)
+
+
+def _parse(value: bytes | None) -> object:
+    if value is None:
+        raise Undecodable("null_value")
+    try:
+        text = value.decode().strip(_WHITESPACE)
+        document, end = _DECODER.raw_decode(text)
+    except UnicodeDecodeError:
+        raise Undecodable("malformed", "not UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise Undecodable("malformed", f"not JSON: {error.msg} at character {error.pos}") from None
+    except Malformed as error:
+        raise Undecodable("malformed", f"not JSON: {error}") from None
+    except (ValueError, ArithmeticError):  # from int and Decimal
+        raise Undecodable("malformed", "a number beyond all bounds") from None
+    except RecursionError:
+        raise Undecodable("malformed", "nested too deeply") from None
+    if end != len(text):
+        raise Undecodable("trailing_bytes", "more text after the object")
+    return document
+
+
+def _unique(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Which of two members of one name counts is each parser's own choice: such a text says nothing reliable."""
+    unique = dict(members)
+    if len(unique) != len(members):
+        raise Malformed("a name stands twice in one object")
+    return unique
+
+
+def _no_constant(name: str) -> None:
+    raise Malformed(f"{name} is no JSON")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique, parse_float=Decimal, parse_int=int, parse_constant=_no_constant)

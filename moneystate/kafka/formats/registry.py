@@ -1,0 +1,175 @@
+"""A small client of a schema registry, as far as reading and writing `confluent` values needs it.
+
+The two calls are Confluent's: `GET /schemas/ids/{id}` and `POST /subjects/{subject}/versions`. An id stands for the
+same schema for ever, so answers are kept for good: known schemas go on being read while the registry is down. That the
+registry does not know an id is not kept at all, as the next id that it gives out may be just that one; a topic full of
+foreign ids therefore costs a request for each record.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from moneystate.errors import BrokerError, ConfigError
+
+CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
+NO_SUCH_SCHEMA = 40403  # the registry's own code. A bare 404 may come from a proxy or a wrong path and proves nothing
+HIGHEST_ID = 2**31 - 1  # ids are Java ints; a registry answers a larger one with a bare 404
+RETRIED = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+
+
+class RegistryUnavailable(BrokerError):
+    """The registry cannot be reached or gives no usable answer: no record is to blame, the batch stops."""
+
+
+@dataclass(frozen=True)
+class RegisteredSchema:
+    text: str
+    schema_type: str = "AVRO"  # else JSON or PROTOBUF
+    has_references: bool = False
+
+
+@dataclass
+class Answers:
+    """What one registry has said, for good."""
+
+    schemas: dict[int, RegisteredSchema] = field(default_factory=dict)
+    ids: dict[tuple[str, str], int] = field(default_factory=dict)
+
+
+# By registry, for the life of the process: Spark unpickles a client anew for each task, in workers that are reused.
+ANSWERS: dict[str, Answers] = {}
+
+
+class RegistryClient:
+    """Pickled without the HTTP client, which is made with the first request and keeps no connection open between two:
+    requests are rare, and what Spark forks and drops with its workers should hold no sockets.
+
+    A request is tried `attempts` times, waiting `first_wait_s` and then twice as long each time, and gives up on a try
+    after `timeout_s`: enough for a restart of one registry node behind a balancer. Longer outages are the
+    business of whoever runs the batch again.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        attempts: int = 4,
+        first_wait_s: float = 0.25,
+        timeout_s: float = 5.0,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`url` may hold a user and password, and a path before `/schemas`. Raises ConfigError if it is none."""
+        base, self._auth = _split_url(url)
+        self.shown_url = base  # without the password: it goes into messages
+        self._attempts = attempts
+        self._first_wait_s = first_wait_s
+        self._timeout_s = timeout_s
+        self._sleep = sleep
+        self._client: httpx.Client | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_client": None}
+
+    def schema(self, schema_id: int) -> RegisteredSchema | None:
+        """The schema of that id, None if the registry does not know the id. Raises RegistryUnavailable."""
+        if schema_id > HIGHEST_ID:
+            return None
+        known = self._answers.schemas.get(schema_id)
+        if known is None:
+            path = f"/schemas/ids/{schema_id}"
+            response = self._request("GET", path)
+            if response.status_code == HTTPStatus.NOT_FOUND and _json(response).get("error_code") == NO_SUCH_SCHEMA:
+                return None
+            known = self._answers.schemas[schema_id] = self._registered(response, f"GET {path}")
+        return known
+
+    def register(self, subject: str, schema_text: str) -> int:
+        """The id of the schema below `subject`, which is registered if it was not there.
+
+        Raises RegistryUnavailable, also where the registry refuses it (not compatible, no permission).
+        """
+        key = (subject, schema_text)
+        known = self._answers.ids.get(key)
+        if known is None:
+            path = f"/subjects/{quote(subject, safe='')}/versions"
+            response = self._request("POST", path, {"schema": schema_text})
+            answered = _json(response).get("id") if response.is_success else None
+            if type(answered) is not int or not 0 <= answered <= HIGHEST_ID:
+                raise self._unusable(response, f"POST {path}")
+            known = self._answers.ids[key] = answered
+        return known
+
+    @property
+    def _answers(self) -> Answers:
+        return ANSWERS.setdefault(self.shown_url, Answers())
+
+    def _registered(self, response: httpx.Response, what: str) -> RegisteredSchema:
+        answer = _json(response) if response.is_success else {}
+        if not isinstance(answer.get("schema"), str):
+            raise self._unusable(response, what)
+        return RegisteredSchema(answer["schema"], answer.get("schemaType") or "AVRO", bool(answer.get("references")))
+
+    def _request(self, method: str, path: str, body: dict[str, str] | None = None) -> httpx.Response:
+        problem = ""
+        for attempt in range(self._attempts):
+            if attempt:
+                self._sleep(self._first_wait_s * 2 ** (attempt - 1))
+            try:
+                response = self._opened().request(method, path, json=body, headers={"Content-Type": CONTENT_TYPE})
+            except httpx.RequestError as error:
+                problem = f"{type(error).__name__}: {error}"
+                continue
+            if not response.is_server_error and response.status_code not in RETRIED:
+                return response
+            problem = f"HTTP {response.status_code}"
+        raise RegistryUnavailable(
+            f"The schema registry {self.shown_url} did not answer {method} {path}, {self._attempts} tries: {problem}.",
+            "see that the registry runs and can be reached from here, then start the job again.",
+        )
+
+    def _opened(self) -> httpx.Client:
+        if self._client is None:
+            self._client = httpx.Client(
+                base_url=self.shown_url,
+                auth=self._auth,
+                timeout=self._timeout_s,
+                headers={"Accept": f"{CONTENT_TYPE}, application/json"},
+                limits=httpx.Limits(max_keepalive_connections=0),
+            )
+        return self._client
+
+    def _unusable(self, response: httpx.Response, what: str) -> RegistryUnavailable:
+        said = str(_json(response).get("message", "no usable schema or id"))[:200]
+        return RegistryUnavailable(
+            f"The schema registry {self.shown_url} answered {what} with HTTP {response.status_code}: {said}.",
+            "check the registry's URL, the user's permissions and the subject's compatibility rule.",
+        )
+
+
+def _split_url(url: str) -> tuple[str, tuple[str, str] | None]:
+    """The URL without user and password, and these."""
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, ValueError):
+        parsed = httpx.URL("")
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise ConfigError("The schema registry's URL is no http or https URL.", "give it as http://host:port.")
+    auth = (parsed.username, parsed.password) if parsed.userinfo else None
+    return str(parsed.copy_with(userinfo=b"")).rstrip("/"), auth
+
+
+def _json(response: httpx.Response) -> dict[str, Any]:
+    """The answer's object, an empty one if it is something else."""
+    try:
+        answer = response.json()
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}

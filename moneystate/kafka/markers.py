@@ -1,0 +1,108 @@
+"""The markers in the compacted commits topic (`moneystate.engine.marker` says what they mean)."""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from moneystate.engine.marker import Marker, decode
+from moneystate.errors import BrokerError, MarkerError
+from moneystate.kafka.client import admin_client, is_end_of_partition, is_passing, place, range_consumer, reason
+from moneystate.kafka.offsets import high_watermark, log_ends, log_starts, topic_states
+
+POLL_S = 0.05
+STALL_S = 90.0  # what another application's open transaction may cost before we say so and end
+
+
+class MarkerLog:
+    """The commits topic as far as it was read. `read` goes on from there, so a look in every batch is cheap."""
+
+    def __init__(self, bootstrap_servers: str, extra: dict[str, str], topic: str) -> None:
+        self.topic = topic
+        self.admin = admin_client(bootstrap_servers, extra)
+        self.consumer: Consumer = range_consumer(
+            bootstrap_servers, extra, "moneystate-markers", **{"fetch.wait.max.ms": 10}
+        )
+        self.positions: dict[int, int] = {}
+        self.markers: dict[bytes, Marker] = {}
+
+    def read(self) -> dict[bytes, Marker]:
+        """All markers by key that are committed at this moment, but for those behind an open transaction."""
+        self._assign()
+        self._read_to(
+            {p: end for (_, p), end in log_ends(self.admin, [(self.topic, p) for p in self.positions]).items()}
+        )
+        return self.markers
+
+    def read_whole(self, partition: int) -> dict[bytes, Marker]:
+        """As `read`, and in `partition` all that is in the log now, waiting for transactions that are open there.
+
+        Another application's may be, where applications share the topic; its own output partition has none open
+        after `init_transactions`. Raises MarkerError where the topic lacks the partition.
+        """
+        self._assign()
+        if partition not in self.positions:
+            raise MarkerError(
+                f"{self.topic}: expected a partition for each output partition, came {len(self.positions)}.",
+                "add partitions to it.",
+            )
+        self._read_to({partition: high_watermark(self.admin, self.topic, partition)})
+        return self.markers
+
+    def _assign(self) -> None:
+        if not self.positions:
+            partitions = topic_states(self.admin, [self.topic])[self.topic].partitions
+            starts = log_starts(self.admin, [(self.topic, p) for p in partitions])
+            self.positions = {p: offset for (_, p), offset in starts.items()}
+            self.consumer.assign([TopicPartition(self.topic, p, offset) for p, offset in self.positions.items()])
+
+    def _read_to(self, ends: dict[int, int]) -> None:
+        deadline = time.monotonic() + STALL_S
+        while any(self.positions[p] < end for p, end in ends.items()):
+            message = self.consumer.poll(POLL_S)
+            if message is not None:
+                self._take(message)
+            elif time.monotonic() > deadline:
+                raise BrokerError(
+                    f"{self.topic}: expected to read the markers, waited for {STALL_S:.0f} s.",
+                    "check the broker, and for transactions that hang there.",
+                )
+
+    def _take(self, message: Message[bytes, bytes]) -> None:
+        error = message.error()
+        if error is None:
+            _, partition, offset = place(message)
+            self._keep(message.key() or b"", message.value())
+            self.positions[partition] = offset + 1
+        elif is_end_of_partition(message):
+            _, partition, offset = place(message)
+            self.positions[partition] = offset
+        elif not is_passing(error):
+            raise BrokerError(
+                f"{self.topic}: expected to read the markers, but {reason(KafkaException(error))}.", "check the broker."
+            )
+
+    def _keep(self, key: bytes, value: bytes | None) -> None:
+        if value is None:
+            self.markers.pop(key, None)
+            return
+        try:
+            self.markers[key] = decode(value)
+        except (ValueError, KeyError, TypeError):
+            raise MarkerError(
+                f"{self.topic}: expected a marker under the key {key!r}, came {value[:80]!r}.",
+                "see who else writes to this topic.",
+            ) from None
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+def read_markers(bootstrap_servers: str, extra: dict[str, str], topic: str) -> dict[bytes, Marker]:
+    """All committed markers, read once."""
+    log = MarkerLog(bootstrap_servers, extra, topic)
+    try:
+        return dict(log.read())
+    finally:
+        log.close()

@@ -1,0 +1,108 @@
+"""What the broker says of topics and of where their logs begin and end."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from moneystate.errors import BrokerError, SetupError
+from moneystate.kafka.client import METADATA_TIMEOUT_S, MOVING, reason
+
+FullPartition = tuple[str, int]  # topic with prefix, partition
+RETRY_S = 0.1
+
+
+@dataclass(frozen=True)
+class TopicState:
+    topic_id: str
+    partitions: tuple[int, ...]
+
+
+def topic_states(admin: AdminClient, topics: list[str]) -> dict[str, TopicState]:
+    """Raises SetupError for a topic that is not there, BrokerError where the broker does not say."""
+    futures = admin.describe_topics(TopicCollection(topics), request_timeout=METADATA_TIMEOUT_S)
+    states: dict[str, TopicState] = {}
+    for topic, future in futures.items():
+        try:
+            described = future.result()
+        except KafkaException as e:
+            if e.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise BrokerError(
+                    f"{topic}: expected its description, but {reason(e)}.", "check the broker and the rights."
+                ) from None
+            raise SetupError(
+                f"{topic}: expected a topic, but {reason(e)}.", "create it, or leave --create-topics on."
+            ) from None
+        states[topic] = TopicState(str(described.topic_id), tuple(p.id for p in described.partitions))
+    return states
+
+
+def log_ends(admin: AdminClient, partitions: Iterable[FullPartition]) -> dict[FullPartition, int]:
+    """Where a read_committed reader's log ends at this moment (the last stable offset). As all here that ask for
+    offsets, it raises BrokerError."""
+    return _list(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+
+
+def high_watermark(admin: AdminClient, topic: str, partition: int) -> int:
+    """Where the log ends with what open transactions have written."""
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    return _list(admin, [(topic, partition)], latest, IsolationLevel.READ_UNCOMMITTED)[topic, partition]
+
+
+def log_starts(admin: AdminClient, partitions: Iterable[FullPartition]) -> dict[FullPartition, int]:
+    return _list(admin, partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+
+
+def offsets_at(admin: AdminClient, partitions: Iterable[FullPartition], timestamp_ms: int) -> dict[FullPartition, int]:
+    """The first offsets with a Kafka timestamp at or after `timestamp_ms`; the log's end where there is none."""
+    wanted = list(partitions)
+    found = _list(admin, wanted, OffsetSpec.for_timestamp(timestamp_ms))
+    ends = log_ends(admin, wanted)
+    return {tp: ends[tp] if offset < 0 else offset for tp, offset in found.items()}
+
+
+def _list(
+    admin: AdminClient,
+    partitions: Iterable[FullPartition],
+    spec: OffsetSpec,
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+) -> dict[FullPartition, int]:
+    """A partition whose leader is changing, is starting or is not known to all yet as its topic is new, is asked for
+    again."""
+    left = {TopicPartition(topic, p): spec for topic, p in partitions}
+    found: dict[FullPartition, int] = {}
+    give_up = time.monotonic() + METADATA_TIMEOUT_S
+    while left:
+        futures = admin.list_offsets(left, isolation_level=isolation, request_timeout=METADATA_TIMEOUT_S)
+        for tp, future in futures.items():
+            why = "it is not known yet"
+            try:
+                offset = future.result().offset
+            except KafkaException as e:
+                offset, why = OFFSET_INVALID, reason(e)
+                if e.args[0].code() not in MOVING:
+                    raise _no_offset(tp, why) from None
+            if offset != OFFSET_INVALID:  # a broker that has just started may say so without an error
+                found[tp.topic, tp.partition] = offset
+                del left[tp]
+            elif time.monotonic() > give_up:
+                raise _no_offset(tp, why)
+        if left:
+            time.sleep(RETRY_S)
+            _refresh(admin)
+    return found
+
+
+def _refresh(admin: AdminClient) -> None:
+    """Have the client ask who leads what: a leader's epoch that it has kept may be one from before a restart."""
+    with contextlib.suppress(KafkaException):  # the broker is away: what is asked next says so
+        admin.list_topics(timeout=METADATA_TIMEOUT_S)
+
+
+def _no_offset(tp: TopicPartition, why: str) -> BrokerError:
+    return BrokerError(f"{tp.topic}, partition {tp.partition}: expected its offsets, but {why}.", "check the broker.")

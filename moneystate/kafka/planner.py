@@ -1,0 +1,254 @@
+"""Plans batches: which offsets the next one reads, which partitions are idle, whether the job is at its end.
+
+All that depends on the surroundings (where the log ends, what time it is) is decided here and written into the
+offset, so that a batch that is run again is the same batch (DESIGN.md section 5).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from moneystate.engine import plan as plans
+from moneystate.engine.intake import Convert
+from moneystate.engine.plan import Backlog, PartitionPlan, Plan
+from moneystate.engine.processor import Decoder, Rejected
+from moneystate.errors import BrokerError, RetentionError, SetupError
+from moneystate.kafka.client import admin_client, is_end_of_partition, place, range_consumer, reason
+from moneystate.kafka.offsets import TopicState, log_ends, log_starts, topic_states
+from moneystate.kafka.source_spec import SourceSpec
+
+METADATA_EVERY_S = 5.0  # how soon a new partition is noticed
+BROKER_AWAY_S = 120.0  # restarting a broker, its log's recovery included, takes less
+RETRY_S = 0.5
+PEEK_S = 3.0  # a peek that finds nothing decodable in that time leaves the partition without a rate
+PEEK_RECORDS = 200
+PROBES = 3  # looks into the backlog before a batch is cut: the way through event time need not be straight
+
+
+@dataclass
+class Planner:
+    spec: SourceSpec
+    decoder: Decoder
+    converts: dict[int, Convert]
+
+    def __post_init__(self) -> None:
+        self.names = {t.name: t.code for t in self.spec.inputs}
+        self.admin: AdminClient = admin_client(self.spec.bootstrap_servers, self.spec.extra)
+        self.idleness = plans.Idleness(None if self.spec.bounded else self.spec.idle_timeout_s)
+        self.target: dict[plans.TopicPartition, int] | None = None
+        self.topics: dict[str, TopicState] = {}
+        self.topics_at = float("-inf")
+        self.unordered = {t.name for t in self.spec.inputs if not t.ordered}
+        self.replies_until: float | None = None
+        self._peeker: Consumer | None = None
+
+    def fix_target(self) -> None:
+        """A bounded run reads what is there now."""
+        self.target = self._log_ends()
+
+    def next_offset(self, start: dict[str, Any]) -> dict[str, Any]:
+        """The end of the next batch; `start` itself where there is nothing to do.
+
+        A broker that is away is waited for: restarting the brokers one by one must not end a job. Raises BrokerError
+        when it stays away. After a drain it waits for replies, too.
+        """
+        plan = plans.from_offset(start)
+        if self.spec.rewrite is not None:
+            return start if self._stopping() else self._next_share(plan, start, *self.spec.rewrite)
+        give_up = time.monotonic() + BROKER_AWAY_S
+        while not (self.spec.only_planned or self._stopping()):
+            if plan.drain and self._is_settled():
+                return start
+            try:
+                following = self._replies(plan, start) if plan.drain else self._next(plan, start)
+                if following is not start or not plan.drain:
+                    return following
+                give_up = time.monotonic() + BROKER_AWAY_S
+            except BrokerError:
+                if time.monotonic() > give_up:
+                    raise
+            time.sleep(RETRY_S)
+        return start
+
+    def _is_settled(self) -> bool:
+        """Whether a drained job reads nothing more: no lookup is open, or the time for replies is over (section 2)."""
+        now = time.monotonic()
+        if self.replies_until is None:
+            self.replies_until = now + self.spec.replies_s
+        return not self.unordered or now >= self.replies_until or Path(self.spec.settled_file).exists()
+
+    def _replies(self, plan: Plan, start: dict[str, Any]) -> dict[str, Any]:
+        """A batch of what has come in the unordered inputs since the last one; `start` itself where nothing has."""
+        try:
+            ends = {tp: end for tp, end in self._log_ends().items() if tp[0] in self.unordered}
+            self._check(plan, ends)
+            following = replace(self._following(plan, ends), drain=True)
+        except KafkaException as e:
+            raise self._no_plan(e) from None
+        return start if following.partitions == plan.partitions else following.to_offset()
+
+    def _no_plan(self, e: KafkaException) -> BrokerError:
+        return BrokerError(f"{self.spec.bootstrap_servers}: expected to plan a batch, but {reason(e)}.")
+
+    def _next(self, plan: Plan, start: dict[str, Any]) -> dict[str, Any]:
+        try:
+            ends = self._log_ends() if self.target is None else self.target
+            kept = self._still_read(plan)
+            self._check(kept, ends)
+            following = self._following(kept, ends)
+        except KafkaException as e:
+            raise self._no_plan(e) from None
+        if following.partitions != plan.partitions or following.tick != plan.tick:
+            return following.to_offset()
+        if self.spec.bounded and self.spec.drain:
+            return Plan(self.spec.rules, following.topic_ids, plan.partitions, True, plan.tick).to_offset()
+        return start
+
+    def _next_share(self, plan: Plan, start: dict[str, Any], shares: int, version: int) -> dict[str, Any]:
+        """The batch after `plan` that brings a share of the state to `version`; how far it is, the plans say."""
+        share = plans.next_share(plan, shares, version)
+        if share > shares:
+            return start
+        rewrite = plans.Rewrite(share, shares, version)
+        return Plan(self.spec.rules, plan.topic_ids, plan.partitions, plan.drain, plan.tick + 1, rewrite).to_offset()
+
+    def _still_read(self, plan: Plan) -> Plan:
+        """Without topics that are no input any more, as the replies are after `--session-lookup none`."""
+        return plan.with_partitions({tp: p for tp, p in plan.partitions.items() if tp[0] in self.names})
+
+    def _check(self, plan: Plan, ends: dict[plans.TopicPartition, int]) -> None:
+        """The topics must be those that were read, and still have what was read of them."""
+        for name, state in self._topics().items():
+            if plan.topic_ids.get(name, state.topic_id) != state.topic_id:
+                raise SetupError(
+                    f"{self.spec.topic(name)}: expected the topic that was read so far, it was deleted and made anew.",
+                    "start a new checkpoint for the new topic.",
+                )
+        for (name, partition), planned in plan.partitions.items():
+            end = ends.get((name, partition), planned.end)
+            if end < planned.end:
+                raise RetentionError(
+                    f"{self.spec.topic(name)}, partition {partition}: expected a log up to offset {planned.end}, as "
+                    f"was read, it ends at {end}: records were lost.",
+                    "restore the topic, or start a new checkpoint.",
+                )
+
+    def _stopping(self) -> bool:
+        """Spark asks for an offset only between batches: once `stop.seen` is there, none is in hand and none will
+        follow."""
+        stop = Path(self.spec.stop_file)
+        if not stop.exists():
+            return False
+        stop.with_name(stop.name + ".seen").touch()
+        return True
+
+    def _following(self, plan: Plan, ends: dict[plans.TopicPartition, int]) -> Plan:
+        takes = self._share({tp: (p.end, ends.get(tp, p.end)) for tp, p in plan.partitions.items()})
+        now = time.monotonic()
+        partitions = {
+            tp: PartitionPlan(p.end + takes[tp], self._state(tp, p, takes[tp], ends.get(tp, p.end), now))
+            for tp, p in plan.partitions.items()
+        }
+        fresh = {tp: (self.spec.topic(tp[0]), tp[1]) for tp in ends.keys() - partitions.keys()}
+        if fresh:
+            # this batch only takes new partitions into the plan, so that their beginning is on record
+            starts = log_starts(self.admin, list(fresh.values()))
+            partitions.update({tp: PartitionPlan(starts[full], plans.EMPTY) for tp, full in fresh.items()})
+        ids = {name: state.topic_id for name, state in self._topics().items()}
+        return Plan(self.spec.rules, ids, partitions, False, max(plan.tick, self.spec.first_tick))
+
+    def _state(self, tp: plans.TopicPartition, before: PartitionPlan, takes: int, end: int, now: float) -> str:
+        """A partition whose records only wait for their turn is not idle: they may be behind the others'."""
+        state = self.idleness.state(tp, before.state, end > before.end, now)
+        return before.state if takes == 0 and before.state == plans.EMPTY and state == plans.ACTIVE else state
+
+    def _log_ends(self) -> dict[plans.TopicPartition, int]:
+        wanted = [(name, p) for name, state in self._topics().items() for p in state.partitions]
+        topics = {tp: (self.spec.topic(tp[0]), tp[1]) for tp in wanted}
+        ends = log_ends(self.admin, list(topics.values()))
+        return {tp: ends[full] for tp, full in topics.items()}
+
+    def _topics(self) -> dict[str, TopicState]:
+        now = time.monotonic()
+        if now - self.topics_at >= METADATA_EVERY_S:
+            found = topic_states(self.admin, [self.spec.topic(name) for name in self.names])
+            self.topics, self.topics_at = {name: found[self.spec.topic(name)] for name in self.names}, now
+        return self.topics
+
+    # Sharing a batch's records out by event time
+
+    def _share(self, spans: dict[plans.TopicPartition, tuple[int, int]]) -> dict[plans.TopicPartition, int]:
+        """Records to read by partition, from (first offset, end of the log)."""
+        backlog = {tp: max(0, end - first) for tp, (first, end) in spans.items()}
+        budget = self.spec.max_records
+        if sum(backlog.values()) <= budget:
+            return backlog
+        firsts = {tp: spans[tp][0] for tp, n in backlog.items() if n}
+        points: dict[plans.TopicPartition, dict[int, int]] = {tp: {} for tp in backlog}
+        step = max(1, budget // len(firsts))
+        # not at the end of the log: a closing heartbeat far ahead would make the partition look sparse
+        probes = {tp: min(step, backlog[tp] * 3 // 4) for tp in firsts}
+        self._learn(points, firsts, dict.fromkeys(firsts, 0))
+        for _ in range(PROBES):
+            self._learn(points, firsts, probes)
+            backlogs = {tp: Backlog(n, tuple(sorted(points[tp].items()))) for tp, n in backlog.items()}
+            takes = plans.share(backlogs, budget)
+            probes = {tp: takes[tp] for tp in firsts if 0 < takes[tp] < backlog[tp]}
+        return takes
+
+    def _learn(
+        self,
+        points: dict[plans.TopicPartition, dict[int, int]],
+        firsts: dict[plans.TopicPartition, int],
+        probes: dict[plans.TopicPartition, int],
+    ) -> None:
+        """Add the event times at these numbers of records from the head."""
+        for tp, (offset, at) in self.peek({tp: firsts[tp] + n for tp, n in probes.items()}).items():
+            points[tp][offset - firsts[tp]] = at
+
+    def peek(self, offsets: dict[plans.TopicPartition, int]) -> dict[plans.TopicPartition, tuple[int, int]]:
+        """Offset and event time (ms) of the first record at or after each offset that decodes."""
+        if self._peeker is None:
+            s = self.spec
+            self._peeker = range_consumer(
+                s.bootstrap_servers, s.extra, s.group, **{"fetch.message.max.bytes": 32_768, "fetch.wait.max.ms": 10}
+            )
+        found: dict[plans.TopicPartition, tuple[int, int]] = {}
+        looked = dict.fromkeys(offsets, 0)
+        self._peeker.assign([TopicPartition(self.spec.topic(t), p, offset) for (t, p), offset in offsets.items()])
+        prefix = len(self.spec.topic_prefix)
+        deadline = time.monotonic() + PEEK_S
+        while looked and time.monotonic() < deadline:
+            for message in self._peeker.consume(len(looked), 0.05):
+                if message.error() is not None and not is_end_of_partition(message):
+                    continue  # without a place; what it costs is at most this peek
+                topic, number, offset = place(message)
+                tp = (topic[prefix:], number)
+                if message.error() is not None:
+                    looked.pop(tp, None)
+                    continue
+                at = self._event_time(tp[0], message.value())
+                if tp in looked:
+                    looked[tp] += 1
+                    if at is not None:
+                        found[tp] = (offset, at)
+                    if at is not None or looked[tp] >= PEEK_RECORDS:
+                        del looked[tp]
+        self._peeker.unassign()
+        return found
+
+    def _event_time(self, topic: str, value: bytes | None) -> int | None:
+        if value is None:
+            return None
+        code = self.names[topic]
+        try:
+            convert = self.converts.get(code)
+            return self.decoder.decode(code, value if convert is None else convert(value))[0]
+        except Rejected:
+            return None

@@ -1,0 +1,263 @@
+"""The transactional sink: one Kafka transaction for each output partition of a batch.
+
+Its protocol, and what a crash after each step leaves behind (`tests/job/test_crash.py` kills the job after each of
+them):
+
+0. *planned*: Spark has written the batch's end offset to its offset log. After a crash the same batch is planned
+   again, as it was.
+1. *init*: `init_transactions` of a new producer. It ends a transaction that a predecessor left open (aborting it) and
+   fences the predecessor. Nothing is written.
+2. *marker read*: the marker says whether this batch is already in Kafka (`moneystate.engine.marker.decide`). It can be
+   trusted only now: before step 1 the predecessor could still commit. Each output partition has a partition of the
+   commits topic to itself: in a common one, a transaction that another output partition's predecessor left open would
+   hide this marker from read_committed readers. What other applications have open there is waited for.
+3. *begun*: `begin_transaction`; nothing is visible.
+4. *produced*: the batch's records are with the broker, uncommitted. A crash leaves an open transaction, which
+   step 1 of the next run aborts; read_committed readers never see it.
+5. *marked*: the marker is in the same transaction. As 4.
+6. *committed*: output and marker are visible together. After a crash Spark runs the batch again, as its state and its
+   commit log do not have it; step 2 then finds the marker of the next batch with the digest of this batch's end:
+   nothing is written, only the state is made anew.
+7. *state*: Spark commits the state store of the partition. As 6.
+8. *logged*: Spark writes its commit log; the batch is done.
+
+A producer is kept between batches by the sink host (`moneystate.spark.sink_host`), or by the Python worker where there
+is none. Processes may take turns on an output partition (workers, executors), so a kept producer goes on only where
+the marker that it wrote itself is the one that this batch follows; else another process may have fenced it, and it is
+replaced (steps 1 and 2). A producer that is fenced after that is an error, never a reason to start anew: two jobs that
+did so would fence each other for ever. Hence `spark.speculation` has to be off.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import KafkaException, Producer
+
+from moneystate.engine.items import Output
+from moneystate.engine.marker import Decision, Marker, WrongMarker, decide, marker_key
+from moneystate.engine.processor import Change
+from moneystate.errors import BrokerError, MarkerError
+from moneystate.kafka.client import base_config, reason
+from moneystate.kafka.faults import reached
+from moneystate.kafka.markers import MarkerLog
+
+# A transaction is open while the operator works on the batch, and the broker aborts what is open for longer. A job that
+# dies holds read_committed readers back for as long, unless it is started again, which ends its transactions at once.
+TRANSACTION_S = 600.0
+CALL_S = 60.0  # the longest that one call to the transaction coordinator may take
+# A broker forgets a producer's sequence numbers after a day without records (`producer.id.expiration.ms`) and its
+# transactional id after seven: one that has been idle for long is replaced well before.
+IDLE_S = 3600.0
+
+
+@dataclass(frozen=True)
+class SinkConfig:
+    """`streams`: topic of each stream number, with prefix; `changelog`: None to write none; `key_groups`: how many the
+    job has, so that readers of the changelog know when they have all."""
+
+    bootstrap_servers: str
+    extra: dict[str, str]
+    application_id: str
+    streams: list[str]
+    commits: str
+    changelog: str | None
+    changelog_partitions: int
+    key_groups: int
+    superseded: list[str] = field(default_factory=list)
+
+    def end_key(self, partition: int) -> bytes:
+        """The key of an output partition's end-of-batch records in the changelog."""
+        return f"e{self.application_id}/{partition}".encode()
+
+
+@dataclass(frozen=True)
+class BatchId:
+    """`epoch`: Spark's query id; digests of the batch's start and end offset."""
+
+    epoch: str
+    number: int
+    start: str
+    end: str
+
+
+class PartitionSink:
+    """The sink of one output partition in this process."""
+
+    def __init__(self, config: SinkConfig, partition: int) -> None:
+        self.config = config
+        self.partition = partition
+        self.producer: Producer | None = None
+        self.marker: Marker | None = None
+        self.last_used_s = 0.0
+        self.changed: dict[int, int] = {}  # records of the batch in each changelog partition
+
+    def open(self, batch: BatchId) -> Decision:
+        """Steps 1 to 3. Raises MarkerError where this batch must not be written."""
+        if not self._goes_on(batch):
+            self._start_anew(batch)
+        self.last_used_s = time.monotonic()
+        self.changed = {}
+        decision = self._decide(batch)
+        if decision is Decision.WRITE:
+            assert self.producer is not None
+            try:
+                self.producer.begin_transaction()
+            except KafkaException as e:
+                raise broker_error(self.config, "to begin a transaction", e) from None
+            reached("begun", batch.number)
+        return decision
+
+    def _goes_on(self, batch: BatchId) -> bool:
+        return (
+            self.producer is not None
+            and self.marker == Marker(batch.epoch, batch.number, batch.start)
+            and time.monotonic() - self.last_used_s < IDLE_S
+        )
+
+    def fence(self) -> None:
+        """Step 1."""
+        self.producer = self._new_producer()
+        try:
+            self.producer.init_transactions(CALL_S)
+        except KafkaException as e:
+            self.abort()
+            raise broker_error(self.config, "to begin transactions", e) from None
+
+    def _start_anew(self, batch: BatchId) -> None:
+        c = self.config
+        self.fence()
+        reached("init", batch.number)
+        with _marker_log_lock:
+            markers = marker_log(c).read_whole(self.partition)
+        self.marker = markers.get(marker_key(c.application_id, self.partition))
+        reached("marker read", batch.number)
+
+    def _decide(self, batch: BatchId) -> Decision:
+        try:
+            return decide(self.marker, batch.epoch, self.config.superseded, batch.number, batch.start, batch.end)
+        except WrongMarker as e:
+            raise MarkerError(
+                f"{self.config.commits}, output partition {self.partition}: {e.args[0]}.",
+                "go on with the checkpoint that wrote the markers, or start a new one with --new-epoch.",
+            ) from None
+
+    def write(self, outputs: Iterable[Output]) -> None:
+        """Step 4, for the records of the streams."""
+        streams = self.config.streams
+        for stream, key, value, headers in outputs:
+            self._produce(streams[stream], key, value, headers=headers) if headers else self._produce(
+                streams[stream], key, value
+            )
+
+    def write_changes(self, key_group: int, changes: Iterable[Change]) -> None:
+        """Step 4, for the changelog: a key group's entries keep to one of its partitions."""
+        c = self.config
+        if c.changelog is None:
+            return
+        to = key_group % c.changelog_partitions
+        for key, value in changes:
+            self._produce(c.changelog, key, value, partition=to)
+            self.changed[to] = self.changed.get(to, 0) + 1
+
+    def end_changelog(self, batch: BatchId, watermark: int, key_groups: list[int]) -> None:
+        """The end-of-batch record in every changelog partition that this output partition writes to (section 6)."""
+        c = self.config
+        if c.changelog is None:
+            return
+        for to in sorted({group % c.changelog_partitions for group in key_groups}):
+            mine = [group for group in key_groups if group % c.changelog_partitions == to]
+            end = {
+                "batch": batch.number,
+                "epoch": batch.epoch,
+                "groups": c.key_groups,
+                "keyGroups": mine,
+                "records": self.changed.get(to, 0),
+                "version": 1,
+                "watermark": watermark,
+            }
+            self._produce(
+                c.changelog, c.end_key(self.partition), json.dumps(end, sort_keys=True).encode(), partition=to
+            )
+
+    def commit(self, batch: BatchId) -> None:
+        """Steps 5 and 6. An error leaves the transaction to be aborted by the next producer."""
+        assert self.producer is not None
+        reached("produced", batch.number)
+        marker = Marker(batch.epoch, batch.number + 1, batch.end)
+        key = marker_key(self.config.application_id, self.partition)
+        self._produce(self.config.commits, key, marker.encode(), partition=self.partition)
+        reached("marked", batch.number)
+        try:
+            self.producer.commit_transaction(CALL_S)
+        except KafkaException as e:
+            self.producer = None
+            raise broker_error(self.config, "to commit a transaction", e) from None
+        self.marker = marker
+        reached("committed", batch.number)
+
+    def abort(self) -> None:
+        """After an error of the batch: the next batch begins with a new producer."""
+        self.producer = None
+        self.marker = None
+
+    def _produce(self, topic: str, key: bytes | None, value: bytes | None, **more: Any) -> None:
+        assert self.producer is not None
+        while True:
+            try:
+                self.producer.produce(topic, value, key, **more)
+                return
+            except BufferError:
+                self.producer.poll(0.05)
+            except KafkaException as e:
+                raise broker_error(self.config, f"to write to {topic}", e) from None
+
+    def _new_producer(self) -> Producer:
+        c = self.config
+        return Producer(
+            {
+                **base_config(c.bootstrap_servers, c.extra),
+                "transactional.id": f"{c.application_id}-{self.partition}",
+                "transaction.timeout.ms": int(TRANSACTION_S * 1000),
+                "partitioner": "murmur2_random",
+                "linger.ms": 5,
+                "batch.size": 512 * 1024,
+                "compression.type": "lz4",
+                "queue.buffering.max.messages": 500_000,
+                "queue.buffering.max.kbytes": 256 * 1024,
+                "message.max.bytes": 8 * 1024 * 1024,
+            }
+        )
+
+
+def broker_error(config: SinkConfig, what: str, e: KafkaException) -> BrokerError:
+    return BrokerError(
+        f"{config.bootstrap_servers}: expected {what}, but {reason(e)}.", "see the broker's log; start again."
+    )
+
+
+_sinks: dict[tuple[str, str, int], PartitionSink] = {}
+_marker_logs: dict[tuple[str, str], MarkerLog] = {}
+_marker_log_lock = threading.Lock()  # the sink host's threads share a log, which is one consumer
+
+
+def marker_log(config: SinkConfig) -> MarkerLog:
+    """This process's look at the commits topic."""
+    key = (config.bootstrap_servers, config.commits)
+    if key not in _marker_logs:
+        _marker_logs[key] = MarkerLog(config.bootstrap_servers, config.extra, config.commits)
+    return _marker_logs[key]
+
+
+def cached_sink(config: SinkConfig, partition: int) -> PartitionSink:
+    """This process's sink of an output partition."""
+    key = (config.bootstrap_servers, config.application_id, partition)
+    sink = _sinks.get(key)
+    if sink is None or sink.config != config:
+        sink = _sinks[key] = PartitionSink(config, partition)
+    return sink

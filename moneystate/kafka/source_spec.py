@@ -1,0 +1,72 @@
+"""What a source reads and how, in a form that travels to Spark's processes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from typing import Any
+
+from moneystate.engine.processor import Decoder, InputTopic
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """The source's side of a job. Times in ms unless the name says otherwise.
+
+    `decoder`: `module:attribute` of a Decoder. `formats`: topic without prefix -> format name, where it is not Avro.
+    `rewrite`: plan no input, but this many batches that bring the state to this version. `stop_file`: once it exists
+    no new batch is planned. `start`: the offset that the first batch starts at. `first_tick`: plans have at least this
+    one, so that the first batch comes even without records.
+    `replies_s`: how long a drained job goes on reading its unordered inputs, until `settled_file` exists.
+    """
+
+    bootstrap_servers: str
+    extra: dict[str, str]
+    topic_prefix: str
+    group: str
+    inputs: list[InputTopic]
+    decoder: str
+    key_groups: int
+    output_partitions: int
+    source_tasks: int
+    bound_ms: int
+    max_future_ms: int
+    dead_letter_stream: int
+    max_records: int
+    rules: str
+    start: dict[str, Any]
+    bounded: bool
+    drain: bool
+    idle_timeout_s: float | None
+    stop_file: str
+    only_planned: bool = False
+    first_tick: int = 0
+    formats: dict[str, str] = field(default_factory=dict)
+    registry_url: str | None = None
+    rewrite: tuple[int, int] | None = None
+    replies_s: float = 0.0
+
+    @property
+    def settled_file(self) -> str:
+        """The batch loop makes it when a drained job waits for nothing more."""
+        return self.stop_file + ".settled"
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    def topic(self, name: str) -> str:
+        return self.topic_prefix + name
+
+
+def source_spec(text: str) -> SourceSpec:
+    fields = json.loads(text)
+    fields["inputs"] = [InputTopic(*t) for t in fields["inputs"]]
+    fields["rewrite"] = None if fields["rewrite"] is None else tuple(fields["rewrite"])
+    return SourceSpec(**fields)
+
+
+def load_decoder(path: str) -> Decoder:
+    module, _, name = path.partition(":")
+    decoder: Decoder = getattr(import_module(module), name)
+    return decoder

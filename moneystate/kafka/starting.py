@@ -1,0 +1,108 @@
+"""Where a new checkpoint begins to read."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+
+from moneystate.engine.plan import EMPTY, PartitionPlan, TopicPartition
+from moneystate.errors import ConfigError, RetentionError
+from moneystate.kafka.offsets import FullPartition, log_ends, log_starts, offsets_at, topic_states
+
+EARLIEST = "earliest"
+FLAG = "--starting-offsets"
+
+
+@dataclass(frozen=True)
+class Start:
+    """`partitions`: by topic without prefix; a plan that has read nothing yet."""
+
+    topic_ids: dict[str, str]
+    partitions: dict[TopicPartition, PartitionPlan]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """`--starting-offsets`: a time (ms, Kafka timestamps), or offsets of some partitions."""
+
+    at_ms: int | None
+    offsets: dict[TopicPartition, int]
+
+
+def parse_start(text: str, topics: list[str]) -> Wanted:
+    """`earliest`, an ISO-8601 time with its zone, or a JSON file {topic: {partition: offset}} of `topics`, which are
+    without prefix. Raises ConfigError for what is none of these."""
+    if text == EARLIEST:
+        return Wanted(None, {})
+    if Path(text).is_file():
+        return Wanted(None, offsets_from_file(Path(text), topics, FLAG))
+    return Wanted(time_ms(text, FLAG, EARLIEST), {})
+
+
+def resolve_start(admin: AdminClient, text: str, prefix: str, topics: list[str]) -> Start:
+    """Where `text` (see `parse_start`) is in the logs. Raises ConfigError for partitions that do not exist,
+    RetentionError for offsets that the log does not have."""
+    wanted = parse_start(text, topics)
+    states = topic_states(admin, [prefix + t for t in topics])
+    names = {(prefix + t, p): (t, p) for t in topics for p in states[prefix + t].partitions}
+    ids = {t: states[prefix + t].topic_id for t in topics}
+    if wanted.at_ms is not None:
+        chosen = offsets_at(admin, names, wanted.at_ms)
+    else:
+        chosen = log_starts(admin, names)
+        if wanted.offsets:
+            chosen = _with_offsets(admin, chosen, {(prefix + t, p): n for (t, p), n in wanted.offsets.items()})
+    return Start(ids, {names[full]: PartitionPlan(offset, EMPTY) for full, offset in chosen.items()})
+
+
+def time_ms(text: str, flag: str, word: str) -> int:
+    """An ISO-8601 time with its zone. Raises ConfigError that names `flag`, which takes `word` or a file, too."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(
+            f"{flag} {text}: expected {word}, an ISO-8601 time or a file that exists.",
+            "for example 2026-01-31T00:00:00Z, or a JSON file {topic: {partition: offset}}.",
+        ) from None
+    if at.tzinfo is None:
+        raise ConfigError(f"{flag} {text}: expected a time with its zone.", f"for example {text}Z.")
+    return int(at.timestamp() * 1000)
+
+
+def offsets_from_file(path: Path, topics: list[str], flag: str) -> dict[TopicPartition, int]:
+    """JSON {topic: {partition: offset}} of `topics`, without prefix. Raises ConfigError that names `flag`."""
+    try:
+        content = json.loads(path.read_text())
+        offsets = {(topic, int(p)): int(offset) for topic, by in content.items() for p, offset in by.items()}
+    except (OSError, ValueError, AttributeError, TypeError) as e:
+        raise ConfigError(f"{flag} {path}: expected JSON {{topic: {{partition: offset}}}}, but {e}.") from None
+    unknown = sorted(content.keys() - set(topics))
+    if unknown:
+        raise ConfigError(f"{flag} {path}: expected topics of {', '.join(topics)}, came {unknown[0]}.")
+    return offsets
+
+
+def _with_offsets(
+    admin: AdminClient, starts: dict[FullPartition, int], wanted: dict[FullPartition, int]
+) -> dict[FullPartition, int]:
+    unknown = sorted(wanted.keys() - starts.keys())
+    if unknown:
+        topic, partition = unknown[0]
+        raise ConfigError(f"{FLAG}: expected partitions that exist, came {topic}, partition {partition}.")
+    chosen = {**starts, **wanted}
+    _check(chosen, starts, log_ends(admin, starts))
+    return chosen
+
+
+def _check(chosen: dict[FullPartition, int], starts: dict[FullPartition, int], ends: dict[FullPartition, int]) -> None:
+    for (topic, partition), offset in chosen.items():
+        first, end = starts[topic, partition], ends[topic, partition]
+        if not first <= offset <= end:
+            raise RetentionError(
+                f"{topic}, partition {partition}: expected a start between {first} and {end}, came {offset}.",
+                "give offsets that the log has.",
+            )

@@ -1,0 +1,122 @@
+"""Creating and checking the topics of a job."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+
+from moneystate.errors import BrokerError, SetupError
+from moneystate.kafka.client import METADATA_TIMEOUT_S, reason
+from moneystate.kafka.offsets import log_ends, topic_states
+
+UP_S = 30.0  # until a new topic's partitions have their leaders
+LOOK_S = 0.05
+
+
+@dataclass(frozen=True)
+class TopicSpec:
+    """`name` with prefix; `compacted`: it keeps the last record of each key, else its records are kept by time;
+    `at_least`: one that is there already must have as many partitions, or gets them."""
+
+    name: str
+    partitions: int
+    compacted: bool = False
+    keep_for_good: bool = False
+    at_least: bool = False
+
+    def config(self) -> dict[str, str]:
+        config: dict[str, str] = {}
+        if self.compacted:
+            config["cleanup.policy"] = "compact"
+        if self.keep_for_good:
+            config["retention.ms"] = "-1"
+        return config
+
+
+def partition_counts(admin: AdminClient) -> dict[str, int]:
+    """Of all topics. Raises BrokerError."""
+    try:
+        there = admin.list_topics(timeout=METADATA_TIMEOUT_S).topics
+    except KafkaException as e:
+        raise BrokerError(f"expected the list of topics, but {reason(e)}.", "check the broker.") from None
+    return {name: len(topic.partitions) for name, topic in there.items()}
+
+
+def check_topics(admin: AdminClient, wanted: list[TopicSpec], create: bool) -> list[TopicSpec]:
+    """Those that are missing. Raises SetupError for one that must not be created, or given the partitions it lacks."""
+    return _check(wanted, partition_counts(admin), create)
+
+
+def _check(wanted: list[TopicSpec], there: dict[str, int], create: bool) -> list[TopicSpec]:
+    missing = [t for t in wanted if t.name not in there]
+    if missing and not create:
+        names = ", ".join(t.name for t in missing)
+        raise SetupError(f"{names}: expected to exist, missing.", "create them, or leave out --no-create-topics.")
+    for t in _too_small(wanted, there):
+        if not create:
+            raise SetupError(
+                f"{t.name}: expected at least {t.partitions} partitions, came {there[t.name]}.",
+                "add partitions to it, or leave out --no-create-topics.",
+            )
+    return missing
+
+
+def _too_small(wanted: list[TopicSpec], there: dict[str, int]) -> list[TopicSpec]:
+    return [t for t in wanted if t.at_least and there.get(t.name, t.partitions) < t.partitions]
+
+
+def ensure_topics(admin: AdminClient, wanted: list[TopicSpec], create: bool, replication: int = -1) -> list[str]:
+    """The names of those that were created, once they can be read and written. Raises SetupError as `check_topics`
+    does, and for one that cannot be created."""
+    there = partition_counts(admin)
+    missing = _check(wanted, there, create)
+    if missing:
+        _create(admin, missing, replication)
+        _await(admin, [t.name for t in missing])
+    _enlarge(admin, _too_small(wanted, there))
+    return [t.name for t in missing]
+
+
+def _await(admin: AdminClient, names: list[str], partitions: int = 0) -> None:
+    """The controller has a new topic, or that it has `partitions`, before the broker knows of it and all have
+    leaders."""
+    deadline = time.monotonic() + UP_S
+    while True:
+        try:
+            states = topic_states(admin, names)
+            if any(len(state.partitions) < partitions for state in states.values()):
+                raise SetupError(f"{names}: expected {partitions} partitions.")
+            log_ends(admin, [(name, p) for name in names for p in states[name].partitions])
+            return
+        except SetupError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(LOOK_S)
+
+
+def _enlarge(admin: AdminClient, small: list[TopicSpec]) -> None:
+    for t in small:
+        future = admin.create_partitions([NewPartitions(t.name, t.partitions)])[t.name]
+        try:
+            future.result()
+        except KafkaException as e:
+            raise SetupError(
+                f"{t.name}: expected to add partitions up to {t.partitions}, but {reason(e)}.", "add them by hand."
+            ) from None
+        _await(admin, [t.name], t.partitions)
+
+
+def _create(admin: AdminClient, missing: list[TopicSpec], replication: int) -> None:
+    new = [NewTopic(t.name, t.partitions, replication, config=t.config()) for t in missing]
+    for name, future in admin.create_topics(new, operation_timeout=30).items():
+        try:
+            future.result()
+        except KafkaException as e:
+            if e.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise SetupError(
+                    f"{name}: expected to create the topic, but {reason(e)}.", "create it by hand."
+                ) from None

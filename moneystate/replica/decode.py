@@ -1,0 +1,274 @@
+"""State entries as what the replica answers with, and as the index keys that lead to them (docs/state.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Final
+
+from moneystate.engine.avro import HEADER_BYTES, Malformed, read_bytes, read_long
+from moneystate.engine.items import NO_TIME
+from moneystate.replica.model import (
+    ForgottenView,
+    KeptReply,
+    Known,
+    MoneyType,
+    Pending,
+    Reason,
+    SeenMoney,
+    Session,
+    Source,
+    UserView,
+)
+from moneystate.replica.rows import BY_COUNTRY, BY_SEEN, BY_SESSION, BY_USER, BY_WAITING, END, POSITION_BYTES, escape
+from services.enrichment import fingerprints as fp
+from services.enrichment import source as sources
+from services.enrichment.events import Reply
+from services.enrichment.page import Page, read_optional, split_positions
+from services.enrichment.source import read_source
+from services.enrichment.state import (
+    User,
+    WaitingMoney,
+    decode_forgotten,
+    decode_page_entry,
+    decode_user,
+    decode_waiting,
+)
+from services.enrichment.topics import INPUTS
+
+Read = Callable[[bytes], bytes | None]  # an entry, as of the version that is read
+
+TOPICS: Final = {t.code: t.name for t in INPUTS}
+REASONS: Final = [Reason.LATE, Reason.OLD, Reason.SESSION_MISSING]
+OUTCOMES: Final = ["FOUND", "NOT_FOUND", "FAILED"]
+SCALE: Final = 4  # places of an amount
+SCHEMAS: Final[dict[bytes, tuple[str, int]]] = {
+    fp.USER_STATE: ("user", 2),
+    fp.USER_STATE_V1: ("user", 1),
+    fp.USER_PAGE: ("page", 2),
+    fp.USER_PAGE_V1: ("page", 1),
+    fp.WAITING_MONEY: ("waiting", 2),
+    fp.WAITING_MONEY_V1: ("waiting", 1),
+    fp.FORGOTTEN_USER: ("forgotten", 1),
+}
+WRITTEN_NOW: Final = fp.USER_STATE[2:HEADER_BYTES][::-1].hex()
+LINEAGE_FIELDS: Final = ["money", "firstOfType", "birthYear", "residentCountryCode", "session", "reply"]
+
+
+def schema(entry: bytes) -> tuple[str, int]:
+    """Kind and version. Raises Malformed for a schema that this program does not know."""
+    known = SCHEMAS.get(entry[:HEADER_BYTES])
+    if known is None:
+        raise Malformed("a state entry has a schema that this program does not know: it is newer")
+    return known
+
+
+def index_keys(user: bytes, kind: bytes, rest: bytes, entry: bytes) -> set[bytes]:
+    """All that lead to an entry."""
+    if kind == b"w":
+        return {BY_WAITING + escape(decode_waiting(entry).money_id) + escape(user) + rest}
+    if kind == b"p":
+        return _page_keys(user, decode_page_entry(entry))
+    if kind == b"f":
+        return set()
+    decoded = decode_user(user, entry)
+    keys = _page_keys(user, decoded.pages[0]) if decoded.depth == 0 else set()
+    keys.add(BY_USER + user)
+    if decoded.country is not None:
+        keys.add(BY_COUNTRY + escape(decoded.country) + user)
+    return keys
+
+
+def _page_keys(user: bytes, page: Page) -> set[bytes]:
+    tail = END + user
+    keys = {BY_SEEN + (escape(id) + user if b"\x00" in id else id + tail) for id, _, _ in page.each_id()}
+    keys.update(BY_SESSION + escape(id) + user for id in page.sessions)
+    return keys
+
+
+def order_time(entry: bytes) -> int:
+    """Of waiting money, ms."""
+    return decode_waiting(entry).order_time
+
+
+def text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def source(raw: bytes) -> Source | None:
+    of = sources.decode_source(raw)
+    return None if of is None else Source(TOPICS.get(of.topic, str(of.topic)), of.partition, of.offset, of.event_time)
+
+
+def user_view(user: bytes, read: Read, watermark_ms: int) -> UserView | None:
+    """None where nothing is known of the user."""
+    prefix = escape(user)
+    entry = read(prefix + b"u")
+    if entry is None:
+        return None
+    schemas = {schema(entry)[1]}
+    decoded = decode_user(user, entry)
+    pages = _pages(decoded, prefix, read, schemas)
+    types = [MoneyType(text(t), source(s)) for page in pages for t, s in page.each_type()]
+    sessions = [
+        Session(text(id), text(country), expires, source(s))
+        for page in pages
+        for id, (expires, country, s) in page.sessions.items()
+        if expires > watermark_ms
+    ]
+    seen = [SeenMoney(text(id), at, source(s)) for page in pages for id, at, s in page.each_id()]
+    pending = _pending(decoded, pages, prefix, read, schemas)
+    return UserView(
+        user_id=text(user),
+        birth_year=known(decoded.birth_year, decoded.birth_year_from),
+        country=known(decoded.country, decoded.country_from),
+        money_types=tuple(sorted(types, key=lambda t: t.type)),
+        sessions=tuple(sorted(sessions, key=lambda s: s.id)),
+        seen_money=tuple(sorted(seen, key=lambda m: (m.seen_at_ms, m.id))),
+        waiting=tuple(p for p in pending if p.reason is Reason.WAITING),
+        looking_up=tuple(p for p in pending if p.reason is not Reason.WAITING),
+        replies=tuple(_reply(r) for page in pages for r in page.replies),
+        schema_versions=tuple(sorted(schemas)),
+    )
+
+
+def _pages(user: User, prefix: bytes, read: Read, schemas: set[int]) -> list[Page]:
+    if user.depth == 0:
+        return [user.pages[0]]
+    entries = [read(prefix + b"p" + n.to_bytes(4, "big")) for n in range(1 << user.depth)]
+    schemas.update(schema(e)[1] for e in entries if e is not None)
+    return [decode_page_entry(e) for e in entries if e is not None]
+
+
+def _pending(user: User, pages: list[Page], prefix: bytes, read: Read, schemas: set[int]) -> list[Pending]:
+    """Oldest first."""
+    places = [p for page in pages for joined in page.waiting.values() for p in split_positions(joined)]
+    places += [lookup[2] for page in pages for lookup in page.lookups]
+    found = []
+    for position in places:
+        entry = read(prefix + b"w" + position)
+        if entry is not None:
+            schemas.add(schema(entry)[1])
+            found.append(pending_view(user.id, position, entry))
+    return sorted(found, key=lambda p: (p.order_time_ms, p.source.topic, p.source.partition, p.source.offset))
+
+
+def find_session(user: bytes, session: bytes, read: Read) -> Session | None:
+    """Expired or not."""
+    prefix = escape(user)
+    entry = read(prefix + b"u")
+    if entry is None:
+        return None
+    decoded = decode_user(user, entry)
+    page = _page_of(decoded, session, prefix, read)
+    there = page.sessions.get(session)
+    if there is None:
+        return None
+    return Session(text(session), text(there[1]), there[0], source(there[2]))
+
+
+def find_seen(user: bytes, money_id: bytes, read: Read) -> SeenMoney | None:
+    prefix = escape(user)
+    entry = read(prefix + b"u")
+    if entry is None:
+        return None
+    page = _page_of(decode_user(user, entry), money_id, prefix, read)
+    for id, at, came_from in page.each_id():
+        if id == money_id:
+            return SeenMoney(text(id), at, source(came_from))
+    return None
+
+
+def _page_of(user: User, id: bytes, prefix: bytes, read: Read) -> Page:
+    number = user.page_number(id)
+    if user.depth == 0:
+        return user.pages[0]
+    return decode_page_entry(read(prefix + b"p" + number.to_bytes(4, "big")))
+
+
+def known(value: bytes | None, came_from: bytes) -> Known | None:
+    return None if value is None else Known(text(value), source(came_from))
+
+
+def pending_view(user: bytes, position: bytes, entry: bytes) -> Pending:
+    waiting = decode_waiting(entry)
+    session, event_time, amount, currency, money_type, birth_year, country = _head(waiting)
+    unions = waiting.sources
+    _, pos = read_source(unions, 0)  # of the first of its type: Explain has it from the lineage
+    birth_from, pos = read_source(unions, pos)
+    country_from, _ = read_source(unions, pos)
+    looked_up = waiting.requested_at != NO_TIME
+    return Pending(
+        user_id=text(user),
+        money_id=text(waiting.money_id),
+        session_id=text(session),
+        reason=REASONS[waiting.reason] if looked_up else Reason.WAITING,
+        order_time_ms=waiting.order_time,
+        requested_at_ms=waiting.requested_at if looked_up else None,
+        first_occurrence=waiting.first,
+        amount=amount,
+        currency=text(currency),
+        money_type=text(money_type),
+        birth_year=known(birth_year, birth_from),
+        country=known(country, country_from),
+        source=position_source(position, event_time),
+    )
+
+
+def first_of_type(entry: bytes) -> Source | None:
+    """Of waiting money: the earlier event because of which it is not the first of its type."""
+    return source(read_source(decode_waiting(entry).sources, 0)[0])
+
+
+def position_source(position: bytes, event_time_ms: int) -> Source:
+    partition, offset = int.from_bytes(position[1:5], "big"), int.from_bytes(position[5:POSITION_BYTES], "big")
+    return Source(TOPICS.get(position[0], str(position[0])), partition, offset, event_time_ms)
+
+
+def _head(waiting: WaitingMoney) -> tuple[bytes, int, str, bytes, bytes, bytes | None, bytes | None]:
+    """Session, event time, amount, currency, money type, birth year, country (avro/enriched/MoneyEnriched.avsc)."""
+    head = waiting.head
+    _, pos = read_bytes(head, 0)
+    _, pos = read_bytes(head, pos)
+    session, pos = read_optional(head, pos)
+    event_time, pos = read_long(head, pos)
+    amount, pos = read_bytes(head, pos)
+    currency, pos = read_bytes(head, pos)
+    _, pos = read_bytes(head, pos)
+    money_type, pos = read_bytes(head, pos)
+    branch, pos = read_long(head, pos + 1)  # after isOldMoneyEvent
+    birth_year = country = None
+    if branch == 1:
+        birth_year, pos = read_optional(head, pos)
+        country, pos = read_optional(head, pos)
+    shown = str(Decimal(int.from_bytes(amount, "big", signed=True)).scaleb(-SCALE))
+    return session or b"", event_time, shown, currency, money_type, birth_year, country
+
+
+def _reply(of: Reply) -> KeptReply:
+    country = None if of.country is None else text(of.country)
+    return KeptReply(text(of.money_id), of.requested_at, OUTCOMES[of.outcome], country, source(of.source))
+
+
+def forgotten_view(user: bytes, entry: bytes) -> ForgottenView:
+    proof = decode_forgotten(entry)
+    by = text(proof.requested_by)
+    return ForgottenView(text(user), text(proof.request), by, proof.forgotten_at, source(proof.source))
+
+
+def lineage_origins(header: bytes) -> list[tuple[str, Source]]:
+    """Roles and events of a Lineage; none where its schema is not known."""
+    if not header.startswith(fp.LINEAGE):
+        return []
+    found: list[tuple[str, Source]] = []
+    money, pos = read_source(b"\x02" + header[HEADER_BYTES:], 0)  # its first field is no union
+    raws = [money]
+    pos += HEADER_BYTES - 1
+    for _ in LINEAGE_FIELDS[1:]:
+        raw, pos = read_source(header, pos)
+        raws.append(raw)
+    for role, raw in zip(LINEAGE_FIELDS, raws, strict=True):
+        of = source(raw)
+        if of is not None:
+            found.append((role, of))
+    return found

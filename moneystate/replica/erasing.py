@@ -1,0 +1,154 @@
+"""Removal of users that are forgotten: from all history, the index and the lineage, and from the files.
+
+Deleting rows leaves their bytes in RocksDB's log and files until those are written anew: so the log is flushed and the
+ranges that held them are compacted, in a thread of its own, as that takes from some ms to some seconds and the log has
+to be followed meanwhile. Ranges of the index are cut to a few bytes, as RocksDB writes them to its own log. A kill in
+between is made good at the next start, for all of the index.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Final
+
+from rocksdict import WriteBatch
+
+from moneystate.errors import SetupError
+from moneystate.replica import rows
+from moneystate.replica.decode import index_keys, order_time
+from moneystate.replica.files import Db
+from moneystate.replica.holding import Change
+
+ROW: Final = rows.META + b"erasing"
+CUT: Final = 4  # bytes of a key in the index that its compacted range begins with: two of the id
+
+
+class Erasure:
+    """`users`: whose files are to be cleaned, with the index ranges that they were in; `cleaning`: those at work."""
+
+    def __init__(self, db: Db) -> None:
+        self.db = db
+        self.lock = threading.Lock()
+        self.thread: threading.Thread | None = None
+        row = db.get(ROW)
+        self.users: set[bytes] = {bytes.fromhex(user) for user in json.loads(row)} if row else set()
+        self.cleaning: set[bytes] = set()
+        self.failed: SetupError | None = None
+        self.written = 0  # rows, of the thread: readers that take them over let go of the files of before
+        self.prefixes: set[bytes] = {rows.INDEX, rows.LINEAGE} if row else set()
+
+    def erase(self, batch: WriteBatch, user: bytes, changes: list[Change]) -> None:
+        """Rows of the past of a user that `changes` forget. They come after this in the batch."""
+        gone = self._past(batch, user)
+        entries = self._entries(user)
+        for key in entries:
+            gone |= _keys_of(user, key, entries[key])
+        for change in changes:
+            if change.user == user:
+                entries.pop(change.entry, None)
+                if change.value is not None:
+                    entries[change.entry] = change.value
+        for key, value in entries.items():
+            gone -= _keys_of(user, key, value)
+        self.forget_lineage(batch, user)
+        self.drop(batch, user, gone)
+
+    def drop(self, batch: WriteBatch, user: bytes, gone: set[bytes]) -> None:
+        """Index keys of a user that is forgotten; the files of all the user had are cleaned."""
+        for key in gone:
+            batch.delete(rows.INDEX + key)
+        with self.lock:
+            self.prefixes.update((rows.INDEX + key)[:CUT] for key in gone if key[:1] != rows.BY_USER)
+            self.users.add(user)
+            self._put(batch)
+
+    def clean(self, prefix: bytes) -> None:
+        """What was deleted of rows that begin with this is to go from the files, too."""
+        with self.lock:
+            self.prefixes.add(prefix)
+        self.run()
+
+    def _past(self, batch: WriteBatch, user: bytes) -> set[bytes]:
+        """Index keys that only the past had."""
+        gone: set[bytes] = set()
+        prefix = rows.PAST + rows.escape(user)
+        for key, row in self.db.items(prefix, rows.after(prefix)):
+            batch.delete(key)
+            gone.update(rows.read_dropped(row))
+            entry = key[1 : -rows.LONG_BYTES]
+            _, kind, rest = rows.split_entry(entry)
+            if kind == b"w":
+                until, value = rows.read_past(row)
+                tail = rows.waits_at(order_time(value), user, rest)
+                for start in {0} | {until - (1 << bits) for bits in range(until.bit_length())}:
+                    batch.delete(rows.pended_key(start, until, tail))
+        return gone
+
+    def _entries(self, user: bytes) -> dict[bytes, bytes]:
+        prefix = rows.LATEST + rows.escape(user)
+        found = self.db.items(prefix, rows.after(prefix))
+        return {key[1:]: value[rows.LONG_BYTES :] for key, value in found}
+
+    def forget_lineage(self, batch: WriteBatch, user: bytes) -> None:
+        prefix = rows.LINEAGE_USER + rows.escape(user)
+        for key in self.db.keys(prefix, rows.after(prefix)):
+            time, money_id = key[len(prefix) : len(prefix) + rows.LONG_BYTES], key[len(prefix) + rows.LONG_BYTES :]
+            of = rows.lineage_key(money_id, user)
+            batch.delete(of)
+            batch.delete(rows.LINEAGE_AGE + time + of[1:])
+            batch.delete(key)
+            with self.lock:
+                self.prefixes.add(of[:CUT])
+
+    def run(self) -> None:
+        """Begin to clean the files of all that is erased and committed by now. Raises what ended the time before."""
+        if self.failed is not None:
+            raise self.failed
+        if (self.users or self.prefixes) and (self.thread is None or not self.thread.is_alive()):
+            with self.lock:
+                self.cleaning, self.users = self.users, set()
+                prefixes, self.prefixes = self.prefixes, set()
+            self.thread = threading.Thread(target=self._try_clean, args=(prefixes,), name="erasing")
+            self.thread.start()
+
+    def wait(self) -> None:
+        """Until the files are clean."""
+        while self.thread is not None:
+            self.thread.join()
+            self.thread = None
+            self.run()
+
+    def _try_clean(self, prefixes: set[bytes]) -> None:
+        try:
+            self._clean(prefixes)
+        except Exception as e:  # rocksdict has none of its own
+            self.failed = SetupError(
+                f"the replica's files: expected to erase what is forgotten, but {str(e).splitlines()[0]}.",
+                "see to the disk; the next start goes on with it.",
+            )
+
+    def _clean(self, prefixes: set[bytes]) -> None:
+        ranges = set(prefixes)
+        for user in self.cleaning:
+            ranges |= {kind + rows.escape(user) for kind in (rows.LATEST, rows.PAST, rows.LINEAGE_USER)}
+        self.db.rewrite([(prefix, rows.after(prefix)) for prefix in sorted(ranges)])
+        with self.lock:
+            self.cleaning = set()
+            done = WriteBatch(raw_mode=True)
+            self._put(done)
+            count = done.len()
+            self.db.write(done)
+            self.written += count  # now: who is told of a row finds it
+
+    def _put(self, batch: WriteBatch) -> None:
+        unclean = self.users | self.cleaning
+        if unclean:
+            batch.put(ROW, json.dumps(sorted(user.hex() for user in unclean)).encode())
+        else:
+            batch.delete(ROW)
+
+
+def _keys_of(user: bytes, entry: bytes, value: bytes) -> set[bytes]:
+    _, kind, rest = rows.split_entry(entry)
+    return index_keys(user, kind, rest, value)

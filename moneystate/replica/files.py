@@ -1,0 +1,221 @@
+"""The replica's files: a folder of a generation each, and which one is in use.
+
+    DATA/generation         the name of the one in use, replaced as a whole
+    DATA/<generation>/db    RocksDB (moneystate.replica.rows); written by the follower alone
+    DATA/<generation>/head  what readers watch (moneystate.replica.head)
+
+A rebuild begins a new generation, so that readers never see rows go from under them; they change over when they see the
+name change.
+
+Readers open the database as RocksDB secondaries, which replay the follower's write-ahead log. Each catching up costs
+a fixed part for each column family, with Python's lock held: hence a single one (docs/adr/0005-replica.md).
+Files that the follower deletes stay with the readers until they catch up (moneystate.replica.held).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from rocksdict import (
+    AccessType,
+    BlockBasedOptions,
+    BottommostLevelCompaction,
+    Cache,
+    CompactOptions,
+    DBCompressionType,
+    Env,
+    Options,
+    Rdict,
+    ReadOptions,
+    WriteBatch,
+)
+
+from moneystate.errors import SetupError
+
+IN_USE: Final = "generation"
+NAME_DIGITS: Final = 12
+FORMAT: Final = 2  # of the rows; a change of any key or value is another one
+CACHE_BYTES: Final = 64 << 20
+WRITE_BUFFER_BYTES: Final = 32 << 20
+SUFFIXES: Final = (".sst", ".log")  # of files with rows
+FILE_BYTES: Final = 8 << 20  # small: erasing a user writes those anew that had it
+
+
+class Rebuild(Exception):
+    """The replica is to be built anew. `args[0]` says why."""
+
+
+def options() -> Options:
+    opts = Options(raw_mode=True)
+    opts.create_if_missing(True)
+    # a secondary keeps reading files that the follower has deleted since: it has to have them all open
+    opts.set_max_open_files(-1)
+    # RocksDB begins as many threads for each catching up, whether there is a file to open or not: 16 took 1.3 ms
+    opts.set_max_file_opening_threads(1)
+    opts.set_write_buffer_size(WRITE_BUFFER_BYTES)
+    opts.set_target_file_size_base(FILE_BYTES)
+    opts.set_max_background_jobs(2)
+    opts.set_compression_type(DBCompressionType.lz4())
+    opts.set_keep_log_file_num(2)
+    opts.set_recycle_log_file_num(0)  # a recycled log keeps bytes of users that are forgotten
+    blocks = BlockBasedOptions()
+    blocks.set_bloom_filter(10, False)
+    blocks.set_block_cache(Cache(CACHE_BYTES))
+    opts.set_block_based_table_factory(blocks)
+    return opts
+
+
+def generation(data: str) -> str | None:
+    """The one in use; None: the follower has not begun."""
+    try:
+        return (Path(data) / IN_USE).read_text().strip()
+    except FileNotFoundError:
+        return None
+
+
+def begin_generation(data: str) -> str:
+    """A new, empty one. Raises SetupError for a folder that cannot be written."""
+    name = f"g{secrets.token_hex(NAME_DIGITS // 2)}"
+    try:
+        (Path(data) / name).mkdir(parents=True)
+        scratch = Path(data) / f"{IN_USE}.new"
+        scratch.write_text(name + "\n")
+        os.replace(scratch, Path(data) / IN_USE)
+    except OSError as e:
+        raise SetupError(f"--data {data}: expected a folder to write to, but {e.strerror}.") from None
+    for before in set(Path(data).glob(f"g{'?' * NAME_DIGITS}/")) - {Path(data) / name}:  # what a kill has left, too
+        shutil.rmtree(before, ignore_errors=True)
+    return name
+
+
+def folder(data: str, name: str) -> Path:
+    return Path(data) / name
+
+
+def is_open(data: str, name: str) -> bool:
+    """Its follower has made all that readers need."""
+    return (folder(data, name) / "head").exists() and (folder(data, name) / "db" / "CURRENT").exists()
+
+
+class Cursor:
+    """Leaps from row to row: what lies in between costs nothing."""
+
+    def __init__(self, raw: Rdict, end: bytes) -> None:
+        self.bounds = _before(end)  # kept here: the iterator has no more than a pointer into it
+        self.rows = raw.iter(self.bounds)
+
+    def seek(self, key: bytes) -> bytes | None:
+        """The first key from this one on, None where there is none before the end."""
+        self.rows.seek(key)
+        found: bytes | None = self.rows.key() if self.rows.valid() else None
+        return found
+
+    def value(self) -> bytes:
+        """Of the key that was found."""
+        found: bytes = self.rows.value()
+        return found
+
+
+class Db:
+    """The database, typed. Ranges are from `start` to before `end`."""
+
+    def __init__(self, raw: Rdict) -> None:
+        self.raw = raw
+
+    def get(self, key: bytes) -> bytes | None:
+        found: bytes | None = self.raw.get(key)
+        return found
+
+    def get_many(self, keys: list[bytes]) -> list[bytes | None]:
+        found: list[bytes | None] = self.raw.get(keys) if keys else []  # type: ignore[arg-type, assignment]
+        return found
+
+    def items(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        bounds = _before(end)  # kept here: the iterator has no more than a pointer into it
+        yield from self.raw.items(from_key=start, read_opt=bounds)
+
+    def keys(self, start: bytes, end: bytes) -> Iterator[bytes]:
+        bounds = _before(end)
+        yield from self.raw.keys(from_key=start, read_opt=bounds)
+
+    def cursor(self, end: bytes) -> Cursor:
+        return Cursor(self.raw, end)
+
+    def last_key(self, start: bytes, end: bytes) -> bytes | None:
+        bounds = _before(end)
+        at = self.raw.iter(bounds)
+        at.seek_to_last()
+        key: bytes | None = at.key() if at.valid() else None
+        return key if key is not None and key >= start else None
+
+    def write(self, batch: WriteBatch) -> None:
+        self.raw.write(batch)
+
+    def rewrite(self, ranges: list[tuple[bytes, bytes]]) -> None:
+        """Their files anew, and the log, so that nothing is left of what was deleted."""
+        self.raw.flush(True)
+        forced = CompactOptions()
+        forced.set_bottommost_level_compaction(BottommostLevelCompaction.force())
+        for start, end in ranges:
+            self.raw.compact_range(start, end, forced)
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.raw.path())
+
+    def size(self) -> int:
+        """Bytes of its files."""
+        total = 0
+        with contextlib.suppress(FileNotFoundError):  # the follower deletes files, or all of them, meanwhile
+            for file in self.folder.iterdir():
+                if file.suffix in SUFFIXES:
+                    total += file.stat().st_size
+        return total
+
+    def close(self) -> None:
+        self.raw.close()
+
+
+def _before(end: bytes) -> ReadOptions:
+    """Where an iterator stops. (rocksdict 0.3.29 takes a lower bound for an upper one.)"""
+    bounds = ReadOptions()
+    bounds.set_iterate_upper_bound(end)
+    return bounds
+
+
+def open_primary(data: str, name: str) -> Db:
+    """For the follower. Raises SetupError where another process has it."""
+    path, opts, env = folder(data, name) / "db", options(), Env()
+    env.lower_thread_pool_cpu_priority()  # the threads that merge files: who asks and who writes come first
+    opts.set_env(env)
+    try:
+        return Db(Rdict(str(path), opts, access_type=AccessType.read_write()))
+    except Exception as e:
+        raise SetupError(
+            f"{path}: expected to open the replica's files, but {str(e).splitlines()[0]}.",
+            "stop the other server on this folder, or give another with --data.",
+        ) from None
+
+
+class Secondary(Db):
+    """For a reader in another process than the follower's."""
+
+    def __init__(self, data: str, name: str) -> None:
+        # RocksDB keeps this process's own log there, and nothing else
+        self.scratch = tempfile.TemporaryDirectory(prefix="moneystate-reader-")
+        access = AccessType.secondary(self.scratch.name)
+        super().__init__(Rdict(str(folder(data, name) / "db"), options(), access_type=access))
+
+    def catch_up(self) -> None:
+        self.raw.try_catch_up_with_primary()
+
+    def close(self) -> None:
+        super().close()
+        self.scratch.cleanup()

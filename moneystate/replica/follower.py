@@ -1,0 +1,130 @@
+"""The follower: one process that reads the changelog into the replica's files, and the only one that writes them.
+
+1. *open*: the files in use, or new ones where these cannot go on: `_why_anew`.
+2. *load* (new files): the compacted log up to where it ends now, in bulk. Nothing can be read yet. A kill begins anew.
+3. *follow*: records are held back until they are whole (`moneystate.replica.holding`), then written with the position
+   to resume from. A kill costs reading again from there.
+4. *settle*: versions that compaction may have made holes in cannot be read; once all of a quiet log is in, the last one
+   can.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from multiprocessing.connection import Connection
+from typing import Final
+
+from confluent_kafka import KafkaException
+
+from moneystate.errors import BrokerError, SetupError
+from moneystate.replica import files
+from moneystate.replica.following import Following
+from moneystate.replica.head import HeadFile
+from moneystate.replica.held import HeldFiles
+from moneystate.replica.log import Changelog, Options, Topics
+from moneystate.replica.record import Record
+from moneystate.replica.store import Store
+
+log = logging.getLogger(__name__)
+
+# Who asks comes first: where there is too little for all, versions come later
+NICENESS: Final = 3
+AGAIN_S: Final = 1.0  # until a broker or topic that is not there is looked for again
+
+
+def run(options: Options, parent: Connection) -> None:
+    """As a process: until SIGTERM, or until the parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes: the parent tells this one to stop
+    os.nice(NICENESS)
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    Follower(options, lambda: stop.is_set() or parent.poll()).run()
+
+
+class Follower:
+    def __init__(self, options: Options, stopped: Callable[[], bool]) -> None:
+        self.options = options
+        self.stopped = stopped
+        self.anew = ""  # why the files in use are not to be gone on with
+        self.said = ""
+
+    def run(self) -> None:
+        """Until stopped. Raises SetupError for what waiting does not cure."""
+        topics = Topics(self.options)
+        while not self.stopped():
+            changelog = self._describe(topics)
+            if changelog is None:
+                continue
+            try:
+                self._follow(topics, changelog)
+            except files.Rebuild as e:
+                self.anew = str(e.args[0])
+            except (BrokerError, KafkaException) as e:
+                self._wait(str(e))
+
+    def _describe(self, topics: Topics) -> Changelog | None:
+        """None: no broker or no topic; a replica may be there before its job."""
+        try:
+            return topics.describe()
+        except SetupError as e:
+            self._wait(str(e))
+            return None
+
+    def _wait(self, why: str) -> None:
+        if why != self.said:
+            self.said = why
+            log.warning("the replica waits: %s", why)
+        time.sleep(AGAIN_S)
+
+    def _follow(self, topics: Topics, changelog: Changelog) -> None:
+        with ExitStack() as at_end:
+            store, head = self._open(changelog)
+            at_end.enter_context(HeldFiles(store.db.folder))  # until the store is closed, which deletes files
+            at_end.callback(store.close)
+            at_end.callback(head.close)
+            following = Following(self.options, topics, changelog, store, head)
+            at_end.callback(following.close)
+            while not self.stopped():
+                following.step()
+
+    def _open(self, changelog: Changelog) -> tuple[Store, HeadFile]:
+        """Raises SetupError."""
+        data = self.options.data
+        name = files.generation(data)
+        if name is not None:
+            store = Store(files.open_primary(data, name))
+            why = self.anew or _why_anew(store.record, changelog)
+            if not why:
+                return store, HeadFile(files.folder(data, name), write=True)
+            store.close()
+            log.warning("the replica is built anew: %s", why)
+        self.anew = ""
+        name = files.begin_generation(data)
+        store = Store(files.open_primary(data, name))
+        store.record.topic_id = changelog.topic_id
+        store.record.positions = {str(p): offset for p, offset in changelog.starts.items()}
+        return store, HeadFile(files.folder(data, name), write=True)
+
+
+def _why_anew(record: Record, changelog: Changelog) -> str:
+    """Empty: the files can go on."""
+    if record.loading:
+        return "the first load had not ended"
+    if record.topic_id != changelog.topic_id:
+        return "the changelog is another topic of that name"
+    positions = {int(p): offset for p, offset in record.positions.items()}
+    if positions.keys() != changelog.starts.keys():
+        return "the changelog has another number of partitions"
+    if any(changelog.starts[p] > offset or changelog.ends[p] < offset for p, offset in positions.items()):
+        return "the log no longer has what comes next"
+    away_ms = int(time.time() * 1000) - record.alive_ms
+    if away_ms > changelog.delete_retention_ms // 2:
+        # the log may have lost the tombstones of what has gone since
+        return f"it was away for {away_ms // 60_000} minutes, more than half of delete.retention.ms"
+    return ""

@@ -1,0 +1,191 @@
+"""One run of the follower over open files, step by step (`moneystate.replica.follower` has the whole)."""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from rocksdict import WriteBatch
+
+from moneystate.errors import SetupError
+from moneystate.replica.files import Rebuild
+from moneystate.replica.head import Head, HeadFile
+from moneystate.replica.history import Keep, Sweep
+from moneystate.replica.holding import END_KEY, Change, End, Holding, Piece, change_of, read_end
+from moneystate.replica.lineage import Lineage, header_of
+from moneystate.replica.log import Changelog, Ends, Message, Options, Stream, Topics
+from moneystate.replica.pace import Pace
+from moneystate.replica.store import Store
+
+ALIVE_MS: Final = 30_000  # how often the files say that the follower had all there is
+SWEEP_S: Final = 0.25
+SETTLE_S: Final = 0.5
+LINEAGE_S: Final = 5.0
+HELD_MAX: Final = 500_000  # changes, some 300 MB
+
+
+class Following:
+    def __init__(self, options: Options, topics: Topics, changelog: Changelog, store: Store, head: HeadFile) -> None:
+        self.topics = topics
+        self.begin = changelog
+        self.store = store
+        self.head = head
+        self.holding = Holding(store.record.groups, len(changelog.starts))
+        self.lineage = Lineage(store)
+        self.sweep = Sweep(store, Keep(options.history_ms, options.history_versions))
+        self.sweep_at = self.settle_at = 0.0
+        self.lineage_at = 0.0 if options.follow_lineage else float("inf")  # when to look for the enriched events' topic
+        self.lineage_since_ms = 0 if options.history_ms is None else int(time.time() * 1000) - options.history_ms
+        self.load = None if not store.record.loading else Load(store, changelog)
+        self.current_as_of_ms = store.record.alive_ms
+        self.caught_up = False
+        self.lag_records = 0
+        store.wrote = self._tell
+        self.pace = Pace()
+        store.more_to_come = self.pace.pause
+        self.stream = Stream(options, topics, {int(p): offset for p, offset in store.record.positions.items()})
+        self.ends = Ends(topics, changelog)
+
+    def step(self) -> None:
+        """Reads what there is, after a short wait. Raises Rebuild, BrokerError, SetupError."""
+        changes: list[Message] = []
+        lineage: list[Message] = []
+        for message in self.stream.read():
+            (changes if message.topic() == self.topics.changelog else lineage).append(message)
+        if self.load is not None:
+            self._load(self.load, changes)
+        else:
+            for message in changes:
+                self._follow(message)
+        if lineage:
+            self._add_lineage(lineage)
+        if self.load is None and time.monotonic() >= self.lineage_at:
+            self._follow_lineage()
+        self._look()
+        if self.load is None and time.monotonic() >= self.sweep_at:
+            more = self.sweep.step(int(time.time() * 1000))
+            self.sweep_at = time.monotonic() + (0.0 if more else SWEEP_S)
+
+    def _load(self, load: Load, messages: list[Message]) -> None:
+        load.add(messages, self.stream.read_to)
+        if load.is_done(self.stream.read_to):
+            load.finish(self.stream.read_to, self.topics.ends(self.stream.read_to))
+            self.current_as_of_ms = self.store.record.alive_ms
+            self.load = None
+            self.holding = Holding(self.store.record.groups, len(self.begin.starts))
+
+    def _follow(self, message: Message) -> None:
+        partition, offset, key, value = message.partition(), message.offset(), message.key(), message.value()
+        if not key.startswith(END_KEY):
+            self.holding.add(partition, offset, key, value)
+            if self.holding.size > HELD_MAX:
+                # a checkpoint begins with more state than is to be kept in memory: the load needs no more for it
+                raise Rebuild(f"a version of more than {HELD_MAX:,} changes is under way")
+        elif value is not None:
+            end = read_end(value, message.timestamp()[1], self.store.record.groups)
+            if end.total == 0:
+                raise SetupError("the changelog: expected to be told the number of key groups.", "upgrade the job.")
+            if end.total != self.store.record.groups:
+                # entries have other homes now: which of the log's are current, only a load can tell
+                raise Rebuild(f"the job has {end.total} key groups, not {self.store.record.groups}")
+            piece = self.holding.end(partition, offset, end)
+            self.store.apply(piece, self._is_exact(piece))
+        self.stream.read_to[partition] = max(self.stream.read_to[partition], offset + 1)
+
+    def _is_exact(self, piece: Piece) -> bool:
+        """No record of the batch is missing, nor of one before it. Where compaction has taken a record, a later one of
+        that entry stands before the log's end of now, at the latest."""
+        if piece.is_complete is False:
+            self.store.record.holes.update((str(p), end) for p, end in self.topics.ends(self.stream.read_to).items())
+        whole_from = self.store.record.holes.get(str(piece.partition), 0)
+        if piece.is_complete is None:
+            whole_from = max(whole_from, self.begin.ends[piece.partition])
+        return piece.is_complete is not False and piece.offset >= whole_from
+
+    def _follow_lineage(self) -> None:
+        """Once the state is there: it says which users were forgotten, and so which records are not to be read."""
+        starts = self.topics.lineage_starts(self.lineage_since_ms, self.store.record.lineage_positions)
+        if starts:
+            self.stream.add_lineage(starts)
+        self.lineage_at = float("inf") if starts else time.monotonic() + LINEAGE_S
+
+    def _add_lineage(self, messages: list[Message]) -> None:
+        records = []
+        for m in messages:
+            header = header_of(m.headers())
+            if header is not None and m.key() is not None and m.value() is not None:
+                records.append((m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value(), header))
+        self.lineage.add(records)
+
+    def _look(self) -> None:
+        """How far behind this is; and what a quiet log allows."""
+        if self.ends.topic_id != self.begin.topic_id:
+            raise Rebuild("the changelog is another topic of that name")
+        lag, as_of_ms = self.ends.lag(self.stream.read_to)
+        if lag == 0 and as_of_ms and self.load is None:
+            if as_of_ms - self.current_as_of_ms > self.begin.delete_retention_ms // 2:
+                raise Rebuild("it was behind for more than half of delete.retention.ms")
+            self.current_as_of_ms = max(self.current_as_of_ms, as_of_ms)
+            self.caught_up = True
+            self.pace.at_the_end()
+            self._settle()
+        self.lag_records = lag
+        record = self.store.record
+        if self.current_as_of_ms - record.alive_ms > ALIVE_MS:
+            record.alive_ms = self.current_as_of_ms
+            self.store.commit(WriteBatch(raw_mode=True), {})
+        self._tell()
+
+    def _tell(self) -> None:
+        newest = self.store.record.newest
+        ready = int(self.caught_up and newest > 0)
+        self.head.write(Head(self.store.written, newest, self.current_as_of_ms, self.lag_records, ready))
+
+    def _settle(self) -> None:
+        if self.store.is_unsettled() and self.holding.is_empty() and time.monotonic() >= self.settle_at:
+            self.settle_at = time.monotonic() + SETTLE_S
+            ends = self.topics.ends(self.stream.read_to)
+            if self.topics.is_quiet(ends) and all(self.stream.read_to[p] >= end for p, end in ends.items()):
+                self.store.settle()
+
+    def close(self) -> None:
+        self.ends.close()
+        self.stream.close()
+
+
+class Load:
+    """The first load: all up to where the log ended when it began, and a little of what is written meanwhile."""
+
+    def __init__(self, store: Store, changelog: Changelog) -> None:
+        self.store = store
+        self.changelog = changelog
+        self.ends: dict[int, tuple[int, End]] = {}  # by key group: offset and record
+
+    def add(self, messages: list[Message], read_to: dict[int, int]) -> None:
+        records: dict[int, list[tuple[int, Change]]] = {}
+        for message in messages:
+            partition, offset, key = message.partition(), message.offset(), message.key()
+            if not key.startswith(END_KEY):
+                records.setdefault(partition, []).append((offset, change_of(key, message.value())))
+            elif message.value() is not None:
+                self._note(offset, read_end(message.value(), message.timestamp()[1], 0))
+            read_to[partition] = max(read_to[partition], offset + 1)
+        for partition, some in records.items():
+            self.store.load(partition, some)
+
+    def _note(self, offset: int, end: End) -> None:
+        """A key group's ends stand in one partition, so the last one that comes is the last one in the log."""
+        self.ends.update(dict.fromkeys(end.groups, (offset, end)))
+
+    def is_done(self, read_to: dict[int, int]) -> bool:
+        return all(read_to[p] >= end for p, end in self.changelog.ends.items())
+
+    def finish(self, read_to: dict[int, int], ends: dict[int, int]) -> None:
+        """`ends`: of the log by now. What is before them may have superseded what the load has not seen."""
+        last = max((end for _, end in self.ends.values()), key=lambda e: e.written_at_ms, default=None)
+        # the first writers did not say how many key groups there are, but every batch ends all of them
+        total = 0 if last is None else last.total or max(self.ends) + 1
+        record = self.store.record
+        record.alive_ms = self.changelog.asked_ms
+        record.holes = {str(p): end for p, end in ends.items() if end > read_to[p]}
+        self.store.loaded(self.ends, total, read_to)

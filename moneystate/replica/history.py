@@ -1,0 +1,126 @@
+"""What is no longer to be seen goes: versions that are too old, and their rows.
+
+A version is first no longer given out, and a minute later its rows go: what has begun to read it can end. A change in
+revision R is of no use once R is the oldest version that is there: then the value that it replaced goes, and the index
+keys that ended with that, unless they were put again since.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from rocksdict import WriteBatch
+
+from moneystate.replica import rows
+from moneystate.replica.record import decode_revision
+from moneystate.replica.store import Store, version_key, watermark_key
+
+GRACE_MS: Final = 60_000
+STEP: Final = 1_000  # rows that one call takes away: some 10 ms
+
+
+@dataclass(frozen=True)
+class Keep:
+    """None: no limit by it. The newest version is always kept."""
+
+    history_ms: int | None = None
+    versions: int | None = None
+    grace_ms: int = GRACE_MS
+
+
+class Sweep:
+    """Called again and again with the time of the wall clock."""
+
+    def __init__(self, store: Store, keep: Keep) -> None:
+        self.store = store
+        self.keep = keep
+        self.leaving: deque[tuple[int, int]] = deque()  # when a revision became the oldest, and which
+        self.swept = rows.CHANGE  # changes before this key are gone
+
+    def step(self, now_ms: int) -> bool:
+        """A bounded piece. False: nothing left to do now."""
+        record = self.store.record
+        oldest, floor = record.oldest, record.floor
+        self._retire(now_ms)
+        while self.leaving and self.leaving[0][0] + self.keep.grace_ms <= now_ms:
+            floor = self.leaving.popleft()[1]
+        batch = WriteBatch(raw_mode=True)
+        if floor > record.floor:
+            record.floor = floor
+            self._drop_versions(batch, floor)
+        more = self._drop_changes(batch, floor)
+        more |= self._drop_lineage(batch, now_ms)
+        if not batch.is_empty() or record.oldest > oldest:
+            self.store.commit(batch, {})
+        return more
+
+    def _retire(self, now_ms: int) -> None:
+        kept, record = self.store.kept, self.store.record
+        while len(kept) > 1 and self._is_over(kept[0][1], len(kept), now_ms):
+            kept.popleft()
+        if kept and kept[0][0] > record.oldest:
+            record.oldest = kept[0][0]
+            self.leaving.append((now_ms, record.oldest))
+
+    def _is_over(self, written_at_ms: int, count: int, now_ms: int) -> bool:
+        keep = self.keep
+        too_old = keep.history_ms is not None and written_at_ms < now_ms - keep.history_ms
+        return too_old or (keep.versions is not None and count > keep.versions)
+
+    def _drop_versions(self, batch: WriteBatch, floor: int) -> None:
+        epochs = self.store.record.epochs
+        for key, row in self.store.db.items(rows.REVISION, rows.REVISION + rows.long(floor)):
+            of = decode_revision(rows.read_long(key, 1), row)
+            batch.delete(key)
+            batch.delete(version_key(of.version))
+            batch.delete(watermark_key(epochs.index(of.version.epoch), of.watermark_ms, of.number))
+        for bits in range(floor.bit_length() + 1):
+            start = rows.PENDED + bytes([bits])
+            batch.delete_range(start, start + rows.long(floor + 1))
+
+    def _drop_changes(self, batch: WriteBatch, floor: int) -> bool:
+        db = self.store.db
+        end = rows.CHANGE + rows.long(floor + 1)
+        if self.swept >= end:
+            return False
+        found = list(islice(db.items(self.swept, end), STEP))
+        past: list[bytes] = []
+        for key, replaced in found:
+            batch.delete(key)
+            if any(replaced):
+                past.append(rows.past_key(key[1 + rows.LONG_BYTES :], rows.read_long(replaced)))
+        for key, row in zip(past, db.get_many(past), strict=True):
+            if row is not None:
+                batch.delete(key)
+                self._drop_hints(batch, row)
+        self.swept = end if len(found) < STEP else found[-1][0]
+        return len(found) == STEP
+
+    def _drop_hints(self, batch: WriteBatch, row: bytes) -> None:
+        until, _ = rows.read_past(row)
+        for key in rows.read_dropped(row):
+            put = self.store.db.get(rows.INDEX + key)
+            if put is not None and rows.read_long(put) < until:
+                batch.delete(rows.INDEX + key)
+
+    def _drop_lineage(self, batch: WriteBatch, now_ms: int) -> bool:
+        if self.keep.history_ms is None:
+            return False
+        db = self.store.db
+        start = rows.LINEAGE_AGE
+        end = start + rows.signed(now_ms - self.keep.history_ms)
+        found = list(islice(db.keys(start, end), STEP))
+        for key in found:
+            time = key[1 : 1 + rows.LONG_BYTES]
+            money_id, at = rows.unescape(key, 1 + rows.LONG_BYTES)
+            user = key[at:]
+            of = rows.lineage_key(money_id, user)
+            row = db.get(of)
+            if row is not None and row.startswith(time):  # else a later record of the same money
+                batch.delete(of)
+            batch.delete(rows.LINEAGE_USER + rows.escape(user) + time + money_id)
+            batch.delete(key)
+        return len(found) == STEP

@@ -1,0 +1,136 @@
+"""Holds the changelog's records back until they are whole (DESIGN.md section 6).
+
+Transactions of several output partitions interleave in a changelog partition. Each ends with an end-of-batch record
+that names its key groups; a key group's records before it, in that partition, are all of one batch. They come out
+together, as one piece.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from moneystate.engine.keygroup import key_group_of
+from moneystate.engine.marker import BEFORE_FIRST_BATCH
+from moneystate.errors import SetupError
+from moneystate.replica.model import Version
+from moneystate.replica.rows import RESTS, entry_of
+
+END_KEY = b"e"
+
+
+class Change(NamedTuple):
+    """`kind`: first byte of the changelog's key; `entry`: as rows have it; `value`: None where it was removed."""
+
+    user: bytes
+    kind: bytes
+    entry: bytes
+    value: bytes | None
+
+    @property
+    def rest(self) -> bytes:
+        return self.entry[len(self.entry) - RESTS[self.kind] :]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """An end-of-batch record. `total`: key groups of the job; `records`: changes of these groups that the transaction
+    has in this partition, None where the writer does not say."""
+
+    version: Version
+    watermark_ms: int
+    groups: tuple[int, ...]
+    total: int
+    records: int | None
+    written_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What one output partition wrote to one changelog partition in one batch. `position`: where to read on from once
+    this is applied."""
+
+    end: End
+    changes: list[Change]
+    partition: int
+    offset: int
+    position: int
+
+    @property
+    def is_complete(self) -> bool | None:
+        """None: not known. Compaction may have taken records of a batch that is not the last. What a checkpoint begins
+        with has other records than it says: tombstones, and what was written again after a crash."""
+        said = self.end.records
+        return None if said is None or self.end.version.batch == BEFORE_FIRST_BATCH else said <= len(self.changes)
+
+
+@dataclass(slots=True)
+class _Held:
+    first: int
+    changes: list[Change]
+
+
+class Holding:
+    """`total`: the number of key groups, of all ends that come; 0: not known yet, and none may. `partitions`: of the
+    changelog. What stands elsewhere than in its key group's partition is of no account: a checkpoint with other key
+    groups removes it there."""
+
+    def __init__(self, total: int, partitions: int) -> None:
+        self.total = total
+        self.partitions = partitions
+        self.size = 0  # changes held
+        self.held: dict[int, dict[int, _Held]] = {}  # partition -> key group -> what is held
+
+    def add(self, partition: int, offset: int, key: bytes, value: bytes | None) -> None:
+        """A record that is no end. Raises SetupError for one that this program does not know."""
+        self._hold(partition, offset, change_of(key, value))
+        self.size += 1
+
+    def end(self, partition: int, offset: int, end: End) -> Piece:
+        groups = self.held.setdefault(partition, {})
+        changes: list[Change] = []
+        for group in end.groups:
+            held = groups.pop(group, None)
+            if held is not None:
+                changes += held.changes
+                self.size -= len(held.changes)
+        for stray in [g for g in groups if g % self.partitions != partition]:
+            self.size -= len(groups.pop(stray).changes)
+        return Piece(end, changes, partition, offset, min([h.first for h in groups.values()], default=offset + 1))
+
+    def is_empty(self) -> bool:
+        return self.size == 0
+
+    def _hold(self, partition: int, offset: int, change: Change) -> None:
+        group = key_group_of(change.user, self.total)
+        groups = self.held.setdefault(partition, {})
+        held = groups.get(group)
+        if held is None:
+            groups[group] = _Held(offset, [change])
+        else:
+            held.changes.append(change)
+
+
+def change_of(key: bytes, value: bytes | None) -> Change:
+    try:
+        user, entry = entry_of(key)
+    except ValueError as e:
+        raise SetupError(
+            f"the changelog: expected a state entry, came {e}.", "upgrade this program: the job's is newer."
+        ) from None
+    return Change(user, key[:1], entry, value)
+
+
+def read_end(value: bytes, timestamp_ms: int, total: int) -> End:
+    """`total`: key groups of the job where the record does not say: the first writers did not. Raises SetupError for
+    one that this program does not know."""
+    try:
+        said = json.loads(value)
+        groups = tuple(said["keyGroups"])
+        version = Version(said["epoch"], said["batch"])
+        return End(version, said["watermark"], groups, said.get("groups", total), said.get("records"), timestamp_ms)
+    except (ValueError, KeyError, TypeError):
+        raise SetupError(
+            f"the changelog: expected an end-of-batch record, came {value[:80]!r}.", "upgrade this program."
+        ) from None

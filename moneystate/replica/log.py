@@ -1,0 +1,190 @@
+"""The topics that the follower reads, as one stream of batches of messages, and how far behind their ends it is."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
+
+from moneystate.errors import BrokerError, MoneystateError
+from moneystate.kafka.client import METADATA_TIMEOUT_S, admin_client, is_end_of_partition, place, range_consumer
+from moneystate.kafka.offsets import high_watermark, log_ends, log_starts, offsets_at, topic_states
+from moneystate.replica.files import Rebuild
+from services.enrichment.topics import CHANGELOG, ENRICHED, STREAMS
+
+CONSUME_AT_ONCE: Final = 5_000
+WAIT_S: Final = 0.05
+LOOK_S: Final = 0.25  # how often the log's ends are asked for: how precisely staleness is known
+SAME_TOPIC_LOOKS: Final = 8
+DELETE_RETENTION_MS: Final = 86_400_000  # Kafka's own default
+
+Message = Any  # every part is optional in the client's types
+
+
+class Options(Protocol):
+    """`history_ms`, `history_versions`: None: no limit by it."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+    @property
+    def data(self) -> str: ...
+    @property
+    def topic_prefix(self) -> str: ...
+    @property
+    def history_ms(self) -> int | None: ...
+    @property
+    def history_versions(self) -> int | None: ...
+    @property
+    def follow_lineage(self) -> bool: ...
+    @property
+    def kafka_config(self) -> dict[str, str]: ...
+
+
+@dataclass(frozen=True)
+class Changelog:
+    """The topic as it is at the start. `ends`: of what is committed; `asked_ms`: when, by the wall clock."""
+
+    topic_id: str
+    starts: dict[int, int]
+    ends: dict[int, int]
+    asked_ms: int
+    delete_retention_ms: int
+
+
+class Topics:
+    def __init__(self, options: Options) -> None:
+        self.changelog = options.topic_prefix + CHANGELOG
+        self.enriched = options.topic_prefix + STREAMS[ENRICHED]
+        self.admin = admin_client(options.bootstrap_servers, options.kafka_config)
+
+    def describe(self) -> Changelog:
+        """Raises SetupError where there is no such topic, BrokerError."""
+        asked_ms = int(time.time() * 1000)
+        state = topic_states(self.admin, [self.changelog])[self.changelog]
+        partitions = [(self.changelog, p) for p in state.partitions]
+        starts = {p: offset for (_, p), offset in log_starts(self.admin, partitions).items()}
+        ends = self.ends(state.partitions)
+        retention_ms = _delete_retention_ms(self.admin, self.changelog)
+        return Changelog(state.topic_id, starts, ends, asked_ms, retention_ms)
+
+    def ends(self, partitions: Iterable[int]) -> dict[int, int]:
+        return {p: offset for (_, p), offset in log_ends(self.admin, [(self.changelog, p) for p in partitions]).items()}
+
+    def is_quiet(self, ends: dict[int, int]) -> bool:
+        """No transaction was open where the log ended then: what ends there now did so then."""
+        return all(high_watermark(self.admin, self.changelog, p) == end for p, end in ends.items())
+
+    def topic_id(self) -> str:
+        return topic_states(self.admin, [self.changelog])[self.changelog].topic_id
+
+    def lineage_starts(self, since_ms: int, positions: dict[str, int]) -> dict[int, int]:
+        """Where to read the enriched events from; nowhere where there is no such topic yet."""
+        try:
+            state = topic_states(self.admin, [self.enriched])[self.enriched]
+        except BrokerError:
+            raise
+        except MoneystateError:
+            return {}
+        partitions = [(self.enriched, p) for p in state.partitions]
+        begin = offsets_at(self.admin, partitions, since_ms)
+        return {p: max(begin[tp], positions.get(str(p), 0)) for tp in partitions for p in [tp[1]]}
+
+
+def _delete_retention_ms(admin: AdminClient, topic: str) -> int:
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    entries = admin.describe_configs([resource], request_timeout=METADATA_TIMEOUT_S)[resource].result()
+    entry = entries.get("delete.retention.ms")
+    return DELETE_RETENTION_MS if entry is None or entry.value is None else int(entry.value)
+
+
+class Stream:
+    """`read_to`: by partition of the changelog, up to where all is read."""
+
+    def __init__(self, options: Options, topics: Topics, positions: dict[int, int]) -> None:
+        self.topics = topics
+        self.read_to = dict(positions)
+        self.consumer = range_consumer(
+            options.bootstrap_servers,
+            options.kafka_config,
+            "moneystate-replica",
+            **{
+                "fetch.wait.max.ms": 50,
+                "fetch.queue.backoff.ms": 10,
+                "queued.min.messages": 20_000,
+                "queued.max.messages.kbytes": 32_768,
+            },
+        )
+        self._assign(topics.changelog, positions)
+
+    def add_lineage(self, positions: dict[int, int]) -> None:
+        """From now on the enriched events, too, from these offsets."""
+        self._assign(self.topics.enriched, positions)
+
+    def _assign(self, topic: str, positions: dict[int, int]) -> None:
+        self.consumer.incremental_assign([TopicPartition(topic, p, offset) for p, offset in positions.items()])
+
+    def read(self) -> list[Message]:
+        """Records, after a short wait perhaps none. Raises Rebuild where the log no longer has what comes next,
+        BrokerError where the broker refuses."""
+        messages = []
+        for message in self.consumer.consume(CONSUME_AT_ONCE, WAIT_S):
+            error = message.error()
+            if error is None:
+                messages.append(message)
+            elif is_end_of_partition(message):
+                topic, partition, offset = place(message)
+                if topic == self.topics.changelog:
+                    self.read_to[partition] = max(self.read_to[partition], offset)
+            else:
+                self._check(message, error)
+        return messages
+
+    def _check(self, message: Message, error: KafkaError) -> None:
+        code = error.code()
+        if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            raise Rebuild(f"{message.topic()}, partition {message.partition()}: the log no longer has what comes next")
+        if code == KafkaError.UNKNOWN_TOPIC_OR_PART or error.fatal() or not error.retriable():
+            if code in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE):
+                return  # the client tries again for ever
+            raise BrokerError(f"{message.topic()}: expected records, but {error.str()}.", "check the topic's rights.")
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+class Ends:
+    """Looks, in a thread of its own, where the log ends, and whether it is still the same topic."""
+
+    def __init__(self, topics: Topics, first: Changelog) -> None:
+        self.topics = topics
+        self.topic_id = first.topic_id
+        self.seen: tuple[float, dict[int, int]] = (0.0, first.ends)
+        self.stopped = threading.Event()
+        self.thread = threading.Thread(target=self._run, name="ends", daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        looked = 0
+        while not self.stopped.wait(LOOK_S):
+            asked = time.time()
+            try:
+                self.seen = (asked, self.topics.ends(self.seen[1]))
+                if looked % SAME_TOPIC_LOOKS == 0:
+                    self.topic_id = self.topics.topic_id()
+                looked += 1
+            except MoneystateError:
+                continue  # staleness says so
+
+    def lag(self, read_to: dict[int, int]) -> tuple[int, int]:
+        """Committed records not read yet (transaction markers counted in), and as of when in ms of the wall clock."""
+        asked, ends = self.seen
+        return sum(max(0, end - read_to.get(p, 0)) for p, end in ends.items()), int(asked * 1000)
+
+    def close(self) -> None:
+        self.stopped.set()
+        self.thread.join()

@@ -1,0 +1,319 @@
+"""Reads over the follower's rows (`moneystate.replica.reads.Reads`), in its process or in others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final, Protocol
+
+from moneystate.engine.items import END_OF_TIME, NO_TIME
+from moneystate.replica import files, rows
+from moneystate.replica.decode import WRITTEN_NOW, text
+from moneystate.replica.files import Db, Secondary
+from moneystate.replica.head import Head, HeadFile
+from moneystate.replica.model import (
+    Changes,
+    Future,
+    Header,
+    Malformed,
+    NotReady,
+    Page,
+    Pruned,
+    SchemaCount,
+    Status,
+    UserChange,
+    UserView,
+    Version,
+)
+from moneystate.replica.record import Record, Revision, decode_revision, read_record, read_revision
+from moneystate.replica.snapshot import Snapshot, mark_of, page_of
+from moneystate.replica.store import version_key, watermark_key
+
+MAX_WATERMARK_MS: Final = (1 << 63) - 1
+CATCH_UP_ROWS: Final = 80  # a reader that has so many rows to catch up on does, before the version is whole: 0.2 ms
+CHANGE_OVER_S: Final = 0.25  # how often to look whether the replica was built anew
+FEW: Final = 5_000  # changes between two versions that are simply looked through: some 5 ms
+COMPARED: Final = 100  # users that one call compares at two versions: some 10 ms
+STRETCH: Final = 200  # versions that one call looks at for changes of a user: some 3 ms
+CATCH_UP_S: Final = 1.0  # the longest that rows are left for later
+SIZE_S: Final = 5.0  # how often the files are measured
+
+
+class Pinned(Protocol):
+    @property
+    def revision(self) -> int: ...
+
+    @property
+    def watermark_ms(self) -> int: ...
+
+    def find_user(self, user: bytes, expired_ms: int | None = None) -> UserView | None: ...
+
+
+class Reader:
+    """`open`: the database and what the follower says all the time; neither: it has not begun."""
+
+    def __init__(self, db: Db | None = None, head: HeadFile | None = None) -> None:
+        self.db = db
+        self.head_file = head
+        self.record = Record()
+        self.newest_revision: Revision | None = None
+        self.measured: tuple[float, int] = (float("-inf"), 0)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take over what the database says now."""
+        self.record = (self.db and read_record(self.db)) or Record()
+        newest = self.record.newest
+        if self.db is None or not newest:
+            self.newest_revision = None
+        elif self.newest_revision is None or self.newest_revision.number != newest:
+            self.newest_revision = read_revision(self.db, newest)
+
+    def newest(self) -> Version | None:
+        self.refresh()
+        return None if self.newest_revision is None else self.newest_revision.version
+
+    def latest(self) -> Snapshot:
+        return self._snapshot(self._newest())
+
+    def at_version(self, version: Version) -> Snapshot:
+        return self._snapshot(self._find(version))
+
+    def _find(self, version: Version) -> Revision:
+        newest = self._newest()
+        row = self._open().get(version_key(version))
+        number = 0 if row is None else rows.read_long(row)
+        if self.record.oldest <= number <= newest.number:
+            of = read_revision(self._open(), number)
+            if of is not None and of.readable:
+                return of
+        if self._is_past(version, newest):
+            raise self.pruned()
+        raise Future(newest.version)
+
+    def _is_past(self, version: Version, newest: Revision) -> bool:
+        if version.epoch == newest.version.epoch:
+            return version.batch <= newest.version.batch
+        return version.epoch in self.record.epochs
+
+    def at_time(self, event_time_ms: int) -> Snapshot:
+        self._newest()
+        until = max(NO_TIME, min(event_time_ms, END_OF_TIME))
+        for epoch in reversed(range(len(self.record.epochs))):
+            first, last = watermark_key(epoch, NO_TIME, 0), watermark_key(epoch, until, rows.MAX_LONG)
+            key = self._open().last_key(first, last)
+            of = None if key is None else read_revision(self._open(), rows.read_long(key, len(key) - rows.LONG_BYTES))
+            if of is not None:
+                if of.number < self.record.oldest:
+                    break
+                return self._snapshot(of)
+        raise self.pruned()
+
+    def changes(self, after: Version, *, user_id: str | None = None, limit: int, mark: bytes | None = None) -> Changes:
+        start, newest = self._find(after), self._newest()
+        if user_id is not None:
+            return self._changes_of(user_id.encode("utf-8", "surrogatepass"), start, newest)
+        first = rows.CHANGE + rows.long(start.number + 1)
+        last = rows.CHANGE + rows.long(newest.number + 1)
+        if mark is not None and not first <= mark < last:
+            raise Malformed("mark: expected that of the call before")
+        keys = self._open().keys(mark or first, last)
+        found = next(keys, None)
+        if found is None:
+            return self._changes(newest, [], None)
+        at = self._whole_from(rows.read_long(found, 1))
+        end = rows.CHANGE + rows.long(at.number + 1)
+        users: dict[bytes, None] = {}
+        while found is not None and found < end:
+            user, _ = rows.unescape(found, 1 + rows.LONG_BYTES)
+            if user not in users and len(users) == limit:
+                return self._changes(at, list(users), found)
+            users[user] = None
+            found = next(keys, None)
+        return self._changes(at, list(users), None)
+
+    def _changes(self, at: Revision, users: list[bytes], mark: bytes | None) -> Changes:
+        snapshot = self._snapshot(at)
+        changed = tuple((text(user), snapshot.find_user(user)) for user in users)
+        return Changes(snapshot.header, changed, mark)
+
+    def _whole_from(self, number: int) -> Revision:
+        """The first version at or after a revision that can be read."""
+        start = rows.REVISION + rows.long(number)
+        for key, row in self._open().items(start, rows.after(rows.REVISION)):
+            of = decode_revision(rows.read_long(key, 1), row)
+            if of.readable:
+                return of
+        raise AssertionError("unreachable: the newest version is readable")
+
+    def _changes_of(self, user: bytes, start: Revision, newest: Revision) -> Changes:
+        """Of one user: a stretch of versions at a time, however many there are and however often the user changed."""
+        if start.number == newest.number:
+            return self._changes(newest, [], None)
+        end = self._whole_from(min(start.number + STRETCH, newest.number))
+        touched = (n for n in range(start.number + 1, end.number + 1) if self._has_changed(user, n))
+        first = next(touched, None)
+        return self._changes(end, [], None) if first is None else self._changes(self._whole_from(first), [user], None)
+
+    def _has_changed(self, user: bytes, number: int) -> bool:
+        start = rows.CHANGE + rows.long(number) + rows.escape(user)
+        return next(self._open().keys(start, rows.after(start)), None) is not None
+
+    def diff(self, before: Pinned, after: Pinned, *, limit: int, mark: bytes | None = None) -> Page[UserChange]:
+        self._newest()
+        index = rows.INDEX + rows.BY_USER
+        start = mark_of(mark, index)
+        low, high = sorted((before.revision, after.revision))
+        keys = self._few_changed(low, high, start)
+        if keys is None:
+            keys = self._open().keys(start, rows.after(index))
+        expired_ms = min(before.watermark_ms, after.watermark_ms)
+
+        def read(key: bytes) -> UserChange | None:
+            user = key[len(index) :]
+            was, now = before.find_user(user), after.find_user(user)
+            if was == now or before.find_user(user, expired_ms) == after.find_user(user, expired_ms):
+                return None
+            return UserChange(text(user), was, now)
+
+        return page_of(((key, key) for key in keys), read, limit, COMPARED)
+
+    def _few_changed(self, low: int, high: int, start: bytes) -> Iterator[bytes] | None:
+        """Where not much has changed in between: the index keys of the users in question. None: it is too much."""
+        span = self._open().keys(rows.CHANGE + rows.long(low + 1), rows.CHANGE + rows.long(high + 1))
+        changes = list(islice(span, FEW + 1))
+        if len(changes) > FEW:
+            return None
+        users = {rows.unescape(key, 1 + rows.LONG_BYTES)[0] for key in changes}
+        index = rows.INDEX + rows.BY_USER
+        return iter(sorted(key for key in (index + user for user in users) if key >= start))
+
+    def status(self) -> Status:
+        record, head = self.record, self._head()
+        newest, oldest = self.newest_revision, None
+        if self.db is not None and record.oldest:
+            of = read_revision(self.db, record.oldest)
+            oldest = None if of is None else of.version
+        counts = tuple(
+            SchemaCount(kind, int(version), n)
+            for kind in sorted(record.entries)
+            for version, n in sorted(record.entries[kind].items())
+            if n
+        )
+        return Status(
+            header=None if newest is None else self._header(newest),
+            caught_up=bool(head.caught_up) and newest is not None,
+            oldest=oldest,
+            lag_records=head.lag_records,
+            current_as_of_ms=head.current_as_of_ms or record.alive_ms,
+            users=sum(c.entries for c in counts if c.kind == "user"),
+            schema_counts=counts,
+            database_bytes=self._size(),
+            key_groups=record.groups,
+        )
+
+    def _size(self) -> int:
+        at, size = self.measured
+        if self.db is not None and time.monotonic() - at > SIZE_S:
+            size = self.db.size()
+            self.measured = (time.monotonic(), size)
+        return size
+
+    def pruned(self) -> Pruned:
+        newest = self._newest()
+        oldest = read_revision(self._open(), self.record.oldest)
+        return Pruned((oldest or newest).version, newest.version)
+
+    def close(self) -> None:
+        if self.db is not None:
+            self.db.close()
+        if self.head_file is not None:
+            self.head_file.close()
+        self.db = self.head_file = None
+
+    def _open(self) -> Db:
+        if self.db is None:
+            raise NotReady
+        return self.db
+
+    def _newest(self) -> Revision:
+        if self.newest_revision is None:
+            raise NotReady
+        return self.newest_revision
+
+    def _snapshot(self, of: Revision) -> Snapshot:
+        return Snapshot(self, self._open(), of, self._header(of))
+
+    def _header(self, of: Revision) -> Header:
+        shown: int | None = of.watermark_ms
+        if of.watermark_ms == NO_TIME:
+            shown = None
+        elif of.watermark_ms >= END_OF_TIME:
+            shown = MAX_WATERMARK_MS
+        as_of = self._head().current_as_of_ms or self.record.alive_ms
+        return Header(of.version, shown, of.written_at_ms, as_of, WRITTEN_NOW)
+
+    def _head(self) -> Head:
+        return Head() if self.head_file is None else self.head_file.read()
+
+
+class FollowedReader(Reader):
+    """Over the files of a follower in another process, which may begin, end and build its database anew at any time."""
+
+    def __init__(self, data: str) -> None:
+        self.data = data
+        self.generation: str | None = None
+        self.head_seen = Head()
+        self.caught_up_at = self.change_over_at = 0.0
+        super().__init__()
+        self._change_over()
+
+    def newest(self) -> Version | None:
+        now = time.monotonic()
+        if now >= self.change_over_at:
+            self.change_over_at = now + CHANGE_OVER_S
+            if files.generation(self.data) != self.generation:
+                self._change_over()
+        if isinstance(self.db, Secondary):
+            head = self._head()
+            # not what was seen last: a catching up beside a flush of the follower's may miss what that moves
+            if head.newest > self.record.newest or self._is_due(head):
+                self.head_seen, self.caught_up_at = head, time.monotonic()
+                self._catch_up(self.db)
+        return None if self.newest_revision is None else self.newest_revision.version
+
+    def _catch_up(self, db: Secondary) -> None:
+        try:
+            db.catch_up()
+        except Exception:  # rocksdict has none of its own
+            if files.generation(self.data) == self.generation:
+                raise
+            self.change_over_at = 0.0  # built anew meanwhile: the next look finds that one
+            return
+        self.refresh()
+
+    def _is_due(self, head: Head) -> bool:
+        """No new version, but rows: those of one that is under way, or what the sweep took."""
+        rows_behind = head.written - self.head_seen.written
+        waited = time.monotonic() - self.caught_up_at > CATCH_UP_S
+        return not 0 <= rows_behind < CATCH_UP_ROWS or (rows_behind > 0 and waited)
+
+    def _change_over(self) -> None:
+        """To the generation in use, once its follower has opened it."""
+        name = files.generation(self.data)
+        if name is None or not files.is_open(self.data, name):
+            return
+        try:
+            head_file = HeadFile(files.folder(self.data, name))
+            head = head_file.read()  # before the database: it is never behind what this says
+            db = Secondary(self.data, name)
+        except Exception:  # rocksdict has none of its own
+            if files.generation(self.data) == name:
+                raise
+            return  # built anew meanwhile: the next look finds that one
+        self.close()
+        self.head_file, self.db, self.generation = head_file, db, name
+        self.head_seen = head
+        self.newest_revision = None
+        self.refresh()

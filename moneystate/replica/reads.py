@@ -1,0 +1,136 @@
+"""The port to a replica's state: what can be asked, of which version.
+
+Calls are synchronous and short: a point read costs some tens of µs, a listing as much for each of its `limit` items.
+They are made from one thread (an event loop's): what a call sees does not move under it, and `newest` looks whether
+there is more. All raise NotReady before the first full catch-up, `status` and `newest` excepted.
+
+Texts that are no user, session or money id of the log are simply not found.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from moneystate.replica.model import (
+    Changes,
+    Entry,
+    ForgottenView,
+    Header,
+    MoneyView,
+    Page,
+    Pending,
+    Reason,
+    Session,
+    Status,
+    UserChange,
+    UserView,
+    Version,
+)
+from moneystate.replica.reader import FollowedReader
+
+
+class Snapshot(Protocol):
+    """The state at one version, of all users: it never shows half of a batch, and stays as it is however often it is
+    asked. Each call raises Pruned once the version is no longer kept: that is a minute after it stopped being given
+    out, so that what has begun can end.
+
+    A user that is forgotten is gone from all versions before as well.
+    """
+
+    @property
+    def header(self) -> Header: ...
+
+    @property
+    def revision(self) -> int:
+        """The replica's own number of the version."""
+        ...
+
+    @property
+    def watermark_ms(self) -> int:
+        """As the engine has it, NO_TIME and END_OF_TIME included."""
+        ...
+
+    def find_user(self, user: bytes, expired_ms: int | None = None) -> UserView | None:
+        """As `user`, by the UTF-8 of the id; None where nothing is known of it. `expired_ms`: the event time by which
+        sessions are left out; None: the version's watermark."""
+        ...
+
+    def user(self, user_id: str) -> UserView:
+        """Raises NotFound where nothing is known of the user."""
+        ...
+
+    def users(
+        self, *, prefix: str = "", start: str = "", end: str = "", country: str = "", limit: int, after: bytes | None
+    ) -> Page[UserView]:
+        """In the order of the ids' UTF-8 bytes. `prefix`: ids that begin with it; `start`: from this id on, itself
+        included; `end`: up to this id, itself left out; `country`: only those whose residentCountryCode it is; empty:
+        no limit by it. `after`: of the page before, None for the first. Raises Malformed for an `after` that was made
+        elsewhere."""
+        ...
+
+    def entries(self, *, prefix: str = "", limit: int, after: bytes | None) -> Page[Entry]:
+        """The changelog's entries of the users whose ids begin with `prefix`, in the order of the ids' UTF-8 bytes,
+        then of the kinds. A page may end between two entries of one user. Raises Malformed as `users` does."""
+        ...
+
+    def session(self, session_id: str) -> tuple[str, Session]:
+        """User and session. Raises NotFound where no user has it or it has expired at the version's watermark; where
+        several users have one of that id, the first in the order of their ids answers."""
+        ...
+
+    def pending(self, *, reason: Reason | None = None, limit: int, after: bytes | None) -> Page[Pending]:
+        """Money that is not put out yet, oldest order time first. Raises Malformed as `users` does."""
+        ...
+
+    def money(self, money_id: str) -> MoneyView:
+        """Where money is. Raises NotFound where its id is not known: never seen, or forgotten after the TTL of the
+        duplicate check with its record no longer followed."""
+        ...
+
+    def forgotten(self, user_id: str) -> ForgottenView:
+        """Raises NotFound where the user was not forgotten."""
+        ...
+
+
+class Reads(Protocol):
+    def newest(self) -> Version | None:
+        """The newest version that can be read; looks for what the follower has written since. Cheap when there is
+        nothing new. None: not ready."""
+        ...
+
+    def latest(self) -> Snapshot:
+        """The newest version at which all key groups are whole."""
+        ...
+
+    def at_version(self, version: Version) -> Snapshot:
+        """Raises Pruned, Future."""
+        ...
+
+    def at_time(self, event_time_ms: int) -> Snapshot:
+        """The newest version whose watermark is not after this time. Raises Pruned where the oldest that is kept has a
+        later one."""
+        ...
+
+    def changes(self, after: Version, *, user_id: str | None = None, limit: int, mark: bytes | None = None) -> Changes:
+        """The changes of the next version after `after` that changed anything (for `user_id`: that user), in the order
+        of the ids' bytes, at most `limit` of them. Where nothing changed, `changed` is empty and the header is that of
+        the newest version: the same as `after` if there is none newer. With a `mark` of the call before: the rest of
+        that version's. Never waits: call again once `newest` says something new. Raises Pruned where `after` is no
+        longer kept, Future, Malformed."""
+        ...
+
+    def diff(self, before: Snapshot, after: Snapshot, *, limit: int, mark: bytes | None = None) -> Page[UserChange]:
+        """The users whose state differs by more than the time that has passed, in the order of the ids' bytes. The two
+        may be in either order."""
+        ...
+
+    def status(self) -> Status:
+        """Answers at any time."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def open_reads(data: str) -> Reads:
+    """Over the folder of a follower in another process, whether or not that runs."""
+    return FollowedReader(data)

@@ -1,0 +1,87 @@
+"""What the follower keeps of itself, in one row that is written with every change."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from moneystate.errors import SetupError
+from moneystate.replica.files import FORMAT, Db
+from moneystate.replica.model import Version
+from moneystate.replica.rows import META, REVISION, long
+
+ROW = META + b"follower"
+
+
+@dataclass(slots=True)
+class Record:
+    """`newest`, `oldest`: revisions that can be read, 0: none yet; `floor`: the oldest one whose rows are still there;
+    `last`: the last revision that was given out; `done`: by key group, the revision that it has reached; `ended`: by
+    key group, the offset of the last end-of-batch record that is in; `skipped`: revisions after `newest` that were
+    never whole here; `half`: key groups of which the first load has records of a batch whose end it has not;
+    `positions`: by changelog partition; `holes`: by changelog partition, before which offset compaction may have
+    taken records of any batch; `entries`: by kind and schema version; `alive_ms`: when the follower last had all there
+    is, by its own clock."""
+
+    format: int = FORMAT
+    topic_id: str = ""
+    loading: bool = True
+    groups: int = 0
+    newest: int = 0
+    oldest: int = 0
+    floor: int = 0
+    last: int = 0
+    done: list[int] = field(default_factory=list)
+    ended: list[int] = field(default_factory=list)
+    skipped: list[int] = field(default_factory=list)
+    half: list[int] = field(default_factory=list)
+    positions: dict[str, int] = field(default_factory=dict)
+    holes: dict[str, int] = field(default_factory=dict)
+    lineage_positions: dict[str, int] = field(default_factory=dict)
+    epochs: list[str] = field(default_factory=list)
+    entries: dict[str, dict[str, int]] = field(default_factory=dict)
+    alive_ms: int = 0
+
+    def encode(self) -> bytes:
+        # not asdict, which copies each list: this is done for every few changes
+        return json.dumps({name: getattr(self, name) for name in self.__slots__}, separators=(",", ":")).encode()
+
+
+def read_record(db: Db) -> Record | None:
+    """None: nothing is written yet, or in an older format. Raises SetupError for a newer one."""
+    row = db.get(ROW)
+    if row is None:
+        return None
+    said: dict[str, Any] = json.loads(row)
+    if said["format"] > FORMAT:
+        raise SetupError(
+            f"the replica's files: expected format {FORMAT}, came {said['format']}.",
+            "use the program that wrote them or a newer one, or another --data.",
+        )
+    return Record(**said) if said["format"] == FORMAT else None
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """A row of R. `watermark_ms`: as the engine has it, NO_TIME and END_OF_TIME included."""
+
+    number: int
+    version: Version
+    watermark_ms: int
+    written_at_ms: int
+    readable: bool
+
+    def encode(self) -> bytes:
+        said = [self.version.epoch, self.version.batch, self.watermark_ms, self.written_at_ms, int(self.readable)]
+        return json.dumps(said, separators=(",", ":")).encode()
+
+
+def decode_revision(number: int, row: bytes) -> Revision:
+    epoch, batch, watermark, written, readable = json.loads(row)
+    return Revision(number, Version(epoch, batch), watermark, written, bool(readable))
+
+
+def read_revision(db: Db, number: int) -> Revision | None:
+    row = db.get(REVISION + long(number))
+    return None if row is None else decode_revision(number, row)

@@ -1,0 +1,56 @@
+"""A stretch of entries as they were at one revision, in their order, from the rows of now and of the past.
+
+The index of users does not lead here: it has nobody who was forgotten, of whom the proof stays, and money that is still
+looked up.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from itertools import groupby
+
+from moneystate.replica import rows
+from moneystate.replica.files import Db
+
+Found = tuple[bytes, bytes | None]  # an entry; its value at the revision, None: it has none there
+
+
+def entries(db: Db, revision: int, prefix: bytes, first: bytes, past: bool) -> Iterator[Found]:
+    """Each entry that begins with `prefix` and that there is or was, from `first` on, once. A step looks at no more
+    than four rows.
+
+    `past`: whether there are values that ended after `revision`.
+    """
+    now = _now(db, revision, prefix, first)
+    if not past:
+        yield from now
+        return
+    for entry, found in groupby(heapq.merge(now, _past(db, revision, prefix, first), key=_entry), key=_entry):
+        yield entry, next((value for _, value in found if value is not None), None)
+
+
+def _entry(found: Found) -> bytes:
+    return found[0]
+
+
+def _now(db: Db, revision: int, prefix: bytes, first: bytes) -> Iterator[Found]:
+    for key, row in db.items(rows.LATEST + first, rows.after(rows.LATEST + prefix)):
+        yield key[1:], row[rows.LONG_BYTES :] if rows.read_long(row) <= revision else None
+
+
+def _past(db: Db, revision: int, prefix: bytes, first: bytes) -> Iterator[Found]:
+    """An entry's rows stand newest first, and may be very many: only the first that had begun by then is looked at."""
+    cursor = db.cursor(rows.after(rows.PAST + prefix))
+    key = cursor.seek(rows.PAST + first)
+    while key is not None:
+        entry = key[1 : -rows.LONG_BYTES]
+        begun = rows.past_key(entry, revision)
+        if key < begun:
+            key = cursor.seek(begun)
+        value = None
+        if key is not None and key[: -rows.LONG_BYTES] == rows.PAST + entry:
+            until, was = rows.read_past(cursor.value())
+            value = was if revision < until else None
+        yield entry, value
+        key = cursor.seek(rows.past_key(entry, 0) + b"\0")

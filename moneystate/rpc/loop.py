@@ -1,0 +1,59 @@
+"""An asyncio loop that waits at a completion queue of gRPC's C core.
+
+The C core reads and writes its sockets while somebody waits at the queue, so the thread that answers is the one that
+reads: no other thread to wake for each event, as `grpc.aio` does. Descriptors of asyncio's own (signals, pipes) are
+looked at in between, and timers are as exact as `LOOK_S`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import selectors
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from moneystate.rpc.core import Queue
+
+LOOK_S: Final = 0.005  # the longest that asyncio's descriptors wait for a look
+AT_A_STRETCH: Final = 64  # events before asyncio has its turn
+
+Result = TypeVar("Result")
+
+log = logging.getLogger(__name__)
+
+
+class CompletionSelector(selectors.DefaultSelector):
+    """Events are handed to their tags, which are called with the event and say whether they left work to asyncio."""
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__()
+        self.queue = queue
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        wait_s = LOOK_S if timeout is None else min(max(timeout, 0.0), LOOK_S)
+        self._hand_out(time.time() + wait_s)
+        return super().select(0)
+
+    def _hand_out(self, until: float) -> None:
+        for _ in range(AT_A_STRETCH):
+            event = self.queue.poll(until)
+            if event.tag is None or self._left_work(event):
+                return
+            del event  # it may hold the last reference to a call, which the C core waits for
+
+    @staticmethod
+    def _left_work(event: Any) -> bool:
+        try:
+            return bool(event.tag(event))
+        except Exception:  # one call's, not the others'
+            log.exception("an event of gRPC's was not handled")
+            return True
+
+
+def run(main: Callable[[Queue], Coroutine[Any, Any, Result]]) -> Result:
+    """As asyncio.run does. `main` has the queue that its loop waits at."""
+    queue = Queue()
+    with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(CompletionSelector(queue))) as runner:
+        return runner.run(main(queue))

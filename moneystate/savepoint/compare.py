@@ -1,0 +1,85 @@
+"""Where two states differ, fact by fact."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from moneystate.savepoint.facts import USERS, Fact, Field, facts
+from moneystate.savepoint.format import Savepoint
+from moneystate.savepoint.rescale import rescaled
+
+FactsOf = Callable[[int], Iterable[Fact]]  # a key group's
+
+
+class Difference(NamedTuple):
+    """`one`, `other`: what each says of the same thing; None: it says nothing."""
+
+    kind: str
+    user: bytes
+    id: tuple[Field, ...]
+    one: tuple[Field, ...] | None
+    other: tuple[Field, ...] | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`total`: of all differences, of which `first` are some."""
+
+    total: int
+    first: list[Difference]
+
+
+def compare(one: Savepoint, other: Savepoint, most: int) -> Comparison:
+    """The first `most` differences, by key group. `other` is read in the key groups of `one`; a key group of each is
+    in memory at a time."""
+    if one.manifest.fingerprint == other.manifest.fingerprint:
+        return Comparison(0, [])
+    groups = one.manifest.key_groups
+    return compare_facts(
+        lambda group: _facts(one, group, groups), lambda group: _facts(other, group, groups), groups, most
+    )
+
+
+def compare_facts(one: FactsOf, other: FactsOf, key_groups: int, most: int) -> Comparison:
+    """As `compare`, of what is known by key group, in the same key groups."""
+    found: list[Difference] = []
+    total = 0
+    for group in range(key_groups):
+        for difference in _differences(_known(one(group)), _known(other(group))):
+            total += 1
+            if total <= most:
+                found.append(difference)
+    return Comparison(total, found)
+
+
+def users_facts(savepoint: Savepoint) -> FactsOf:
+    """Of a savepoint what a replica of the changelog has, too."""
+    groups = savepoint.manifest.key_groups
+    return lambda group: (fact for fact in _facts(savepoint, group, groups) if fact.part == USERS)
+
+
+Known = dict[tuple[str, bytes, tuple[Field, ...]], tuple[Field, ...]]  # content, by what it is about
+
+
+def _differences(mine: Known, theirs: Known) -> Iterator[Difference]:
+    for key in sorted(mine.keys() | theirs.keys(), key=repr):
+        a, b = mine.get(key), theirs.get(key)
+        if a != b:
+            kind, user, id = key
+            yield Difference(kind, user, id, a, b)
+
+
+def _known(found: Iterable[Fact]) -> Known:
+    return {(fact.kind, fact.user, fact.id): fact.content for fact in found}
+
+
+def _facts(savepoint: Savepoint, group: int, groups: int) -> Iterator[Fact]:
+    """In that many key groups, whatever the savepoint has."""
+    manifest = savepoint.manifest
+    if groups == manifest.key_groups:
+        entries = list(savepoint.entries(group))
+    else:
+        entries = rescaled(group, groups, savepoint.entries, manifest.key_groups, manifest.rules["bound_ms"], {})
+    return facts(entries, manifest.rules["dedup_ttl_ms"], with_clock=group == 0)

@@ -1,0 +1,57 @@
+"""The fingerprint of a job's state: a hash that does not depend on order or storage (`moneystate.savepoint.facts`).
+
+The sum mod 2^128 of BLAKE2b-128 of each fact, in two parts: `users`, which a replica of the changelog has, too, and
+`buffer`. So the fingerprint of the whole is the sum over its key groups, whatever their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from moneystate.savepoint.facts import USERS, Fact, Field, facts
+
+MODULUS = 1 << 128
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    users: int = 0
+    buffer: int = 0
+
+    def __add__(self, other: Fingerprint) -> Fingerprint:
+        return Fingerprint((self.users + other.users) % MODULUS, (self.buffer + other.buffer) % MODULUS)
+
+    def __str__(self) -> str:
+        return f"{self.users:032x}-{self.buffer:032x}"
+
+
+def of_group(group: int, entries: Iterable[tuple[bytes, bytes]], dedup_ttl_ms: int) -> Fingerprint:
+    """Of one key group's entries, sorted by key. The clock, the same in all groups, counts in group 0. Raises
+    Malformed."""
+    return of_facts(facts(entries, dedup_ttl_ms, with_clock=group == 0))
+
+
+def of_facts(found: Iterable[Fact]) -> Fingerprint:
+    users = buffer = 0
+    for fact in found:
+        n = int.from_bytes(blake2b(encode(fact), digest_size=16).digest(), "big")
+        if fact.part == USERS:
+            users += n
+        else:
+            buffer += n
+    return Fingerprint(users % MODULUS, buffer % MODULUS)
+
+
+def encode(fact: Fact) -> bytes:
+    """Bytes that no other fact has: each field with its type and length."""
+    return b"".join([_field(field) for field in (fact.kind.encode(), fact.user, *fact.id, *fact.content)])
+
+
+def _field(field: Field) -> bytes:
+    if field is None:
+        return b"-"
+    if isinstance(field, int):
+        return b"i%d;" % field
+    return b"%d:%b" % (len(field), field)

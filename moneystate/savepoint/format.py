@@ -1,0 +1,199 @@
+"""The files of a savepoint.
+
+    DIR/manifest.json             moneystate.savepoint.manifest
+    DIR/state/group-NNNNN.avro    every entry of the key group's state: {key: bytes, value: bytes}, sorted by key
+    DIR/output/group-NNNNN.avro   what the key group has put out, in order: {stream, key, value, headers}; optional
+
+Avro object container files, so that other tools can read them. A savepoint is written into the folder that `partial`
+names, beside its own, and renamed once it is whole: a folder with a manifest is a whole one.
+
+Writing, from any number of processes: `begin(out)`; for each key group `write_state(partial(out), group, entries)`, and
+`write_output` where output is kept; then `finish(out, manifest)` with the `FileInfo`s that those gave.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import fastavro
+
+from moneystate.engine.items import Output
+from moneystate.errors import SavepointError
+from moneystate.savepoint.manifest import NAME, FileInfo, Manifest, read_manifest
+
+Pair = tuple[bytes, bytes]  # an entry's key and value
+
+ENTRY_SCHEMA = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "moneystate.savepoint.Entry",
+        "fields": [{"name": "key", "type": "bytes"}, {"name": "value", "type": "bytes"}],
+    }
+)
+HEADER_TYPE = {
+    "type": "record",
+    "name": "moneystate.savepoint.Header",
+    "fields": [{"name": "name", "type": "string"}, {"name": "value", "type": ["null", "bytes"]}],
+}
+OUTPUT_SCHEMA = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "moneystate.savepoint.Output",
+        "fields": [
+            {"name": "stream", "type": "int"},
+            {"name": "key", "type": ["null", "bytes"]},
+            {"name": "value", "type": ["null", "bytes"]},
+            {"name": "headers", "type": {"type": "array", "items": HEADER_TYPE}},
+        ],
+    }
+)
+SYNC_BYTES = 256 * 1024  # of a block, which a reader holds as a whole
+
+
+# Writing
+
+
+def partial(out: Path) -> Path:
+    """Where a savepoint is written until it is whole: on the same file system as `out`."""
+    return out.absolute().with_name(f".{out.name}.partial")
+
+
+def check_free(out: Path) -> None:
+    """Raises SavepointError where `out` cannot become a new savepoint; writes nothing."""
+    if out.exists():
+        raise SavepointError(f"{out}: expected a folder that is not there yet, it is.", "give another --out.")
+    parent = out.absolute().parent
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        raise SavepointError(f"{parent}: expected a folder that can be written to.", "make it, or give another --out.")
+
+
+def begin(out: Path) -> Path:
+    """The empty folder to write into; what an earlier attempt left there goes. Raises SavepointError."""
+    check_free(out)
+    folder = partial(out)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder
+
+
+def write_state(folder: Path, group: int, entries: Iterable[Pair]) -> FileInfo:
+    """A key group's entries, which come sorted by key. Raises ValueError where they do not."""
+    return _write(folder, _name("state", group), ENTRY_SCHEMA, _in_order(entries))
+
+
+def write_output(folder: Path, group: int, outputs: Iterable[Output]) -> FileInfo:
+    """What a key group has put out, in order."""
+    records = (
+        {
+            "stream": stream,
+            "key": key,
+            "value": value,
+            "headers": [{"name": name, "value": content} for name, content in headers],
+        }
+        for stream, key, value, headers in outputs
+    )
+    return _write(folder, _name("output", group), OUTPUT_SCHEMA, records)
+
+
+def finish(out: Path, manifest: Manifest) -> None:
+    """Make the partial folder, whose files are all written, the savepoint `out`."""
+    folder = partial(out)
+    with (folder / NAME).open("w") as f:
+        f.write(manifest.encode())
+        f.flush()
+        os.fsync(f.fileno())
+    folder.rename(out.absolute())
+
+
+def _name(kind: str, group: int) -> str:
+    return f"{kind}/group-{group:05d}.avro"
+
+
+def _in_order(entries: Iterable[Pair]) -> Iterator[dict[str, bytes]]:
+    before = b""
+    for key, value in entries:
+        if key <= before:
+            raise ValueError(f"entries of a key group: expected them sorted by key, came {key!r} after {before!r}")
+        before = key
+        yield {"key": key, "value": value}
+
+
+def _write(folder: Path, name: str, schema: Any, records: Iterable[dict[str, Any]]) -> FileInfo:
+    """Whole or not at all: a file without `.tmp` at its end is whole."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".tmp")
+    counter = _Counted(records)
+    with temporary.open("wb") as f:
+        fastavro.writer(f, schema, counter, sync_interval=SYNC_BYTES)
+        f.flush()
+        os.fsync(f.fileno())
+    temporary.replace(path)
+    return FileInfo(name, counter.n, path.stat().st_size, _sha256(path))
+
+
+class _Counted:
+    def __init__(self, records: Iterable[dict[str, Any]]) -> None:
+        self.records = records
+        self.n = 0
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for record in self.records:
+            self.n += 1
+            yield record
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as f:
+        return hashlib.file_digest(f, "sha256").hexdigest()
+
+
+# Reading
+
+
+class Savepoint:
+    """A whole savepoint. Opening checks the manifest and the sizes of its files; each file is held to its SHA-256
+    before its first record is given. All raise SavepointError."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.manifest = read_manifest(folder)
+        for info in [*self.manifest.state, *self.manifest.output]:
+            self._check_size(info)
+
+    def entries(self, group: int) -> Iterator[Pair]:
+        """A key group's entries, sorted by key."""
+        for record in self._records(self.manifest.state[group]):
+            yield record["key"], record["value"]
+
+    def outputs(self, group: int) -> Iterator[Output]:
+        """What the key group put out before the cut; nothing where the savepoint has no output."""
+        if not self.manifest.output:
+            return
+        for record in self._records(self.manifest.output[group]):
+            headers = [(header["name"], header["value"]) for header in record["headers"]]
+            yield record["stream"], record["key"], record["value"], headers
+
+    def _records(self, info: FileInfo) -> Iterator[dict[str, Any]]:
+        path = self.folder / info.name
+        if _sha256(path) != info.sha256:
+            raise SavepointError(
+                f"{path}: expected the content that was written, its SHA-256 is another.", "restore the file."
+            )
+        with path.open("rb") as f:
+            for record in fastavro.reader(f):
+                assert isinstance(record, dict)
+                yield record
+
+    def _check_size(self, info: FileInfo) -> None:
+        path = self.folder / info.name
+        if not path.is_file() or path.stat().st_size != info.bytes:
+            found = f"{path.stat().st_size} bytes" if path.is_file() else "none"
+            raise SavepointError(
+                f"{path}: expected a file of {info.bytes} bytes, came {found}.", "restore the savepoint."
+            )

@@ -1,0 +1,35 @@
+"""A savepoint into the state of a job that begins with it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from moneystate.engine import clock as clocks
+from moneystate.engine.state import StateAccess
+from moneystate.savepoint.format import Savepoint
+
+SLICE_BYTES = 4 * 1024 * 1024  # put at once: what a key group's load takes of memory
+
+
+def load(folder: str, group: int, state: StateAccess) -> None:
+    """Put all entries of a key group into its state, unless it has one. Raises SavepointError.
+
+    Every batch leaves each key group with a clock: so only the first batch finds none, run again or not.
+    """
+    if state.get_many([clocks.KEY])[0] is not None:
+        return
+    entries: list[tuple[bytes, bytes | None]] = []
+    size = 0
+    for key, value in _opened(folder).entries(group):
+        entries.append((key, value))
+        size += len(key) + len(value)
+        if size >= SLICE_BYTES:
+            state.apply(entries)
+            entries, size = [], 0
+    state.apply(entries)
+
+
+@lru_cache(maxsize=1)
+def _opened(folder: str) -> Savepoint:
+    return Savepoint(Path(folder))

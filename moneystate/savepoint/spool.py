@@ -1,0 +1,60 @@
+"""Entries of users put aside by key group, so that a state of any size can be looked at a key group at a time.
+
+group-NNNNN    the group's entries in the order in which they came: length of key, of value (4 bytes each), key, value
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from moneystate.engine.avro import Malformed
+from moneystate.engine.keygroup import key_group_of
+from services.enrichment.state import owner_of
+
+HELD_BYTES: Final = 8 << 20  # in memory, of all groups together
+_SIZES: Final = struct.Struct(">II")
+
+
+class Spool:
+    """`put` all, then `entries`. `folder` is empty at first and of whoever made it."""
+
+    def __init__(self, folder: Path, key_groups: int) -> None:
+        self.folder = folder
+        self.key_groups = key_groups
+        self.held: defaultdict[int, bytearray] = defaultdict(bytearray)
+        self.held_bytes = 0
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Raises Malformed for a key that is no entry's of a user."""
+        user = owner_of(key)
+        if user is None:
+            raise Malformed(f"an entry of the kind {key[:1]!r} belongs to no user")
+        record = _SIZES.pack(len(key), len(value)) + key + value
+        self.held[key_group_of(user, self.key_groups)] += record
+        self.held_bytes += len(record)
+        if self.held_bytes >= HELD_BYTES:
+            self._write()
+
+    def entries(self, group: int) -> Iterator[tuple[bytes, bytes]]:
+        self._write()
+        path = self._path(group)
+        if not path.exists():
+            return
+        with path.open("rb") as file:
+            while sizes := file.read(_SIZES.size):
+                key_bytes, value_bytes = _SIZES.unpack(sizes)
+                yield file.read(key_bytes), file.read(value_bytes)
+
+    def _write(self) -> None:
+        for group, records in self.held.items():
+            with self._path(group).open("ab") as file:  # one at a time: there may be more groups than open files
+                file.write(records)
+        self.held.clear()
+        self.held_bytes = 0
+
+    def _path(self, group: int) -> Path:
+        return self.folder / f"group-{group:05d}"

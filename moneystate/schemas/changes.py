@@ -1,0 +1,239 @@
+"""What has changed between two versions of a schema, one thing at a time, and what each means.
+
+A change is backward compatible where a reader of the new version can read what the old one wrote, forward compatible
+where a reader of the old version can read what the new one writes, fully where both hold. All changes together allow
+what `moneystate.schemas.resolve` allows for the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from moneystate.schemas.resolve import of_one_kind, reads, same_name, written_field
+from moneystate.schemas.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Union, shown
+
+FULL, BACKWARD, FORWARD, INCOMPATIBLE = "full", "backward", "forward", "incompatible"
+
+
+@dataclass(frozen=True)
+class Change:
+    """`path`: record and field; `rule`: a fixed name of what was done; `fix`: what to do where it is not allowed."""
+
+    path: str
+    rule: str
+    text: str
+    backward: bool
+    forward: bool
+    fix: str = ""
+
+    @property
+    def compatibility(self) -> str:
+        return compatibility(self.backward, self.forward)
+
+
+def compatibility(backward: bool, forward: bool) -> str:
+    if backward:
+        return FULL if forward else BACKWARD
+    return FORWARD if forward else INCOMPATIBLE
+
+
+def changes(old: Type, new: Type) -> list[Change]:
+    """All changes from `old` to `new`, a top-level record's schema mostly."""
+    return list(_Walk().types(old, new, new.short if isinstance(new, Named) else new.kind))
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self.seen: set[tuple[int, int]] = set()
+
+    def types(self, old: Type, new: Type, path: str) -> Iterator[Change]:
+        if (id(old), id(new)) in self.seen:
+            return
+        self.seen.add((id(old), id(new)))
+        if isinstance(old, Union) or isinstance(new, Union):
+            yield from self._unions(old, new, path)
+        elif isinstance(old, Record) and isinstance(new, Record):
+            yield from self._name(old, new, path)
+            yield from self._records(old, new, path)
+        elif isinstance(old, Enum) and isinstance(new, Enum):
+            yield from self._name(old, new, path)
+            yield from _enums(old, new, path)
+        elif isinstance(old, Fixed) and isinstance(new, Fixed):
+            yield from self._name(old, new, path)
+            yield from _fixed(old, new, path)
+        elif isinstance(old, Array) and isinstance(new, Array):
+            yield from self.types(old.items, new.items, f"{path}[]")
+        elif isinstance(old, Map) and isinstance(new, Map):
+            yield from self.types(old.values, new.values, f"{path}{{}}")
+        else:
+            yield from _plain(old, new, path)
+
+    def _name(self, old: Named, new: Named, path: str) -> Iterator[Change]:
+        if old.short == new.short:
+            return
+        fix = "readers that know the old name alone have to be upgraded first."
+        if not same_name(new, old):
+            fix = f'add "aliases": ["{old.name}"] to {new.short}.'
+        yield Change(
+            path,
+            "type renamed",
+            f"{old.kind} {old.short} is {new.short} now",
+            same_name(new, old),
+            same_name(old, new),
+            fix,
+        )
+
+    def _records(self, old: Record, new: Record, path: str) -> Iterator[Change]:
+        gone = {f.name: f for f in old.fields}
+        added: list[Field] = []
+        for f in new.fields:
+            before = written_field(f, old)
+            if before is None:
+                added.append(f)
+                continue
+            gone.pop(before.name, None)
+            where = f"{path}.{f.name}"
+            if before.name != f.name:
+                yield _renamed(before, f, where)
+            yield from _defaults(before, f, where)
+            yield from self.types(before.type, f.type, where)
+        for f in added:
+            likely = next((g for g in gone.values() if shown(g.type) == shown(f.type)), None)
+            if f.has_default or likely is None:
+                yield _added(f, path)
+            else:
+                del gone[likely.name]
+                yield _renamed_only(likely, f, new, path)
+        for f in gone.values():
+            if all(other.name != f.name for other in new.fields):
+                yield _removed(f, new, path)
+        kept = [f.name for f in old.fields if any(n.name == f.name for n in new.fields)]
+        if kept != [f.name for f in new.fields if f.name in kept]:
+            yield Change(path, "fields reordered", "its fields stand in another order", True, True)
+
+    def _unions(self, old: Type, new: Type, path: str) -> Iterator[Change]:
+        old_branches = old.branches if isinstance(old, Union) else [old]
+        new_branches = new.branches if isinstance(new, Union) else [new]
+        pairs = [(o, n) for o in old_branches for n in new_branches if of_one_kind(n, o)]
+        if not pairs and not (isinstance(old, Union) and isinstance(new, Union)):
+            yield from _plain(old, new, path)
+            return
+        for o, n in pairs:
+            yield from self.types(o, n, path)
+        for n in new_branches:
+            if all(n is not known for _, known in pairs):
+                read = reads(old, n)
+                fix = "" if read else "write the new branch only once all readers have the new version."
+                yield Change(path, "branch added", f"it may be {shown(n)}, too", True, read, fix)
+        for o in old_branches:
+            if all(o is not known for known, _ in pairs):
+                read = reads(new, o)
+                fix = "" if read else f"keep the branch {shown(o)}: it is in what was written."
+                yield Change(path, "branch removed", f"it may not be {shown(o)} any more", read, True, fix)
+        order = [o for n in new_branches for o, known in pairs if known is n]
+        if order != [o for o in old_branches if any(o is known for known, _ in pairs)]:
+            text = "the branches of its union stand in another order; a default belongs to the first one"
+            yield Change(path, "branches reordered", text, True, True)
+
+
+def _added(f: Field, path: str) -> Change:
+    text = f"a new field {f.name}, {shown(f.type)}"
+    if f.has_default:
+        return Change(f"{path}.{f.name}", "field added with default", text, True, True)
+    fix = "give it a default: what was written before does not have it."
+    return Change(f"{path}.{f.name}", "field added without default", text, False, True, fix)
+
+
+def _renamed_only(gone: Field, now: Field, new: Record, path: str) -> Change:
+    """A field is gone and one of the same type is new: most likely the same one."""
+    text = f"{gone.name} is gone, {now.name} of the same type is new"
+    fix = f'if it is {gone.name} under another name, add "aliases": ["{gone.name}"]; else give it a default.'
+    forward = _removed(gone, new, path).forward
+    return Change(f"{path}.{now.name}", "field renamed without alias", text, False, forward, fix)
+
+
+def _removed(f: Field, new: Record, path: str) -> Change:
+    text = f"the field {f.name} is gone"
+    if f.has_default:
+        return Change(f"{path}.{f.name}", "field removed with default", text, True, True)
+    under_alias = written_field(f, new)
+    forward = under_alias is not None and reads(f.type, under_alias.type)
+    fix = "keep it, or release a version in which it has a default, and remove it once all readers have that one."
+    return Change(f"{path}.{f.name}", "field removed without default", text, True, forward, "" if forward else fix)
+
+
+def _renamed(before: Field, now: Field, where: str) -> Change:
+    forward = before.has_default or now.name in before.aliases
+    fix = "" if forward else f"an older reader does not find {before.name}: upgrade readers first, or keep the name."
+    text = f"{before.name} is {now.name} now, with the old name as an alias"
+    return Change(where, "field renamed with alias", text, True, forward, fix)
+
+
+def _defaults(before: Field, now: Field, where: str) -> Iterator[Change]:
+    if before.has_default and not now.has_default:
+        yield Change(where, "default removed", "it has no default any more", True, True)
+    elif before.has_default and before.default != now.default:
+        yield Change(where, "default changed", f"its default is {now.default!r}, was {before.default!r}", True, True)
+
+
+def _enums(old: Enum, new: Enum, path: str) -> Iterator[Change]:
+    more = [symbol for symbol in new.symbols if symbol not in old.symbols]
+    fewer = [symbol for symbol in old.symbols if symbol not in new.symbols]
+    if more:
+        known = old.default is not None
+        fix = "" if known else "give the enum a default in a version of its own first, and let all readers have it."
+        text = f"enum {new.short} gains {', '.join(more)}"
+        yield Change(path, "enum symbol added", text, True, known, fix)
+    if fewer:
+        known = new.default is not None
+        fix = "" if known else "keep the symbols, or give the enum a default that stands for them."
+        text = f"enum {new.short} loses {', '.join(fewer)}"
+        yield Change(path, "enum symbol removed", text, known, True, fix)
+    common = [symbol for symbol in old.symbols if symbol in new.symbols]
+    if common != [symbol for symbol in new.symbols if symbol in old.symbols]:
+        text = f"the symbols of enum {new.short} stand in another order: readers go by name, copied bytes do not"
+        yield Change(path, "enum reordered", text, True, True)
+
+
+def _fixed(old: Fixed, new: Fixed, path: str) -> Iterator[Change]:
+    if old.size != new.size:
+        fix = "take a new name and a union of both: a fixed has its size for good."
+        text = f"fixed {new.short} has {new.size} bytes, had {old.size}"
+        yield Change(path, "fixed size changed", text, False, False, fix)
+    elif shown_meaning(old) != shown_meaning(new):
+        yield _meaning(old, new, path)
+
+
+def _plain(old: Type, new: Type, path: str) -> Iterator[Change]:
+    """Types that are not made of parts, or of which one is."""
+    if isinstance(old, Primitive) and isinstance(new, Primitive) and old.kind == new.kind:
+        if shown_meaning(old) != shown_meaning(new):
+            yield _meaning(old, new, path)
+        return
+    backward, forward = reads(new, old), reads(old, new)
+    rule = "type widened" if backward else "type narrowed" if forward else "type changed"
+    fix = ""
+    if not backward:
+        fix = f"keep {shown(old)}, or add a field of another name and a function that fills it."
+    elif not forward:
+        fix = f"a reader of {shown(old)} cannot take it: upgrade readers first."
+    yield Change(path, rule, f"{shown(new)}, was {shown(old)}", backward, forward, fix)
+
+
+def _meaning(old: Primitive | Fixed, new: Primitive | Fixed, path: str) -> Change:
+    backward, forward = reads(new, old), reads(old, new)
+    text = f"{shown_meaning(new)}, was {shown_meaning(old)}"
+    rule = "logical type changed"
+    fix = "the same bytes would mean something else: add a field of another name and a function that fills it."
+    if old.logical == new.logical == "decimal":
+        rule = "decimal scale changed" if old.scale != new.scale else "decimal precision changed"
+        if old.scale == new.scale:
+            fix = "" if backward and forward else "the side with fewer digits cannot take all values: upgrade it first."
+    return Change(path, rule, text, backward, forward, "" if backward and forward else fix)
+
+
+def shown_meaning(of: Primitive | Fixed) -> str:
+    if of.logical == "decimal":
+        return f"{of.kind} (decimal of {of.precision} digits, {of.scale} places)"
+    return f"{of.kind} ({of.logical})" if of.logical else f"plain {of.kind}"

@@ -1,0 +1,240 @@
+"""The check of a folder of schemas: releases are unedited, versions follow one another, and each can be read.
+
+What is asked of a new version (`RULES`):
+
+- state: a function from the version before (the core reads by functions, docs/evolution.md), with golden bytes;
+- events: BACKWARD with all versions before, which stay in the logs; and the current one, which the program reads, can
+  read every version: producers may be ahead;
+- lookups, enriched and headers: FULL with all versions before. Job and consumers are replaced one after the other.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from moneystate.schemas.changes import BACKWARD, FULL, Change, changes
+from moneystate.schemas.resolve import reads
+from moneystate.schemas.tree import STATE, Tree, Version, is_state
+
+FUNCTION: Final = "function"
+RULES: Final = {STATE: FUNCTION, "events": BACKWARD, "lookups": FULL, "enriched": FULL, "headers": FULL}
+RESTORE: Final = "restore the file; what is to change goes into a new version."
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Migrations of state: fingerprints (hex) of the versions that have a function to the next one (`up`), to the one
+    before (`down`). `golden`: files below tests/golden, None where the tests are not at hand."""
+
+    up: Collection[str]
+    down: Collection[str]
+    golden: Collection[str] | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`schema`: folder and type; `versions`: such as `v1 -> v2`; `path`: record and field, or the file; `rule`: a fixed
+    name; `compatibility`: full, backward, forward, incompatible or "" where it is no change; `ok`: it may stay."""
+
+    schema: str
+    versions: str
+    path: str
+    rule: str
+    compatibility: str
+    text: str
+    fix: str
+    ok: bool
+
+
+def check(tree: Tree, functions: Functions) -> list[Finding]:
+    """All that there is to say of a tree by itself."""
+    found = [_broken(path, text) for path, text in sorted(tree.bad.items())]
+    for name in sorted(set(tree.versions) | set(tree.released or {})):
+        found += _releases(tree, name)
+        found += _numbers(tree, name)
+        if name in tree.versions:
+            found += _state(tree, name, functions) if is_state(name) else _topic(tree, name)
+    return found + list(_same_fingerprints(tree))
+
+
+def check_against(tree: Tree, reference: Tree) -> list[Finding]:
+    """What was released in `reference` must be in `tree` as it was. Without a list all of it counts as released."""
+    found = []
+    for name, versions in sorted(reference.versions.items()):
+        released = versions if reference.released is None else reference.released.get(name, {})
+        for number, version in sorted(versions.items()):
+            now = tree.versions.get(name, {}).get(number)
+            if number not in released or (now is not None and now.sha256 == version.sha256):
+                continue
+            found.append(_gone_or_edited(tree, version, now))
+    return found
+
+
+def _gone_or_edited(tree: Tree, before: Version, now: Version | None) -> Finding:
+    label = f"v{before.number}"
+    if now is None:
+        return _missing(before.name, before.number, before.path)
+    listed = (tree.released or {}).get(before.name, {}).get(before.number)
+    if listed is not None and listed.sha256 == now.sha256:
+        text = f"{label} was released with another content (fingerprint {before.fingerprint}, here {now.fingerprint})"
+        fix = f"give the new content the number {max(tree.versions[before.name]) + 1}, and restore {label}."
+        return Finding(before.name, label, now.path, "version number reused", "", text, fix, False)
+    return _edited(now, before.fingerprint)
+
+
+def _edited(now: Version, fingerprint: str) -> Finding:
+    what = "its text alone" if now.fingerprint == fingerprint else f"fingerprint {now.fingerprint}, was {fingerprint}"
+    text = f"v{now.number} is released and was edited ({what})"
+    return Finding(now.name, f"v{now.number}", now.path, "release edited", "", text, RESTORE, False)
+
+
+def _missing(name: str, number: int, path: str) -> Finding:
+    text = f"v{number} is released and not there any more: what was written with it cannot be read"
+    return Finding(name, f"v{number}", path, "released version missing", "", text, "restore the file.", False)
+
+
+def _broken(path: str, text: str) -> Finding:
+    return Finding(path.rpartition("/")[0], "", path, "no schema", "", text, "correct or remove the file.", False)
+
+
+def _releases(tree: Tree, name: str) -> Iterator[Finding]:
+    versions = tree.versions.get(name, {})
+    released = (tree.released or {}).get(name, {})
+    for number, entry in sorted(released.items()):
+        version = versions.get(number)
+        if version is None:
+            yield _missing(name, number, name)
+        elif version.sha256 != entry.sha256:
+            yield _edited(version, entry.fingerprint)
+    for number, version in sorted(versions.items()):
+        if number not in released:
+            text = f"v{number} is not released yet and may still change"
+            yield Finding(name, f"v{number}", version.path, "not released", "", text, "", True)
+
+
+def _numbers(tree: Tree, name: str) -> Iterator[Finding]:
+    numbers = sorted(tree.versions.get(name, {}))
+    wanted = list(range(1, len(numbers) + 1))
+    if numbers != wanted:
+        there = ", ".join(f"v{n}" for n in numbers)
+        text = f"expected v1 to v{len(numbers)} without a gap, came {there}"
+        yield Finding(name, there, name, "version numbers not contiguous", "", text, "number them 1, 2, 3.", False)
+
+
+def _same_fingerprints(tree: Tree) -> Iterator[Finding]:
+    by_fingerprint: dict[str, Version] = {}
+    for name in sorted(tree.versions):
+        for _, version in sorted(tree.versions[name].items()):
+            other = by_fingerprint.setdefault(version.fingerprint, version)
+            if other is not version:
+                text = f"the same fingerprint as {other.path}: a reader cannot tell them apart"
+                fix = (
+                    "names of fields and types count, defaults, aliases and logical types do not: change one of these."
+                )
+                label = f"v{version.number}"
+                yield Finding(name, label, version.path, "fingerprint reused", "", text, fix, False)
+
+
+def _pairs(versions: Mapping[int, Version]) -> list[tuple[Version, Version]]:
+    """Each version with the next one that is there."""
+    numbers = sorted(versions)
+    return [(versions[a], versions[b]) for a, b in itertools.pairwise(numbers)]
+
+
+def _label(old: Version, new: Version) -> str:
+    return f"v{old.number} -> v{new.number}"
+
+
+def _of_change(change: Change, old: Version, new: Version, ok: bool, more: str = "") -> Finding:
+    fix = change.fix if not ok else ""
+    text = change.text + more
+    return Finding(new.name, _label(old, new), change.path, change.rule, change.compatibility, text, fix, ok)
+
+
+def _state(tree: Tree, name: str, functions: Functions) -> Iterator[Finding]:
+    record = name.partition("/")[2]
+    for number, version in sorted(tree.versions[name].items()):
+        if functions.golden is not None and not _has_golden(functions.golden, f"v{number}", record):
+            text = f"no golden bytes of v{number}"
+            fix = f"put entries that the program wrote into tests/golden/v{number}/{record}.hex, and keep them."
+            yield Finding(name, f"v{number}", version.path, "golden bytes missing", "", text, fix, False)
+    for old, new in _pairs(tree.versions[name]):
+        covered = old.fingerprint in functions.up
+        for change in changes(old.type, new.type):
+            yield _of_change(change, old, new, covered or change.backward, " (read by a function)" if covered else "")
+        yield from _function(old, new, covered, functions, record)
+
+
+def _function(old: Version, new: Version, covered: bool, functions: Functions, record: str) -> Iterator[Finding]:
+    label = _label(old, new)
+    if not covered:
+        plain = "a plain resolution would do" if reads(new.type, old.type) else "Avro's resolution cannot do it"
+        text = f"no function v{old.number} -> v{new.number} ({plain})"
+        fix = "add it to UP in services/enrichment/migrations.py, with golden bytes."
+        yield Finding(new.name, label, new.path, "migration missing", "", text, fix, False)
+    elif functions.golden is not None and not _has_golden(functions.golden, f"v{old.number}-to-v{new.number}", record):
+        text = f"no golden bytes of what the function makes of v{old.number}"
+        fix = f"put them into tests/golden/v{old.number}-to-v{new.number}/{record}.hex, and keep them."
+        yield Finding(new.name, label, new.path, "golden bytes missing", "", text, fix, False)
+    back = new.fingerprint in functions.down
+    text = (
+        f"can be rolled back: state downgrade --to {old.number}"
+        if back
+        else f"cannot be rolled back: there is no function v{new.number} -> v{old.number}"
+    )
+    yield Finding(new.name, label, new.path, "rollback", "", text, "", True)
+
+
+def _has_golden(golden: Collection[str], folder: str, record: str) -> bool:
+    return any(path.startswith((f"{folder}/{record}.", f"{folder}/{record}-")) for path in golden)
+
+
+def _topic(tree: Tree, name: str) -> Iterator[Finding]:
+    versions = tree.versions[name]
+    rule = RULES[name.partition("/")[0]]
+    current = tree.current_version(name)
+    for old, new in _pairs(versions):
+        for change in changes(old.type, new.type):
+            wanted = change.backward and (rule != FULL or change.forward)
+            ahead = new.number <= current.number or change.forward
+            yield _of_change(change, old, new, wanted and ahead)
+    for number, version in sorted(versions.items()):
+        for earlier in [versions[n] for n in sorted(versions) if n < number - 1]:
+            yield from _far(earlier, version, rule)
+        if not reads(current.type, version.type):
+            text = f"the program reads v{current.number}, which cannot read v{number}"
+            fix = f"make v{number} readable, or let the program go on to it: schemas release --current {name}={number}."
+            yield Finding(name, f"v{number}", version.path, "not readable", "", text, fix, False)
+
+
+def _far(old: Version, new: Version, rule: str) -> Iterator[Finding]:
+    """Versions that do not follow one another: only what is not allowed is told."""
+    for change in changes(old.type, new.type):
+        if not (change.backward and (rule != FULL or change.forward)):
+            yield _of_change(change, old, new, False)
+
+
+def check_state_entries(tree: Tree, counts: Mapping[str, int], functions: Functions) -> list[Finding]:
+    """Whether this program can read the entries of a state; `counts` by fingerprint (hex)."""
+    found = []
+    for fingerprint, n in sorted(counts.items()):
+        version = tree.of_fingerprint(fingerprint)
+        if version is None:
+            text = f"{n:,} entries of a schema that this program does not know: they are newer"
+            fix = "run the program that wrote them, or a newer one."
+            found.append(Finding("state", "", fingerprint, "unknown schema", "", text, fix, False))
+            continue
+        newest = max(tree.versions[version.name])
+        chain = [tree.versions[version.name][i] for i in range(version.number, newest)]
+        broken = next((v for v in chain if v.fingerprint not in functions.up), None)
+        text = f"{n:,} entries of v{version.number}, {'current' if version.number == newest else 'read by functions'}"
+        fix = ""
+        if broken is not None:
+            text = f"{n:,} entries of v{version.number}; no function leads on from v{broken.number}"
+            fix = "run a program that has it."
+        label = f"v{version.number}"
+        found.append(Finding(version.name, label, version.path, "entries", "", text, fix, broken is None))
+    return found

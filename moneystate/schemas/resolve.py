@@ -1,0 +1,97 @@
+"""Can a reader of one schema read what a writer of another wrote? (Avro 1.12, "Schema Resolution")
+
+Stricter than Avro in what would read the same bytes as something else without a word: a decimal of another scale, a
+time in another unit, text as a number with a logical type.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from moneystate.schemas.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Union
+
+PROMOTIONS: Final = {
+    "long": ("int",),
+    "float": ("int", "long"),
+    "double": ("int", "long", "float"),
+    "bytes": ("string",),
+    "string": ("bytes",),
+}
+
+Seen = frozenset[tuple[int, int]]
+
+
+def reads(reader: Type, writer: Type, seen: Seen = frozenset()) -> bool:
+    """Whether every value of `writer` can be read as one of `reader`. A pair inside itself is taken as readable."""
+    pair = (id(reader), id(writer))
+    if pair in seen:
+        return True
+    seen |= {pair}
+    if isinstance(writer, Union):
+        return all(reads(reader, branch, seen) for branch in writer.branches)
+    if isinstance(reader, Union):
+        return any(reads(branch, writer, seen) for branch in candidates(reader, writer))
+    if isinstance(reader, Record) and isinstance(writer, Record):
+        return same_name(reader, writer) and _reads_fields(reader, writer, seen)
+    if isinstance(reader, Array) and isinstance(writer, Array):
+        return reads(reader.items, writer.items, seen)
+    if isinstance(reader, Map) and isinstance(writer, Map):
+        return reads(reader.values, writer.values, seen)
+    if isinstance(reader, Enum) and isinstance(writer, Enum):
+        known = reader.default is not None or set(writer.symbols) <= set(reader.symbols)
+        return same_name(reader, writer) and known
+    if isinstance(reader, Fixed) and isinstance(writer, Fixed):
+        return same_name(reader, writer) and reader.size == writer.size and same_meaning(reader, writer)
+    if isinstance(reader, Primitive) and isinstance(writer, Primitive):
+        promoted = reader.kind == writer.kind or writer.kind in PROMOTIONS.get(reader.kind, ())
+        return promoted and same_meaning(reader, writer)
+    return False
+
+
+def _reads_fields(reader: Record, writer: Record, seen: Seen) -> bool:
+    for f in reader.fields:
+        written = written_field(f, writer)
+        if written is None:
+            if not f.has_default:
+                return False
+        elif not reads(f.type, written.type, seen):
+            return False
+    return True
+
+
+def written_field(f: Field, writer: Record) -> Field | None:
+    """The writer's field that the reader's field takes: of its name, else of one of its aliases."""
+    by_name = {written.name: written for written in writer.fields}
+    return next((by_name[name] for name in (f.name, *f.aliases) if name in by_name), None)
+
+
+def candidates(reader: Union, writer: Type) -> list[Type]:
+    """The branches that a value of `writer` may be read as: the one of its own kind where there is one. A reader that
+    tries them in order would take that one, too, and must not get a number's meaning past it by promotion."""
+    own = [branch for branch in reader.branches if of_one_kind(branch, writer)]
+    return own or reader.branches
+
+
+def of_one_kind(reader: Type, writer: Type) -> bool:
+    """Whether two branches are the same alternative of their unions."""
+    if isinstance(reader, Named) and isinstance(writer, Named):
+        return reader.kind == writer.kind and same_name(reader, writer)
+    return reader.kind == writer.kind
+
+
+def same_name(reader: Named, writer: Named) -> bool:
+    """The namespace does not count."""
+    shorts = [alias.rpartition(".")[2] for alias in reader.aliases]
+    return writer.short in (reader.short, *shorts)
+
+
+def same_meaning(reader: Primitive | Fixed, writer: Primitive | Fixed) -> bool:
+    """A reader without a logical type takes the plain value; a plain number gets the reader's meaning. A decimal's
+    precision may grow, its scale may not change."""
+    if not reader.logical:
+        return True
+    if not writer.logical:
+        return writer.kind != "string"
+    if reader.logical == "decimal" == writer.logical:
+        return reader.scale == writer.scale and reader.precision >= writer.precision
+    return reader.logical == writer.logical

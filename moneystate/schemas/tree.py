@@ -1,0 +1,156 @@
+"""The folder of schemas as it is on disk or in a commit, and the list of what is released.
+
+state/<Record>/v<N>.avsc              versions of a state record
+<events|lookups|enriched|headers>/<Type>.avsc         version 1 of what stands in topics
+<events|lookups|enriched|headers>/<Type>/v<N>.avsc    its further versions, from 2 on
+released.json                         all released versions, by fingerprint and SHA-256, and which one is current:
+                                      what this program reads and writes. Of state it is the newest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from fastavro.schema import SchemaParseException, fingerprint, parse_schema, to_parsing_canonical_form
+
+from moneystate.schemas.types import BadSchema, Type, parse
+
+RELEASED: Final = "released.json"
+STATE: Final = "state"
+TOPIC_FOLDERS: Final = ("events", "lookups", "enriched", "headers")
+_FIRST = re.compile(rf"({'|'.join(TOPIC_FOLDERS)})/(\w+)\.avsc")
+_NUMBERED = re.compile(rf"({'|'.join((STATE, *TOPIC_FOLDERS))})/(\w+)/v([1-9]\d*)\.avsc")
+
+
+def avro_root() -> Path:
+    """The folder of the schemas: inside an installed wheel, else at the root of the repository."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "_avro"
+    return installed if installed.is_dir() else package.parent / "avro"
+
+
+@dataclass(frozen=True)
+class Version:
+    """One schema file. `name`: folder and type; `fingerprint`: CRC-64-AVRO in hex, little-endian as in headers."""
+
+    name: str
+    number: int
+    path: str
+    source: dict[str, Any]
+    type: Type
+    fingerprint: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Release:
+    fingerprint: str
+    sha256: str
+
+
+@dataclass
+class Tree:
+    """`versions`: by name and number; `bad`: paths of files that are no schema, and why; `released`: None where the
+    folder has no list of releases, as before there was one."""
+
+    versions: dict[str, dict[int, Version]] = field(default_factory=dict)
+    bad: dict[str, str] = field(default_factory=dict)
+    released: dict[str, dict[int, Release]] | None = None
+    current: dict[str, int] = field(default_factory=dict)
+
+    def of_fingerprint(self, text: str) -> Version | None:
+        return next((v for mine in self.versions.values() for v in mine.values() if v.fingerprint == text), None)
+
+    def current_version(self, name: str) -> Version:
+        """What this program reads and writes."""
+        mine = self.versions[name]
+        newest = max(mine) if is_state(name) else min(mine)
+        return mine.get(self.current.get(name, newest), mine[newest])
+
+
+def is_state(name: str) -> bool:
+    return name.startswith(f"{STATE}/")
+
+
+def has_further_versions(root: Path) -> bool:
+    """Whether there is more than one version of any type that stands in topics."""
+    return any(next((root / folder).glob("*/v*.avsc"), None) for folder in TOPIC_FOLDERS)
+
+
+def read_folder(root: Path) -> dict[str, bytes]:
+    """The files below `root`, by their path from there."""
+    paths = sorted([*root.rglob("*.avsc"), *root.glob(RELEASED)])
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
+
+
+def tree_of(files: Mapping[str, bytes]) -> Tree:
+    tree = Tree()
+    for path, content in files.items():
+        if path == RELEASED:
+            tree.released, tree.current = _releases(content)
+            continue
+        place = _place(path)
+        if place is None:
+            tree.bad[path] = "no place for a schema: expected state/<Record>/v<N>.avsc or <folder>/<Type>[/v<N>].avsc"
+            continue
+        try:
+            version = _version(path, *place, content)
+        except (BadSchema, SchemaParseException, ValueError) as e:
+            tree.bad[path] = f"{e}"
+            continue
+        tree.versions.setdefault(version.name, {})[version.number] = version
+    return tree
+
+
+def _place(path: str) -> tuple[str, int] | None:
+    """Name and number of a schema's path."""
+    first, numbered = _FIRST.fullmatch(path), _NUMBERED.fullmatch(path)
+    if first:
+        return f"{first[1]}/{first[2]}", 1
+    if numbered and (numbered[1] == STATE or int(numbered[3]) > 1):
+        return f"{numbered[1]}/{numbered[2]}", int(numbered[3])
+    return None
+
+
+def _version(path: str, name: str, number: int, content: bytes) -> Version:
+    source = json.loads(content)
+    of = parse(source)
+    canonical = to_parsing_canonical_form(parse_schema(source, named_schemas={}))
+    short = name.partition("/")[2]
+    if source.get("name", "").rpartition(".")[2] != short:
+        raise BadSchema(f"expected a record {short}, came {source.get('name')!r}")
+    return Version(
+        name,
+        number,
+        path,
+        source,
+        of,
+        str(fingerprint(canonical, "CRC-64-AVRO")),
+        hashlib.sha256(content).hexdigest(),
+    )
+
+
+def _releases(content: bytes) -> tuple[dict[str, dict[int, Release]], dict[str, int]]:
+    entries = json.loads(content)
+    released = {
+        name: {int(n): Release(v["fingerprint"], v["sha256"]) for n, v in entry["versions"].items()}
+        for name, entry in entries.items()
+    }
+    return released, {name: entry["current"] for name, entry in entries.items() if "current" in entry}
+
+
+def release(tree: Tree, current: Mapping[str, int]) -> str:
+    """The text of the list of releases with all versions of the tree; `current` of topics' types, as it shall be."""
+    released: dict[str, Any] = {}
+    for name, mine in sorted(tree.versions.items()):
+        versions = {str(n): {"fingerprint": v.fingerprint, "sha256": v.sha256} for n, v in sorted(mine.items())}
+        released[name] = {"versions": versions}
+        if not is_state(name):
+            released[name]["current"] = current.get(name, tree.current_version(name).number)
+    return json.dumps(released, indent=1, sort_keys=True) + "\n"

@@ -1,0 +1,34 @@
+"""HOST:PORT, and whether that is this machine only."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from moneystate.errors import ConfigError
+
+_FORM = re.compile(r"(?P<host>[^:/\[\]\s]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
+
+
+def split(address: str, flag: str) -> tuple[str, int]:
+    """Host and port; an IPv6 host stands in brackets. Raises ConfigError that names `flag`."""
+    found = _FORM.fullmatch(address)
+    if found is None or int(found["port"]) > 65_535:
+        raise ConfigError(f"{flag} {address}: expected HOST:PORT.", "for example 127.0.0.1:8484 or [::1]:8484.")
+    return found["host"].strip("[]"), int(found["port"])
+
+
+def is_address(text: str) -> bool:
+    """Whether it has the form HOST:PORT."""
+    return _FORM.fullmatch(text) is not None
+
+
+def is_loopback(address: str) -> bool:
+    """Whether what listens there can be reached from this machine only."""
+    host, _ = split(address, "address")
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name: who knows where it leads

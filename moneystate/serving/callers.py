@@ -1,0 +1,161 @@
+"""Who calls, and what they may do: bearer tokens and scopes.
+
+A token is a JWT in the metadata `authorization: Bearer TOKEN`, signed with the private key that belongs to
+`--token-key`. The key fixes the algorithm, whatever the token's header says: RS256 for RSA, ES256 for the curve P-256,
+EdDSA for Ed25519 and Ed448.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from moneystate.errors import ConfigError
+from moneystate.rpc.context import Context
+from moneystate.serving.failures import Failure
+
+READ: Final = "state.read"
+READ_PERSONAL: Final = "state.read.personal"
+ADMIN: Final = "state.admin"
+SCOPES: Final = frozenset({READ, READ_PERSONAL, ADMIN})
+
+CACHED_TOKENS: Final = 10_000  # checking a signature costs about as much as all else of a point read
+MAX_TOKEN_BYTES: Final = 8_192
+MIN_RSA_BITS: Final = 2_048
+
+PublicKey: TypeAlias = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey | ed448.Ed448PublicKey
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """`subject`: of the token, else of the client certificate, else empty. `expires_s`: the token's end."""
+
+    subject: str
+    peer: str
+    scopes: frozenset[str]
+    expires_s: float = float("inf")
+
+    @property
+    def personal(self) -> bool:
+        return READ_PERSONAL in self.scopes
+
+    def require(self, scope: str) -> None:
+        """Raises Failure SCOPE_MISSING."""
+        if scope not in self.scopes:
+            raise Failure("SCOPE_MISSING", f"expected a token with the scope {scope}.", metadata={"scope": scope})
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What a token says, once it is checked."""
+
+    subject: str
+    scopes: frozenset[str]
+    expires_s: float
+
+
+class TokenCheck:
+    """Raises ConfigError for a key that is none, or too weak."""
+
+    def __init__(self, key_file: str, audience: str, issuer: str) -> None:
+        self.key, self.algorithm = _public_key(key_file)
+        self.audience = audience or None
+        self.issuer = issuer or None
+        self.checked: OrderedDict[str, Granted] = OrderedDict()
+
+    def check(self, token: str) -> Granted:
+        """Raises Failure BAD_TOKEN."""
+        granted = self.checked.get(token)
+        if granted is None:
+            granted = self._decode(token)
+            self.checked[token] = granted
+            if len(self.checked) > CACHED_TOKENS:
+                self.checked.popitem(last=False)
+        if granted.expires_s <= time.time():
+            self.checked.pop(token, None)
+            raise _bad_token("it has expired")
+        return granted
+
+    def _decode(self, token: str) -> Granted:
+        if len(token) > MAX_TOKEN_BYTES:
+            raise _bad_token(f"it is longer than {MAX_TOKEN_BYTES} bytes")
+        required = ["exp", *(["aud"] if self.audience else []), *(["iss"] if self.issuer else [])]
+        try:
+            claims = jwt.decode(
+                token,
+                self.key,
+                algorithms=[self.algorithm],
+                audience=self.audience,
+                issuer=self.issuer,
+                options={"require": required, "verify_aud": self.audience is not None},
+            )
+        except jwt.ExpiredSignatureError:
+            raise _bad_token("it has expired") from None
+        except jwt.PyJWTError as e:
+            raise _bad_token(f"it is not valid ({e})") from None
+        scope = claims.get("scope", "")
+        scopes = scope.split() if isinstance(scope, str) else []
+        return Granted(str(claims.get("sub", "")), SCOPES.intersection(scopes), float(int(claims["exp"])))
+
+
+class Callers:
+    """`tokens` None: callers need none, and may do what `scopes` says. `certificates`: callers show them, which names
+    those whose token has no subject."""
+
+    def __init__(self, tokens: TokenCheck | None, scopes: frozenset[str], certificates: bool) -> None:
+        self.tokens = tokens
+        self.scopes = scopes
+        self.certificates = certificates
+
+    def caller(self, context: Context) -> Caller:
+        """Raises Failure NO_TOKEN or BAD_TOKEN."""
+        peer = context.peer()
+        if self.tokens is None:
+            return Caller(self._certified(context), peer, self.scopes)
+        granted = self.tokens.check(_bearer(context))
+        return Caller(granted.subject or self._certified(context), peer, granted.scopes, granted.expires_s)
+
+    def _certified(self, context: Context) -> str:
+        return _certificate_name(context) if self.certificates else ""
+
+
+def _bearer(context: Context) -> str:
+    for name, value in context.invocation_metadata() or ():
+        if name == "authorization":
+            scheme, _, token = (value if isinstance(value, str) else value.decode("latin-1")).partition(" ")
+            if scheme.lower() == "bearer" and token:
+                return token.strip()
+    raise Failure("NO_TOKEN", "expected the metadata `authorization: Bearer TOKEN`.")
+
+
+def _certificate_name(context: Context) -> str:
+    names = context.auth_context().get("x509_common_name", ())
+    return next((name.decode("utf-8", "replace") for name in names), "")
+
+
+def _bad_token(why: str) -> Failure:
+    return Failure("BAD_TOKEN", f"expected a valid token, but {why}.")
+
+
+def _public_key(path: str) -> tuple[PublicKey, str]:
+    try:
+        key = load_pem_public_key(Path(path).read_bytes())
+    except (OSError, ValueError, UnsupportedAlgorithm) as e:
+        raise ConfigError(f"--token-key {path}: expected a public key as PEM, but {e}.") from None
+    if isinstance(key, rsa.RSAPublicKey) and key.key_size >= MIN_RSA_BITS:
+        return key, "RS256"
+    if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
+        return key, "ES256"
+    if isinstance(key, ed25519.Ed25519PublicKey | ed448.Ed448PublicKey):
+        return key, "EdDSA"
+    raise ConfigError(
+        f"--token-key {path}: expected RSA of at least {MIN_RSA_BITS} bits, EC on the curve P-256, Ed25519 or Ed448."
+    )

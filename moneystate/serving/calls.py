@@ -1,0 +1,157 @@
+"""The way of every call: who calls, may they, the handler, its failure as a status, metrics, audit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import grpc
+from google.protobuf.message import Message
+
+from moneystate.replica.model import ReplicaError, Version
+from moneystate.rpc.context import Abort, Context
+from moneystate.serving.audit import Audit
+from moneystate.serving.callers import Caller, Callers
+from moneystate.serving.failures import Failure, of_store
+from moneystate.serving.metrics import Metrics
+
+MAX_ANSWER_BYTES: Final = 8 << 20
+
+Wrapped = Callable[[Any, Context], Any]
+
+
+@dataclass(slots=True)
+class Call:
+    """One call, for its handler. `touched`: users whose personal fields go out, or who are changed: for the audit."""
+
+    caller: Caller
+    context: Context
+    touched: list[str] = field(default_factory=list)
+    version: Version | None = None
+    changed: bool = False
+
+    async def breathe(self) -> None:
+        """Between two bounded pieces of a long call: let others run; ends here once the caller is gone or its time
+        is up (its task is cancelled then). Raises Failure DEADLINE."""
+        await asyncio.sleep(0)
+        self.check_deadline()
+
+    def check_deadline(self) -> None:
+        """Raises Failure DEADLINE: nobody waits for the answer any more."""
+        if self.context.time_remaining() < 0.0:
+            raise Failure("DEADLINE", "expected to answer before the call's deadline; ask for less.")
+
+
+Point = Callable[[Any, Call], Message]  # of bounded time: some ms at most
+Unary = Callable[[Any, Call], Awaitable[Message]]
+Streaming = Callable[[Any, Call], AsyncIterator[Message]]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """`handler`: a Point or a Unary, or a Streaming where its method is. `scope`: that it needs."""
+
+    scope: str
+    handler: Any
+
+
+class Calls:
+    def __init__(self, callers: Callers, audit: Audit, metrics: Metrics) -> None:
+        self.callers = callers
+        self.audit = audit
+        self.metrics = metrics
+        self.is_cut = False
+
+    def cut(self) -> None:
+        """From now on the server ends the calls that still run."""
+        self.is_cut = True
+
+    def point(self, name: str, scope: str, handler: Point) -> Wrapped:
+        """Gives the answer's bytes."""
+        seconds = self.metrics.seconds.labels(name)
+
+        def run(request: Any, context: Context) -> bytes:
+            with seconds.time(), _Way(name, self) as way:
+                answer = handler(request, way.enter(context, scope)).SerializeToString()
+                if len(answer) > MAX_ANSWER_BYTES:
+                    raise too_big()
+                return answer
+
+        return run
+
+    def unary(self, name: str, scope: str, handler: Unary) -> Wrapped:
+        seconds = self.metrics.seconds.labels(name)
+
+        async def run(request: Any, context: Context) -> Message:
+            with seconds.time(), _Way(name, self) as way:
+                return await handler(request, way.enter(context, scope))
+
+        return run
+
+    def streaming(self, name: str, scope: str, handler: Streaming) -> Wrapped:
+        async def run(request: Any, context: Context) -> AsyncIterator[Message]:
+            with self.metrics.streams.track_inprogress(), _Way(name, self) as way:
+                async for answer in handler(request, way.enter(context, scope)):
+                    way.note_personal(STREAMING)  # a stream has no end to wait for
+                    yield answer
+
+        return run
+
+
+def too_big() -> Failure:
+    return Failure("TOO_BIG", f"one user alone is more than the {MAX_ANSWER_BYTES:,} bytes that an answer holds")
+
+
+_OK: Final = grpc.StatusCode.OK.name
+STREAMING: Final = "STREAMING"  # the audit's outcome of what a stream reads on its way
+
+
+class _Way:
+    """One call's way: who calls, and at its end its status, its count and its line in the audit."""
+
+    def __init__(self, name: str, calls: Calls) -> None:
+        self.name = name
+        self.calls = calls
+        self.call: Call | None = None
+
+    def enter(self, context: Context, scope: str) -> Call:
+        """Raises Failure for who may not, and for what comes too late."""
+        caller = self.calls.callers.caller(context)
+        caller.require(scope)
+        call = self.call = Call(caller, context)
+        call.check_deadline()
+        return call
+
+    def __enter__(self) -> _Way:
+        return self
+
+    def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
+        """What a handler refuses goes on as an Abort, an error of ours as it is: the transport tells the log. Any other
+        end (its task was cancelled, its stream closed) is the caller's, or the server's that stops."""
+        if error is None:
+            self._note(_OK)
+        elif isinstance(error, Failure | ReplicaError):
+            failure = error if isinstance(error, Failure) else of_store(error)
+            abort = Abort(failure.code, failure.message, failure.trailers())
+            self._note(failure.code.name)
+            try:
+                raise abort from None
+            finally:
+                del abort  # its traceback has this frame: together they would keep the call until a collection
+        elif isinstance(error, Exception):
+            self._note(grpc.StatusCode.INTERNAL.name)
+        else:
+            self._note((grpc.StatusCode.UNAVAILABLE if self.calls.is_cut else grpc.StatusCode.CANCELLED).name)
+
+    def _note(self, code: str) -> None:
+        self.calls.metrics.calls.labels(self.name, code).inc()
+        self.note_personal(code)
+
+    def note_personal(self, outcome: str) -> None:
+        """The audit's line, where there is anything new to say."""
+        call = self.call
+        if call is not None and (call.touched or call.changed):
+            self.calls.audit.write(self.name, call.caller, call.touched, call.version, outcome, call.changed)
+            call.touched = []

@@ -1,0 +1,100 @@
+"""A connection to a query server, for the command line and for tests: Python programs may use it as well."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from moneystate.errors import ConfigError
+from moneystate.query.v1 import admin_pb2, query_pb2, status_pb2, watch_pb2
+from moneystate.serving.addresses import is_loopback
+
+MAX_ANSWER_BYTES = 8 << 20
+SERVICES = {
+    name: service
+    for file in (query_pb2, watch_pb2, status_pb2, admin_pb2)
+    for name, service in file.DESCRIPTOR.services_by_name.items()
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """`address`: HOST:PORT; the rest names PEM files and the file of a token; empty: none."""
+
+    address: str
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
+    token_file: str = ""
+
+    def channel(self) -> grpc.Channel:
+        """Raises ConfigError."""
+        options = [("grpc.max_receive_message_length", MAX_ANSWER_BYTES)]
+        if self.ca or self.cert:
+            return grpc.secure_channel(self.address, self._credentials(), options)
+        if self.token_file and not is_loopback(self.address):
+            raise ConfigError(
+                f"--token-file: expected an encrypted connection to {self.address}, as a token is a secret.",
+                "give --ca FILE as well.",
+            )
+        return grpc.insecure_channel(self.address, options)
+
+    def metadata(self) -> tuple[tuple[str, str | bytes], ...]:
+        token = _read(self.token_file, "--token-file").decode("latin-1").strip() if self.token_file else ""
+        return (("authorization", f"Bearer {token}"),) if token else ()
+
+    def _credentials(self) -> grpc.ChannelCredentials:
+        if bool(self.cert) != bool(self.key):
+            raise ConfigError("--cert, --key: expected both or neither.")
+        return grpc.ssl_channel_credentials(
+            _read(self.ca, "--ca") if self.ca else None,
+            _read(self.key, "--key") if self.key else None,
+            _read(self.cert, "--cert") if self.cert else None,
+        )
+
+
+class Client:
+    """Calls by name: `client.call("Query.GetUser", request)`. Raises grpc.RpcError."""
+
+    def __init__(self, target: Target, timeout_s: float) -> None:
+        self.target = target
+        self.timeout_s = timeout_s
+        self.metadata = target.metadata()
+        self.channel = target.channel()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self.channel.close()
+
+    def call(self, name: str, request: Message) -> Any:
+        path, answer = _method(name)
+        call = self.channel.unary_unary(path, type(request).SerializeToString, answer.FromString)
+        return call(request, timeout=self.timeout_s, metadata=self.metadata)
+
+    def stream(self, name: str, request: Message) -> Any:
+        """Answers until the server or the caller ends it."""
+        path, answer = _method(name)
+        call = self.channel.unary_stream(path, type(request).SerializeToString, answer.FromString)
+        return call(request, metadata=self.metadata)
+
+
+def _method(name: str) -> tuple[str, type[Message]]:
+    service, _, method = name.partition(".")
+    descriptor = SERVICES[service].methods_by_name[method]
+    path = f"/{SERVICES[service].full_name}/{method}"
+    return path, GetMessageClass(descriptor.output_type)
+
+
+def _read(path: str, flag: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as e:
+        raise ConfigError(f"{flag} {path}: expected a file, but {e.strerror}.") from None

@@ -1,0 +1,39 @@
+"""The call Query.ListEntries: the state as the job keeps it, for who compares states."""
+
+from __future__ import annotations
+
+from moneystate.query.v1 import query_pb2 as q
+from moneystate.replica.decode import text
+from moneystate.replica.model import Entry
+from moneystate.serving import messages, requests
+from moneystate.serving.callers import READ_PERSONAL
+from moneystate.serving.calls import Call
+from moneystate.serving.reading import Reading, fill, note
+from services.enrichment.state import owner_of
+
+
+class Entries:
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+
+    async def list_entries(self, request: q.ListEntriesRequest, call: Call) -> q.ListEntriesResponse:
+        requests.optional_name(request.prefix, "prefix")
+        call.caller.require(READ_PERSONAL)  # nothing is masked: the bytes are to be the log's
+        snapshot, after = self.reading.resume(request, call)
+        answer = q.ListEntriesResponse(header=messages.header(snapshot.header))
+        after = await fill(
+            answer.entries,
+            lambda limit, after: snapshot.entries(prefix=request.prefix, limit=limit, after=after),
+            _message,
+            request.page_size,
+            after,
+            call,
+        )
+        users = dict.fromkeys(owner_of(entry.key) for entry in answer.entries)
+        note(call, *(text(user) for user in users if user is not None))
+        answer.next_page_token = self.reading.next_page(request, (snapshot,), after)
+        return answer
+
+
+def _message(of: Entry) -> q.Entry:
+    return q.Entry(key=of.key, value=of.value)

@@ -1,0 +1,111 @@
+"""What a query server is told, checked as far as files and flags go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import grpc
+
+from moneystate.errors import ConfigError
+from moneystate.serving import addresses
+from moneystate.serving.audit import Audit
+from moneystate.serving.callers import SCOPES, Callers, TokenCheck
+from moneystate.serving.tls import Certificates, TlsFiles
+
+
+@dataclass(frozen=True)
+class Security:
+    """Empty: without. `scopes`: of callers where no tokens are asked for, separated by commas."""
+
+    tls_cert: str = ""
+    tls_key: str = ""
+    client_ca: str = ""
+    token_key: str = ""
+    token_audience: str = ""
+    token_issuer: str = ""
+    scopes: str = ""
+    audit_log: str = ""
+
+    def check(self, address: str) -> None:
+        """Raises ConfigError for what does not fit together, or must not listen at `address`."""
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise ConfigError("--tls-cert, --tls-key: expected both or neither.")
+        if self.client_ca and not self.tls_cert:
+            raise ConfigError("--client-ca: expected a server certificate as well.", "add --tls-cert and --tls-key.")
+        if (self.token_audience or self.token_issuer) and not self.token_key:
+            raise ConfigError("--token-audience, --token-issuer: expected a key to check tokens with.", "--token-key.")
+        if self.scopes and self.token_key:
+            raise ConfigError("--scopes: with --token-key the tokens say what callers may do.", "leave it out.")
+        if not addresses.is_loopback(address) and not self._may_be_reached():
+            raise ConfigError(
+                f"--listen {address}: expected a loopback address, as others could read all without encryption or "
+                "without saying who they are.",
+                "add --tls-cert, --tls-key, and --token-key or --client-ca.",
+            )
+        self.granted(address)
+        self.callers(address)
+        self.credentials()
+        self.audit().close()
+
+    def _may_be_reached(self) -> bool:
+        return bool(self.tls_cert) and bool(self.token_key or self.client_ca)
+
+    def granted(self, address: str) -> frozenset[str]:
+        """What callers may do without a token. Raises ConfigError."""
+        if self.scopes:
+            scopes = frozenset(s.strip() for s in self.scopes.split(","))
+            if not scopes <= SCOPES:
+                raise ConfigError(f"--scopes {self.scopes}: expected some of {','.join(sorted(SCOPES))}.")
+            return scopes
+        if addresses.is_loopback(address):
+            return SCOPES
+        if not self.token_key:
+            raise ConfigError(
+                f"--listen {address}: expected to be told what callers with a certificate may do.",
+                "add --scopes state.read, or --token-key.",
+            )
+        return frozenset()
+
+    def callers(self, address: str) -> Callers:
+        """Raises ConfigError."""
+        if not self.token_key:
+            return Callers(None, self.granted(address), bool(self.client_ca))
+        tokens = TokenCheck(self.token_key, self.token_audience, self.token_issuer)
+        return Callers(tokens, frozenset(), bool(self.client_ca))
+
+    def credentials(self) -> grpc.ServerCredentials | None:
+        """Raises ConfigError."""
+        if not self.tls_cert:
+            return None
+        return Certificates(TlsFiles(self.tls_cert, self.tls_key, self.client_ca)).credentials()
+
+    def audit(self) -> Audit:
+        """Where callers can be told apart, the audit is on unless it is told where to go. Raises ConfigError."""
+        return Audit(self.audit_log or ("-" if self.token_key or self.client_ca else ""))
+
+    def in_words(self, address: str) -> str:
+        transport = "mutual TLS" if self.client_ca else "TLS" if self.tls_cert else "no TLS"
+        who = "tokens" if self.token_key else "no tokens"
+        local = ", this machine only" if addresses.is_loopback(address) else ""
+        may = "" if self.token_key else f", callers may do {','.join(sorted(self.granted(address)))}"
+        return f"{transport}, {who}{local}{may}"
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """`listen`: HOST:PORT, port 0: a free one; `metrics_port` 0: none; `page_token_key`: a file; empty: one in
+    `data`."""
+
+    bootstrap_servers: str
+    data: str
+    listen: str
+    topic_prefix: str = ""
+    history_ms: int | None = None
+    history_versions: int | None = None
+    follow_lineage: bool = True
+    workers: int = 1
+    grace_s: float = 10.0
+    metrics_port: int = 0
+    page_token_key: str = ""
+    kafka_config: dict[str, str] = field(default_factory=dict)
+    security: Security = field(default_factory=Security)

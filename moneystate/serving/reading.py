@@ -1,0 +1,269 @@
+"""The service Query (proto/moneystate/query/v1/query.proto).
+
+A handler checks, reads, and fills the header. What costs more than a point read is done in bounded pieces, so that
+point reads of others run in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from google.protobuf.message import Message
+
+from moneystate.query.v1 import query_pb2 as q
+from moneystate.query.v1 import user_pb2
+from moneystate.replica.model import NotFound, Page, UserChange, UserView
+from moneystate.replica.reads import Reads, Snapshot
+from moneystate.serving import messages, requests
+from moneystate.serving.callers import READ_PERSONAL
+from moneystate.serving.calls import MAX_ANSWER_BYTES, Call, too_big
+from moneystate.serving.failures import Failure, malformed
+from moneystate.serving.messages import Messages
+from moneystate.serving.page_tokens import PageTokens, Place
+
+ROOM_BYTES: Final = 64 << 10  # for the header, a page token, and the frames around items
+PIECE: Final = 50  # items that are read at a stretch: a few ms at most
+
+Item = TypeVar("Item")
+
+
+class Reading:
+    def __init__(self, reads: Reads, tokens: PageTokens) -> None:
+        self.reads = reads
+        self.tokens = tokens
+
+    def get_user(self, request: q.GetUserRequest, call: Call) -> q.GetUserResponse:
+        user_id = requests.name(request.user_id, "user_id")
+        snapshot = self._pin(request, call)
+        user = snapshot.user(user_id)
+        note(call, user_id)
+        of = Messages(call.caller.personal).user(user)
+        return q.GetUserResponse(header=messages.header(snapshot.header), user=of)
+
+    async def batch_get_users(self, request: q.BatchGetUsersRequest, call: Call) -> q.BatchGetUsersResponse:
+        wanted = request.user_ids
+        if not 1 <= len(wanted) <= requests.MAX_BATCH:
+            raise malformed("user_ids", f"expected 1 to {requests.MAX_BATCH} ids, came {len(wanted)}")
+        for user_id in wanted:
+            requests.name(user_id, "user_ids")
+        snapshot = self._pin(request, call)
+        answer = q.BatchGetUsersResponse(header=messages.header(snapshot.header))
+        to = Messages(call.caller.personal)
+        room = MAX_ANSWER_BYTES - ROOM_BYTES - sum(len(u.encode()) + 8 for u in wanted)
+        for at, user_id in enumerate(wanted):
+            if at and at % PIECE == 0:
+                await call.breathe()
+            result = q.UserResult(user_id=user_id, user=_user_or_none(snapshot, user_id, to))
+            room -= result.ByteSize()
+            if room < 0:
+                answer.unanswered_user_ids.extend(wanted[at:])
+                break
+            if result.HasField("user"):
+                note(call, user_id)
+            answer.results.append(result)
+        return answer
+
+    def get_session(self, request: q.GetSessionRequest, call: Call) -> q.GetSessionResponse:
+        session_id = requests.name(request.session_id, "session_id")
+        snapshot = self._pin(request, call)
+        user_id, session = snapshot.session(session_id)
+        note(call, user_id)
+        of = Messages(call.caller.personal).session(session)
+        return q.GetSessionResponse(header=messages.header(snapshot.header), user_id=user_id, session=of)
+
+    async def list_users(self, request: q.ListUsersRequest, call: Call) -> q.ListUsersResponse:
+        for field in ("prefix", "start", "end", "resident_country_code"):
+            requests.optional_name(getattr(request, field), field)
+        country = request.resident_country_code
+        if country:
+            call.caller.require(READ_PERSONAL)
+        snapshot, after = self.resume(request, call)
+
+        def read(limit: int, after: bytes | None) -> Page[UserView]:
+            return snapshot.users(
+                prefix=request.prefix, start=request.start, end=request.end, country=country, limit=limit, after=after
+            )
+
+        answer = q.ListUsersResponse(header=messages.header(snapshot.header))
+        to = Messages(call.caller.personal)
+        after = await fill(answer.users, read, to.user, request.page_size, after, call)
+        note(call, *(u.user_id for u in answer.users))
+        answer.next_page_token = self.next_page(request, (snapshot,), after)
+        return answer
+
+    async def list_pending(self, request: q.ListPendingRequest, call: Call) -> q.ListPendingResponse:
+        if request.reason and request.reason not in messages.REASONS_ASKED:
+            raise malformed("reason", f"expected a PendingReason, came {request.reason}")
+        reason = messages.REASONS_ASKED[request.reason] if request.reason else None
+        snapshot, after = self.resume(request, call)
+        answer = q.ListPendingResponse(header=messages.header(snapshot.header))
+        to = Messages(call.caller.personal)
+        after = await fill(
+            answer.pending,
+            lambda limit, after: snapshot.pending(reason=reason, limit=limit, after=after),
+            to.pending,
+            request.page_size,
+            after,
+            call,
+        )
+        note(call, *dict.fromkeys(p.user_id for p in answer.pending))
+        answer.next_page_token = self.next_page(request, (snapshot,), after)
+        return answer
+
+    def explain(self, request: q.ExplainRequest, call: Call) -> q.ExplainResponse:
+        subject = request.WhichOneof("subject")
+        to = Messages(call.caller.personal)
+        if subject == "money_id":
+            money_id = requests.name(request.money_id, "money_id")
+            snapshot = self._pin(request, call)
+            money = snapshot.money(money_id)
+            if money.pending is not None:
+                note(call, money.user_id)
+            return q.ExplainResponse(header=messages.header(snapshot.header), money=to.money(money))
+        if subject is None:
+            raise malformed("subject", "expected money_id or user_field, came neither")
+        user_id = requests.name(request.user_field.user_id, "user_field.user_id")
+        field = request.user_field.field
+        if field not in (q.USER_FIELD_BIRTH_YEAR, q.USER_FIELD_RESIDENT_COUNTRY_CODE):
+            raise malformed("user_field.field", f"expected a UserField, came {field}")
+        snapshot = self._pin(request, call)
+        user = snapshot.user(user_id)
+        known = user.birth_year if field == q.USER_FIELD_BIRTH_YEAR else user.country
+        if known is None:
+            raise Failure("NOT_FOUND", f"{user_id}: the field is not known at this version")
+        note(call, user_id)
+        return q.ExplainResponse(header=messages.header(snapshot.header), user_field=to.known(known))
+
+    def diff_user(self, request: q.DiffUserRequest, call: Call) -> q.DiffUserResponse:
+        user_id = requests.name(request.user_id, "user_id")
+        before, after = self._pin_both(request, call)
+        to = Messages(call.caller.personal)
+        change = q.UserChange(
+            user_id=user_id,
+            before=_user_or_none(before, user_id, to),
+            after=_user_or_none(after, user_id, to),
+        )
+        if not change.HasField("before") and not change.HasField("after"):
+            raise Failure("NOT_FOUND", f"{user_id}: nothing is known of the user at either version")
+        note(call, user_id)
+        start = messages.version(before.header.version)
+        answer = q.DiffUserResponse(header=messages.header(after.header), change=change)
+        getattr(answer, "from").CopyFrom(start)
+        return answer
+
+    async def diff(self, request: q.DiffRequest, call: Call) -> q.DiffResponse:
+        place = self._place(request)
+        if place is None:
+            before, after = self._pin_both(request, call)
+        else:
+            before, after = (self.reads.at_version(v) for v in place.versions)
+        call.version = after.header.version
+        to = Messages(call.caller.personal)
+        answer = q.DiffResponse(header=messages.header(after.header))
+        getattr(answer, "from").CopyFrom(messages.version(before.header.version))
+
+        def message(of: UserChange) -> q.UserChange:
+            return q.UserChange(
+                user_id=of.user_id,
+                before=None if of.before is None else to.user(of.before),
+                after=None if of.after is None else to.user(of.after),
+            )
+
+        mark = await fill(
+            answer.changes,
+            lambda limit, mark: self.reads.diff(before, after, limit=limit, mark=mark),
+            message,
+            request.page_size,
+            None if place is None else place.after,
+            call,
+        )
+        note(call, *(c.user_id for c in answer.changes))
+        answer.next_page_token = self.next_page(request, (before, after), mark)
+        return answer
+
+    def _pin(self, request: Any, call: Call) -> Snapshot:
+        snapshot = requests.snapshot(self.reads, request.at)
+        call.version = snapshot.header.version
+        return snapshot
+
+    def _pin_both(self, request: Any, call: Call) -> tuple[Snapshot, Snapshot]:
+        start = getattr(request, "from")
+        if start.WhichOneof("at") is None:
+            raise malformed("from", "expected a version or an event time, came neither")
+        before = requests.snapshot(self.reads, start, "from")
+        after = requests.snapshot(self.reads, request.to, "to")
+        call.version = after.header.version
+        return before, after
+
+    def _place(self, request: Any) -> Place | None:
+        return self.tokens.read(request, request.page_token) if request.page_token else None
+
+    def resume(self, request: Any, call: Call) -> tuple[Snapshot, bytes | None]:
+        """The version of a listing, and where it goes on."""
+        place = self._place(request)
+        if place is None:
+            return self._pin(request, call), None
+        snapshot = self.reads.at_version(place.versions[0])
+        call.version = snapshot.header.version
+        return snapshot, place.after
+
+    def next_page(self, request: Message, snapshots: tuple[Snapshot, ...], after: bytes | None) -> str:
+        if after is None:
+            return ""
+        return self.tokens.issue(request, Place(tuple(s.header.version for s in snapshots), after))
+
+
+async def fill(
+    into: Any,
+    read: Callable[[int, bytes | None], Page[Item]],
+    message: Callable[[Item], Any],
+    asked: int,
+    after: bytes | None,
+    call: Call,
+) -> bytes | None:
+    """Items until the page is full, the answer is, or there are no more; the mark to go on from."""
+    left = requests.page_size(asked)
+    room = MAX_ANSWER_BYTES - ROOM_BYTES
+    while True:
+        page = read(min(left, PIECE), after)
+        made = [message(item) for item in page.items]
+        fitting, room = _fitting(made, room)
+        if fitting < len(made):
+            if not fitting and not len(into):
+                raise too_big()
+            if fitting:
+                # the mark after the last one that fits: a pinned read says the same again
+                page = read(fitting, after)
+                into.extend(made[: len(page.items)])
+                after = page.after
+            return after
+        into.extend(made)
+        left -= len(made)
+        after = page.after
+        if after is None or not left:
+            return after
+        await call.breathe()
+
+
+def note(call: Call, *user_ids: str) -> None:
+    """Personal fields of these users go out."""
+    if call.caller.personal:
+        call.touched.extend(user_ids)
+
+
+def _fitting(made: list[Any], room: int) -> tuple[int, int]:
+    """How many of them fit, and the room that is left."""
+    for at, message in enumerate(made):
+        size = message.ByteSize() + 8
+        if size > room:
+            return at, room
+        room -= size
+    return len(made), room
+
+
+def _user_or_none(snapshot: Snapshot, user_id: str, to: Messages) -> user_pb2.User | None:
+    try:
+        return to.user(snapshot.user(user_id))
+    except NotFound:
+        return None

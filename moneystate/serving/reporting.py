@@ -1,0 +1,48 @@
+"""The service Status (proto/moneystate/query/v1/status.proto), and the metrics of the replica."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import time
+
+from moneystate.query.v1 import status_pb2
+from moneystate.replica.model import Status
+from moneystate.replica.reads import Reads
+from moneystate.serving import messages
+from moneystate.serving.calls import Call
+from moneystate.serving.metrics import Metrics
+
+SERVER_VERSION = importlib.metadata.version("moneystate")
+
+
+class Reporting:
+    def __init__(self, reads: Reads) -> None:
+        self.reads = reads
+
+    def get_status(self, _: status_pb2.GetStatusRequest, call: Call) -> status_pb2.GetStatusResponse:
+        status = self.reads.status()
+        return status_pb2.GetStatusResponse(
+            header=None if status.header is None else messages.header(status.header),
+            caught_up=status.caught_up,
+            oldest=None if status.oldest is None else messages.version(status.oldest),
+            lag_records=status.lag_records,
+            users=status.users,
+            schema_counts=[
+                status_pb2.SchemaCount(kind=c.kind, schema_version=c.schema_version, entries=c.entries)
+                for c in status.schema_counts
+            ],
+            database_bytes=status.database_bytes,
+            key_groups=status.key_groups,
+            server_version=SERVER_VERSION,
+        )
+
+
+def gauge(metrics: Metrics, status: Status) -> None:
+    metrics.caught_up.set(status.caught_up)
+    metrics.lag_records.set(status.lag_records)
+    metrics.lag_seconds.set(max(0.0, time.time() - status.current_as_of_ms / 1000))
+    metrics.database_bytes.set(status.database_bytes)
+    if status.header is not None:
+        metrics.batch.set(status.header.version.batch)
+        if status.header.watermark_ms is not None:
+            metrics.watermark_seconds.set(status.header.watermark_ms / 1000)

@@ -1,0 +1,194 @@
+"""The gRPC server over one replica: services, health, reflection, limits, drain."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import grpc
+from google.protobuf.message_factory import GetMessageClass
+from grpc_health.v1 import health_pb2
+from grpc_health.v1._async import HealthServicer
+from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+from moneystate.query.v1 import admin_pb2, query_pb2, status_pb2, watch_pb2
+from moneystate.replica.reads import Reads
+from moneystate.rpc import methods
+from moneystate.rpc.core import Queue
+from moneystate.rpc.methods import Start
+from moneystate.rpc.server import Server
+from moneystate.serving.callers import ADMIN, READ
+from moneystate.serving.calls import MAX_ANSWER_BYTES, Calls, Endpoint
+from moneystate.serving.entries import Entries
+from moneystate.serving.forgetting import Forgetting, RequestLog
+from moneystate.serving.metrics import Metrics
+from moneystate.serving.page_tokens import PageTokens
+from moneystate.serving.reading import Reading
+from moneystate.serving.reporting import Reporting, gauge
+from moneystate.serving.watching import Pulse, Watching
+
+MAX_REQUEST_BYTES: Final = 1 << 20
+MAX_STREAMS: Final = 1_000  # calls at once on one connection
+KEEPALIVE_MS: Final = 30_000
+MIN_PING_MS: Final = 10_000  # clients that ping more often are told to go away
+REPORT_S: Final = 1.0  # how often health and gauges look at the replica
+HEALTH_S: Final = 1.0  # grpcio's health service waits for watchers that do not read what they are told
+
+OPTIONS: Final[list[tuple[str, int]]] = [
+    ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+    ("grpc.max_send_message_length", MAX_ANSWER_BYTES + (64 << 10)),
+    ("grpc.max_concurrent_streams", MAX_STREAMS),
+    ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_ping_interval_without_data_ms", MIN_PING_MS),
+    ("grpc.http2.max_ping_strikes", 3),
+    ("grpc.max_metadata_size", 16 << 10),
+]
+
+HEALTH: Final[Any] = health_pb2.DESCRIPTOR.services_by_name["Health"]
+SERVICES: Final[list[Any]] = [
+    file.DESCRIPTOR.services_by_name[name]
+    for file, name in ((query_pb2, "Query"), (watch_pb2, "Watch"), (status_pb2, "Status"), (admin_pb2, "Admin"))
+]
+
+
+@dataclass(frozen=True)
+class Listen:
+    """`address`: HOST:PORT, port 0: a free one; `credentials`: None without TLS; `shared`: other processes listen on
+    the same port and the system spreads connections over them."""
+
+    address: str
+    credentials: grpc.ServerCredentials | None = None
+    shared: bool = False
+
+
+class QueryServer:
+    """`start`, then `drain`; both in the loop that waits at `queue`."""
+
+    def __init__(
+        self,
+        reads: Reads,
+        log: RequestLog,
+        calls: Calls,
+        tokens: PageTokens,
+        metrics: Metrics,
+        listen: Listen,
+        queue: Queue,
+    ) -> None:
+        self.reads = reads
+        self.metrics = metrics
+        self.listen = listen
+        self.pulse = Pulse(reads)
+        self.health = HealthServicer()
+        self.endpoints = _endpoints(reads, log, tokens, self.pulse)
+        self.calls = calls
+        self.serving: bool | None = None
+        self.tasks: list[asyncio.Task[None]] = []
+        self.server = Server(queue, [*OPTIONS, ("grpc.so_reuseport", int(listen.shared))])
+
+    async def start(self) -> int:
+        """The port. Raises RuntimeError where it cannot be had."""
+        for service in SERVICES:
+            for method in service.methods:
+                self.server.add(f"/{service.full_name}/{method.name}", self._start_of(service.name, method))
+        self._add_health()
+        self._add_reflection()
+        await self._tell_health(False)
+        port = self.server.listen(self.listen.address, self.listen.credentials)
+        self.server.start()
+        self.tasks = [asyncio.create_task(self.pulse.run()), asyncio.create_task(self._report())]
+        return port
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Until `stop`. Raises what ends the look at the replica: what stands still must not be served."""
+        stopped = asyncio.create_task(stop.wait())
+        ended, _ = await asyncio.wait([stopped, *self.tasks], return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        for task in ended:
+            task.result()
+
+    async def drain(self, grace_s: float) -> None:
+        """Health first, so that nobody sends new callers; watchers are told; running calls may finish within
+        `grace_s`, new ones are refused."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HEALTH_S):
+                await self.health.enter_graceful_shutdown()
+        await self.pulse.drain()
+        # what still runs then is not the caller's to end
+        asyncio.get_running_loop().call_later(grace_s, self.calls.cut)
+        await self.server.stop(grace_s)
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    def _start_of(self, service: str, method: Any) -> Start:
+        name = f"{service}.{method.name}"
+        scope, handler = self.endpoints[name].scope, self.endpoints[name].handler
+        parse = _parser(method)
+        if method.server_streaming:
+            return methods.server_stream(parse, self.calls.streaming(name, scope, handler), self.server.spawn)
+        if inspect.iscoroutinefunction(handler):
+            return methods.unary(parse, self.calls.unary(name, scope, handler), self.server.spawn)
+        return methods.point(parse, self.calls.point(name, scope, handler))
+
+    def _add_health(self) -> None:
+        parse, spawn, path = _parser(HEALTH.methods_by_name["Check"]), self.server.spawn, f"/{HEALTH.full_name}"
+        self.server.add(f"{path}/Check", methods.unary(parse, self.health.Check, spawn))
+        self.server.add(f"{path}/Watch", methods.server_stream(parse, self.health.Watch, spawn))
+
+    def _add_reflection(self) -> None:
+        names = [*(s.full_name for s in SERVICES), HEALTH.full_name, reflection.SERVICE_NAME]
+        tell = reflection.aio.ReflectionServicer(names).ServerReflectionInfo
+        service = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
+        (method,) = service.methods
+        path = f"/{service.full_name}/{method.name}"
+        self.server.add(path, methods.both_streams(_parser(method), tell, self.server.spawn))
+
+    async def _report(self) -> None:
+        while True:
+            status = self.reads.status()
+            gauge(self.metrics, status)
+            await self._tell_health(status.caught_up)
+            await asyncio.sleep(REPORT_S)
+
+    async def _tell_health(self, serving: bool) -> None:
+        if serving == self.serving:
+            return
+        known = health_pb2.HealthCheckResponse
+        state = known.SERVING if serving else known.NOT_SERVING
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HEALTH_S):
+                for name in ("", *(s.full_name for s in SERVICES)):
+                    await self.health.set(name, state)
+                self.serving = serving  # else it is tried again
+
+
+def _parser(method: Any) -> methods.Parse:
+    parse: methods.Parse = GetMessageClass(method.input_type).FromString
+    return parse
+
+
+def _endpoints(reads: Reads, log: RequestLog, tokens: PageTokens, pulse: Pulse) -> dict[str, Endpoint]:
+    """Of every method in the contract: a missing one fails at the start."""
+    reading, watching = Reading(reads, tokens), Watching(reads, pulse)
+    reporting, forgetting = Reporting(reads), Forgetting(reads, log)
+    return {
+        "Query.GetUser": Endpoint(READ, reading.get_user),
+        "Query.BatchGetUsers": Endpoint(READ, reading.batch_get_users),
+        "Query.GetSession": Endpoint(READ, reading.get_session),
+        "Query.ListUsers": Endpoint(READ, reading.list_users),
+        "Query.ListPending": Endpoint(READ, reading.list_pending),
+        "Query.ListEntries": Endpoint(READ, Entries(reading).list_entries),
+        "Query.Explain": Endpoint(READ, reading.explain),
+        "Query.DiffUser": Endpoint(READ, reading.diff_user),
+        "Query.Diff": Endpoint(READ, reading.diff),
+        "Watch.WatchUser": Endpoint(READ, watching.watch_user),
+        "Watch.Watch": Endpoint(READ, watching.watch),
+        "Status.GetStatus": Endpoint(READ, reporting.get_status),
+        "Admin.ForgetUser": Endpoint(ADMIN, forgetting.forget_user),
+        "Admin.GetForgotten": Endpoint(ADMIN, forgetting.get_forgotten),
+    }

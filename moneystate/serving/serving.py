@@ -1,0 +1,148 @@
+"""`moneystate serve` as processes: one follows the log, some answer queries, and this one watches over them.
+
+    serve ── follower     reads the changelog into the replica's files; the only one that writes
+          ├─ worker 1     a server over the same files, read only
+          └─ worker N     on the same port; the system spreads connections over the workers
+
+Children end when this process is gone, whatever ended it. One that ends by itself ends the whole: a supervisor
+(systemd, Kubernetes) starts it anew, and a start costs no more than catching up.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from multiprocessing.connection import wait
+from typing import Any, Final
+
+from moneystate.errors import JobError, SetupError
+from moneystate.kafka.client import check_reachable
+from moneystate.replica import follower
+from moneystate.serving import addresses, worker
+from moneystate.serving.child import Child, start
+from moneystate.serving.metrics import expose
+from moneystate.serving.options import ServeOptions
+
+START_S: Final = 60.0  # to import and listen, on a machine that is busy
+METRICS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
+
+
+def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
+    """Until SIGTERM or SIGINT. Raises ConfigError, SetupError, and JobError where a child ends by itself."""
+    addresses.split(options.listen, "--listen")
+    options.security.check(options.listen)
+    check_reachable(options.bootstrap_servers, options.kafka_config)
+    with ExitStack() as at_end:
+        _make_folder(options)
+        address, held = _hold_port(options.listen)
+        at_end.callback(held.close)
+        stopped = _stopped(at_end)
+        _metrics(options, address, at_end)
+        task = worker.WorkerTask(options, address, worker.page_token_key(options))
+        children = [start("follower", follower.run, options)]
+        at_end.callback(_stop, children, options.grace_s)
+        children += [start(f"worker {n + 1}", worker.run, task) for n in range(options.workers)]
+        _await_listening(children[1:], stopped)
+        security = options.security.in_words(address)
+        say(f"listening on {address} ({security}), workers: {options.workers}, replica in {options.data}")
+        _watch(children, stopped)
+
+
+def _stopped(at_end: ExitStack) -> int:
+    """A descriptor that can be read from the first SIGTERM or SIGINT on."""
+    readable, writable = os.pipe()
+    at_end.callback(os.close, readable)
+    at_end.callback(os.close, writable)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        at_end.callback(signal.signal, number, signal.signal(number, lambda *_: os.write(writable, b".")))
+    return readable
+
+
+def _make_folder(options: ServeOptions) -> None:
+    try:
+        os.makedirs(options.data, exist_ok=True)
+    except OSError as e:
+        raise SetupError(f"--data {options.data}: expected a folder, but {e.strerror}.") from None
+
+
+def _hold_port(listen: str) -> tuple[str, socket.socket]:
+    """HOST:PORT with the port that all workers are to have, and a socket that keeps it until they do. Raises SetupError
+    where another process has it."""
+    host, port = addresses.split(listen, "--listen")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    held = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as alone:
+            alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            alone.bind((host, port))  # fails where anyone listens, as it does not share
+            port = alone.getsockname()[1]
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        held.bind((host, port))
+    except OSError as e:
+        held.close()
+        raise SetupError(
+            f"--listen {listen}: expected a free port, but {e.strerror}.", "stop what has it, or give another."
+        ) from None
+    return f"{f'[{host}]' if family == socket.AF_INET6 else host}:{port}", held
+
+
+def _metrics(options: ServeOptions, address: str, at_end: ExitStack) -> None:
+    """The workers' values come by files in a folder that they learn by their environment. Raises SetupError."""
+    if not options.metrics_port:
+        return
+    folder = at_end.enter_context(tempfile.TemporaryDirectory(prefix="moneystate-metrics-"))
+    os.environ[METRICS_FOLDER] = folder
+    host, _ = addresses.split(address, "--listen")
+    try:
+        expose(host, options.metrics_port, folder)
+    except OSError as e:
+        raise SetupError(f"--metrics-port {options.metrics_port}: expected a free port, but {e.strerror}.") from None
+
+
+def _await_listening(workers: list[Child], stopped: int) -> None:
+    """Raises JobError for one that ends, or does not come up in time."""
+    missing: dict[Any, Child] = {w.line: w for w in workers}
+    while missing:
+        ready = wait([*missing, stopped], START_S)
+        if stopped in ready:
+            return
+        lines = [line for line in ready if line in missing]
+        if not lines:
+            raise JobError(
+                f"{next(iter(missing.values())).name}: expected it to listen, it did not.", "see its log above."
+            )
+        for line in lines:
+            child = missing.pop(line)
+            try:
+                child.line.recv()
+            except EOFError:
+                raise JobError(f"{child.name}: expected it to listen, it ended.", "see its log above.") from None
+
+
+def _watch(children: list[Child], stopped: int) -> None:
+    """Until told to stop. Raises JobError where a child ends first."""
+    ended = wait([*(c.line for c in children), stopped])
+    if stopped in ended:
+        return
+    gone = next(c for c in children if c.line in ended)
+    raise JobError(
+        f"{gone.name}: expected it to run, it ended with code {gone.process.wait()}.",
+        "see its log above; a new start goes on where this one was.",
+    )
+
+
+def _stop(children: list[Child], grace_s: float) -> None:
+    for child in children:
+        child.process.terminate()
+    for child in children:
+        try:
+            child.process.wait(grace_s + START_S)
+        except subprocess.TimeoutExpired:
+            child.process.kill()
+            child.process.wait()
+        child.line.close()

@@ -1,0 +1,74 @@
+"""TLS and mutual TLS of the server, with certificates that may be renewed while it runs."""
+
+from __future__ import annotations
+
+import ssl
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+
+from moneystate.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """PEM files. `client_ca`: empty, or clients must show a certificate that it signed."""
+
+    cert: str
+    key: str
+    client_ca: str
+
+
+class Certificates:
+    """Looks at the files at each handshake and reads them again where one has changed. A pair that does not do (half
+    renewed, say) leaves the one before in use; the next handshake looks again. Raises ConfigError at the start."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        self.files = files
+        try:
+            self.seen = self._stamps()
+            self.current = self._read()
+        except OSError as e:
+            raise ConfigError(f"{e.filename}: expected a PEM file, but {e.strerror}.") from None
+
+    def credentials(self) -> grpc.ServerCredentials:
+        return grpc.dynamic_ssl_server_credentials(
+            self.current,
+            self._changed,  # type: ignore[arg-type]  # None is "as before", which the types forget
+            require_client_authentication=bool(self.files.client_ca),
+        )
+
+    def _changed(self) -> grpc.ServerCertificateConfiguration | None:
+        """None: as before."""
+        try:
+            stamps = self._stamps()
+            if stamps == self.seen:
+                return None
+            self.current = self._read()
+        except (OSError, ConfigError) as e:
+            print(f"certificates: {e} Those before stay in use.", file=sys.stderr)
+            return None
+        self.seen = stamps
+        return self.current
+
+    def _stamps(self) -> list[tuple[int, int, int]]:
+        stats = [Path(path).stat() for path in self._paths()]
+        return [(s.st_mtime_ns, s.st_ino, s.st_size) for s in stats]
+
+    def _paths(self) -> list[str]:
+        return [path for path in (self.files.cert, self.files.key, self.files.client_ca) if path]
+
+    def _read(self) -> grpc.ServerCertificateConfiguration:
+        cert, key, *client_ca = (Path(path).read_bytes() for path in self._paths())
+        _check_pair(self.files)
+        return grpc.ssl_server_certificate_configuration([(key, cert)], client_ca[0] if client_ca else None)
+
+
+def _check_pair(files: TlsFiles) -> None:
+    """gRPC would only fail at handshakes, without a word."""
+    try:
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(files.cert, files.key)
+    except ssl.SSLError as e:
+        raise ConfigError(f"{files.cert}, {files.key}: expected a certificate and its key, but {e.reason}.") from None

@@ -1,0 +1,78 @@
+"""One process that answers queries: a server over the replica's files, until SIGTERM or until its parent is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from moneystate.replica.reader import FollowedReader
+from moneystate.rpc import loop
+from moneystate.rpc.core import Queue
+from moneystate.serving.calls import Calls
+from moneystate.serving.forgetting import RequestLog
+from moneystate.serving.metrics import Metrics
+from moneystate.serving.options import ServeOptions
+from moneystate.serving.page_tokens import PageTokens, key_of
+from moneystate.serving.server import Listen, QueryServer
+
+PAGE_TOKEN_KEY = "page-token.key"
+
+
+@dataclass(frozen=True)
+class WorkerTask:
+    """`address`: with the port that all workers share; `page_token_key`: a file."""
+
+    options: ServeOptions
+    address: str
+    page_token_key: str
+
+
+def page_token_key(options: ServeOptions) -> str:
+    """The file, made where it is not there. Raises ConfigError."""
+    path = Path(options.page_token_key or Path(options.data) / PAGE_TOKEN_KEY)
+    key_of(path)
+    return str(path)
+
+
+def run(task: WorkerTask, parent: Connection) -> None:
+    """Says "listening" to its parent. Ends with code 0 once drained."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes: the parent tells this one to stop
+    loop.run(partial(_serve, task, parent))
+
+
+def _spare_garbage_collection() -> None:
+    """A call makes many objects and hardly any cycles; and a look at all that was imported takes some 50 ms."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 50)
+
+
+async def _serve(task: WorkerTask, parent: Connection, queue: Queue) -> None:
+    options = task.options
+    stop = asyncio.Event()
+    running = asyncio.get_running_loop()
+    running.add_signal_handler(signal.SIGTERM, stop.set)
+    running.add_reader(parent.fileno(), stop.set)  # the parent never sends: readable means that it is gone
+    reads = FollowedReader(options.data)
+    log = RequestLog(options.bootstrap_servers, options.topic_prefix, options.kafka_config)
+    metrics = Metrics()
+    audit = options.security.audit()
+    calls = Calls(options.security.callers(task.address), audit, metrics)
+    tokens = PageTokens(key_of(Path(task.page_token_key)))
+    listen = Listen(task.address, options.security.credentials(), shared=True)
+    server = QueryServer(reads, log, calls, tokens, metrics, listen, queue)
+    await server.start()
+    _spare_garbage_collection()
+    parent.send("listening")
+    try:
+        await server.run(stop)
+    finally:
+        await server.drain(options.grace_s)
+        await asyncio.to_thread(log.close)
+        audit.close()
+        reads.close()

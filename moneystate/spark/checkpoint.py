@@ -1,0 +1,186 @@
+"""The checkpoint folder: Spark's logs in it, and what we keep beside them in `moneystate/`.
+
+offsets/N, commits/N, metadata, state/   Spark's
+moneystate/settings.json                 what is fixed for the life of the checkpoint
+moneystate/start.json                    the offset that batch 0 starts at, replaced epochs, the savepoint
+moneystate/rules/<hash>.json             the rules of each run, by the hash that stands in the plans
+moneystate/awaited.json                  of a drained job: how many replies its last batch left open
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from moneystate.engine import plan as plans
+from moneystate.errors import CheckpointError, ConfigError, DrainedError, RulesError
+
+FORMAT = 1
+
+
+class Checkpoint:
+    """A folder that driver and executors see under the same path."""
+
+    def __init__(self, path: str) -> None:
+        if "://" in path and not path.startswith("file://"):
+            raise ConfigError(
+                f"--checkpoint {path}: expected a folder, came the address of another file system.",
+                "mount it and give the folder; driver and executors must see it under the same path.",
+            )
+        self.root = Path(path.removeprefix("file://")).absolute()
+        self.own = self.root / "moneystate"
+
+    def check_writable(self) -> None:
+        """Raises CheckpointError; leaves nothing behind."""
+        existing = self.root
+        while not existing.exists() and existing != existing.parent:
+            existing = existing.parent
+        if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+            raise CheckpointError(
+                f"{self.root}: expected a folder that can be written to.", "choose another or change its rights."
+            )
+
+    def is_new(self) -> bool:
+        return not (self.own / "settings.json").exists()
+
+    def settings(self) -> dict[str, Any]:
+        return _read(self.own / "settings.json")
+
+    def start(self) -> dict[str, Any]:
+        return _read(self.own / "start.json")
+
+    def begin(self, settings: Mapping[str, Any], start: Mapping[str, Any]) -> None:
+        """Make a new checkpoint. The settings come last: a folder without them is no checkpoint.
+
+        The query id is ours to choose: Spark takes the one that it finds. So it is known before the first batch.
+        """
+        self.own.mkdir(parents=True, exist_ok=True)
+        _write(self.root / "metadata", {"id": str(uuid.uuid4())})
+        _write(self.own / "start.json", start)
+        _write(self.own / "settings.json", settings)
+
+    def keep_rules(self, rules: Mapping[str, Any]) -> None:
+        (self.own / "rules").mkdir(parents=True, exist_ok=True)
+        _write(self.own / "rules" / f"{plans.rules_hash(rules)}.json", rules)
+
+    def rules(self, rules_hash: str) -> dict[str, Any]:
+        return _read(self.own / "rules" / f"{rules_hash}.json")
+
+    def epoch(self) -> str | None:
+        """Spark's query id, None before the first start."""
+        metadata = self.root / "metadata"
+        return str(_read(metadata)["id"]) if metadata.exists() else None
+
+    def last_planned(self) -> int:
+        return _last_number(self.root / "offsets")
+
+    def last_committed(self) -> int:
+        return _last_number(self.root / "commits")
+
+    def offset(self, batch: int) -> dict[str, Any]:
+        """The end offset of a planned batch; of batch -1 the start of the checkpoint."""
+        if batch < 0:
+            offset: dict[str, Any] = self.start()["offset"]
+        else:
+            offset = json.loads((self.root / "offsets" / str(batch)).read_text().splitlines()[-1])
+        return offset
+
+    def check_settings(self, settings: Mapping[str, Any]) -> None:
+        """Raises CheckpointError where this checkpoint was made with others."""
+        kept = self.settings()
+        for name, value in settings.items():
+            if kept.get(name) != value:
+                flag = name.replace("_", "-")
+                raise CheckpointError(
+                    f"{self.root}: expected --{flag} {kept.get(name)} as when the checkpoint was made, came {value}.",
+                    f"give --{flag} {kept.get(name)}, or take another checkpoint folder.",
+                )
+
+    def check_version(self) -> None:
+        """Raises CheckpointError where a newer program planned the last batch."""
+        try:
+            plans.check_version(self.offset(self.last_planned()))
+        except plans.NewerProgram as e:
+            raise CheckpointError(
+                f"{self.root}: {e.args[0]}.", "run it with the version that wrote it, or newer."
+            ) from None
+
+    def keep_awaited(self, batch: int, n: int) -> None:
+        """How many replies are open after a drained batch, before Spark has it in its commit log."""
+        _write(self.own / "awaited.json", {"batch": batch, "open": n})
+
+    def awaited(self) -> int:
+        """How many replies a drained job still waits for."""
+        last, file = self.last_committed(), self.own / "awaited.json"
+        if last < 0 or not self.offset(last)["drain"] or not file.exists():
+            return 0
+        return int(_read(file)["open"])
+
+    def check_not_drained(self, reads_replies: bool) -> None:
+        """Raises DrainedError where nothing is left to do, or not by this run: one that `reads_replies` does."""
+        last = self.last_committed()
+        if last < 0 or not self.offset(last)["drain"] or self.last_planned() > last:
+            return  # a planned batch of replies is to be finished, whatever is open after it
+        awaited = self.awaited()
+        if not awaited:
+            raise DrainedError(
+                f"{self.root}: expected a checkpoint that can go on, this one was ended by --drain.",
+                "take a new checkpoint folder.",
+            )
+        if not reads_replies:
+            raise DrainedError(
+                f"{self.root}: expected a run that only reads the replies of {awaited} open lookups: it was drained.",
+                "start it with --until-caught-up --drain --session-lookup topic, or take a new checkpoint folder.",
+            )
+
+    def planned_rules(self) -> str | None:
+        """The hash of the rules of a batch that is planned and not finished, None if there is none."""
+        planned = self.last_planned()
+        if planned <= self.last_committed():
+            return None
+        return str(self.offset(planned)["rules"])
+
+    def check_rules(self, rules: Mapping[str, Any]) -> None:
+        """Raises RulesError where an unfinished batch was planned with other rules."""
+        planned = self.planned_rules()
+        if planned is None or planned == plans.rules_hash(rules):
+            return
+        before = self.rules(planned)
+        changed = [
+            f"{name} {before.get(name)} -> {value}" for name, value in rules.items() if before.get(name) != value
+        ]
+        raise RulesError(
+            f"{self.root}: expected the rules of the planned batch {self.last_planned()}, changed are "
+            f"{', '.join(changed)}.",
+            "finish it with its own rules first: the same command with --finish-batch.",
+        )
+
+
+def _last_number(folder: Path) -> int:
+    if not folder.is_dir():
+        return -1
+    return max((int(f.name) for f in folder.iterdir() if f.name.isdigit()), default=-1)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as e:
+        raise CheckpointError(
+            f"{path}: expected a file of the checkpoint, came {e}.", "restore the checkpoint."
+        ) from None
+    return content
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    """Whole or not at all, also when the machine goes down."""
+    temporary = path.with_suffix(".tmp")
+    with temporary.open("w") as f:
+        json.dump(content, f, sort_keys=True, indent=1)
+        f.flush()
+        os.fsync(f.fileno())
+    temporary.replace(path)

@@ -1,0 +1,59 @@
+"""Spark's Python daemon with what every worker needs already imported, and the sink host beside it.
+
+Spark forks its Python workers from a daemon that has imported little, so each worker spends a second or more on the
+same imports, six of them on two cores in a job's first batch. Imported before the fork, they cost that once. No thread
+may be started here: it would not live on in the workers.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import sys
+
+from moneystate.spark import sink_host
+from moneystate.spark.collector import RareCollector
+
+MODULES = (
+    "pandas",
+    "pyarrow",
+    "pyspark.sql.streaming.stateful_processor_api_client",
+    "pyspark.sql.streaming.proto.StateMessage_pb2",
+    "pyspark.sql.pandas.serializers",
+    "confluent_kafka",
+    "confluent_kafka.admin",
+    "moneystate.spark.source",
+    "moneystate.spark.operator",
+    "moneystate.spark.sink",
+    "services.enrichment.job",
+)
+
+
+def preload() -> None:
+    for name in MODULES:
+        try:
+            importlib.import_module(name)
+        except ImportError as e:  # a worker that needs it says so in its own words
+            print(f"not preloaded: {name} ({e})", file=sys.stderr)
+    # A batch makes many tuples and hardly any cycles, so the collector need not look often, and at all these modules'
+    # objects never.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 50)
+
+
+def start_sink_host() -> None:
+    """Only for what runs tasks: Spark starts daemons for its planners, too, named by their worker module."""
+    if sys.argv[1:] == ["pyspark.worker"]:
+        from moneystate.spark.sink import write_partition
+
+        sink_host.start(write_partition)
+
+
+if __name__ == "__main__":
+    preload()
+    start_sink_host()
+    from pyspark import daemon
+
+    daemon.gc = RareCollector()  # type: ignore[attr-defined, assignment]
+    daemon.manager()

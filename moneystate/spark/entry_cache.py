@@ -1,0 +1,120 @@
+"""The copies of key groups' entries that a Python worker keeps on its local disk, in RocksDB.
+
+They are this process's own: a worker that goes loses them, and the next one reads the runs in Spark's state store
+(`moneystate.engine.logged`). So nothing is written ahead or synced. A row is the key group (4 bytes, big-endian) and
+the entry's key.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, ReadOptions, WriteBatch, WriteOptions
+
+from moneystate.engine.logged import Pending
+from moneystate.spark.run_files import RunFiles
+from moneystate.spark.scratch import scratch_folder
+
+PREFIX: Final = "moneystate-entries-"
+RUNS_PREFIX: Final = "moneystate-runs-"
+BLOCK_CACHE_BYTES: Final = 64 << 20
+WRITE_BUFFER_BYTES: Final = 64 << 20
+# Merged late: bloom filters spare most looks into the files, and a file in a higher level is one written again
+FILES_UNMERGED: Final = 16
+GROUP_BYTES: Final = 4
+
+
+class RocksEntryCache:
+    """`moneystate.engine.logged.EntryCache` in a folder. `files`: the runs that this machine's workers have."""
+
+    def __init__(self, folder: Path, files: RunFiles) -> None:
+        self.files = files
+        self.db = Rdict(str(folder), _options())
+        unlogged = WriteOptions()
+        unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # the stubs take it for a method
+        self.db.set_write_options(unlogged)
+        self.places: dict[int, tuple[int, int]] = {}
+        self.expected: dict[int, Pending] = {}
+
+    def at(self, group: int) -> tuple[int, int]:
+        return self.places.get(group, (0, 0))
+
+    def pending(self, group: int) -> Pending | None:
+        return self.expected.get(group)
+
+    def expect(self, group: int, pending: Pending) -> None:
+        self.expected[group] = pending
+
+    def get_many(self, group: int, keys: Sequence[bytes]) -> list[bytes | None]:
+        if not keys:
+            return []
+        prefix = group.to_bytes(GROUP_BYTES, "big")
+        found: Any = self.db.get([prefix + key for key in keys])
+        return list(found)
+
+    def put(self, group: int, changes: Mapping[bytes, bytes | None], origin: int, number: int) -> None:
+        prefix = group.to_bytes(GROUP_BYTES, "big")
+        batch = WriteBatch(raw_mode=True)
+        for key, value in changes.items():
+            if value is None:
+                batch.delete(prefix + key)
+            else:
+                batch.put(prefix + key, value)
+        if changes:
+            self.db.write(batch)
+        self.places[group] = (origin, number)
+        self.expected.pop(group, None)
+
+    def clear(self, group: int) -> None:
+        batch = WriteBatch(raw_mode=True)
+        batch.delete_range(group.to_bytes(GROUP_BYTES, "big"), (group + 1).to_bytes(GROUP_BYTES, "big"))
+        self.db.write(batch)
+        self.places.pop(group, None)
+        self.expected.pop(group, None)
+
+    def items(self, group: int) -> Iterator[tuple[bytes, bytes]]:
+        bounds = ReadOptions()  # kept here: the iterator has no more than a pointer into it
+        bounds.set_iterate_upper_bound((group + 1).to_bytes(GROUP_BYTES, "big"))
+        rows: Any = self.db.items(from_key=group.to_bytes(GROUP_BYTES, "big"), read_opt=bounds)
+        for key, value in rows:
+            yield key[GROUP_BYTES:], value
+
+
+def _options() -> Options:
+    options = Options(raw_mode=True)
+    options.create_if_missing(True)
+    options.set_write_buffer_size(WRITE_BUFFER_BYTES)
+    options.set_compression_type(DBCompressionType.lz4())
+    options.set_level_zero_file_num_compaction_trigger(FILES_UNMERGED)
+    options.set_level_zero_slowdown_writes_trigger(2 * FILES_UNMERGED)
+    options.set_level_zero_stop_writes_trigger(3 * FILES_UNMERGED)
+    options.set_keep_log_file_num(1)
+    blocks = BlockBasedOptions()
+    blocks.set_bloom_filter(10, False)  # users are asked for that are not there yet
+    blocks.set_block_cache(Cache(BLOCK_CACHE_BYTES))
+    options.set_block_based_table_factory(blocks)
+    return options
+
+
+_caches: dict[str, RocksEntryCache] = {}
+
+
+def entry_cache(run: str) -> RocksEntryCache:
+    """This process's cache for a run of a job."""
+    if run not in _caches:
+        _caches[run] = RocksEntryCache(_folder(), RunFiles(scratch_folder() / f"{RUNS_PREFIX}{run}"))
+    return _caches[run]
+
+
+def _folder() -> Path:
+    """A new folder, of which Spark removes all at its end. What workers left that are gone is removed now."""
+    local = scratch_folder()
+    for left in local.glob(f"{PREFIX}*"):
+        if not Path(f"/proc/{left.name.removeprefix(PREFIX).partition('-')[0]}").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=local))

@@ -1,0 +1,163 @@
+"""The state that a new checkpoint begins with: a savepoint that fits, or nothing after another checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+
+from moneystate.engine import plan as plans
+from moneystate.engine.items import Output
+from moneystate.engine.keygroup import is_engines
+from moneystate.engine.marker import Marker, marker_key
+from moneystate.engine.plan import Plan
+from moneystate.errors import ConfigError, DrainedError, MarkerError, SavepointError
+from moneystate.kafka.offsets import topic_states
+from moneystate.kafka.starting import offsets_from_file
+from moneystate.savepoint.format import Savepoint
+from moneystate.savepoint.manifest import NAME, Manifest
+
+OFFSETS_FLAG = "--initial-offsets"
+# What a program of another version has in its rules is the reason for a savepoint, not against it.
+VERSION_RULES = ("known_schemas", "logic")
+
+AskedAgain = Callable[[bytes, bytes], Output | None]
+
+
+class SavepointContent:
+    """A savepoint as `moneystate.kafka.publish.Content`. Without output of its own, its records are the requests that
+    are still open: nobody may know of them where it goes."""
+
+    def __init__(self, savepoint: Savepoint, asked_again: AskedAgain) -> None:
+        self.savepoint = savepoint
+        self.asked_again = asked_again
+
+    @property
+    def watermark(self) -> int:
+        return self.savepoint.manifest.watermark
+
+    def entries(self, group: int) -> Iterator[tuple[bytes, bytes]]:
+        return (entry for entry in self.savepoint.entries(group) if not is_engines(entry[0]))
+
+    def outputs(self, group: int) -> Iterator[Output]:
+        if self.savepoint.manifest.output:
+            yield from self.savepoint.outputs(group)
+            return
+        for key, value in self.entries(group):
+            request = self.asked_again(key, value)
+            if request is not None:
+                yield request
+
+
+def note_of(savepoint: Savepoint) -> dict[str, str]:
+    """What a checkpoint keeps of the savepoint that it began with."""
+    digest = hashlib.sha256((savepoint.folder / NAME).read_bytes()).hexdigest()
+    return {"folder": str(savepoint.folder), "manifest": digest}
+
+
+def open_initial(folder: str) -> Savepoint:
+    """Raises SavepointError."""
+    return Savepoint(Path(folder).absolute())
+
+
+def check_same(folder: str, note: Mapping[str, str] | None) -> None:
+    """The same command may start a checkpoint again. Raises SavepointError where it began with something else."""
+    if note is None or (Path(folder).exists() and note_of(open_initial(folder))["manifest"] != note["manifest"]):
+        began = "none" if note is None else note["folder"]
+        raise SavepointError(
+            f"--initial-state {folder}: expected the savepoint that the checkpoint began with ({began}).",
+            "leave the flag out to go on, or take a new checkpoint folder.",
+        )
+
+
+def check_fits(manifest: Manifest, job: str, key_groups: int, rules: Mapping[str, Any], streams: list[str]) -> None:
+    """Raises SavepointError that names what differs."""
+    if manifest.job != job:
+        raise SavepointError(f"--initial-state: expected a savepoint of {job}, came one of {manifest.job}.")
+    if manifest.key_groups != key_groups:
+        raise SavepointError(
+            f"--initial-state: expected --key-groups {manifest.key_groups} as in the savepoint, came {key_groups}.",
+            f"give --key-groups {manifest.key_groups}, or make another with moneystate state export --key-groups "
+            f"{key_groups}.",
+        )
+    known = {name: value for name, value in manifest.rules.items() if name not in VERSION_RULES}
+    other = [f"{name} {value}, came {rules.get(name)}" for name, value in known.items() if rules.get(name) != value]
+    if other:
+        raise SavepointError(
+            f"--initial-state: expected the rules of the savepoint: {'; '.join(other)}.",
+            "start with its rules; a later start may change them.",
+        )
+    if manifest.output and manifest.streams != streams:
+        raise SavepointError(
+            f"--initial-state: expected output for {', '.join(streams)}, came {', '.join(manifest.streams)}."
+        )
+    if manifest.plan is not None and manifest.plan["drain"]:
+        raise DrainedError("--initial-state: expected a savepoint that can go on, this one's input was drained.")
+
+
+def check_origin(manifest: Manifest, markers: Mapping[bytes, Marker], application_id: str, partitions: int) -> None:
+    """The markers may be those of the checkpoint that the savepoint is of, as it was then. Raises MarkerError for
+    others: their batches are not in the savepoint and would be written again."""
+    for number in range(partitions):
+        marker = markers.get(marker_key(application_id, number))
+        if marker is None:
+            continue
+        if marker.epoch not in manifest.origins:
+            raise MarkerError(
+                f"--initial-state: expected no output of application {application_id} but the savepoint's own, came "
+                f"that of another checkpoint (epoch {marker.epoch}).",
+                "take over from it on purpose with --new-epoch, or give an --application-id of its own.",
+            )
+        if marker.epoch == manifest.origins[-1] and marker.next_batch > manifest.origin_batch:
+            raise MarkerError(
+                f"--initial-state: expected output up to batch {manifest.origin_batch} as in the savepoint, Kafka has "
+                f"batches before {marker.next_batch}: what came since would be written again.",
+                "make a savepoint of the newest state, or roll back on purpose with --new-epoch.",
+            )
+
+
+def start_plan(
+    admin: AdminClient, manifest: Manifest, prefix: str, inputs: list[str], rules_hash: str, offsets_file: str
+) -> Plan:
+    """Where to go on. `inputs`: topics without prefix; `offsets_file`: as `--initial-offsets` gives it, or empty.
+
+    Raises ConfigError, SavepointError where the topics are others than those of the savepoint, SetupError where one is
+    missing.
+    """
+    ids = {name: state.topic_id for name, state in topic_states(admin, [prefix + t for t in inputs]).items()}
+    here = {name: ids[prefix + name] for name in inputs}
+    if manifest.plan is None:
+        known = Plan(rules_hash, here, {})
+    else:
+        known = plans.from_offset(manifest.plan)
+    if offsets_file:
+        return _elsewhere(known, here, rules_hash, offsets_from_file(Path(offsets_file), inputs, OFFSETS_FLAG))
+    if manifest.plan is None:
+        raise SavepointError(
+            "--initial-state: expected a savepoint that knows its offsets, this one was made of records without.",
+            f"say with {OFFSETS_FLAG} FILE where to go on in each partition.",
+        )
+    for name, topic_id in known.topic_ids.items():
+        if here.get(name, topic_id) != topic_id:
+            raise SavepointError(
+                f"{prefix}{name}: expected the topic that the savepoint was made of, came another of that name (made "
+                "anew, or on another cluster): its offsets mean other records.",
+                f"say with {OFFSETS_FLAG} FILE where to go on in each partition.",
+            )
+    return Plan(rules_hash, {**known.topic_ids, **here}, known.partitions, False, known.tick)
+
+
+def _elsewhere(known: Plan, here: dict[str, str], rules_hash: str, offsets: Mapping[plans.TopicPartition, int]) -> Plan:
+    """The plan with the offsets of other topics. Every partition must be named: no gap, no overlap."""
+    missing = sorted(known.partitions.keys() - offsets.keys())
+    if missing:
+        raise ConfigError(
+            f"{OFFSETS_FLAG}: expected an offset for each partition of the savepoint, came none for {missing[0][0]}, "
+            f"partition {missing[0][1]}."
+        )
+    states = {tp: known.partitions[tp].state if tp in known.partitions else plans.EMPTY for tp in offsets}
+    partitions = {tp: plans.PartitionPlan(offset, states[tp]) for tp, offset in offsets.items()}
+    return Plan(rules_hash, here, partitions, False, known.tick)

@@ -1,0 +1,403 @@
+"""A job: a processor on the engine, from its input topics to its output topics, until it is told to stop.
+
+The order of a start: look at everything (broker, checkpoint, topics, markers) and write nothing; then create what is
+missing; then run. An error before the second step leaves no trace.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from moneystate import errors
+from moneystate.engine import plan as plans
+from moneystate.engine.processor import InputTopic, Processor
+from moneystate.errors import JobError, MoneystateError
+from moneystate.kafka.client import admin_client, check_reachable
+from moneystate.kafka.convert import writers
+from moneystate.kafka.faults import reached
+from moneystate.kafka.groups import GroupProgress
+from moneystate.kafka.markers import read_markers
+from moneystate.kafka.offsets import topic_states
+from moneystate.kafka.publish import NoContent, Publisher
+from moneystate.kafka.sink import BatchId, SinkConfig
+from moneystate.kafka.source_spec import SourceSpec
+from moneystate.kafka.starting import resolve_start
+from moneystate.kafka.topics import TopicSpec, check_topics, ensure_topics
+from moneystate.savepoint.format import Savepoint
+from moneystate.spark import initial, startup
+from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark.operator import RESULT_SCHEMA, KeyGroupOperator
+from moneystate.spark.progress import BatchProgress, Meter
+from moneystate.spark.session import ARROW_ROWS, open_session, under_spark_submit
+from moneystate.spark.sink import Report, SinkSpec, run_sink
+from moneystate.spark.source import OPTION, MoneystateSource
+
+POLL_S = 0.2
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """A service as a job. Names of topics without prefix; `rules`: all that decides results besides the logs;
+    `asked_again`: the request to the outside that an entry of the state is still waiting for, if it is; `owner`: the
+    key, as key groups see it, that an entry belongs to, by the entry's own; `awaits`: the count of what waits for
+    records of unordered inputs, None: there are none."""
+
+    name: str
+    inputs: list[InputTopic]
+    decoder: str
+    make: Callable[[], Processor[Any]]
+    streams: list[str]
+    dead_letter_stream: int
+    changelog: str
+    commits: str
+    rules: Mapping[str, Any]
+    bound_ms: int
+    max_future_ms: int
+    asked_again: initial.AskedAgain
+    owner: Callable[[bytes], bytes | None]
+    awaits: str | None = None
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a job runs; nothing here decides results, but `formats` what its topics hold. Seconds where the name says
+    so. `rewrite`: read nothing, but in so many batches bring the state to this version."""
+
+    bootstrap_servers: str
+    checkpoint: str
+    topic_prefix: str = ""
+    application_id: str = ""
+    bounded: bool = False
+    drain: bool = False
+    replies_s: float = 600.0
+    idle_timeout_s: float = 30.0
+    starting_offsets: str = "earliest"
+    new_epoch: bool = False
+    initial_state: str = ""
+    initial_offsets: str = ""
+    finish_batch: bool = False
+    key_groups: int = 64
+    partitions: int = 4
+    max_records: int = 200_000
+    trigger_interval_s: float = 0.0
+    formats: dict[str, str] = field(default_factory=dict)
+    registry_url: str | None = None
+    master: str | None = None
+    create_topics: bool = True
+    topic_partitions: int = 4
+    kafka_config: dict[str, str] = field(default_factory=dict)
+    spark_config: dict[str, str] = field(default_factory=dict)
+    source_tasks: int = 2
+    pipelined: bool = True
+    rewrite: tuple[int, int] | None = None
+
+    def application(self) -> str:
+        return self.application_id or self.topic_prefix or "moneystate"
+
+
+class Job:
+    """One run. `stop` may be called from a signal handler. `look`: called before the first batch, for a refusal that
+    needs Spark."""
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        options: RunOptions,
+        on_batch: Callable[[BatchProgress], None],
+        look: Callable[[SparkSession], None] = lambda _: None,
+        on_publish: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """`on_publish`: told how many entries of the state that a checkpoint begins with are in the changelog."""
+        self.spec = spec
+        self.options = options
+        self.on_batch = on_batch
+        self.look = look
+        self.on_publish = on_publish
+        self.initial: Savepoint | None = None
+        self.checkpoint = Checkpoint(options.checkpoint)
+        self.scratch = Path(tempfile.mkdtemp(prefix="moneystate-"))
+        self.stop_file = self.scratch / "stop"
+        self.stopped_file = self.scratch / "stop.seen"
+        self.failure: MoneystateError | None = None
+
+    def stop(self) -> None:
+        """Finish the batch in hand and end."""
+        self.stop_file.touch()
+
+    def run(self) -> Report:
+        """Run to the end, or until `stop`. Gives the last batch's report; raises MoneystateError."""
+        try:
+            self._prepare()
+            try:
+                return self._run_spark()
+            except Exception as e:
+                raise self.failure or as_one_line(e, self.log()) from e
+        finally:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _run_spark(self) -> Report:
+        o = self.options
+        # A JVM that is gone is told of by the error; py4j would say it again, in part through the root logger.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
+        logging.getLogger().addHandler(logging.NullHandler())
+        # a checkpoint is a folder always: moneystate/spark/checkpoint.py
+        session = open_session(self.spec.name, o.master, o.partitions, o.spark_config, self.log(), True)
+        try:
+            self.look(session)
+            return self._run_query(session)
+        finally:
+            with contextlib.suppress(Exception):  # of a JVM that is gone: it must not hide why
+                session.stop()
+
+    def log(self) -> Path | None:
+        """Where Spark prints; None under spark-submit, which decides that."""
+        return None if under_spark_submit() else self.checkpoint.own / "driver.log"
+
+    # Start
+
+    def _prepare(self) -> None:
+        o, checkpoint = self.options, self.checkpoint
+        check_reachable(o.bootstrap_servers, o.kafka_config)
+        checkpoint.check_writable()
+        settings = startup.settings_of(self.spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix)
+        if not checkpoint.is_new():
+            reads_replies = o.drain and self.spec.awaits is not None
+            startup.check_existing(checkpoint, settings, self.spec.rules, o.finish_batch, reads_replies)
+        self._look_at_initial()
+        admin = admin_client(o.bootstrap_servers, o.kafka_config)
+        inputs = [TopicSpec(o.topic_prefix + t.name, o.topic_partitions, keep_for_good=True) for t in self.spec.inputs]
+        outputs = [TopicSpec(o.topic_prefix + name, o.topic_partitions) for name in self.spec.streams]
+        outputs.append(TopicSpec(o.topic_prefix + self.spec.changelog, o.topic_partitions, compacted=True))
+        outputs.append(TopicSpec(o.topic_prefix + self.spec.commits, o.partitions, compacted=True, at_least=True))
+        commits = o.topic_prefix + self.spec.commits
+        missing = {t.name for t in check_topics(admin, inputs + outputs, o.create_topics)}
+        if commits not in missing:
+            markers = read_markers(o.bootstrap_servers, o.kafka_config, commits)
+            if self.initial is not None and not o.new_epoch:
+                initial.check_origin(self.initial.manifest, markers, o.application(), o.partitions)
+            takes_over = o.new_epoch or self.initial is not None
+            replaced = startup.check_markers(checkpoint, markers, o.application(), o.partitions, takes_over)
+        else:
+            replaced = []
+        if not checkpoint.is_new():
+            startup.check_retention(admin, checkpoint, o.topic_prefix)
+        elif self.initial is not None or missing.isdisjoint(t.name for t in inputs):
+            self._start_plan(admin)
+        ensure_topics(admin, inputs + outputs, o.create_topics)
+        if checkpoint.is_new():
+            note = None if self.initial is None else initial.note_of(self.initial)
+            publish = o.new_epoch or note is not None
+            start = {"offset": self._start_plan(admin), "superseded": replaced, "initial": note, "publish": publish}
+            checkpoint.begin(settings, start)
+        checkpoint.keep_rules(self.spec.rules)
+        self._publish()
+
+    def _look_at_initial(self) -> None:
+        """Open the savepoint that a new checkpoint is to begin with."""
+        o = self.options
+        if not o.initial_state:
+            return
+        if not self.checkpoint.is_new():
+            initial.check_same(o.initial_state, self.checkpoint.start().get("initial"))
+            return
+        self.initial = initial.open_initial(o.initial_state)
+        initial.check_fits(self.initial.manifest, self.spec.name, o.key_groups, self.spec.rules, self.spec.streams)
+
+    def _start_plan(self, admin: AdminClient) -> dict[str, Any]:
+        """The offset that a new checkpoint begins at."""
+        o = self.options
+        rules = plans.rules_hash(self.spec.rules)
+        topics = [t.name for t in self.spec.inputs]
+        if self.initial is None:
+            start = resolve_start(admin, o.starting_offsets, o.topic_prefix, topics)
+            return plans.Plan(rules, start.topic_ids, start.partitions).to_offset()
+        plan = initial.start_plan(admin, self.initial.manifest, o.topic_prefix, topics, rules, o.initial_offsets)
+        startup.check_logs(admin, plan, plan, o.topic_prefix)
+        return plan.to_offset()
+
+    def _publish(self) -> None:
+        """Put the state that the checkpoint begins with into the changelog, unless it is there."""
+        start, epoch = self.checkpoint.start(), self.checkpoint.epoch()
+        if not start.get("publish") or epoch is None or self.checkpoint.last_planned() >= 0:
+            return
+        folder = self._initial_folder()
+        known = initial.SavepointContent(initial.open_initial(folder), self.spec.asked_again) if folder else NoContent()
+        sink = self._sink()
+        convert = writers(sink.formats, sink.stream_names, sink.topic_prefix, sink.registry_url)
+        digest = plans.digest(start["offset"])
+        owner = self.spec.owner
+        Publisher(sink.config, self.options.partitions, epoch, digest, known, owner, convert, self.on_publish).run()
+
+    def _initial_folder(self) -> str:
+        """The savepoint that key groups are still to be loaded from; empty where there is none."""
+        note = self.checkpoint.start().get("initial")
+        return note["folder"] if note is not None and self.checkpoint.last_committed() < 0 else ""
+
+    # Run
+
+    def _run_query(self, session: SparkSession) -> Report:
+        o = self.options
+        session.dataSource.register(MoneystateSource)
+        session.conf.set(ARROW_ROWS, 1)  # a row of results stands for megabytes: the sink is to have it at once
+        source = self._source()
+        blocks = session.readStream.format("moneystate").option(OPTION, source.to_json()).load()
+        operator = KeyGroupOperator(
+            self.spec.make, o.key_groups, o.partitions, self.spec.bound_ms, o.pipelined, self._initial_folder()
+        )
+        results = blocks.groupBy("key").transformWithState(operator, RESULT_SCHEMA, "Append", "None")
+        loop = _BatchLoop(self, self._sink(), Path(source.settled_file))
+        writer = results.writeStream.foreachBatch(loop).option("checkpointLocation", str(self.checkpoint.root))
+        if o.bounded or o.finish_batch:
+            writer = writer.trigger(availableNow=True)
+        elif o.trigger_interval_s:
+            writer = writer.trigger(processingTime=f"{o.trigger_interval_s} seconds")
+        try:
+            self._wait(writer.start())
+        finally:
+            loop.group.close()
+        return loop.last
+
+    def _wait(self, query: StreamingQuery) -> None:
+        """Until the query has ended by itself, or is told to stop and has no batch in hand."""
+        while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]  # it takes parts of a second, too
+            # The planner has seen the stop file; or the query waits for its next trigger, and what that asks the
+            # planner for comes after the stop file.
+            if self.stopped_file.exists() or (self.stop_file.exists() and _waits(query)):
+                query.stop()
+                return
+
+    def _source(self) -> SourceSpec:
+        o = self.options
+        start = self.checkpoint.start()
+        return SourceSpec(
+            bootstrap_servers=o.bootstrap_servers,
+            extra=o.kafka_config,
+            topic_prefix=o.topic_prefix,
+            group=o.application(),
+            inputs=self.spec.inputs,
+            decoder=self.spec.decoder,
+            key_groups=o.key_groups,
+            output_partitions=o.partitions,
+            source_tasks=o.source_tasks,
+            bound_ms=self.spec.bound_ms,
+            max_future_ms=self.spec.max_future_ms,
+            dead_letter_stream=self.spec.dead_letter_stream,
+            max_records=o.max_records,
+            rules=plans.rules_hash(self.spec.rules),
+            start=start["offset"],
+            first_tick=start["offset"]["tick"] + 1 if start.get("initial") else 0,
+            bounded=o.bounded,
+            drain=o.drain,
+            idle_timeout_s=o.idle_timeout_s,
+            stop_file=str(self.stop_file),
+            only_planned=o.finish_batch,
+            formats=o.formats,
+            registry_url=o.registry_url,
+            rewrite=o.rewrite,
+            replies_s=o.replies_s if o.drain else 0.0,
+        )
+
+    def _sink(self) -> SinkSpec:
+        o = self.options
+        changelog = o.topic_prefix + self.spec.changelog
+        admin = admin_client(o.bootstrap_servers, o.kafka_config)
+        config = SinkConfig(
+            bootstrap_servers=o.bootstrap_servers,
+            extra=o.kafka_config,
+            application_id=o.application(),
+            streams=[o.topic_prefix + name for name in self.spec.streams],
+            commits=o.topic_prefix + self.spec.commits,
+            changelog=changelog,
+            key_groups=o.key_groups,
+            changelog_partitions=len(topic_states(admin, [changelog])[changelog].partitions),
+            superseded=self.checkpoint.start()["superseded"],
+        )
+        return SinkSpec(config, self.spec.streams, o.topic_prefix, o.formats, o.registry_url)
+
+
+class _BatchLoop:
+    """What `foreachBatch` calls. Spark has planned the batch by then: its offsets stand in the checkpoint."""
+
+    def __init__(self, job: Job, sink: SinkSpec, settled_file: Path) -> None:
+        self.job = job
+        self.settled_file = settled_file
+        self.sink = sink
+        self.last = Report()
+        self.meter = Meter()
+        o = job.options
+        self.group = GroupProgress(o.bootstrap_servers, o.kafka_config, o.application(), o.topic_prefix)
+
+    def __call__(self, results: DataFrame, number: int) -> None:
+        try:
+            self._batch(results, number)
+        except MoneystateError as e:
+            self.job.failure = e
+            raise
+        except Exception as e:
+            self.job.failure = as_one_line(e, self.job.log())
+            raise
+
+    def _batch(self, results: DataFrame, number: int) -> None:
+        checkpoint = self.job.checkpoint
+        start, end = checkpoint.offset(number - 1), checkpoint.offset(number)
+        epoch = checkpoint.epoch()
+        assert epoch is not None
+        reached("planned", number)
+        report = run_sink(results, self.sink, BatchId(epoch, number, plans.digest(start), plans.digest(end)))
+        reached("sunk", number)
+        self.last = report
+        before, after = plans.from_offset(start), plans.from_offset(end)
+        if after.drain:
+            self._drained(number, report)
+        self.group.commit(after)
+        self.job.on_batch(self.meter.measure(number, before, after, report, self.job.spec.inputs))
+
+    def _drained(self, number: int, report: Report) -> None:
+        """Say what is still open: to a later start, and to the planner, which reads replies until nothing is."""
+        awaits = self.job.spec.awaits
+        awaited = 0 if awaits is None else report.counts.get(awaits, 0)
+        self.job.checkpoint.keep_awaited(number, awaited)
+        if not awaited:
+            self.settled_file.touch()
+
+
+def _waits(query: StreamingQuery) -> bool:
+    status = query.status
+    return not status["isTriggerActive"] and status["message"] == "Waiting for next trigger"
+
+
+_OURS = re.compile(r"moneystate\.(?:errors|kafka\.formats\.registry)\.(\w+): ([^\n]+)")
+_THEIRS = re.compile(r"^(?:Caused by: )?((?:[\w$]+\.)*\w+(?:Error|Exception): (?!Traceback).+)$", re.MULTILINE)
+
+
+def as_one_line(e: Exception, log: Path | None = None) -> MoneystateError:
+    """The error of ours inside what Spark makes of it; else the innermost one that it tells of."""
+    if isinstance(e, MoneystateError):
+        return e
+    if isinstance(e, (ConnectionError, Py4JNetworkError)):
+        return JobError("the Spark job failed: its JVM is gone.", _advice(log))
+    text = str(e)
+    found = _OURS.findall(text)
+    if found:
+        name, message = found[-1]
+        return getattr(errors, name, JobError)(message)
+    lines = _THEIRS.findall(text) or [line.strip() for line in text.splitlines() if line.strip()][:1]
+    what = lines[-1] if lines else type(e).__name__
+    return JobError(f"the Spark job failed: {what}", _advice(log))
+
+
+def _advice(log: Path | None) -> str:
+    return f"see {log or 'the log'}; start again once the cause is gone."

@@ -1,0 +1,130 @@
+"""The stateful operator: a key group's batch inside `transformWithState`, in Spark's state store."""
+
+from __future__ import annotations
+
+import marshal
+import secrets
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from pyspark import TaskContext
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from moneystate.engine.block import Block, merge
+from moneystate.engine.items import Output
+from moneystate.engine.keygroup import BatchResult, run_batch
+from moneystate.engine.logged import LoggedState
+from moneystate.engine.order import Partition
+from moneystate.engine.plan import STATE_VERSION
+from moneystate.engine.processor import Change, Processor
+from moneystate.engine.runs import MANIFEST_KEY
+from moneystate.savepoint.load import load
+from moneystate.spark.collector import no_collection
+from moneystate.spark.entry_cache import entry_cache
+from moneystate.spark.result_files import write_results
+from moneystate.spark.state_access import stores_of
+
+STATE_NAME = "entries"
+ORIGIN_BITS = 62
+TOGETHER_BYTES = 4 * 1024 * 1024
+KEY_SCHEMA = StructType([StructField("entry", BinaryType(), False)])
+VALUE_SCHEMA = StructType([StructField("content", BinaryType(), False)])
+RESULT_SCHEMA = StructType([StructField("result", BinaryType(), False)])
+
+
+class GroupResult(NamedTuple):
+    """A key group's `BatchResult`, as it goes to the sink."""
+
+    key_group: int
+    outputs: list[Output]
+    changes: list[Change]
+    watermark: int
+    counts: dict[str, int]
+    buffered: int
+    silent: list[Partition]
+    oldest: int
+
+
+class KeyGroupOperator(StatefulProcessor):
+    """`make`: builds the service's processor, once in each Python worker and batch; `partitions`: of the operator;
+    `initial`: folder of a savepoint that key groups without state begin with, empty for none.
+
+    Each exchange with the state store makes both sides wait for one another. So a task first gathers the blocks of its
+    key groups, up to `TOGETHER_BYTES`, and then reads for all of them, runs them and writes for all of them.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Processor[Any]],
+        key_groups: int,
+        partitions: int,
+        bound_ms: int,
+        pipelined: bool,
+        initial: str = "",
+    ) -> None:
+        self.run = uuid.uuid4().hex
+        self.make = make
+        self.key_groups = key_groups
+        self.partitions = partitions
+        self.bound_ms = bound_ms
+        self.pipelined = pipelined
+        self.initial = initial
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.stores = stores_of(handle.getMapState(STATE_NAME, KEY_SCHEMA, VALUE_SCHEMA), self.pipelined)
+        self.processor = self.make()
+        self.gathered: list[tuple[int, Block]] = []
+        self.gathered_bytes = 0
+        self.seen = 0
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
+        blocks = [row.block for row in rows]
+        self.gathered.append((int(key[0]), merge(blocks)))
+        self.gathered_bytes += sum(len(block) for block in blocks)
+        self.seen += 1
+        if self.stores.together and self.gathered_bytes < TOGETHER_BYTES and not self._is_last():
+            return
+        gathered, self.gathered, self.gathered_bytes = self.gathered, [], 0
+        yield from self._run(gathered)
+
+    def _is_last(self) -> bool:
+        """Whether the task has seen all of its key groups: each has a block in each batch."""
+        context = TaskContext.get()
+        assert context is not None
+        return self.seen == len(range(context.partitionId(), self.key_groups, self.partitions))
+
+    def _run(self, gathered: list[tuple[int, Block]]) -> Iterator[Row]:
+        changes: list[tuple[int, list[Change]]] = []
+        with no_collection():
+            results = write_results(self._results(gathered, changes))
+        yield Row(result=results)
+        self.stores.apply_to_each(changes)
+
+    def _results(self, gathered: list[tuple[int, Block]], changes: list[tuple[int, list[Change]]]) -> Iterator[bytes]:
+        """Packed. `changes`: those of the state store are added to it, by Spark's key."""
+        firsts = self.stores.get_of_each([key for key, _ in gathered], MANIFEST_KEY)
+        for (key, block), first in zip(gathered, firsts, strict=True):
+            group = key % self.key_groups
+            store, cache = self.stores.store(key), entry_cache(self.run)
+            state = LoggedState(store, first, cache, group, secrets.randbits(ORIGIN_BITS))
+            if self.initial:
+                load(self.initial, group, state)
+            result = run_batch(block, state, self.processor, self.bound_ms)
+            changes.append((key, state.end(block.version or STATE_VERSION)))
+            yield pack(group, result)
+
+    def close(self) -> None:
+        assert not self.gathered, "a key group's blocks are missing"
+
+
+def pack(key_group: int, result: BatchResult) -> bytes:
+    r = result
+    packed = (key_group, r.outputs, r.changes, r.watermark, r.counts, r.buffered, r.silent, r.oldest)
+    return marshal.dumps(packed)
+
+
+def unpack(data: bytes) -> GroupResult:
+    return GroupResult(*marshal.loads(data))

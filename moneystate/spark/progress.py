@@ -1,0 +1,72 @@
+"""What a running job says of itself, batch by batch."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from moneystate.engine.deadletter import COUNT_PREFIX
+from moneystate.engine.items import END_OF_TIME, NO_TIME
+from moneystate.engine.plan import Plan
+from moneystate.engine.processor import InputTopic
+from moneystate.spark.sink import Report
+
+
+@dataclass(frozen=True)
+class BatchProgress:
+    """`records`: read in this batch; `watermark_ms` None: none yet, or the end of time after a drain (`drained`).
+
+    `silent`: partitions that hold the watermark back because they have had no record. `oldest_wait_ms`: how long, in
+    event time and to ten seconds, the oldest waiting money has waited; None where none does or the job is drained.
+    `changes`: entries of the state that were written.
+    """
+
+    batch: int
+    records: int
+    seconds: float
+    outputs: int
+    watermark_ms: int | None
+    drained: bool
+    buffered: int
+    counts: dict[str, int] = field(default_factory=dict)
+    silent: list[str] = field(default_factory=list)
+    oldest_wait_ms: int | None = None
+    changes: int = 0
+
+    def count(self, name: str) -> int:
+        return self.counts.get(name, 0)
+
+    def dead_letters(self) -> dict[str, int]:
+        return {k.removeprefix(COUNT_PREFIX): n for k, n in sorted(self.counts.items()) if k.startswith(COUNT_PREFIX)}
+
+
+class Meter:
+    """Seconds from the end of one batch to that of the next, in which it was planned, too."""
+
+    def __init__(self) -> None:
+        self.last = time.monotonic()
+
+    def measure(self, number: int, start: Plan, end: Plan, report: Report, inputs: list[InputTopic]) -> BatchProgress:
+        now = time.monotonic()
+        seconds, self.last = now - self.last, now
+        names = {t.code: t.name for t in inputs}
+        records = sum(p.end - start.partitions.get(tp, p).end for tp, p in end.partitions.items())
+        return BatchProgress(
+            batch=number,
+            records=records,
+            seconds=seconds,
+            outputs=report.outputs,
+            watermark_ms=None if report.watermark in (NO_TIME, END_OF_TIME) else report.watermark,
+            drained=report.watermark == END_OF_TIME,
+            buffered=report.buffered,
+            counts=report.counts,
+            silent=[f"{names[topic]}/{partition}" for topic, partition in report.silent],
+            oldest_wait_ms=_oldest_wait(report),
+            changes=report.changes,
+        )
+
+
+def _oldest_wait(report: Report) -> int | None:
+    if END_OF_TIME in (report.oldest, report.watermark):
+        return None
+    return max(0, report.watermark - report.oldest)

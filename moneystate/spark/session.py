@@ -1,0 +1,148 @@
+"""The Spark session of a job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+from pyspark.accumulators import AccumulatorTCPServer
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from moneystate.devbroker.java import find_java
+from moneystate.errors import SetupError
+from moneystate.spark.archive import archive_options
+from moneystate.spark.jvm.classes import LOCAL_CHECKPOINT_FILES, our_jar
+
+CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
+CLASS_PATH = "spark.driver.extraClassPath"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+WORKER_PYTHON = Path(__file__).with_name("worker-python")
+STATE = "org.apache.spark.sql.execution.streaming.state"
+FIXED = {
+    # the plan of a stateful batch must not change from batch to batch
+    "spark.sql.adaptive.enabled": "false",
+    "spark.speculation": "false",  # two attempts at one output partition would fence each other
+    "spark.sql.streaming.stateStore.providerClass": f"{STATE}.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # W moves with the data: without, nothing changes
+    ARROW_ROWS: "16",  # rows are blocks and chunks of up to megabytes
+    "spark.python.worker.reuse": "true",  # consumers and copies of the state live in the workers
+    "spark.python.daemon.module": "moneystate.spark.daemon",
+    "spark.sql.session.timeZone": "UTC",
+}
+DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "2g",
+    # The JVM's own work here is little and native (RocksDB, sockets): the optimizing compiler cost more than it gained
+    JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.streaming.minBatchesToRetain": "20",
+    "spark.log.level": "ERROR",
+    # Without its pages nobody reads what Spark keeps for them: by default 100,000 tasks and 1,000 plans, the last hours
+    # of a quick job, on the heap. Who turns the pages on sets these as well.
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "40",
+    "spark.ui.retainedTasks": "400",
+    "spark.sql.ui.retainedExecutions": "10",
+}
+
+
+def under_spark_submit() -> bool:
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def open_session(
+    name: str,
+    master: str | None,
+    output_partitions: int,
+    more: dict[str, str],
+    log: Path | None = None,
+    local_checkpoint: bool = False,
+) -> SparkSession:
+    """`master` None: as spark-submit says, else local[*]. `more`: settings of the user.
+
+    `log`: file for all that the JVM and its Python workers print, else stderr. Under spark-submit the JVM is not ours,
+    and prints where spark-submit does. `local_checkpoint`: all checkpoints of the session are folders of this machine.
+    """
+    if not under_spark_submit():
+        java = find_java()
+        os.environ["JAVA_HOME"] = str(java.parent.parent)
+        master = master or "local[*]"
+        os.environ.setdefault("PYSPARK_PYTHON", worker_python(more.get("spark.master", master)))
+        if master.startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            more = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", **more}
+        if _in_one_jvm(more.get("spark.master", master)):
+            more = with_our_classes(more, java, local_checkpoint)
+    conf = SparkConf().setAppName(name)
+    if master:
+        conf.setMaster(master)
+    fixed = {**FIXED, "spark.sql.shuffle.partitions": str(output_partitions)}
+    conf.setAll(list({**DEFAULTS, **more, **fixed}.items()))
+    context = _open_context(conf, log)
+    context.setLogLevel(more.get("spark.log.level", DEFAULTS["spark.log.level"]))
+    return SparkSession(context)
+
+
+def worker_python(master: str) -> str:
+    """What Spark starts for Python: on this machine with a path that is quick to import PySpark from."""
+    if not master.startswith("local") or not os.access(WORKER_PYTHON, os.X_OK):
+        return sys.executable
+    os.environ["MONEYSTATE_PYTHON"] = sys.executable
+    return str(WORKER_PYTHON)
+
+
+def _in_one_jvm(master: str) -> bool:
+    """Not `local-cluster[...]`, whose executors have class paths of their own."""
+    return master == "local" or master.startswith("local[")
+
+
+def with_our_classes(more: dict[str, str], java: Path, local_checkpoint: bool) -> dict[str, str]:
+    """The settings with our jar, and its checkpoint files where the user has not chosen others.
+
+    The jar in any case: a process has one JVM, which the first of its sessions starts.
+    """
+    try:
+        jar = our_jar(java)
+    except SetupError as error:
+        if local_checkpoint:
+            print(f"warning: checkpoint files will be written by Spark's slower way. {error}", file=sys.stderr)
+        return more
+    if local_checkpoint:
+        more = {CHECKPOINT_FILES: LOCAL_CHECKPOINT_FILES, **more}
+    more = {**more, JAVA_OPTIONS: _with_archive(more.get(JAVA_OPTIONS, DEFAULTS[JAVA_OPTIONS]), java, jar)}
+    return {**more, CLASS_PATH: os.pathsep.join(filter(None, [more.get(CLASS_PATH), str(jar)]))}
+
+
+def _with_archive(options: str, java: Path, jar: Path) -> str:
+    """Java takes one archive at a time: one that the user names, or is making, is left alone."""
+    if "SharedArchiveFile" in options or "ArchiveClassesAtExit" in options:
+        return options
+    return f"{options} {archive_options(java, jar)}".rstrip()
+
+
+def _open_context(conf: SparkConf, log: Path | None) -> SparkContext:
+    # prints a stack trace where the JVM is gone, beside the one line that says so
+    AccumulatorTCPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    try:
+        if log is None or under_spark_submit():
+            return SparkContext(conf=conf)
+        with _anew(log).open("wb") as out:
+            gateway = launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
+        return SparkContext(conf=conf, gateway=gateway)
+    finally:
+        # SparkContext puts a handler in place that cancels the batch in hand
+        signal.signal(signal.SIGINT, on_interrupt)
+
+
+def _anew(log: Path) -> Path:
+    """The log of the run before is kept, too: after a crash it is the one that counts."""
+    if log.exists():
+        log.replace(log.with_name(log.name + ".1"))
+    return log

@@ -1,0 +1,133 @@
+"""The sink's one action a batch: each output partition writes its key groups' results in one transaction and says what
+it did. The task passes the results on, `moneystate.spark.sink_host` has them written."""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame
+
+from moneystate.engine.items import END_OF_TIME, NO_TIME
+from moneystate.engine.marker import Decision
+from moneystate.kafka.convert import converted, writers
+from moneystate.kafka.sink import BatchId, SinkConfig, cached_sink
+from moneystate.spark import sink_host
+from moneystate.spark.operator import GroupResult, unpack
+from moneystate.spark.result_files import read_results
+
+REPORT_SCHEMA = "report binary"
+ARROW_REPORT_SCHEMA = pa.schema([("report", pa.binary())])
+
+
+@dataclass(frozen=True)
+class SinkSpec:
+    """`stream_names`: without prefix; `formats`: of the topics that are not written as Avro."""
+
+    config: SinkConfig
+    stream_names: list[str]
+    topic_prefix: str
+    formats: dict[str, str] = field(default_factory=dict)
+    registry_url: str | None = None
+
+
+@dataclass
+class Report:
+    """What a batch did, summed over its key groups. `watermark`: the same in all of them; `oldest`: ms, since when
+    something is held, END_OF_TIME where nothing is; `changes`: entries of the state that went to the changelog."""
+
+    outputs: int = 0
+    written: bool = True
+    watermark: int = 0
+    buffered: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    silent: list[tuple[int, int]] = field(default_factory=list)
+    oldest: int = END_OF_TIME
+    changes: int = 0
+
+    def add(self, result: GroupResult) -> None:
+        self.outputs += len(result.outputs)
+        self.changes += len(result.changes)
+        self.watermark = result.watermark
+        self.buffered += result.buffered
+        self.silent = result.silent
+        if result.oldest != NO_TIME:
+            self.oldest = min(self.oldest, result.oldest)
+        self._add_counts(result.counts)
+
+    def merge(self, other: Report) -> None:
+        self.outputs += other.outputs
+        self.written = self.written and other.written
+        self.watermark = other.watermark or self.watermark
+        self.buffered += other.buffered
+        self.silent = other.silent or self.silent
+        self.oldest = min(self.oldest, other.oldest)
+        self.changes += other.changes
+        self._add_counts(other.counts)
+
+    def _add_counts(self, counts: dict[str, int]) -> None:
+        for name, n in counts.items():
+            self.counts[name] = self.counts.get(name, 0) + n
+
+    def pack(self) -> bytes:
+        first = (self.outputs, self.written, self.watermark, self.buffered)
+        return marshal.dumps((*first, self.counts, self.silent, self.oldest, self.changes))
+
+
+def run_sink(results: DataFrame, spec: SinkSpec, batch: BatchId) -> Report:
+    """Write a batch; the only action on `results`, which are rows of `moneystate.spark.result_files`."""
+
+    def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        assert context is not None
+        report = hand_over(spec, context.partitionId(), batch, _rows(batches))
+        yield pa.RecordBatch.from_arrays([pa.array([report.pack()], pa.binary())], schema=ARROW_REPORT_SCHEMA)
+
+    rows = results.mapInArrow(write, REPORT_SCHEMA).collect()
+    whole = Report()
+    for row in rows:
+        whole.merge(Report(*marshal.loads(row.report)))
+    return whole
+
+
+def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
+    for batch in batches:
+        for row in batch.column(0):
+            yield row.as_py()
+
+
+def hand_over(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterable[bytes]) -> Report:
+    """`write_partition` in the sink host, where this worker's daemon has one."""
+    if not sink_host.is_there():
+        return write_partition(spec, partition, batch, rows)
+    place = (spec.config.bootstrap_servers, spec.config.application_id, partition)
+    report: Report = sink_host.write(place, (spec, partition, batch), rows)
+    return report
+
+
+def write_partition(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterable[bytes]) -> Report:
+    """One output partition's batch, from the operator's rows."""
+    sink = cached_sink(spec.config, partition)
+    convert = writers(spec.formats, spec.stream_names, spec.topic_prefix, spec.registry_url)
+    report = Report()
+    groups: list[int] = []
+    try:
+        report.written = sink.open(batch) is Decision.WRITE
+        for result in map(unpack, chain.from_iterable(map(read_results, rows))):
+            report.add(result)
+            groups.append(result.key_group)
+            if report.written:
+                outputs = result.outputs
+                sink.write([converted(o, convert) for o in outputs] if convert else outputs)
+                sink.write_changes(result.key_group, result.changes)
+        if report.written:
+            sink.end_changelog(batch, report.watermark, groups)
+            sink.commit(batch)
+    except BaseException:
+        sink.abort()
+        raise
+    return report

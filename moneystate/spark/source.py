@@ -1,0 +1,166 @@
+"""The Spark data source `moneystate`: plans batches of Kafka records and reads them as blocks (DESIGN.md section 5).
+
+Planning runs in a process of its own beside the driver (`KafkaStreamReader`, through `moneystate.kafka.planner`),
+reading in the tasks' Python workers, one row for each key group: the group's key and its block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+
+from moneystate.engine import plan as plans
+from moneystate.engine.deadletter import Letter
+from moneystate.engine.intake import Intake, PlannedPartition
+from moneystate.kafka.convert import converters
+from moneystate.kafka.planner import Planner
+from moneystate.kafka.ranges import Range, cached_reader, discard_readers
+from moneystate.kafka.source_spec import SourceSpec, load_decoder, source_spec
+from moneystate.spark.collector import no_collection
+from moneystate.spark.placement import placed_keys
+
+SCHEMA = "key int, block binary"
+ARROW_SCHEMA = pa.schema([("key", pa.int32()), ("block", pa.binary())])
+OPTION = "spec"
+
+
+class TaskPlan(InputPartition):
+    """What one task of `tasks` reads: (topic code, partition, start, end, holds the watermark) of each partition.
+    `rewrite`: share, shares and version, where the batch rewrites state."""
+
+    def __init__(
+        self,
+        task: int,
+        tasks: int,
+        drain: bool,
+        ranges: list[tuple[int, int, int, int, int]],
+        rewrite: tuple[int, int, int] | None,
+    ) -> None:
+        super().__init__(task)
+        self.task = task
+        self.tasks = tasks
+        self.drain = drain
+        self.ranges = ranges
+        self.rewrite = rewrite
+
+
+class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, spec: SourceSpec) -> None:
+        self.spec = spec
+        self._planner: Planner | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"spec": self.spec, "_planner": None}  # a connection does not travel to the tasks
+
+    @property
+    def planner(self) -> Planner:
+        if self._planner is None:
+            s = self.spec
+            self._planner = Planner(s, load_decoder(s.decoder), converters(s.formats, s.inputs, s.registry_url))
+        return self._planner
+
+    def initialOffset(self) -> dict[str, Any]:
+        return self.spec.start
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadAllAvailable()  # the limit is the planner's: it depends on event time
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self.planner.fix_target()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        return self.planner.next_offset(start)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return plan_tasks(plans.from_offset(start), plans.from_offset(end), self.spec)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, TaskPlan)
+        blocks = read_blocks(self.spec, partition)
+        keys = placed_keys(self.spec.key_groups, self.spec.output_partitions)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(keys, pa.int32()), pa.array(blocks, pa.binary())], schema=ARROW_SCHEMA
+        )
+
+
+def plan_tasks(start: plans.Plan, end: plans.Plan, spec: SourceSpec) -> list[TaskPlan]:
+    """Spread the batch's partitions over a few tasks, the largest ranges first to the least loaded."""
+    codes = {t.name: t.code for t in spec.inputs}
+    tasks = max(1, min(spec.source_tasks, len(end.partitions)))
+    loads = [0] * tasks
+    ranges: list[list[tuple[int, int, int, int, int]]] = [[] for _ in range(tasks)]
+
+    def begin(tp: plans.TopicPartition) -> int:
+        # a partition that is new in this plan is read from where its first plan puts it: nothing of it yet
+        known = start.partitions.get(tp)
+        return end.partitions[tp].end if known is None else known.end
+
+    for tp, planned in sorted(end.partitions.items(), key=lambda kv: (begin(kv[0]) - kv[1].end, kv[0])):
+        task = loads.index(min(loads))
+        loads[task] += planned.end - begin(tp) + 1
+        holds = 0 if planned.state == plans.IDLE else 1
+        ranges[task].append((codes[tp[0]], tp[1], begin(tp), planned.end, holds))
+    r = end.rewrite
+    rewrite = None if r is None else (r.share, r.shares, r.version)
+    return [TaskPlan(task, tasks, end.drain, mine, rewrite) for task, mine in enumerate(ranges)]
+
+
+def read_blocks(spec: SourceSpec, plan: TaskPlan) -> list[bytes]:
+    """One task's records as packed blocks, one for each key group."""
+    intake = open_intake(spec, plan)
+    with no_collection():
+        take_in(intake, spec, plan.task, plan.ranges)
+        return intake.close()
+
+
+def open_intake(spec: SourceSpec, plan: TaskPlan) -> Intake:
+    intake = Intake(
+        load_decoder(spec.decoder),
+        spec.inputs,
+        [PlannedPartition(code, partition, holds) for code, partition, _, _, holds in plan.ranges],
+        spec.key_groups,
+        spec.bound_ms,
+        spec.max_future_ms,
+        spec.dead_letter_stream,
+        converters(spec.formats, spec.inputs, spec.registry_url),
+    )
+    intake.open(plan.task, plan.tasks, plan.drain, None if plan.rewrite is None else plans.Rewrite(*plan.rewrite))
+    return intake
+
+
+def take_in(intake: Intake, spec: SourceSpec, slot: int, planned: list[tuple[int, int, int, int, int]]) -> None:
+    """Kafka's records of the planned ranges, by this process's reader number `slot`."""
+    names = {t.code: spec.topic(t.name) for t in spec.inputs}
+    codes = {name: code for code, name in names.items()}
+    reader = cached_reader(spec.bootstrap_servers, spec.extra, spec.group, slot)
+    ranges = [Range(names[code], partition, start, end) for code, partition, start, end, _ in planned]
+    try:
+        for message in reader.read(ranges):
+            kind, timestamp = message.timestamp()
+            topic, partition, offset = message.topic(), message.partition(), message.offset()
+            why = intake.add(codes[topic], partition, offset, timestamp if kind else -1, message.value())
+            if why is not None:
+                headers = list(message.headers() or [])
+                letter = Letter(
+                    topic, partition, offset, timestamp if kind else -1, message.key(), message.value(), headers
+                )
+                intake.reject(letter, why)
+    except BaseException:
+        discard_readers()
+        raise
+
+
+class MoneystateSource(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "moneystate"
+
+    def schema(self) -> str:
+        return SCHEMA
+
+    def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        return KafkaStreamReader(source_spec(self.options[OPTION]))

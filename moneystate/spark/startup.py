@@ -1,0 +1,123 @@
+"""The looks that a start takes before it writes anything. Each raises the error that the user is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+
+from moneystate.engine import plan as plans
+from moneystate.engine.marker import Marker, marker_key
+from moneystate.errors import CheckpointError, MarkerError, RetentionError, SetupError
+from moneystate.kafka.offsets import log_ends, log_starts, topic_states
+from moneystate.spark.checkpoint import FORMAT, Checkpoint
+
+
+def settings_of(job: str, key_groups: int, partitions: int, application_id: str, topic_prefix: str) -> dict[str, Any]:
+    """What is fixed for the life of a checkpoint."""
+    return {
+        "format": FORMAT,
+        "job": job,
+        "key_groups": key_groups,
+        "partitions": partitions,
+        "application_id": application_id,
+        "topic_prefix": topic_prefix,
+    }
+
+
+def check_existing(
+    checkpoint: Checkpoint,
+    settings: Mapping[str, Any],
+    rules: Mapping[str, Any],
+    finish_batch: bool,
+    reads_replies: bool,
+) -> None:
+    if checkpoint.settings().get("format") != FORMAT:
+        raise CheckpointError(
+            f"{checkpoint.root}: expected a checkpoint of format {FORMAT}, came {checkpoint.settings().get('format')}.",
+            "run it with the version that made it.",
+        )
+    checkpoint.check_settings(settings)
+    checkpoint.check_version()
+    checkpoint.check_not_drained(reads_replies)
+    if finish_batch and checkpoint.planned_rules() is None:
+        raise CheckpointError(
+            f"{checkpoint.root}: expected a planned batch to finish, all are finished.", "start without --finish-batch."
+        )
+    checkpoint.check_rules(rules)
+
+
+def check_markers(
+    checkpoint: Checkpoint, markers: Mapping[bytes, Marker], application_id: str, partitions: int, new_epoch: bool
+) -> list[str]:
+    """The epochs that this checkpoint replaces. Raises MarkerError where Kafka knows another checkpoint than this
+    one."""
+    mine = [m for p in range(partitions) if (m := markers.get(marker_key(application_id, p))) is not None]
+    epoch = checkpoint.epoch()
+    if checkpoint.is_new():
+        others = sorted({m.epoch for m in mine})
+        if others and not new_epoch:
+            raise MarkerError(
+                f"{checkpoint.root}: expected the checkpoint that wrote the output of application {application_id}, "
+                "came a new one: it would write everything again.",
+                "give the old checkpoint folder, start anew on purpose with --new-epoch, or take another "
+                "--application-id.",
+            )
+        return others
+    replaced = set(checkpoint.start()["superseded"])
+    others = sorted({m.epoch for m in mine} - {epoch} - replaced)
+    if others:
+        raise MarkerError(
+            f"{checkpoint.root}: expected markers of this checkpoint (epoch {epoch}), came those of {others[0]}: "
+            "another checkpoint has taken over this application.",
+            "go on with that one, or give this one an --application-id of its own.",
+        )
+    _check_not_rolled_back(checkpoint, [m for m in mine if m.epoch == epoch])
+    return []
+
+
+def _check_not_rolled_back(checkpoint: Checkpoint, mine: list[Marker]) -> None:
+    ahead = max((m.next_batch for m in mine), default=0)
+    if ahead > checkpoint.last_planned() + 1:
+        raise MarkerError(
+            f"{checkpoint.root}: expected to be at batch {ahead} as Kafka's markers are, is at "
+            f"{checkpoint.last_planned()}: the checkpoint was rolled back or restored.",
+            "restore the newest copy, or start a new checkpoint with --new-epoch.",
+        )
+
+
+def check_retention(admin: AdminClient, checkpoint: Checkpoint, topic_prefix: str) -> None:
+    """The topics must be those that were read, with the next records and all that was planned still in their logs."""
+    plan = plans.from_offset(checkpoint.offset(checkpoint.last_committed()))
+    planned = plans.from_offset(checkpoint.offset(checkpoint.last_planned()))
+    check_logs(admin, plan, planned, topic_prefix)
+
+
+def check_logs(admin: AdminClient, plan: plans.Plan, planned: plans.Plan, topic_prefix: str) -> None:
+    """The logs must be those of `plan`, which is to go on, and reach from there to the end of `planned` at least.
+
+    Raises SetupError for other topics, RetentionError for records that are gone.
+    """
+    states = topic_states(admin, [topic_prefix + t for t in plan.topic_ids])
+    for name, topic_id in plan.topic_ids.items():
+        if states[topic_prefix + name].topic_id != topic_id:
+            raise SetupError(
+                f"{topic_prefix}{name}: expected the topic that was read so far, it was deleted and made anew.",
+                "start a new checkpoint for the new topic.",
+            )
+    wanted = {(topic_prefix + t, p): planned.end for (t, p), planned in plan.partitions.items()}
+    for tp, first in log_starts(admin, wanted).items():
+        if first > wanted[tp]:
+            raise RetentionError(
+                f"{tp[0]}, partition {tp[1]}: expected to go on at offset {wanted[tp]}, the log begins at {first}.",
+                "start anew from a savepoint or --starting-offsets, and raise the topic's retention.",
+            )
+    for tp, end in log_ends(admin, wanted).items():
+        known = planned.partitions.get((tp[0].removeprefix(topic_prefix), tp[1]))
+        if known is not None and end < known.end:
+            raise RetentionError(
+                f"{tp[0]}, partition {tp[1]}: expected a log up to offset {known.end}, it ends at {end}: "
+                "records were lost.",
+                "restore the topic, or start a new checkpoint.",
+            )

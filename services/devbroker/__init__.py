@@ -1,9 +1,0 @@
-"""The development broker: a real Apache Kafka on loopback, without Docker, Maven or root.
-
-For development, tests and the demo. A single node without replication keeps no promise of durability.
-"""
-
-from services.devbroker.broker import DevBroker
-from services.devbroker.java import find_java, java_home
-
-__all__ = ["DevBroker", "find_java", "java_home"]

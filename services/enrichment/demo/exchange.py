@@ -1,0 +1,162 @@
+"""The scenario's traffic with Kafka: events and heartbeats in, enriched money and dead letters out."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from moneystate.engine import deadletter
+from moneystate.errors import BrokerError
+from moneystate.kafka.client import admin_client, base_config, range_consumer, reason
+from moneystate.kafka.formats import SchemaSet, ValueFormat, make_format
+from moneystate.kafka.topics import TopicSpec, ensure_topics
+from services.enrichment import topics
+from services.enrichment.demo.promises import Arrivals, DeadLetter, Place
+from services.enrichment.demo.scenario import Chapter, Enriched, Send, user_info
+
+INPUTS = [t.name for t in topics.INPUTS if t.ordered]
+LOOKUPS = [topics.STREAMS[topics.LOOKUP_REQUESTS], topics.INPUTS[topics.LOOKUP_RESULTS].name]
+ENRICHED = topics.STREAMS[topics.ENRICHED]
+DEAD_LETTERS = topics.STREAMS[topics.DEAD_LETTERS]
+# Failures are raised; librdkafka would also print them, and the end of the broker, between the tables.
+QUIET = {"log_level": "0"}
+FLUSH_S = 30.0
+POLL_S = 0.1
+END_S = 30.0  # the broker on the loopback says within milliseconds where a partition ends
+
+
+class Exchange:
+    """Producer and read_committed consumer of the demo, on topics that it makes itself."""
+
+    def __init__(self, bootstrap_servers: str, partitions: int) -> None:
+        self._partitions = partitions
+        self._json: ValueFormat = make_format("json", SchemaSet.load())
+        # Job and worker would make them too, but the first events are sent while they start. The scenario's times are
+        # years back, so the inputs' records must not expire.
+        wanted = [TopicSpec(name, partitions, keep_for_good=True) for name in INPUTS]
+        wanted += [TopicSpec(name, partitions) for name in (ENRICHED, DEAD_LETTERS)]
+        wanted += [TopicSpec(name, partitions, keep_for_good=True) for name in LOOKUPS]
+        ensure_topics(admin_client(bootstrap_servers, QUIET), wanted, create=True)
+        # murmur2: the partition of a key as Java clients choose it, so that a user's records keep to one.
+        settings = {"partitioner": "murmur2_random", "enable.idempotence": True}
+        self._producer = Producer({**base_config(bootstrap_servers, QUIET), **settings})
+        self._consumer = range_consumer(bootstrap_servers, QUIET, "moneystate-demo", **{"fetch.wait.max.ms": 50})
+        self._next: dict[tuple[str, int], int] = {
+            (name, p): OFFSET_BEGINNING for name in (ENRICHED, DEAD_LETTERS) for p in range(partitions)
+        }
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    # In
+
+    def send(self, chapter: Chapter) -> dict[Place, Send]:
+        """The chapter's events, then its heartbeats. Gives where the events stand. Raises BrokerError."""
+        places: dict[Place, Send] = {}
+        failures: list[KafkaError] = []
+        for sent in chapter.sends:
+            self._producer.produce(
+                sent.topic, self._encode(sent.event), sent.key.encode(), on_delivery=_noted(places, failures, sent)
+            )
+        beat = self._encode({"type": "Heartbeat", "processedAt": chapter.advance_to})
+        for name in INPUTS:
+            for p in range(self._partitions):
+                self._producer.produce(name, beat, partition=p, on_delivery=_noted(places, failures, None))
+        if self._producer.flush(FLUSH_S) or failures:
+            why = failures[0].str() if failures else f"not within {FLUSH_S:.0f} s"
+            raise BrokerError(f"expected to send the scenario's events, but {why}.", "try again.")
+        return places
+
+    def _encode(self, event: Mapping[str, Any]) -> bytes:
+        return self._json.to_canonical(json.dumps(event).encode())
+
+    # Out
+
+    def receive(self, wanted: int, timeout_s: float, check: Callable[[], None]) -> Arrivals:
+        """Enriched money until `wanted` of it has come or the time is up, and all else that has been committed by then.
+
+        `check` is called now and then and may raise, to end the wait.
+        """
+        arrivals = Arrivals()
+        deadline = time.monotonic() + timeout_s
+        self._go_on()
+        while len(arrivals.money) < wanted and time.monotonic() < deadline:
+            check()
+            self._poll(arrivals)
+        self._read_to_end(arrivals)
+        return arrivals
+
+    def _read_to_end(self, arrivals: Arrivals) -> None:
+        self._go_on()
+        unread = set(self._next)
+        deadline = time.monotonic() + END_S
+        while unread and time.monotonic() < deadline:
+            unread -= self._poll(arrivals)
+        if unread:
+            raise BrokerError(f"{ENRICHED}: expected to read it to its end within {END_S:.0f} s.", "try again.")
+
+    def _go_on(self) -> None:
+        """From where reading stands. Anew, as a consumer says only once that it has come to an end."""
+        self._consumer.assign([TopicPartition(name, p, offset) for (name, p), offset in self._next.items()])
+
+    def _poll(self, arrivals: Arrivals) -> set[tuple[str, int]]:
+        """The partitions that have come to their end."""
+        ended = set()
+        for message in self._consumer.consume(1000, POLL_S):
+            error = message.error()
+            if error is None:
+                self._take(message, arrivals)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended.add(_place(message)[:2])
+            elif not error.retriable() and error.code() != KafkaError._ALL_BROKERS_DOWN:
+                raise BrokerError(f"{ENRICHED}: expected to read it, but {reason(KafkaException(error))}.")
+        return ended
+
+    def _take(self, message: Message, arrivals: Arrivals) -> None:
+        name, partition, offset = _place(message)
+        self._next[name, partition] = offset + 1
+        if name == ENRICHED:
+            arrivals.money.append(_enriched(json.loads(self._json.from_canonical(message.value() or b""))))
+        else:
+            arrivals.dead_letters.append(_dead_letter(message))
+
+
+def _noted(
+    places: dict[Place, Send], failures: list[KafkaError], sent: Send | None
+) -> Callable[[KafkaError | None, Message], None]:
+    def note(error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            failures.append(error)
+        elif sent is not None:
+            places[_place(message)] = sent
+
+    return note
+
+
+def _place(message: Message) -> Place:
+    return cast(Place, (message.topic(), message.partition(), message.offset()))  # never None in what is delivered
+
+
+def _enriched(value: Mapping[str, Any]) -> Enriched:
+    session = value["sessionInfo"]
+    return Enriched(
+        money_id=value["money"]["id"],
+        status=value["sessionStatus"],
+        client_country=None if session is None else session["clientCountryCode"],
+        user_info=user_info(value["userInfo"]),
+        first_occurrence=value["firstOccurrence"],
+    )
+
+
+def _dead_letter(message: Message) -> DeadLetter:
+    headers = cast("list[tuple[str, bytes]]", message.headers() or [])
+    about = {
+        name.removeprefix(deadletter.PREFIX): value.decode()
+        for name, value in headers
+        if name.startswith(deadletter.PREFIX)
+    }
+    return DeadLetter((about["topic"], int(about["partition"]), int(about["offset"])), about["reason"])

@@ -1,0 +1,186 @@
+"""The real job, `moneystate enrich`, the worker that answers its lookups and the server that answers queries, each as a
+process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import psutil
+
+import services
+from moneystate.errors import JobError
+
+# What the scenario is to be run with. No partition may be passed over as idle here: results would depend on the clock.
+RULES = {
+    "bound": "20s",
+    "session-ttl": "1d",
+    "session-wait": "60s",
+    "dedup-ttl": "1m",
+    "session-lookup": "topic",
+    "idle-timeout": "1d",
+}
+FOREIGN = ("MONEYSTATE_", "SPARK_", "PYSPARK_")  # variables of the user's that are not the demo's business
+PARTITIONS = 2  # of each topic and of the job; more would only take longer on a small machine
+STOP_TIMEOUT_S = 30.0  # the batch in hand takes less than a second; a machine under load some more
+CHILDREN_TIMEOUT_S = 10.0
+READY_TIMEOUT_S = 60.0
+POLL_S = 0.1
+
+
+class ServiceProcess:
+    """`moneystate NAME` with these flags, switches without a value. All that it writes to disk is below `folder`.
+
+    Leaving the block kills it with all of its processes; `stop` before that ends it in order.
+    """
+
+    def __init__(self, name: str, flags: Mapping[str, str], folder: Path) -> None:
+        self.name = name
+        self._flags = flags
+        self._folder = folder
+        self._scratch = folder / "tmp"
+        self._log = folder / "log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self._scratch.mkdir(parents=True)
+        with self._log.open("wb") as log:
+            # A session of its own: ctrl-C in the terminal reaches the demo only, which then ends it.
+            self._process = subprocess.Popen(
+                self._command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self._folder,
+                env=self.environment(),
+                start_new_session=True,
+            )
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        assert self._process is not None
+        family = _family(self._process.pid)
+        self._process.kill()
+        self._process.wait()
+        _end(family, at_once=True)
+
+    def environment(self) -> dict[str, str]:
+        """The user's, without settings for jobs and for a Spark of their own; temporary files below the folder."""
+        return _environment(self._scratch)
+
+    def check(self) -> None:
+        """Raises JobError if it has ended, with the last line that it wrote."""
+        assert self._process is not None
+        code = self._process.poll()
+        if code is not None:
+            raise JobError(
+                f"moneystate {self.name}: expected to run on, ended with exit code {code}: {self._last_line()}"
+            )
+
+    def stop(self) -> None:
+        """Have it finish the batch in hand and end. Raises JobError unless it does with exit code 0."""
+        self.check()
+        assert self._process is not None
+        family = _family(self._process.pid)
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise JobError(
+                f"moneystate {self.name}: expected to end within {STOP_TIMEOUT_S:.0f} s of SIGTERM."
+            ) from None
+        _end(family, at_once=False)
+        if code != 0:
+            raise JobError(f"moneystate {self.name}: expected exit code 0, came {code}: {self._last_line()}")
+
+    def _command(self) -> list[str]:
+        given = [
+            part for name, value in self._flags.items() for part in ((f"--{name}", value) if value else (f"--{name}",))
+        ]
+        return [sys.executable, "-m", "moneystate.cli.main", self.name, *given]
+
+    def said(self, pattern: str, timeout_s: float) -> str:
+        """The first group of `pattern` in what it has written, once it is there. Raises JobError."""
+        deadline = time.monotonic() + timeout_s
+        while not (found := re.search(pattern, self._log.read_text(errors="replace"))):
+            self.check()
+            if time.monotonic() > deadline:
+                raise JobError(f"moneystate {self.name}: expected to be ready within {timeout_s:.0f} s.")
+            time.sleep(POLL_S)
+        return found[1]
+
+    def _last_line(self) -> str:
+        lines = self._log.read_text(errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "(it wrote nothing)")
+
+
+def enrich_job(bootstrap_servers: str, folder: Path) -> ServiceProcess:
+    """A live run with a new checkpoint."""
+    flags = {
+        "bootstrap-servers": bootstrap_servers,
+        "checkpoint": str(folder / "checkpoint"),
+        **RULES,
+        "partitions": str(PARTITIONS),
+        "topic-partitions": str(PARTITIONS),
+        # Spark's JVM leaves unpacked libraries behind in its temp folder.
+        "spark-config": f'spark.driver.extraJavaOptions=-Djava.io.tmpdir="{folder / "tmp"}"',
+        "quiet": "",
+    }
+    return ServiceProcess("enrich", flags, folder)
+
+
+def lookup_worker(bootstrap_servers: str, url_template: str, folder: Path) -> ServiceProcess:
+    flags = {
+        "bootstrap-servers": bootstrap_servers,
+        "url-template": url_template,
+        "topic-partitions": str(PARTITIONS),
+        "quiet": "",
+    }
+    return ServiceProcess("lookup-worker", flags, folder)
+
+
+def query_server(bootstrap_servers: str, folder: Path) -> ServiceProcess:
+    """It says its address once it listens (`address_of`)."""
+    flags = {"bootstrap-servers": bootstrap_servers, "data": str(folder / "replica"), "listen": "127.0.0.1:0"}
+    return ServiceProcess("serve", flags, folder)
+
+
+def address_of(server: ServiceProcess) -> str:
+    return server.said(r"listening on (\S+)", READY_TIMEOUT_S)
+
+
+def _environment(scratch: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+    root = Path(services.__file__).parent.parent
+    path = os.pathsep.join(p for p in (str(root), kept.get("PYTHONPATH")) if p)
+    spark = {"SPARK_LOCAL_DIRS": str(scratch), "SPARK_LOCAL_IP": "127.0.0.1"}
+    loopback = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}  # where the session service is
+    return {**kept, **spark, **loopback, "TMPDIR": str(scratch), "PYTHONPATH": path}
+
+
+def _family(pid: int) -> list[psutil.Process]:
+    """Spark's JVM and Python workers. Some have a process group of their own: a signal to the group would miss them."""
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _end(family: list[psutil.Process], at_once: bool) -> None:
+    left = family if at_once else psutil.wait_procs(family, CHILDREN_TIMEOUT_S)[1]
+    for process in left:
+        try:
+            process.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(left, CHILDREN_TIMEOUT_S)

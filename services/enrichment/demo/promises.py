@@ -1,0 +1,113 @@
+"""What came out, held against what was promised."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from services.enrichment.demo.scenario import Chapter, Enriched, Promise, Send
+
+Place = tuple[str, int, int]  # topic, partition, offset
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """`place`: where the rejected record stood."""
+
+    place: Place
+    reason: str
+
+
+@dataclass
+class Arrivals:
+    """What came out of Kafka, a user's money in the order of its partition."""
+
+    money: list[Enriched] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class StepVerdict:
+    """`promise` None: an event that is no money, for which nothing comes out. `refused`: reasons of dead letters."""
+
+    step: int
+    sends: tuple[Send, ...]
+    promise: Promise | None
+    came: tuple[Enriched, ...]
+    refused: tuple[str, ...]
+
+    @property
+    def promised(self) -> tuple[Enriched, ...]:
+        outcome = self.promise.outcome if self.promise else None
+        return () if outcome is None else (outcome,)
+
+    @property
+    def held(self) -> bool:
+        return self.came == self.promised and not self.refused
+
+
+@dataclass(frozen=True)
+class ChapterVerdict:
+    """`strays`: what came out and belongs to none of the chapter's steps; there must be none."""
+
+    chapter: Chapter
+    steps: tuple[StepVerdict, ...]
+    strays: tuple[str, ...]
+
+    @property
+    def held(self) -> bool:
+        return all(s.held for s in self.steps) and not self.strays
+
+
+def judge(chapter: Chapter, places: Mapping[Place, Send], arrivals: Arrivals) -> ChapterVerdict:
+    """`places`: where the chapter's events stand in Kafka; `arrivals`: what came out since the chapter was sent.
+
+    One money id may be sent by several steps. What comes out for it goes, in order, to those that promise something;
+    any more goes to the step that promises nothing, else to the last, and breaks it.
+    """
+    promises = {p.step: p for p in chapter.promises}
+    came: dict[int, list[Enriched]] = {step: [] for step in chapter.steps}
+    refused: dict[int, list[str]] = {step: [] for step in chapter.steps}
+    strays: list[str] = []
+    seen: dict[str, int] = {}
+    for out in arrivals.money:
+        takers = _takers(chapter, promises, out.money_id)
+        nth = seen[out.money_id] = seen.get(out.money_id, 0) + 1
+        if takers:
+            came[takers[min(nth, len(takers)) - 1]].append(out)
+        else:
+            strays.append(stray_money(out))
+    for letter in arrivals.dead_letters:
+        if letter.place in places:
+            refused[places[letter.place].step].append(letter.reason)
+        else:
+            strays.append(stray_letter(letter))
+    return ChapterVerdict(
+        chapter,
+        tuple(
+            StepVerdict(
+                step,
+                tuple(s for s in chapter.sends if s.step == step),
+                promises.get(step),
+                tuple(came[step]),
+                tuple(refused[step]),
+            )
+            for step in chapter.steps
+        ),
+        tuple(strays),
+    )
+
+
+def _takers(chapter: Chapter, promises: Mapping[int, Promise], money_id: str) -> Sequence[int]:
+    steps = [s.step for s in chapter.sends if s.money_id == money_id]
+    wanting = [step for step in steps if step in promises and promises[step].outcome is not None]
+    return wanting + [step for step in steps if step not in wanting]
+
+
+def stray_money(out: Enriched) -> str:
+    return f"money {out.money_id} ({out.status}), for which nothing more was promised"
+
+
+def stray_letter(letter: DeadLetter) -> str:
+    topic, partition, offset = letter.place
+    return f"a dead letter: {topic}, partition {partition}, offset {offset} ({letter.reason})"

@@ -1,0 +1,132 @@
+"""The demo from start to end: broker, session service, job, lookup worker and query server; chapter by chapter, then
+questions to the state; and all of it gone again afterwards."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Protocol
+
+from moneystate.devbroker import DevBroker
+from services.enrichment.demo.exchange import Exchange
+from services.enrichment.demo.job import PARTITIONS, ServiceProcess, address_of, enrich_job, lookup_worker, query_server
+from services.enrichment.demo.promises import ChapterVerdict, judge, stray_letter, stray_money
+from services.enrichment.demo.questions import Answer, ask
+from services.enrichment.demo.scenario import Chapter
+from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge
+
+# The first chapter waits for Spark to start: 10 s on two cores. Later ones take about a second. Past these a promise is
+# broken, not late.
+FIRST_TIMEOUT_S = 90.0
+TIMEOUT_S = 20.0
+KNOWLEDGE = Knowledge()  # what the session service says of a session
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`strays`: what came out after the last chapter; there must be none."""
+
+    verdicts: list[ChapterVerdict]
+    strays: list[str]
+
+    @property
+    def held(self) -> bool:
+        return all(v.held for v in self.verdicts) and not self.strays
+
+
+class Audience(Protocol):
+    """Who is shown the run. `seconds`: from sending to having read back what came out."""
+
+    def busy(self, what: str) -> AbstractContextManager[object]: ...
+    def note(self, line: str) -> None: ...
+    def chapter(self, verdict: ChapterVerdict, seconds: float, with_start: bool) -> None: ...
+    def answers(self, answers: list[Answer]) -> None: ...
+
+
+def run(chapters: list[Chapter], audience: Audience) -> Outcome:
+    """Raises SetupError, BrokerError or JobError.
+
+    However it ends, by a signal too, the processes and their folder are gone by then.
+    """
+    with _one_signal_only(), tempfile.TemporaryDirectory(prefix="moneystate-demo-") as folder:
+        broker = DevBroker(Path(folder) / "kafka", heap="256m", progress=audience.note)
+        try:
+            with audience.busy("starting Kafka, a broker of its own on a free port"):
+                broker.start()
+            servers = broker.bootstrap_servers
+            with (
+                closing(Exchange(servers, PARTITIONS)) as exchange,
+                FakeSessionService(KNOWLEDGE) as service,
+                enrich_job(servers, Path(folder) / "job") as job,
+                lookup_worker(servers, service.url_template, Path(folder) / "worker") as worker,
+                query_server(servers, Path(folder) / "serve") as server,
+            ):
+                return _play(chapters, exchange, [job, worker, server], audience)
+        finally:
+            broker.stop()
+
+
+def _play(chapters: list[Chapter], exchange: Exchange, running: list[ServiceProcess], audience: Audience) -> Outcome:
+    try:
+        verdicts = [_chapter(c, n == 0, exchange, running, audience) for n, c in enumerate(chapters)]
+        with audience.busy("asking the query server what the state is now"):
+            server = running[-1]
+            answers = ask(address_of(server), server.environment())
+        audience.answers(answers)
+        with audience.busy("ending the job, the worker, the server and the broker"):
+            for process in running:
+                process.stop()
+            rest = exchange.receive(0, TIMEOUT_S, lambda: None)
+        return Outcome(verdicts, [*map(stray_money, rest.money), *map(stray_letter, rest.dead_letters)])
+    finally:
+        _ignore_signals()  # the clean-up that follows must not be cut short
+
+
+def _chapter(
+    chapter: Chapter, first: bool, exchange: Exchange, running: list[ServiceProcess], audience: Audience
+) -> ChapterVerdict:
+    steps = chapter.steps
+
+    def check() -> None:
+        for process in running:
+            process.check()
+
+    which = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
+    begun = time.monotonic()
+    with audience.busy(f"{which}: sent; " + ("starting the job on Spark" if first else "waiting for the job")):
+        places = exchange.send(chapter)
+        arrivals = exchange.receive(chapter.wanted, FIRST_TIMEOUT_S if first else TIMEOUT_S, check)
+    seconds = time.monotonic() - begun
+    verdict = judge(chapter, places, arrivals)
+    audience.chapter(verdict, seconds, with_start=first)
+    return verdict
+
+
+@contextmanager
+def _one_signal_only() -> Iterator[None]:
+    """The first signal to end raises here, so that all is cleaned up; any more of them do not disturb that."""
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        _ignore_signals()
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _ignore_signals() -> None:
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)

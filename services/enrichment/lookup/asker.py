@@ -1,0 +1,150 @@
+"""From a session id to an answer: one call for a session however many wait for it, tried again as the rules say."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import assert_never
+
+import structlog
+
+from services.enrichment.lookup.breaker import Breaker, Tries
+from services.enrichment.lookup.http import Found, NotFound, Refused, Said, SessionService, Unavailable, Unusable
+from services.enrichment.lookup.limiter import Limiter
+from services.enrichment.lookup.metrics import Metrics
+from services.enrichment.lookup.wire import Answer, Outcome
+
+log = structlog.get_logger("moneystate.lookup")
+
+MOST_BACKOFF_S = 5.0
+
+
+@dataclass(frozen=True)
+class Policy:
+    """`deadline_s`: of all attempts and the backoff between them; waits that the breaker, the rate limit or the service
+    (Retry-After) impose do not count."""
+
+    attempts: int = 3
+    timeout_s: float = 1.0
+    deadline_s: float = 10.0
+    backoff_s: float = 0.1
+    concurrency: int = 100
+
+
+class Asker:
+    """Asks the service, `concurrency` calls at a time. `sessions`: those that are being asked for."""
+
+    def __init__(
+        self, service: SessionService, breaker: Breaker, limiter: Limiter, policy: Policy, metrics: Metrics
+    ) -> None:
+        self.service = service
+        self.breaker = breaker
+        self.limiter = limiter
+        self.policy = policy
+        self.metrics = metrics
+        self.sessions: dict[bytes, asyncio.Task[Answer]] = {}
+        self._places = asyncio.Semaphore(policy.concurrency)
+
+    def ask(self, session: bytes) -> asyncio.Task[Answer]:
+        """The call for this session that is under way, or a new one."""
+        task = self.sessions.get(session)
+        if task is None:
+            task = asyncio.create_task(self._ask(session))
+            self.sessions[session] = task
+            task.add_done_callback(lambda done: self._forget(session, done))
+        return task
+
+    def drop_all(self) -> None:
+        """Nobody waits any more."""
+        for task in self.sessions.values():
+            task.cancel()
+        self.sessions.clear()
+
+    def _forget(self, session: bytes, task: asyncio.Task[Answer]) -> None:
+        if self.sessions.get(session) is task:
+            del self.sessions[session]
+
+    async def _ask(self, session: bytes) -> Answer:
+        tries = Tries()
+        while True:
+            said = await self._attempt(session, tries)
+            if isinstance(said, Found):
+                return Answer(Outcome.FOUND, said.country, tries.used + 1)
+            if isinstance(said, NotFound):
+                return Answer(Outcome.NOT_FOUND, None, tries.used + 1)
+            if not self._is_over(tries):
+                await self._back_off(tries)
+            if self._is_over(tries):
+                reason = "too many requests" if isinstance(said, Refused) else said.reason
+                log.warning("lookup failed", session=session.decode(), attempts=tries.used, reason=reason)
+                return Answer(Outcome.FAILED, None, tries.used)
+
+    def _is_over(self, tries: Tries) -> bool:
+        if tries.used >= self.policy.attempts:
+            return True
+        return tries.spent_s >= self.policy.deadline_s and tries.open == 0
+
+    async def _attempt(self, session: bytes, tries: Tries) -> Said:
+        """One call, when concurrency, breaker and limits let it be made, and what follows from it."""
+        async with self._places:
+            probe = await self._admitted()
+            try:
+                with self.metrics.call() as timed:
+                    said = await self.service.ask(session, self._timeout_s(tries))
+            except asyncio.CancelledError:
+                self.breaker.undecided(probe)
+                raise
+        tries.spent_s += timed.seconds
+        self._judge(said, tries, probe)
+        return said
+
+    async def _admitted(self) -> bool:
+        while True:
+            probe = await self.breaker.admit()
+            try:
+                await self.limiter.turn()
+            except asyncio.CancelledError:
+                self.breaker.undecided(probe)
+                raise
+            if probe or self.breaker.is_closed:
+                return probe
+
+    def _timeout_s(self, tries: Tries) -> float:
+        """No longer than what is left of the deadline; all of it where it is open whether the time counts."""
+        left_s = self.policy.deadline_s - tries.spent_s
+        return min(self.policy.timeout_s, left_s) if left_s > 0 else self.policy.timeout_s
+
+    def _judge(self, said: Said, tries: Tries, probe: bool) -> None:
+        self.metrics.attempt(said)
+        match said:
+            case Found() | NotFound():
+                self.breaker.succeeded()
+            case Unusable(reason, works):
+                tries.used += 1
+                tries.failures += 1
+                log.warning("unusable answer", reason=reason)
+                if works:
+                    self.breaker.succeeded()
+                else:
+                    self.breaker.undecided(probe)
+            case Unavailable(_, wait_s):
+                self.breaker.failed(tries, probe)
+                self._hold(wait_s)
+            case Refused(wait_s):
+                tries.failures += 1
+                self.breaker.undecided(probe)
+                self._hold(wait_s)
+            case _:
+                assert_never(said)
+
+    def _hold(self, wait_s: float | None) -> None:
+        if wait_s is not None:
+            self.limiter.hold(wait_s)
+
+    async def _back_off(self, tries: Tries) -> None:
+        """Exponential, with jitter: those that failed together do not come again together."""
+        wait_s = min(MOST_BACKOFF_S, self.policy.backoff_s * 2 ** min(max(tries.failures, 1) - 1, 30))
+        wait_s *= random.uniform(0.5, 1.0)
+        await asyncio.sleep(wait_s)
+        tries.spent_s += wait_s

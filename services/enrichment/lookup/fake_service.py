@@ -1,0 +1,194 @@
+"""A session service over real HTTP on loopback, for the demo, tests and measurements.
+
+What it knows of a session is a pure function of the session's id and the seed. Whether a call fails (`error_rate`) is
+one of the seed, the session and how often that was asked for, so a call that is made again may succeed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import socket
+import ssl
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self
+from urllib.parse import unquote
+
+from moneystate.errors import SetupError
+
+COUNTRIES = ("CA", "ES", "UY", "FI", "IT", "US", "PO", "FR", "DE")
+PATH = "/sessions/"
+_SCALE = 1 << 64
+
+
+@dataclass(frozen=True)
+class Said:
+    """An HTTP answer."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Behaviour = Callable[[str, int], Said]  # session id, how often it was asked for before
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What the service knows, and how well it works; rates from 0 to 1."""
+
+    seed: int = 1
+    not_found_rate: float = 0.0
+    error_rate: float = 0.0
+
+    def country(self, session: str) -> str | None:
+        """None: no such session."""
+        number = _number(self.seed, "session", session)
+        if number < self.not_found_rate * _SCALE:
+            return None
+        return COUNTRIES[number % len(COUNTRIES)]
+
+    def __call__(self, session: str, before: int) -> Said:
+        if _number(self.seed, "error", f"{before}/{session}") < self.error_rate * _SCALE:
+            return Said(500, b'{"error": "made up"}')
+        country = self.country(session)
+        if country is None:
+            return Said(404, b'{"error": "no such session"}')
+        return Said(200, json.dumps({"clientCountryCode": country}).encode())
+
+
+def _number(seed: int, what: str, text: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"{seed}/{what}/{text}".encode()).digest()[:8], "big")
+
+
+class FakeSessionService:
+    """`with FakeSessionService(...) as service:` serves until the end of the block; `stop` and `start` in between are
+    an outage. `port` 0: any free one, kept from then on. `calls`: by session id; `most_at_once`: of them. `token`: the
+    bearer token it wants.
+    """
+
+    def __init__(
+        self,
+        behaviour: Behaviour,
+        latency_s: float = 0.0,
+        port: int = 0,
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self.behaviour = behaviour
+        self.latency_s = latency_s
+        self.port = port
+        self.token = token
+        self.tls = tls
+        self.calls: Counter[str] = Counter()
+        self.most_at_once = 0
+        self._at_once = 0
+        self._lock = threading.Lock()
+        self._server: _Server | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def url_template(self) -> str:
+        scheme = "http" if self.tls is None else "https"
+        return f"{scheme}://127.0.0.1:{self.port}{PATH}{{userSessionId}}"
+
+    def start(self) -> None:
+        """Raises SetupError where the port is taken."""
+        try:
+            self._server = _Server(self)
+        except OSError as e:
+            raise SetupError(f"--port {self.port}: expected a free port, but {e}.", "choose another.") from None
+        self.port = self._server.server_port
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+
+    def stop(self) -> None:
+        """Open connections break off, and the port refuses new ones."""
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server.break_off()
+            self._server = None
+
+    def answer(self, session: str) -> Said:
+        with self._lock:
+            before = self.calls[session]
+            self.calls[session] += 1
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+        try:
+            time.sleep(self.latency_s)
+            return self.behaviour(session, before)
+        finally:
+            with self._lock:
+                self._at_once -= 1
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 1024
+    allow_reuse_address = True
+
+    def __init__(self, service: FakeSessionService) -> None:
+        self.service = service
+        self.connections: set[socket.socket] = set()
+        super().__init__(("127.0.0.1", service.port), _Handler)
+
+    def break_off(self) -> None:
+        for connection in list(self.connections):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A caller that hangs up is everyday; a fault of the service shows as a call without an answer."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"  # connections are kept, as real services do it
+    disable_nagle_algorithm = True
+    wbufsize = -1
+    server: _Server
+
+    def setup(self) -> None:
+        tls = self.server.service.tls
+        if tls is not None:  # here and not in the accepting thread, which a slow caller would hold up
+            self.request = tls.wrap_socket(self.request, server_side=True)
+        self.server.connections.add(self.request)
+        super().setup()
+
+    def finish(self) -> None:
+        super().finish()
+        self.server.connections.discard(self.request)
+
+    def do_GET(self) -> None:
+        service = self.server.service
+        if service.token is not None and self.headers["Authorization"] != f"Bearer {service.token}":
+            self._send(Said(401))
+        elif not self.path.startswith(PATH):
+            self._send(Said(400))
+        else:
+            self._send(service.answer(unquote(self.path.removeprefix(PATH))))
+
+    def _send(self, said: Said) -> None:
+        self.send_response(said.status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(said.body)))
+        for name, value in said.headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(said.body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass

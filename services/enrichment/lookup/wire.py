@@ -1,0 +1,84 @@
+"""Requests and replies as bytes (avro/lookups), in canonical form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from moneystate.engine.avro import HEADER_BYTES, long_bytes, read_bytes, read_long, string_bytes
+from moneystate.kafka.formats import SchemaSet, Undecodable
+from services.enrichment import fingerprints as fp
+
+
+class Outcome(IntEnum):
+    """Indices of the enum in SessionLookupCompleted."""
+
+    FOUND = 0
+    NOT_FOUND = 1
+    FAILED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was found out about a session. `country`: of the client, where it was found; `attempts`: those used up."""
+
+    outcome: Outcome
+    country: str | None
+    attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    money_id: bytes
+    user: bytes
+    session: bytes
+    requested_at_ms: int
+
+    @property
+    def key(self) -> bytes:
+        """What one reply answers: money ids are per user, so the user is part of it."""
+        return string_bytes(self.user) + string_bytes(self.money_id) + long_bytes(self.requested_at_ms)
+
+
+class Wire:
+    """Reads values of the two topics, checked to the last byte."""
+
+    def __init__(self) -> None:
+        self.schemas = SchemaSet.load()
+
+    def request(self, value: bytes | None) -> Request:
+        """Raises Undecodable for anything but a SessionLookupRequested."""
+        return self._read(value, fp.SESSION_LOOKUP_REQUESTED)
+
+    def answered(self, value: bytes | None) -> Request:
+        """The request that a SessionLookupCompleted answers. Raises Undecodable."""
+        return self._read(value, fp.SESSION_LOOKUP_COMPLETED)
+
+    def _read(self, value: bytes | None, header: bytes) -> Request:
+        """Both types begin with the same four fields."""
+        found = self.schemas.open(value)
+        if value is None or found.prefix != header:
+            raise Undecodable("wrong_topic", f"{found.name} belongs to another topic")
+        money_id, pos = read_bytes(value, HEADER_BYTES)
+        user, pos = read_bytes(value, pos)
+        session, pos = read_bytes(value, pos)
+        requested_at_ms, _ = read_long(value, pos)
+        return Request(money_id, user, session, requested_at_ms)
+
+
+def reply(request: Request, answer: Answer, completed_at_ms: int) -> bytes:
+    """A SessionLookupCompleted."""
+    country = b"\x00" if answer.country is None else b"\x02" + string_bytes(answer.country.encode())
+    return b"".join(
+        (
+            fp.SESSION_LOOKUP_COMPLETED,
+            string_bytes(request.money_id),
+            string_bytes(request.user),
+            string_bytes(request.session),
+            long_bytes(request.requested_at_ms),
+            long_bytes(answer.outcome),
+            country,
+            long_bytes(answer.attempts),
+            long_bytes(completed_at_ms),
+        )
+    )

@@ -1,0 +1,338 @@
+"""The worker's loop: requests in, answers from the index or the service, replies out, exactly once.
+
+`docs/lookups.md` numbers the steps and says what a crash after each leaves. Kafka's clients are blocking: their calls
+run in one thread, one after the other, while the calls to the service go on in the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import structlog
+
+from moneystate.engine.intake import Convert
+from moneystate.engine.processor import Rejected
+from moneystate.errors import BrokerError
+from moneystate.kafka.client import place
+from moneystate.kafka.formats import Undecodable
+from services.enrichment.lookup.asker import Asker, Policy
+from services.enrichment.lookup.breaker import Breaker, State
+from services.enrichment.lookup.http import ServiceConfig, SessionService
+from services.enrichment.lookup.index import AnswerIndex
+from services.enrichment.lookup.limiter import Limiter
+from services.enrichment.lookup.metrics import Metrics
+from services.enrichment.lookup.requests import Assignment, Fenced, Polled, ReplyLog, RequestLog
+from services.enrichment.lookup.wire import Answer, Request, Wire, reply
+
+log = structlog.get_logger("moneystate.lookup")
+
+T = TypeVar("T")
+
+IDLE_POLL_S = 0.2
+BUSY_POLL_S = 0.02  # an answer waits no longer than this for its transaction
+AT_ONCE = 500
+IN_HAND_PER_CALL = 20  # requests in hand for each call that may be under way: enough that no place stays free
+FENCED_AGAIN_S = 300.0
+OFFSETS_EVERY_S = 1.0  # offsets that moved without a reply
+
+
+@dataclass(frozen=True)
+class WorkerConfig:
+    """Topics with prefix. `converts`: of topics that are not in canonical form."""
+
+    bootstrap_servers: str
+    group: str
+    worker_id: str
+    requests: str
+    results: str
+    data: Path
+    service: ServiceConfig
+    policy: Policy
+    extra: dict[str, str] = field(default_factory=dict)
+    rate_limit: float | None = None
+    breaker_threshold: int = 10
+    from_requests: Convert | None = None
+    from_results: Convert | None = None
+    to_results: Convert | None = None
+
+
+@dataclass(eq=False)
+class Waiting:
+    """A request without a committed reply, and all records that ask it: partition and offset."""
+
+    request: Request
+    since_ms: int
+    places: list[tuple[int, int]]
+    answer: Answer | None = None
+
+
+class Progress:
+    """One partition: what is read, and what of it is not done yet, in the order of offsets."""
+
+    def __init__(self, start: int) -> None:
+        self.position = start
+        self.committed = start
+        self.open: dict[int, None] = {}
+
+    def committable(self, done: set[int]) -> int:
+        """The offset up to which all is answered once the records at `done` are."""
+        return next((offset for offset in self.open if offset not in done), self.position)
+
+
+@dataclass
+class Taken:
+    """A request record, in the thread of Kafka already looked up in the index."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    request: Request | None
+    known: bool
+
+
+class Worker:
+    """One worker; `run` once. `stop` may be called from the event loop."""
+
+    def __init__(self, config: WorkerConfig, metrics: Metrics) -> None:
+        """Raises ConfigError."""
+        self.config = config
+        self.metrics = metrics
+        self.breaker = Breaker(config.breaker_threshold, on_change=self._breaker_changed)
+        self.service = SessionService(config.service)
+        self.asker = Asker(self.service, self.breaker, Limiter(config.rate_limit), config.policy, metrics)
+        self.assignment: Assignment | None = None
+        self.partitions: dict[int, Progress] = {}
+        self.waiting: dict[bytes, Waiting] = {}
+        self.answered: list[Waiting] = []
+        self._wire = Wire()
+        self._stopping = False
+        self._fenced_at = float("-inf")
+        self._refused = False  # the last transaction: there will be a new assignment
+        self._failure: BaseException | None = None
+        self._thread = ThreadPoolExecutor(1, "kafka")
+        self._offsets_at = 0.0
+        self._index: AnswerIndex
+        self._requests: RequestLog
+        self._replies: ReplyLog
+        metrics.watch(lambda: len(self.waiting), self.oldest_s)
+
+    def stop(self) -> None:
+        self._stopping = True
+
+    def oldest_s(self) -> float:
+        """How long the oldest waiting request has stood in the topic; 0 where none waits."""
+        oldest = min((w.since_ms for w in list(self.waiting.values())), default=None)
+        return 0.0 if oldest is None else max(0.0, time.time() - oldest / 1000)
+
+    async def run(self) -> None:
+        """Until `stop`. Raises MoneystateError."""
+        try:
+            await self._kafka(self._open)
+            try:
+                while not self._stopping:
+                    await self._turn()
+                await self._write()
+            finally:
+                self.asker.drop_all()
+                await self._kafka(self._close)
+        finally:
+            self.breaker.close()
+            await self.service.close()
+            self._thread.shutdown()
+
+    async def _kafka(self, call: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+    def _open(self) -> None:
+        c = self.config
+        self._index = AnswerIndex(c.data, c.bootstrap_servers, c.extra, c.results, c.from_results)
+        known = self._index.catch_up()
+        log.info("index read", replies=known, topic=c.results)
+        self._replies = self._producer()
+        self._requests = RequestLog(c.bootstrap_servers, c.extra, c.group, c.requests)
+        self._requests.subscribe()
+
+    def _producer(self) -> ReplyLog:
+        c = self.config
+        return ReplyLog(c.bootstrap_servers, c.extra, f"{c.group}-{c.worker_id}", c.results)
+
+    def _close(self) -> None:
+        self._requests.close()
+        self._index.close()
+
+    # One turn: steps 1 to 4 of docs/lookups.md
+
+    async def _turn(self) -> None:
+        wait_s, pause = self._poll_s(), self._is_full()
+        polled, taken, assignment = await self._kafka(lambda: self._poll(wait_s, pause))
+        if self._failure is not None:
+            raise self._failure
+        if assignment is not self.assignment:
+            self._begin_anew(assignment)
+        for each in taken:
+            self._take(each)
+        for partition, end in polled.ends.items():
+            progress = self.partitions[partition]
+            progress.position = max(progress.position, end)
+        await self._write()
+
+    def _poll_s(self) -> float:
+        if self._refused or not self.waiting:
+            return IDLE_POLL_S
+        return 0.0 if self.answered else BUSY_POLL_S
+
+    def _is_full(self) -> bool:
+        """Whether nothing more is to be read for now."""
+        if not self.breaker.is_closed and len(self.asker.sessions) >= self.breaker.room:
+            return True
+        return len(self.waiting) >= IN_HAND_PER_CALL * self.config.policy.concurrency
+
+    def _poll(self, wait_s: float, pause: bool) -> tuple[Polled, list[Taken], Assignment | None]:
+        before = self._requests.assignment
+        self._requests.pause(pause)
+        polled = self._requests.poll(wait_s, AT_ONCE)
+        assignment = self._requests.assignment
+        if assignment is not before and assignment is not None:
+            # All that the former owners of these partitions have answered is in the log by now.
+            self._index.catch_up()
+        else:
+            self._index.follow()
+        return polled, [self._look(m) for m in polled.messages], assignment
+
+    def _look(self, message: object) -> Taken:
+        m: Any = message
+        _, partition, offset = place(m)
+        _, timestamp_ms = m.timestamp()
+        try:
+            request = self._wire.request(self._canonical(m.value()))
+        except (Undecodable, Rejected) as e:
+            self.metrics.undecodable.inc()
+            log.error("not a request", partition=partition, offset=offset, reason=e.reason)
+            return Taken(partition, offset, timestamp_ms, None, known=False)
+        return Taken(partition, offset, timestamp_ms, request, known=request.key in self._index)
+
+    def _canonical(self, value: bytes | None) -> bytes | None:
+        convert = self.config.from_requests
+        return value if value is None or convert is None else convert(value)
+
+    def _begin_anew(self, assignment: Assignment | None) -> None:
+        """What was in hand belongs to whoever has the partitions now; it begins at the committed offsets."""
+        self.asker.drop_all()
+        self.waiting.clear()
+        self.answered.clear()
+        self.assignment = assignment
+        starts = {} if assignment is None else assignment.starts
+        self.partitions = {p: Progress(start) for p, start in starts.items()}
+        self.metrics.assignments.inc()
+        log.info("partitions", own=sorted(starts))
+
+    def _take(self, taken: Taken) -> None:
+        progress = self.partitions[taken.partition]
+        progress.position = taken.offset + 1
+        request = taken.request
+        if request is None:
+            return
+        if taken.known:
+            self.metrics.known.inc()
+            return
+        progress.open[taken.offset] = None
+        place = (taken.partition, taken.offset)
+        waiting = self.waiting.get(request.key)
+        if waiting is not None:
+            waiting.places.append(place)
+            return
+        waiting = self.waiting[request.key] = Waiting(request, taken.timestamp_ms, [place])
+        self.asker.ask(request.session).add_done_callback(lambda task: self._answer(waiting, task))
+
+    def _answer(self, waiting: Waiting, task: asyncio.Task[Answer]) -> None:
+        if task.cancelled() or self.waiting.get(waiting.request.key) is not waiting:
+            return
+        error = task.exception()
+        if error is not None:
+            self._failure = self._failure or error
+            return
+        waiting.answer = task.result()
+        self.answered.append(waiting)
+
+    # Step 5
+
+    async def _write(self) -> None:
+        """One transaction: the replies that are ready, and the offsets up to which all is answered."""
+        ready, assignment = list(self.answered), self.assignment
+        if assignment is None:
+            return
+        offsets = self._offsets(ready)
+        if not ready and not self._offsets_due(offsets):
+            return
+        replies = [self._reply(waiting) for waiting in ready]
+        written = await self._kafka(lambda: self._transaction(ready, replies, offsets, assignment))
+        self._offsets_at, self._refused = time.monotonic(), not written
+        self.metrics.transactions.labels("committed" if written else "aborted").inc()
+        if written:
+            self._done(ready, offsets)
+
+    def _offsets(self, ready: list[Waiting]) -> dict[int, int]:
+        """Those that moved, and those of every partition with a reply among `ready`."""
+        done: dict[int, set[int]] = {}
+        for waiting in ready:
+            for partition, offset in waiting.places:
+                done.setdefault(partition, set()).add(offset)
+        offsets = {p: progress.committable(done.get(p, set())) for p, progress in self.partitions.items()}
+        return {p: o for p, o in offsets.items() if p in done or o != self.partitions[p].committed}
+
+    def _offsets_due(self, offsets: dict[int, int]) -> bool:
+        return bool(offsets) and time.monotonic() - self._offsets_at >= OFFSETS_EVERY_S
+
+    def _reply(self, waiting: Waiting) -> tuple[bytes, bytes]:
+        assert waiting.answer is not None
+        value = reply(waiting.request, waiting.answer, int(time.time() * 1000))
+        convert = self.config.to_results
+        return waiting.request.user, value if convert is None else convert(value)
+
+    def _transaction(
+        self, ready: list[Waiting], replies: list[tuple[bytes, bytes]], offsets: dict[int, int], assignment: Assignment
+    ) -> bool:
+        try:
+            if not self._replies.write(self.config.requests, replies, offsets, assignment):
+                return False
+        except Fenced as e:
+            self._start_over(e)
+            return False
+        self._index.add(waiting.request.key for waiting in ready)
+        return True
+
+    def _start_over(self, e: Fenced) -> None:
+        """A broker that was away for longer than a transaction may last: a new producer, and all of the protocol from
+        step 1, as it is not known whether the transaction was committed. Not again soon: two workers of one id would
+        fence each other for ever."""
+        now = time.monotonic()
+        if now - self._fenced_at < FENCED_AGAIN_S:
+            raise BrokerError(
+                f"{self.config.results}: expected to write replies, but {e} for the second time.",
+                "see that no other worker has this --worker-id; start again, nothing is lost.",
+            )
+        self._fenced_at = now
+        log.warning("producer fenced", reason=str(e))
+        self._replies = self._producer()
+        self._requests.rejoin()
+
+    def _done(self, ready: list[Waiting], offsets: dict[int, int]) -> None:
+        del self.answered[: len(ready)]
+        for waiting in ready:
+            assert waiting.answer is not None
+            self.metrics.replied(waiting.answer.outcome)
+            del self.waiting[waiting.request.key]
+            for partition, offset in waiting.places:
+                del self.partitions[partition].open[offset]
+        for partition, offset in offsets.items():
+            self.partitions[partition].committed = offset
+
+    def _breaker_changed(self, state: State) -> None:
+        self.metrics.breaker_is(state)
+        log.warning("breaker", state=str(state))
