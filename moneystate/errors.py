@@ -12,6 +12,7 @@
     │   ├── MarkerError             the markers in Kafka are not those of this checkpoint
     │   └── SavepointError          a savepoint that is not whole, or does not fit
     ├── JobError               5    the running job failed
+    │   └── UnknownSchemaId         a record names a schema that the registry does not know (yet)
     └── QueryError             *    a query server's answer is an error; see moneystate/cli/connection.py
 
 A message is one line: where, what was expected, what came, and after "Do:" what to do. Tests match the class or
@@ -72,6 +73,10 @@ class SavepointError(CheckpointError):
 
 class JobError(MoneystateError):
     exit_code = 5
+
+
+class UnknownSchemaId(JobError):
+    pass
 
 
 class QueryError(MoneystateError):

@@ -133,9 +133,8 @@ class Sources:
         looks = min(LOOKS, 1 + sum(end - start for start, end in spans.values()) // RECORDS_A_LOOK)
         points: dict[TopicPartition, dict[int, int]] = {p.tp: {} for p in partitions}
         if spans and looks > 1:
-            planner = Planner(
-                spec, load_decoder(spec.decoder), converters(spec.formats, spec.inputs, spec.registry_url)
-            )
+            converts = converters(spec.formats, spec.inputs, spec.registry_url, id_wait_s=0.0)
+            planner = Planner(spec, load_decoder(spec.decoder), converts)
             for look in range(looks):
                 at = {tp: start + (end - start) * look // looks for tp, (start, end) in spans.items()}
                 for tp, (offset, ms) in planner.peek(at).items():

@@ -15,15 +15,20 @@ from moneystate.schemas.tree import avro_root, has_further_versions
 PLAIN = "avro"
 
 
-def converters(formats: dict[str, str], inputs: list[InputTopic], registry_url: str | None) -> dict[int, Convert]:
-    """By topic code; topics in Avro single-object encoding need none as long as each type has one version."""
+def converters(
+    formats: dict[str, str], inputs: list[InputTopic], registry_url: str | None, id_wait_s: float | None = None
+) -> dict[int, Convert]:
+    """By topic code; topics in Avro single-object encoding need none as long as each type has one version.
+    `id_wait_s`: as in `make_format`."""
     further = has_further_versions(avro_root())
     wanted = {t.code: formats.get(t.name, PLAIN) for t in inputs if further or formats.get(t.name, PLAIN) != PLAIN}
     if not wanted:
         return {}
     schemas = _schemas()
     return {
-        code: _rejecting(AnyVersion(schemas) if name == PLAIN else make_format(name, schemas, registry_url))
+        code: _rejecting(
+            AnyVersion(schemas) if name == PLAIN else make_format(name, schemas, registry_url, id_wait_s=id_wait_s)
+        )
         for code, name in wanted.items()
     }
 

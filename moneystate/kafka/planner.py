@@ -18,7 +18,7 @@ from moneystate.engine import plan as plans
 from moneystate.engine.intake import Convert
 from moneystate.engine.plan import Backlog, PartitionPlan, Plan
 from moneystate.engine.processor import Decoder, Rejected
-from moneystate.errors import BrokerError, RetentionError, SetupError
+from moneystate.errors import BrokerError, RetentionError, SetupError, UnknownSchemaId
 from moneystate.kafka.client import admin_client, is_end_of_partition, place, range_consumer, reason
 from moneystate.kafka.offsets import TopicState, log_ends, log_starts, topic_states
 from moneystate.kafka.source_spec import SourceSpec
@@ -250,5 +250,5 @@ class Planner:
         try:
             convert = self.converts.get(code)
             return self.decoder.decode(code, value if convert is None else convert(value))[0]
-        except Rejected:
+        except (Rejected, UnknownSchemaId):  # a peek decides nothing: the batch waits for the id
             return None

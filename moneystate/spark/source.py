@@ -60,7 +60,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def planner(self) -> Planner:
         if self._planner is None:
             s = self.spec
-            self._planner = Planner(s, load_decoder(s.decoder), converters(s.formats, s.inputs, s.registry_url))
+            converts = converters(s.formats, s.inputs, s.registry_url, id_wait_s=0.0)
+            self._planner = Planner(s, load_decoder(s.decoder), converts)
         return self._planner
 
     def initialOffset(self) -> dict[str, Any]:

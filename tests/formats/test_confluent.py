@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moneystate.errors import BrokerError, ConfigError
+from moneystate.errors import BrokerError, ConfigError, UnknownSchemaId
 from moneystate.kafka.formats import SchemaSet, Undecodable, make_format, subject_of
 from moneystate.kafka.formats.confluent import ConfluentFormat
-from moneystate.kafka.formats.registry import ANSWERS, RegistryClient, RegistryUnavailable
+from moneystate.kafka.formats.registry import ANSWERS, ID_WAIT_S, LONGEST_WAIT_S, RegistryClient, RegistryUnavailable
 from tests.formats.registry_server import RegistryServer
 from tests.formats.values import NAMES, PAYMENT, body_of, canonical, datums, framed, payment, reason
 
@@ -297,12 +297,31 @@ def test_headers(registry: RegistryServer) -> None:
     assert registry.state.requests == []
 
 
-def test_an_id_that_the_registry_does_not_know_is_asked_for_each_time(registry: RegistryServer) -> None:
-    confluent, body = made(registry), payment(SET)[10:]
-    assert reason(confluent.to_canonical, framed(1000, body)) == "unknown_schema"
+def test_an_id_that_the_registry_does_not_know_yet_is_waited_for(registry: RegistryServer) -> None:
+    value = framed(1000, payment(SET)[10:])
+    waits: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            assert registry.add(PAYMENT_SOURCE) == 1000
+
+    confluent = ConfluentFormat(SET, RegistryClient(registry.url, sleep=sleep), SUBJECT)
+    assert confluent.to_canonical(value) == payment(SET)
+    assert waits == [0.25, 0.5, 1.0]
+    assert registry.state.requests == ["GET /schemas/ids/1000"] * 4
+
+
+def test_an_id_that_stays_unknown_ends_the_batch_and_is_no_verdict(registry: RegistryServer) -> None:
+    """A dead letter here and an event in a replay would make the output depend on the registry's clock."""
+    waits: list[float] = []
+    confluent, value = made(registry, waits), framed(1000, payment(SET)[10:])
+    with pytest.raises(UnknownSchemaId, match="1000"):
+        confluent.to_canonical(value)
+    assert ID_WAIT_S <= sum(waits) < ID_WAIT_S + LONGEST_WAIT_S
+    assert max(waits) == LONGEST_WAIT_S
     assert registry.add(PAYMENT_SOURCE) == 1000
-    assert confluent.to_canonical(framed(1000, body)) == payment(SET)
-    assert registry.state.requests == ["GET /schemas/ids/1000"] * 2
+    assert confluent.to_canonical(value) == payment(SET)
 
 
 @pytest.mark.parametrize("schema_id", [2**31, 2**32 - 1])

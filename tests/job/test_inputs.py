@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from moneystate.kafka.formats import SchemaSet, Undecodable, ValueFormat, make_format
+from tests.formats.registry_server import RegistryServer
+from tests.formats.values import framed, payment
 from tests.job.harness import Setup, model_values_by_user, small_workload, values_by_user
 from tests.reference import model
 from tests.reference.codec import decode, encode
@@ -40,6 +44,22 @@ def test_topics_in_json_give_the_same_records(setup: Setup) -> None:
     got = [_with(r, as_json.to_canonical(r.value)) for r in setup.read(ENRICHED)]
     assert values_by_user(got) == model_values_by_user(want)
     assert sum(done.totals["dead_letters"].values()) == len(want.dead_letters)
+
+
+def test_an_id_that_the_registry_learns_of_late_is_an_event_and_no_dead_letter(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    schemas = SchemaSet.load()
+    setup.create_inputs(1)
+    setup.send([model.LogRecord(model.WALLET, 0, 0, None, b"u-1", framed(1000, payment(schemas)[10:]))])
+    with RegistryServer() as registry:
+        flags = (*DRAIN, "--format", f"{model.WALLET}=confluent", "--schema-registry", registry.url)
+        with setup.start(*flags) as job:
+            job.wait_for(lambda: len(registry.state.requests) > 1, "the second question for the id")
+            assert registry.add(schemas.by_name["PaymentEvent"].source) == 1000
+            done = job.finish()
+    assert (done.code, done.totals["dead_letters"], done.totals["outputs"]) == (0, {}, 1), done.err
 
 
 def test_lookups_are_asked_for_and_their_replies_put_the_money_out(setup: Setup) -> None:

@@ -54,9 +54,14 @@ def subject_of(topic: str) -> str:
 
 
 def make_format(
-    name: str, schemas: SchemaSet, registry_url: str | None = None, subject: str | None = None
+    name: str,
+    schemas: SchemaSet,
+    registry_url: str | None = None,
+    subject: str | None = None,
+    id_wait_s: float | None = None,
 ) -> ValueFormat:
-    """The format `json` or `confluent`. The latter needs the registry's URL, and for writing the subject.
+    """The format `json` or `confluent`. The latter needs the registry's URL, and for writing the subject. `id_wait_s`:
+    how long it waits for an id that the registry does not know; None: as long as a batch does.
 
     Raises ConfigError for another name, no URL or one that is none. Nothing is asked of the registry yet.
     """
@@ -69,7 +74,8 @@ def make_format(
         if not registry_url:
             raise ConfigError("The format confluent needs a schema registry.", "give the registry's URL.")
         from moneystate.kafka.formats.confluent import ConfluentFormat
-        from moneystate.kafka.formats.registry import RegistryClient
+        from moneystate.kafka.formats.registry import ID_WAIT_S, RegistryClient
 
-        return ConfluentFormat(schemas, RegistryClient(registry_url), subject)
+        wait_s = ID_WAIT_S if id_wait_s is None else id_wait_s
+        return ConfluentFormat(schemas, RegistryClient(registry_url), subject, wait_s)
     raise ConfigError(f"There is no value format {name!r}.", "take json or confluent.")

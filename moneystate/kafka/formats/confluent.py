@@ -8,7 +8,7 @@ from typing import Any
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.errors import ConfigError
 from moneystate.kafka.formats.base import Undecodable
-from moneystate.kafka.formats.registry import RegistryClient
+from moneystate.kafka.formats.registry import HIGHEST_ID, ID_WAIT_S, RegistryClient
 from moneystate.kafka.formats.resolution import Reader, reader_for
 from moneystate.kafka.formats.schemas import SchemaSet
 
@@ -19,19 +19,23 @@ _MAGIC = 0
 class ConfluentFormat:
     """Values of any writer schema in the registry that resolves to a schema of ours of the same full name.
 
-    An id that the registry does not know, and a schema that is of no use here (another type, JSON Schema or Protobuf,
-    one that refers to other subjects, amounts of another scale, times of another unit), is `unknown_schema`. If the
-    registry gives no answer, RegistryUnavailable ends the batch. Written is our schema, registered under `subject`;
-    without a subject the format only reads. Types of several names under one subject need its compatibility rule to
-    be NONE.
+    An id that no registry gives out, and a schema that is of no use here (another type, JSON Schema or Protobuf, one
+    that refers to other subjects, amounts of another scale, times of another unit), is `unknown_schema`. An id that the
+    registry does not know yet is waited for, for `id_wait_s`: a replay may find it known, so it must not become a dead
+    letter. UnknownSchemaId then ends the batch, as RegistryUnavailable does where the registry gives no answer.
+    Written is our schema, registered under `subject`; without a subject the format only reads. Types of several names
+    under one subject need its compatibility rule to be NONE.
     """
 
     name = "confluent"
 
-    def __init__(self, schemas: SchemaSet, registry: RegistryClient, subject: str | None = None) -> None:
+    def __init__(
+        self, schemas: SchemaSet, registry: RegistryClient, subject: str | None = None, id_wait_s: float = ID_WAIT_S
+    ) -> None:
         self._schemas = schemas
         self._registry = registry
         self._subject = subject
+        self._id_wait_s = id_wait_s
         self._readers: dict[int, Reader] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -55,9 +59,9 @@ class ConfluentFormat:
         return _FRAME.pack(_MAGIC, self._registry.register(self._subject, found.source_text)) + value[HEADER_BYTES:]
 
     def _reader(self, schema_id: int) -> Reader:
-        registered = self._registry.schema(schema_id)
-        if registered is None:
-            raise Undecodable("unknown_schema", f"the registry knows no id {schema_id}")
+        if schema_id > HIGHEST_ID:
+            raise Undecodable("unknown_schema", f"no registry gives out id {schema_id}")
+        registered = self._registry.awaited(schema_id, self._id_wait_s)
         if registered.schema_type != "AVRO" or registered.has_references:
             what = "refers to other schemas" if registered.has_references else f"is {registered.schema_type}"
             return _refusing(f"id {schema_id} {what}")

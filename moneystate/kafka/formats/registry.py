@@ -2,8 +2,8 @@
 
 The two calls are Confluent's: `GET /schemas/ids/{id}` and `POST /subjects/{subject}/versions`. An id stands for the
 same schema for ever, so answers are kept for good: known schemas go on being read while the registry is down. That the
-registry does not know an id is not kept at all, as the next id that it gives out may be just that one; a topic full of
-foreign ids therefore costs a request for each record.
+registry does not know an id is not kept at all, as the next id that it gives out may be just that one. Such an id is
+waited for (`RegistryClient.awaited`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,16 @@ from urllib.parse import quote
 
 import httpx
 
-from moneystate.errors import BrokerError, ConfigError
+from moneystate.errors import BrokerError, ConfigError, UnknownSchemaId
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 NO_SUCH_SCHEMA = 40403  # the registry's own code. A bare 404 may come from a proxy or a wrong path and proves nothing
 HIGHEST_ID = 2**31 - 1  # ids are Java ints; a registry answers a larger one with a bare 404
 RETRIED = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+# A registry's followers learn of a new id within seconds, a restore of its topic takes longer. An id of another
+# registry never comes: the operator should hear of it within the time that a batch may reasonably take.
+ID_WAIT_S = 60.0
+LONGEST_WAIT_S = 5.0  # between two questions for the same id
 
 
 class RegistryUnavailable(BrokerError):
@@ -80,8 +84,6 @@ class RegistryClient:
 
     def schema(self, schema_id: int) -> RegisteredSchema | None:
         """The schema of that id, None if the registry does not know the id. Raises RegistryUnavailable."""
-        if schema_id > HIGHEST_ID:
-            return None
         known = self._answers.schemas.get(schema_id)
         if known is None:
             path = f"/schemas/ids/{schema_id}"
@@ -90,6 +92,20 @@ class RegistryClient:
                 return None
             known = self._answers.schemas[schema_id] = self._registered(response, f"GET {path}")
         return known
+
+    def awaited(self, schema_id: int, patience_s: float) -> RegisteredSchema:
+        """The schema of that id, asked for again until `patience_s` has passed. Raises UnknownSchemaId."""
+        waited, pause = 0.0, self._first_wait_s
+        while (found := self.schema(schema_id)) is None:
+            if waited >= patience_s:
+                raise UnknownSchemaId(
+                    f"The schema registry {self.shown_url}: expected the schema of id {schema_id}, it knew no such id "
+                    f"for {waited:.0f} s.",
+                    "register the schema, or give the registry that the producers use; then start the job again.",
+                )
+            self._sleep(pause)
+            waited, pause = waited + pause, min(2 * pause, LONGEST_WAIT_S)
+        return found
 
     def register(self, subject: str, schema_text: str) -> int:
         """The id of the schema below `subject`, which is registered if it was not there.
