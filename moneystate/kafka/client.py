@@ -26,11 +26,16 @@ def admin_client(bootstrap_servers: str, extra: dict[str, str]) -> AdminClient:
     return AdminClient(base_config(bootstrap_servers, extra))
 
 
+def consumer_config(bootstrap_servers: str, extra: dict[str, str]) -> dict[str, Any]:
+    """What all consumers have in common: a record that was damaged on the way or on a broker's disk is an error."""
+    return {"check.crcs": True, **base_config(bootstrap_servers, extra)}
+
+
 def range_consumer(bootstrap_servers: str, extra: dict[str, str], group: str, **more: Any) -> Consumer:
     """A consumer for given offsets: no group protocol, no commits of its own, no silent reset of a lost position."""
     return Consumer(
         {
-            **base_config(bootstrap_servers, extra),
+            **consumer_config(bootstrap_servers, extra),
             "group.id": group,
             "enable.auto.commit": False,
             "auto.offset.reset": "error",

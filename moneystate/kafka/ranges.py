@@ -52,7 +52,6 @@ class RangeReader:
                 "queued.min.messages": 100_000,
                 "queued.max.messages.kbytes": 65_536,
                 "fetch.message.max.bytes": 4 * 1024 * 1024,
-                "check.crcs": False,
             },
         )
         self.ends: dict[tuple[str, int], int] = {}  # where the last range of each assigned partition ended

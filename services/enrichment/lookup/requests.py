@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from moneystate.errors import BrokerError, RetentionError
-from moneystate.kafka.client import admin_client, base_config, is_passing, reason
+from moneystate.kafka.client import admin_client, base_config, consumer_config, is_passing, reason
 from moneystate.kafka.faults import reached
 from moneystate.kafka.offsets import log_starts
 
@@ -64,7 +64,7 @@ class RequestLog:
         self._consumer = Consumer(
             {
                 "session.timeout.ms": SESSION_MS,
-                **base_config(bootstrap_servers, extra),
+                **consumer_config(bootstrap_servers, extra),
                 "group.id": group,
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
