@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 
 import pytest
 
@@ -18,10 +17,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevBroker]:
-    """A real broker for the whole run, on free loopback ports. It ends with this process, however that ends."""
-    with DevBroker(tmp_path_factory.mktemp("broker")) as running:
-        yield running
+def broker(tmp_path_factory: pytest.TempPathFactory) -> DevBroker:
+    """A real broker for the whole run, on free loopback ports. It ends with this process, however that ends.
+
+    Not before: a client that is still there would complain about it below the summary of the run.
+    """
+    running = DevBroker(tmp_path_factory.mktemp("broker"))
+    running.start()
+    return running
 
 
 @pytest.fixture
