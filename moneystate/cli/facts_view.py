@@ -10,7 +10,7 @@ from rich.text import Text
 from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.savepoint import view
 from moneystate.savepoint.compare import Difference
-from moneystate.savepoint.facts import Fact, Field
+from moneystate.savepoint.facts import Field
 
 LEAST_TIME_MS = 10**10  # smaller numbers are no times of any event
 TEXT_CHARACTERS = 60
@@ -68,16 +68,6 @@ def as_json(d: Difference) -> dict[str, Any]:
         "id": [_json(field) for field in d.id],
         "one": None if d.one is None else [_json(field) for field in d.one],
         "other": None if d.other is None else [_json(field) for field in d.other],
-    }
-
-
-def fact_json(fact: Fact) -> dict[str, Any]:
-    return {
-        "part": fact.part,
-        "kind": fact.kind,
-        "user": field_text(fact.user),
-        "id": [_json(field) for field in fact.id],
-        "content": [_json(field) for field in fact.content],
     }
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-NUMBERS: Final = ("int", "long", "float", "double")
 
 
 class BadSchema(Exception):
