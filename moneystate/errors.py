@@ -2,6 +2,7 @@
 
     MoneystateError                 exit code 1
     ├── ConfigError            2    a flag, variable or file that does not parse or fit together
+    │   └── ServiceError            a service is declared wrongly
     ├── SetupError             3    the surroundings are not as needed: Java, broker, topic, folder
     │   ├── BrokerError             no broker answers, or it refuses
     │   ├── RetentionError          the log no longer holds the records that are to be read
@@ -12,7 +13,8 @@
     │   ├── MarkerError             the markers in Kafka are not those of this checkpoint
     │   └── SavepointError          a savepoint that is not whole, or does not fit
     ├── JobError               5    the running job failed
-    │   └── UnknownSchemaId         a record names a schema that the registry does not know (yet)
+    │   ├── UnknownSchemaId         a record names a schema that the registry does not know (yet)
+    │   └── StepError               a service's step failed on a record
     └── QueryError             *    a query server's answer is an error; see moneystate/cli/connection.py
 
 A message is one line: where, what was expected, what came, and after "Do:" what to do. Tests match the class or
@@ -33,6 +35,10 @@ class MoneystateError(Exception):
 
 class ConfigError(MoneystateError):
     exit_code = 2
+
+
+class ServiceError(ConfigError):
+    pass
 
 
 class SetupError(MoneystateError):
@@ -76,6 +82,10 @@ class JobError(MoneystateError):
 
 
 class UnknownSchemaId(JobError):
+    pass
+
+
+class StepError(JobError):
     pass
 
 

@@ -13,11 +13,11 @@ import typer
 from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import Message
 
+from moneystate.api.iso_time import to_ms
 from moneystate.cli import state_tables as tables
 from moneystate.cli.connection import connected
 from moneystate.engine.avro import Malformed
 from moneystate.errors import ConfigError
-from moneystate.kafka.formats.iso_time import to_ms
 from moneystate.query.v1 import admin_pb2, header_pb2, query_pb2, status_pb2, user_pb2, watch_pb2
 from moneystate.serving.client import Client
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from moneystate.kafka.formats.iso_time import from_ms
+from moneystate.api.iso_time import from_ms
 from moneystate.query.v1 import admin_pb2, header_pb2, query_pb2, status_pb2, user_pb2, watch_pb2
 
 PIPE_WIDTH = 1_000

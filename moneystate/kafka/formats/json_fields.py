@@ -15,9 +15,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from moneystate.api import iso_time
 from moneystate.engine.avro import Malformed, read_long, skip_bytes, write_bytes, write_long
 from moneystate.errors import ConfigError
-from moneystate.kafka.formats import iso_time
 from moneystate.kafka.formats.body import INT_MAX, INT_MIN
 
 

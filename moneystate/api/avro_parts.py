@@ -1,0 +1,122 @@
+"""What generated Avro code calls for the parts that are not worth writing out: bytes of one field, and back."""
+
+from __future__ import annotations
+
+import struct
+from decimal import Context, Decimal
+from typing import Any, Final
+
+from moneystate.api.json_text import Json, json_of, parse
+from moneystate.engine.avro import Malformed, long_bytes, read_long, skip_bytes, string_bytes
+
+LONG_MIN: Final = -(1 << 63)
+LONG_MAX: Final = (1 << 63) - 1
+_EXACT: Final = Context(prec=2_000, Emax=999_999, Emin=-999_999)
+_DOUBLE: Final = struct.Struct("<d")
+
+# The length of a text or bytes by the first byte of its length, -1 where that is not all of it.
+LENGTHS: Final[list[int]] = [-1 if n & 0x80 or n & 1 else n >> 1 for n in range(256)]
+# A long by its first byte, where that is all of it.
+LONGS: Final[list[int]] = [(n >> 1) ^ -(n & 1) for n in range(128)]
+SMALL: Final[list[bytes]] = [long_bytes(n) for n in range(4096)]
+
+
+class Unencodable(Exception):
+    """A value that its field cannot hold. `args[0]` says which and why."""
+
+
+def long_of(value: int) -> bytes:
+    if value < LONG_MIN or value > LONG_MAX:
+        raise Unencodable("a number of more than 64 bits")
+    return long_bytes(value)
+
+
+def double_of(value: float) -> bytes:
+    return _DOUBLE.pack(value)
+
+
+def read_double(buf: bytes, pos: int) -> tuple[float, int]:
+    if pos + 8 > len(buf):
+        raise Malformed("a number is cut off")
+    found: float = _DOUBLE.unpack_from(buf, pos)[0]
+    return found, pos + 8
+
+
+def read_text(buf: bytes, pos: int) -> tuple[str, int]:
+    start, end = skip_bytes(buf, pos)
+    return buf[start:end].decode(), end
+
+
+def read_boolean(buf: bytes, pos: int) -> tuple[bool, int]:
+    return buf[pos] != 0, pos + 1
+
+
+def json_bytes(value: Json) -> bytes:
+    return string_bytes(value.text.encode())
+
+
+def read_json(buf: bytes, pos: int) -> tuple[Json, int]:
+    text, pos = read_text(buf, pos)
+    return json_of(parse(text)), pos
+
+
+def read_count(buf: bytes, pos: int) -> tuple[int, int]:
+    """The number of items of the block at `pos` of an array or map; 0: it has ended."""
+    count, pos = read_long(buf, pos)
+    if count < 0:
+        count = -count
+        _, pos = read_long(buf, pos)
+    if count > len(buf) - pos:
+        raise Malformed("more items than bytes")
+    return count, pos
+
+
+def unscaled(value: Decimal, precision: int, scale: int) -> int:
+    """`value` times 10**scale, exactly: nothing is ever rounded. Raises Unencodable."""
+    if not value.is_finite():
+        raise Unencodable("no number")
+    if value and value.adjusted() + scale >= precision:
+        raise Unencodable(f"more than {precision} digits")
+    scaled = value.scaleb(scale, _EXACT)
+    whole = int(scaled)
+    if whole != scaled:
+        raise Unencodable(f"more than {scale} places")
+    return whole
+
+
+def exact_bytes(value: Decimal, precision: int, scale: int) -> bytes:
+    """In the fewest bytes, as Java does it."""
+    whole = unscaled(value, precision, scale)
+    return string_bytes(whole.to_bytes((whole + (whole < 0)).bit_length() // 8 + 1, "big", signed=True))
+
+
+def read_exact(buf: bytes, pos: int, precision: int, scale: int) -> tuple[Decimal, int]:
+    start, end = skip_bytes(buf, pos)
+    if end - start > precision:
+        raise Malformed(f"a number of more than {precision} digits")
+    whole = int.from_bytes(buf[start:end], "big", signed=True)
+    if abs(whole) >= 10**precision:
+        raise Malformed(f"a number of more than {precision} digits")
+    return Decimal(whole).scaleb(-scale, _EXACT), end
+
+
+def symbol_number(numbers: dict[str, bytes], value: Any) -> bytes:
+    found = numbers.get(value)
+    if found is None:
+        raise Unencodable(f"expected one of {', '.join(numbers)}, found {value!r}")
+    return found
+
+
+def read_symbol(symbols: tuple[str, ...], buf: bytes, pos: int) -> tuple[str, int]:
+    n, pos = read_long(buf, pos)
+    if n < 0 or n >= len(symbols):
+        raise Malformed("an enum symbol that the schema does not have")
+    return symbols[n], pos
+
+
+def read_named(symbols: tuple[str, ...], buf: bytes, pos: int) -> tuple[str, int]:
+    """A Literal whose texts are no names: a string."""
+    text, pos = read_text(buf, pos)
+    if text not in symbols:
+        raise Malformed("a text that is none of those that the field has")
+    return text, pos

@@ -1,0 +1,77 @@
+"""A record's codec: single-object Avro and JSON, from generated code (`generate`, `generate_json`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from moneystate.api.avro_parts import Unencodable
+from moneystate.api.generate import AvroCode
+from moneystate.api.generate_json import JsonCode
+from moneystate.api.json_text import parse
+from moneystate.api.schema import header_of
+from moneystate.api.shapes import Record
+from moneystate.api.wrong_values import wrong_value
+from moneystate.engine.avro import HEADER_BYTES, Malformed
+from moneystate.errors import StepError
+
+
+class Codec:
+    """`header`: magic and fingerprint of the record's schema. `read(buf, pos)` and `write(record)` are the body alone,
+    generated; `copy(record)` gives an object that shares nothing that can be changed."""
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self.header = header_of(record)
+        code = AvroCode()
+        number = code.record(record)
+        made = code.source.run(record.name)
+        self.read: Callable[[bytes, int], tuple[Any, int]] = made[f"read_{number}"]
+        self.write: Callable[[Any], bytes] = made[f"write_{number}"]
+        self.copy: Callable[[Any], Any] = made[f"copy_{number}"]
+        self.source = code.source.text()
+        json_code = JsonCode(record)
+        self.json_source = json_code.source.text()
+        self._from_json, self._to_json = json_code.functions()
+
+    def decode(self, value: bytes) -> Any:
+        """A value of this schema. Raises Malformed."""
+        found, end = self.read_body(value, HEADER_BYTES)
+        if end != len(value):
+            raise TrailingBytes(f"{len(value) - end} bytes after the body")
+        return found
+
+    def read_body(self, value: bytes, pos: int) -> tuple[Any, int]:
+        try:
+            return self.read(value, pos)
+        except IndexError:
+            raise Malformed("the record is cut off") from None
+        except UnicodeDecodeError:
+            raise Malformed("a text that is not UTF-8") from None
+
+    def encode(self, value: Any) -> bytes:
+        """In single-object encoding. Raises StepError where the record has a value that its field cannot hold."""
+        return self.header + self.write_body(value)
+
+    def write_body(self, value: Any) -> bytes:
+        try:
+            return self.write(value)
+        except (Unencodable, TypeError, AttributeError, ValueError, IndexError) as e:
+            raise StepError(wrong_value(self.record, value) or f"{self.record.cls.__name__}: {e}.") from None
+
+    def from_json(self, document: Any) -> Any:
+        """From what `json_text.parse` gave. Raises Malformed."""
+        return self._from_json(document)
+
+    def from_json_text(self, text: str) -> Any:
+        return self._from_json(parse(text))
+
+    def to_json(self, value: Any) -> bytes:
+        try:
+            return self._to_json(value).encode()
+        except (Unencodable, TypeError, AttributeError, ValueError, IndexError) as e:
+            raise StepError(wrong_value(self.record, value) or f"{self.record.cls.__name__}: {e}.") from None
+
+
+class TrailingBytes(Malformed):
+    """Bytes left over after a body."""

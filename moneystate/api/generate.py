@@ -1,0 +1,234 @@
+"""Avro codecs as source code, from a record's shape: one reader, one writer and one copier for each record.
+
+    def read_1(buf, pos): ...    -> the object and the position after it; Malformed, IndexError where it is cut off
+    def write_1(r): ...          -> the bytes of the body
+    def copy_1(r): ...           -> an object that shares nothing that can be changed
+
+Numbers and lengths of one byte, which most are, are read in place; everything else by `avro_parts`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+from moneystate.api import avro_parts
+from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table, is_immutable
+from moneystate.api.source_code import Source
+from moneystate.engine import avro
+
+_PARTS: Final = {name: getattr(avro_parts, name) for name in dir(avro_parts) if not name.startswith("_")}
+_READERS: Final = {"boolean": "read_boolean", "double": "read_double", "json": "read_json"}
+
+
+class AvroCode:
+    """`ids`: the number in the names of a record's functions."""
+
+    def __init__(self) -> None:
+        self.source = Source()
+        self.source.names.update(_PARTS)
+        self.source.names["Malformed"] = avro.Malformed
+        self.source.names["read_long"] = avro.read_long
+        self.source.names["skip_bytes"] = avro.skip_bytes
+        self.ids: dict[str, int] = {}
+
+    def record(self, record: Record) -> int:
+        """Generates the record's functions, after those of the records in it."""
+        if record.name in self.ids:
+            return self.ids[record.name]
+        for f in record.fields:
+            for part in _records(f.shape):
+                self.record(part)
+        number = self.ids[record.name] = len(self.ids) + 1
+        self.source.names[f"cls_{number}"] = record.cls
+        self._reader(record, number)
+        self._writer(record, number)
+        self._copier(record, number)
+        return number
+
+    # Reading
+
+    def _reader(self, record: Record, number: int) -> None:
+        source = self.source
+        source.line(0, f"def read_{number}(buf, pos):")
+        names = [f"f{n}" for n in range(len(record.fields))]
+        for name, f in zip(names, record.fields, strict=True):
+            self._read(1, f.shape, name)
+        # a text that reaches beyond the end was cut by the slice
+        source.line(1, "if pos > len(buf): raise IndexError")
+        self._construct(record, number, names)
+        source.line(1, "return r, pos")
+
+    def _construct(self, record: Record, number: int, names: list[str]) -> None:
+        """A frozen dataclass sets each field by a call; past it, it takes half the time."""
+        cls: Any = record.cls
+        source = self.source
+        if cls.__dataclass_params__.frozen and "__slots__" not in cls.__dict__ and not hasattr(cls, "__post_init__"):
+            source.names["new"] = object.__new__
+            source.line(1, f"r = new(cls_{number})")
+            source.line(1, "d = r.__dict__")
+            for f, name in zip(record.fields, names, strict=True):
+                source.line(1, f"d[{f.name!r}] = {name}")
+        else:
+            source.line(1, f"r = cls_{number}({_arguments(record, names)})")
+
+    def _read(self, depth: int, shape: Shape, into: str) -> None:
+        line = self.source.line
+        if isinstance(shape, Plain) and shape.kind in ("string", "bytes"):
+            line(depth, "n = LENGTHS[buf[pos]]")
+            line(depth, "pos += 1")
+            line(depth, "if n >= 0: end = pos + n")
+            line(depth, "else: pos, end = skip_bytes(buf, pos - 1)")
+            line(depth, f"{into} = buf[pos:end]{'.decode()' if shape.kind == 'string' else ''}")
+            line(depth, "pos = end")
+        elif isinstance(shape, Plain) and shape.kind in ("long", "millis"):
+            line(depth, "n = buf[pos]")
+            line(depth, "if n < 128:")
+            line(depth + 1, f"{into} = LONGS[n]; pos += 1")
+            line(depth, "else:")
+            line(depth + 1, f"{into}, pos = read_long(buf, pos)")
+        elif isinstance(shape, Maybe):
+            line(depth, "n = buf[pos]")
+            line(depth, "if n > 2: n, pos = read_long(buf, pos); n <<= 1")
+            line(depth, "else: pos += 1")
+            line(depth, f"if n == 0: {into} = None")
+            line(depth, "elif n == 2:")
+            self._read(depth + 1, shape.of, into)
+            line(depth, "else: raise Malformed('a union branch that the schema does not have')")
+        elif isinstance(shape, (Array, Table)):
+            self._read_items(depth, shape, into)
+        else:
+            line(depth, f"{into}, pos = {self._read_call(shape)}")
+
+    def _read_call(self, shape: Shape) -> str:
+        if isinstance(shape, Record):
+            return f"read_{self.ids[shape.name]}(buf, pos)"
+        if isinstance(shape, Exact):
+            return f"read_exact(buf, pos, {shape.digits.precision}, {shape.digits.scale})"
+        if isinstance(shape, Symbols):
+            symbols = self.source.constant("symbols", shape.symbols)
+            return f"{'read_symbol' if shape.name else 'read_named'}({symbols}, buf, pos)"
+        assert isinstance(shape, Plain)
+        return f"{_READERS[shape.kind]}(buf, pos)"
+
+    def _read_items(self, depth: int, shape: Array | Table, into: str) -> None:
+        line, fresh = self.source.line, self.source.fresh
+        item, found, count, key = fresh("item"), fresh("found"), fresh("count"), fresh("key")
+        line(depth, f"{found} = {'[]' if isinstance(shape, Array) else '{}'}")
+        line(depth, "while True:")
+        line(depth + 1, f"{count}, pos = read_count(buf, pos)")
+        line(depth + 1, f"if {count} == 0: break")
+        line(depth + 1, f"for {count} in range({count}):")
+        if isinstance(shape, Table):
+            line(depth + 2, f"{key}, pos = read_text(buf, pos)")
+            line(depth + 2, f"if {key} in {found}: raise Malformed('a key stands twice in a map')")
+            self._read(depth + 2, shape.of, item)
+            line(depth + 2, f"{found}[{key}] = {item}")
+        else:
+            self._read(depth + 2, shape.of, item)
+            line(depth + 2, f"{found}.append({item})")
+        line(depth, f"{into} = {found}")
+
+    # Writing
+
+    def _writer(self, record: Record, number: int) -> None:
+        source = self.source
+        source.line(0, f"def write_{number}(r):")
+        parts = [part for f in record.fields for part in self._write(1, f.shape, f"r.{f.name}")]
+        if len(parts) < 3:
+            source.line(1, "return " + (" + ".join([f"({part})" for part in parts]) or "b''"))
+        else:
+            source.line(1, f"return b''.join(({', '.join(parts)}))")
+
+    def _write(self, depth: int, shape: Shape, value: str) -> list[str]:
+        """Expressions that together are the bytes; lines that they need are written first."""
+        line, fresh = self.source.line, self.source.fresh
+        if isinstance(shape, Plain) and shape.kind in ("string", "bytes"):
+            text, size = fresh("x"), fresh("n")
+            line(depth, f"{text} = {value}.encode()" if shape.kind == "string" else f"{text} = {value}")
+            line(depth, f"{size} = len({text})")
+            return [f"SMALL[{size}] if {size} < 4096 else long_of({size})", text]
+        if isinstance(shape, Plain) and shape.kind in ("long", "millis"):
+            number = fresh("x")
+            line(depth, f"{number} = {value}")
+            return [f"SMALL[{number}] if 0 <= {number} < 4096 else long_of({number})"]
+        if isinstance(shape, Plain) and shape.kind == "boolean":
+            return [f"b'\\x01' if {value} else b'\\x00'"]
+        if isinstance(shape, Maybe):
+            found, out = fresh("x"), fresh("out")
+            line(depth, f"{found} = {value}")
+            line(depth, f"if {found} is None: {out} = b'\\x00'")
+            line(depth, "else:")
+            parts = self._write(depth + 1, shape.of, found)
+            line(depth + 1, f"{out} = b'\\x02' + " + " + ".join([f"({part})" for part in parts]))
+            return [out]
+        if isinstance(shape, (Array, Table)):
+            return [self._write_items(depth, shape, value)]
+        return [self._write_call(shape, value)]
+
+    def _write_call(self, shape: Shape, value: str) -> str:
+        if isinstance(shape, Record):
+            return f"write_{self.ids[shape.name]}({value})"
+        if isinstance(shape, Exact):
+            return f"exact_bytes({value}, {shape.digits.precision}, {shape.digits.scale})"
+        if isinstance(shape, Symbols):
+            numbers = {
+                symbol: avro.long_bytes(n) if shape.name else avro.string_bytes(symbol.encode())
+                for n, symbol in enumerate(shape.symbols)
+            }
+            return f"symbol_number({self.source.constant('numbers', numbers)}, {value})"
+        assert isinstance(shape, Plain)
+        return f"double_of({value})" if shape.kind == "double" else f"json_bytes({value})"
+
+    def _write_items(self, depth: int, shape: Array | Table, value: str) -> str:
+        line, fresh = self.source.line, self.source.fresh
+        found, parts, item, key = fresh("x"), fresh("parts"), fresh("item"), fresh("key")
+        line(depth, f"{found} = {value}")
+        line(depth, f"{parts} = [long_of(len({found}))] if {found} else []")
+        if isinstance(shape, Table):
+            line(depth, f"for {key} in sorted({found}):")
+            line(depth + 1, f"{item} = {found}[{key}]")
+            for part in self._write(depth + 1, Plain("string"), key):
+                line(depth + 1, f"{parts}.append({part})")
+        else:
+            line(depth, f"for {item} in {found}:")
+        for part in self._write(depth + 1, shape.of, item):
+            line(depth + 1, f"{parts}.append({part})")
+        line(depth, f"{parts}.append(b'\\x00')")
+        return f"b''.join({parts})"
+
+    # Copying
+
+    def _copier(self, record: Record, number: int) -> None:
+        source = self.source
+        source.line(0, f"def copy_{number}(r):")
+        if is_immutable(record):
+            source.line(1, "return r")
+            return
+        given = [self._copy(f.shape, f"r.{f.name}") for f in record.fields]
+        source.line(1, f"return cls_{number}({_arguments(record, given)})")
+
+    def _copy(self, shape: Shape, value: str) -> str:
+        if is_immutable(shape):
+            return value
+        if isinstance(shape, Maybe):
+            return f"None if {value} is None else {self._copy(shape.of, value)}"
+        if isinstance(shape, Array):
+            return f"[{self._copy(shape.of, 'i')} for i in {value}]"
+        if isinstance(shape, Table):
+            return f"{{k: {self._copy(shape.of, 'i')} for k, i in {value}.items()}}"
+        assert isinstance(shape, Record)
+        return f"copy_{self.ids[shape.name]}({value})"
+
+
+def _records(shape: Shape) -> list[Record]:
+    if isinstance(shape, Record):
+        return [shape]
+    return _records(shape.of) if isinstance(shape, (Maybe, Array, Table)) else []
+
+
+def _arguments(record: Record, values: list[str]) -> str:
+    """By position where that is allowed: half the time."""
+    if any(f.kw_only for f in dataclasses.fields(record.cls)):
+        return ", ".join([f"{f.name}={value}" for f, value in zip(record.fields, values, strict=True)])
+    return ", ".join(values)

@@ -1,0 +1,190 @@
+"""What generated JSON code calls for one value: strict on types, as the Avro schema has them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+from moneystate.api import iso_time
+from moneystate.api.avro_parts import LONG_MAX, LONG_MIN, Unencodable, unscaled
+from moneystate.api.json_text import Json, Number, json_of, quote
+from moneystate.engine.avro import Malformed
+
+MISSING: Final = object()
+_DIGITS_OF_A_LONG: Final = 19
+
+
+def string_in(value: Any) -> str:
+    if type(value) is not str:
+        raise Malformed("not a text")
+    return value
+
+
+def long_in(value: Any) -> int:
+    if type(value) is not Number or not value.lstrip("-").isdigit() or len(value) > _DIGITS_OF_A_LONG + 1:
+        raise Malformed("not a whole number of at most 64 bits")
+    found = int(value)
+    if found < LONG_MIN or found > LONG_MAX:
+        raise Malformed("not a whole number of at most 64 bits")
+    return found
+
+
+def millis_in(value: Any) -> int:
+    """ISO-8601 or integer milliseconds."""
+    if type(value) is str:
+        return iso_time.to_ms(value)
+    if type(value) is not Number:
+        raise Malformed("neither an ISO-8601 time nor milliseconds")
+    return long_in(value)
+
+
+def double_in(value: Any) -> float:
+    if type(value) is not Number:
+        raise Malformed("not a number")
+    found = float(value)
+    if math.isinf(found):
+        raise Malformed("a number beyond all bounds")
+    return found
+
+
+def boolean_in(value: Any) -> bool:
+    if type(value) is not bool:
+        raise Malformed("neither true nor false")
+    return value
+
+
+def bytes_in(value: Any) -> bytes:
+    """Base64."""
+    try:
+        return base64.b64decode(string_in(value), validate=True)
+    except (binascii.Error, ValueError):
+        raise Malformed("not base64") from None
+
+
+def json_in(value: Any) -> Json:
+    return json_of(value)
+
+
+def exact_in(precision: int, scale: int) -> Callable[[Any], Decimal]:
+    def read(value: Any) -> Decimal:
+        if type(value) is not Number:
+            raise Malformed("not a number")
+        try:
+            found = Decimal(value)
+            unscaled(found, precision, scale)
+        except ArithmeticError:
+            raise Malformed("a number beyond all bounds") from None
+        except Unencodable as e:
+            raise Malformed(str(e)) from None
+        return found
+
+    return read
+
+
+def symbol_in(symbols: tuple[str, ...]) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if type(value) is not str or value not in symbols:
+            raise Malformed("not one of " + ", ".join(symbols))
+        return value
+
+    return read
+
+
+def maybe_in(of: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else of(value)
+
+
+def array_in(of: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
+    def read(value: Any) -> list[Any]:
+        if type(value) is not list:
+            raise Malformed("not an array")
+        return [of(item) for item in value]
+
+    return read
+
+
+def table_in(of: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
+    def read(value: Any) -> dict[str, Any]:
+        if type(value) is not dict:
+            raise Malformed("not an object")
+        return {key: of(item) for key, item in value.items()}
+
+    return read
+
+
+def string_out(value: str) -> str:
+    return quote(value)
+
+
+def long_out(value: int) -> str:
+    if value < LONG_MIN or value > LONG_MAX:
+        raise Unencodable("a number of more than 64 bits")
+    return int.__repr__(value)
+
+
+def millis_out(value: int) -> str:
+    long_out(value)
+    return f'"{iso_time.from_ms(value)}"'
+
+
+def double_out(value: float) -> str:
+    if not math.isfinite(value):
+        raise Unencodable("JSON has no such number")
+    return float.__repr__(value)
+
+
+def boolean_out(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def bytes_out(value: bytes) -> str:
+    return f'"{base64.b64encode(value).decode()}"'
+
+
+def json_out(value: Json) -> str:
+    return value.text
+
+
+def exact_out(precision: int, scale: int) -> Callable[[Decimal], str]:
+    """With all of its places."""
+    one = 10**scale
+
+    def write(value: Decimal) -> str:
+        whole, places = divmod(abs(unscaled(value, precision, scale)), one)
+        sign = "-" if value < 0 else ""
+        return f"{sign}{whole}.{places:0{scale}d}" if scale else f"{sign}{whole}"
+
+    return write
+
+
+def symbol_out(symbols: tuple[str, ...]) -> Callable[[str], str]:
+    texts = {symbol: quote(symbol) for symbol in symbols}
+
+    def write(value: str) -> str:
+        if value not in texts:
+            raise Unencodable(f"expected one of {', '.join(symbols)}, found {value!r}")
+        return texts[value]
+
+    return write
+
+
+def maybe_out(of: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda value: "null" if value is None else of(value)
+
+
+def array_out(of: Callable[[Any], str]) -> Callable[[list[Any]], str]:
+    return lambda value: "[" + ",".join([of(item) for item in value]) + "]"
+
+
+def table_out(of: Callable[[Any], str]) -> Callable[[dict[str, Any]], str]:
+    return lambda value: "{" + ",".join([quote(key) + ":" + of(value[key]) for key in sorted(value)]) + "}"
+
+
+def inside(name: str, error: Malformed) -> Malformed:
+    """The error with the field that it was found in."""
+    text = str(error)
+    return Malformed(f"{name}.{text}" if ": " in text and not text.startswith("not ") else f"{name}: {text}")

@@ -1,0 +1,242 @@
+"""Records as shapes: what a dataclass's fields are, looked at once.
+
+    str   -> string      ms.Millis  -> timestamp-millis    Literal["A", "B"] -> enum (string where a text is no name)
+    int   -> long        ms.Decimal -> decimal             X | None          -> [null, X]
+    float -> double      ms.Json    -> string              list[X]           -> array
+    bool  -> boolean     bytes      -> bytes               dict[str, X]      -> map
+
+A field's name on the wire is camelCase. Raises ServiceError for a field of any other type.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field
+from decimal import Decimal
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+from moneystate.api.json_text import Json
+from moneystate.api.types import MILLIS, NAME_ATTRIBUTE, Digits, Name, personal
+from moneystate.errors import ServiceError
+
+_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_PLAIN: Final = {str: "string", int: "long", float: "double", bool: "boolean", bytes: "bytes", Json: "json"}
+_ALLOWED: Final = (
+    "use str, int, float, bool, bytes, ms.Millis, ms.Decimal, ms.Json, Literal[...], X | None, list[X], dict[str, X] "
+    "or a dataclass of such fields."
+)
+MILLIS_KIND: Final = "millis"
+
+
+@dataclass(frozen=True)
+class Shape:
+    pass
+
+
+@dataclass(frozen=True)
+class Plain(Shape):
+    """`kind`: string, long, double, boolean, bytes, json or millis."""
+
+    kind: str
+
+
+@dataclass(frozen=True)
+class Exact(Shape):
+    """A decimal."""
+
+    digits: Digits
+
+
+@dataclass(frozen=True)
+class Symbols(Shape):
+    """`name`: of the Avro enum, "" where the symbols are no names and Avro has a string."""
+
+    name: str
+    symbols: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Maybe(Shape):
+    of: Shape
+
+
+@dataclass(frozen=True)
+class Array(Shape):
+    of: Shape
+
+
+@dataclass(frozen=True)
+class Table(Shape):
+    """A map from text."""
+
+    of: Shape
+
+
+@dataclass(frozen=True)
+class Field:
+    """`name`: the attribute; `wire`: its name in Avro and JSON; `default`: makes the value of an absent field, None
+    where there must be one."""
+
+    name: str
+    wire: str
+    shape: Shape
+    default: Callable[[], Any] | None
+    personal: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Record(Shape):
+    """`name`: in full."""
+
+    name: str
+    cls: type
+    fields: list[Field] = field(default_factory=list)
+
+    @property
+    def short(self) -> str:
+        return self.name.rpartition(".")[2]
+
+    def field(self, name: str) -> Field | None:
+        return next((f for f in self.fields if f.name == name), None)
+
+    def has_defaults(self) -> bool:
+        return all(f.default is not None for f in self.fields)
+
+
+def camel(name: str) -> str:
+    head, *rest = name.strip("_").split("_")
+    return head + "".join(part[:1].upper() + part[1:] for part in rest)
+
+
+def is_immutable(shape: Shape) -> bool:
+    """Whether no value of the shape can be changed in place, so that a copy is the value itself."""
+    if isinstance(shape, Maybe):
+        return is_immutable(shape.of)
+    if isinstance(shape, Record):
+        params: Any = shape.cls.__dataclass_params__  # type: ignore[attr-defined]
+        return bool(params.frozen) and all(is_immutable(f.shape) for f in shape.fields)
+    return not isinstance(shape, (Array, Table))
+
+
+class Shapes:
+    """The records of one service, each looked at once. `namespace`: of records that have no full name."""
+
+    def __init__(self, namespace: str) -> None:
+        self.namespace = namespace
+        self.records: dict[type, Record] = {}
+        self.names: dict[str, type] = {}
+        self.open: list[type] = []
+
+    def record(self, cls: Any, where: str) -> Record:
+        """`where`: what is declared with the record, for messages."""
+        if cls in self.records:
+            return self.records[cls]
+        if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
+            found = cls.__name__ if isinstance(cls, type) else repr(cls)
+            raise ServiceError(f"{where}: expected a dataclass, found {found}.", "put @dataclass before the class.")
+        if cls in self.open:
+            raise ServiceError(
+                f"{where}: the record {cls.__name__} contains itself.", "keep its parts as entries of a map."
+            )
+        name = self._full_name(cls)
+        if self.names.setdefault(name, cls) is not cls:
+            raise ServiceError(f"{where}: two records are named {name}.", "rename one, or name it by @ms.named(...).")
+        self.open.append(cls)
+        record = Record(name, cls)
+        hints = _hints(cls, where)
+        for f in dataclasses.fields(cls):
+            record.fields.append(self._field(record, f, hints[f.name]))
+        self.open.pop()
+        _check_wire_names(record)
+        self.records[cls] = record
+        return record
+
+    def _full_name(self, cls: type) -> str:
+        name = cls.__dict__.get(NAME_ATTRIBUTE, cls.__name__)
+        return name if "." in name else f"{self.namespace}.{name}"
+
+    def _field(self, record: Record, f: dataclasses.Field[Any], hint: Any) -> Field:
+        where = f"{record.cls.__name__}.{f.name}"
+        if not f.init:
+            raise ServiceError(f"{where}: a field that __init__ does not take.", "leave out init=False.")
+        default: Callable[[], Any] | None = None
+        if f.default is not MISSING:
+            value = f.default
+            default = lambda: value  # noqa: E731
+        elif f.default_factory is not MISSING:
+            default = f.default_factory
+        wire = camel(f.name)
+        enum_name = f"{record.name}{wire[:1].upper()}{wire[1:]}"
+        return Field(f.name, wire, self.shape(hint, where, enum_name), default, _is_personal(hint))
+
+    def shape(self, hint: Any, where: str, enum_name: str) -> Shape:
+        if get_origin(hint) is Annotated:
+            return self._annotated(hint, where, enum_name)
+        if hint in _PLAIN:
+            return Plain(_PLAIN[hint])
+        if hint is Decimal:
+            return Exact(Digits(20, 4))
+        origin, args = get_origin(hint), get_args(hint)
+        if origin is Literal and all(isinstance(symbol, str) for symbol in args):
+            named = all(_NAME.fullmatch(symbol) for symbol in args)
+            return Symbols(enum_name if named else "", args)
+        if origin in (Union, UnionType) and len(args) == 2 and NoneType in args:
+            of = self.shape(args[0] if args[1] is NoneType else args[1], where, enum_name)
+            return Maybe(of)
+        if origin is list:
+            return Array(self._item(args[0], where, enum_name))
+        if origin is dict and args[0] is str:
+            return Table(self._item(args[1], where, enum_name))
+        if dataclasses.is_dataclass(hint):
+            return self.record(hint, where)
+        raise ServiceError(f"{where}: no type that a record can have: {_shown(hint)}.", _ALLOWED)
+
+    def _annotated(self, hint: Any, where: str, enum_name: str) -> Shape:
+        of, *marks = get_args(hint)
+        name = next((mark.name for mark in marks if isinstance(mark, Name)), enum_name)
+        if "." not in name:
+            name = f"{enum_name.rpartition('.')[0]}.{name}"
+        if of is int and MILLIS in marks:
+            return Plain(MILLIS_KIND)
+        digits = next((mark for mark in marks if isinstance(mark, Digits)), None)
+        if of is Decimal and digits is not None:
+            return Exact(digits)
+        return self.shape(of, where, name)
+
+    def _item(self, hint: Any, where: str, enum_name: str) -> Shape:
+        of = self.shape(hint, where, enum_name)
+        if isinstance(of, Record) and not of.fields:
+            raise ServiceError(f"{where}: many of a record without fields.", "keep a number.")
+        return of
+
+
+def _hints(cls: type, where: str) -> dict[str, Any]:
+    try:
+        return get_type_hints(cls, include_extras=True)
+    except NameError as e:
+        raise ServiceError(
+            f"{where}: a type of the record {cls.__name__} is not known: {e}.",
+            "define records, and import their types, at the top level of the module.",
+        ) from None
+
+
+def _is_personal(hint: Any) -> bool:
+    if get_origin(hint) is Annotated:
+        return personal in get_args(hint)[1:]
+    return get_origin(hint) in (Union, UnionType) and any(_is_personal(branch) for branch in get_args(hint))
+
+
+def _check_wire_names(record: Record) -> None:
+    seen: dict[str, str] = {}
+    for f in record.fields:
+        if not _NAME.fullmatch(f.wire):
+            raise ServiceError(f"{record.cls.__name__}.{f.name}: no name that Avro allows.", "use ASCII letters.")
+        if seen.setdefault(f.wire, f.name) != f.name:
+            raise ServiceError(f"{record.cls.__name__}: {seen[f.wire]} and {f.name} are both {f.wire} on the wire.")
+
+
+def _shown(hint: Any) -> str:
+    return hint.__name__ if isinstance(hint, type) else str(hint).replace("typing.", "")

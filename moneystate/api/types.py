@@ -1,0 +1,67 @@
+"""The types of fields that are not Python's own, and the marks that a field can have.
+
+placed_at: ms.Millis                            a time: milliseconds since the epoch
+amount: ms.Decimal                              an exact number: 20 digits, 4 of them after the point
+rate: Annotated[ms.Decimal, ms.Digits(38, 12)]  an exact number of other digits
+details: ms.Json                                any JSON
+email: Annotated[str, ms.personal]              masked in answers to those who may not see it
+"""
+
+from __future__ import annotations
+
+import decimal
+from dataclasses import dataclass
+from typing import Annotated, Final, TypeVar
+
+from moneystate.api.json_text import Json
+
+__all__ = ["Decimal", "Digits", "Json", "Millis", "Name", "named", "personal"]
+
+Decimal = decimal.Decimal
+C = TypeVar("C", bound=type)
+
+
+class Mark:
+    """What `Annotated` carries besides the Python type."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"ms.{self.name}"
+
+
+MILLIS: Final = Mark("Millis")
+personal: Final = Mark("personal")
+Millis = Annotated[int, MILLIS]
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Of a decimal: at most `precision` digits, `scale` of them after the point."""
+
+    precision: int
+    scale: int
+
+
+@dataclass(frozen=True)
+class Name:
+    """The Avro name of an enum, where it is not that of its record and field: `Annotated[Literal["A"], ms.Name("X")]`.
+
+    A name with a dot is a full one."""
+
+    name: str
+
+
+NAME_ATTRIBUTE: Final = "__avro_name__"
+
+
+class named:  # reads as a decorator
+    """Gives a record a full Avro name: `@ms.named("shop.events.OrderPlaced")`. Else it is `<service>.<class name>`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __call__(self, cls: C) -> C:
+        setattr(cls, NAME_ATTRIBUTE, self.name)
+        return cls

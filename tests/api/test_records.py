@@ -1,0 +1,289 @@
+"""Records on the wire: the same bytes as fastavro, JSON there and back, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+import fastavro
+import pytest
+from fastavro.schema import fingerprint, to_parsing_canonical_form
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from moneystate.api.codec import Codec, TrailingBytes
+from moneystate.api.schema import canonical_form, schema_of
+from moneystate.api.shapes import Shapes
+from moneystate.api.types import Digits, Json, Millis, Name, named, personal
+from moneystate.engine.avro import HEADER_BYTES, Malformed
+from moneystate.errors import ServiceError, StepError
+from tests.api.values import for_fastavro, records
+
+MANY = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def codec(cls: type) -> Codec:
+    return Codec(Shapes("shop").record(cls, "the test"))
+
+
+def written_by_fastavro(schema: Any, value: Any) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema, named_schemas={}), for_fastavro(value))
+    return out.getvalue()
+
+
+@MANY
+@given(st.data())
+def test_bytes_are_those_of_fastavro_and_come_back_as_the_same_record(data: st.DataObject) -> None:
+    cls, values = data.draw(records())
+    value = data.draw(values)
+    its = codec(cls)
+    schema = schema_of(its.record)
+    encoded = its.encode(value)
+    assert encoded[HEADER_BYTES:] == written_by_fastavro(schema, value)
+    assert its.decode(encoded) == value
+    assert its.copy(value) == value
+
+
+@MANY
+@given(st.data())
+def test_a_schemas_canonical_form_and_fingerprint_are_those_of_fastavro(data: st.DataObject) -> None:
+    cls, _ = data.draw(records())
+    its = codec(cls)
+    schema = schema_of(its.record)
+    canonical = to_parsing_canonical_form(fastavro.parse_schema(schema, named_schemas={}))
+    assert canonical_form(schema) == canonical
+    assert its.header[2:].hex() == fingerprint(canonical, "CRC-64-AVRO")
+
+
+@MANY
+@given(st.data())
+def test_json_comes_back_as_the_same_record(data: st.DataObject) -> None:
+    cls, values = data.draw(records())
+    value = data.draw(values)
+    its = codec(cls)
+    assert its.from_json_text(its.to_json(value).decode()) == value
+    assert json.loads(its.to_json(value))["type"] == cls.__name__
+
+
+@MANY
+@given(st.data())
+def test_what_is_cut_off_or_longer_does_not_decode(data: st.DataObject) -> None:
+    cls, values = data.draw(records())
+    its = codec(cls)
+    encoded = its.encode(data.draw(values))
+    with pytest.raises(TrailingBytes):
+        its.decode(encoded + b"\x00")
+    if len(encoded) > HEADER_BYTES:
+        with pytest.raises(Malformed):
+            its.decode(encoded[:-1])
+
+
+@MANY
+@given(st.data(), st.binary(max_size=60))
+def test_any_bytes_are_a_record_or_malformed(data: st.DataObject, junk: bytes) -> None:
+    cls, _ = data.draw(records())
+    its = codec(cls)
+    try:
+        found = its.decode(its.header + junk)
+    except Malformed:
+        return
+    assert its.decode(its.encode(found)) == found or found != found  # NaN
+
+
+@dataclass
+class Part:
+    a: int = 0
+    texts: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Whole:
+    order_id: str
+    placed_at: Millis
+    status: Literal["NEW", "OPEN"] = "NEW"
+    note: str | None = None
+    email: Annotated[str | None, personal] = None
+    parts: list[Part] = field(default_factory=list)
+    amount: Decimal = Decimal(0)
+
+
+def test_the_schema_has_camel_case_defaults_and_marks() -> None:
+    schema = schema_of(codec(Whole).record)
+    fields = {f["name"]: f for f in schema["fields"]}
+    assert (schema["namespace"], schema["name"]) == ("shop", "Whole")
+    assert list(fields) == ["orderId", "placedAt", "status", "note", "email", "parts", "amount"]
+    assert fields["placedAt"]["type"] == {"type": "long", "logicalType": "timestamp-millis"}
+    assert fields["status"]["type"]["name"] == "WholeStatus"
+    assert fields["status"]["default"] == "NEW"
+    assert fields["note"] == {"name": "note", "type": ["null", "string"], "default": None}
+    assert fields["email"]["personal"] is True
+    assert fields["parts"]["default"] == []
+
+
+def test_a_full_name_and_the_name_of_an_enum_can_be_given() -> None:
+    @named("other.place.Renamed")
+    @dataclass
+    class Mine:
+        kind: Annotated[Literal["A"], Name("Kind")]
+
+    found = Shapes("shop")
+    found.shape(int, "the test", "")
+    schema = schema_of(found.record(_with_module_types(Mine), "the test"))
+    assert (schema["namespace"], schema["name"]) == ("other.place", "Renamed")
+    assert schema["fields"][0]["type"]["name"] == "Kind"
+    assert schema["fields"][0]["type"]["namespace"] == "other.place"
+
+
+def _with_module_types(cls: type) -> type:
+    cls.__annotations__ = {"kind": Annotated[Literal["A"], Name("Kind")]}
+    return cls
+
+
+def test_json_is_strict_on_types_and_says_which_field() -> None:
+    its = codec(Whole)
+    good = '{"orderId":"a","placedAt":"2020-12-16T00:00:00Z"}'
+    assert its.from_json_text(good) == Whole("a", 1_608_076_800_000)
+    assert its.from_json_text('{"orderId":"a","placedAt":5,"unknown":[1]}') == Whole("a", 5)
+    for bad, where in {
+        '{"placedAt":5}': "orderId: missing",
+        '{"orderId":5,"placedAt":5}': "orderId: not a text",
+        '{"orderId":"a","placedAt":5.0}': "placedAt: ",
+        '{"orderId":"a","placedAt":true}': "placedAt: ",
+        '{"orderId":"a","placedAt":99999999999999999999}': "placedAt: ",
+        '{"orderId":"a","placedAt":"yesterday"}': "placedAt: ",
+        '{"orderId":"a","placedAt":5,"status":"GONE"}': "status: not one of NEW, OPEN",
+        '{"orderId":"a","placedAt":5,"note":1}': "note: not a text",
+        '{"orderId":"a","placedAt":5,"parts":[{"a":"x"}]}': "parts.a: not a whole number",
+        '{"orderId":"a","placedAt":5,"amount":1.00001}': "amount: more than 4 places",
+        '{"orderId":"a","placedAt":5,"amount":1e999999999}': "amount: more than 20 digits",
+        "[]": "not an object",
+        '{"orderId":"a","orderId":"a","placedAt":5}': "twice",
+        '{"orderId":"\\ud800","placedAt":5}': "surrogate",
+    }.items():
+        with pytest.raises(Malformed) as refused:
+            its.from_json_text(bad)
+        assert where in str(refused.value), bad
+
+
+def test_times_go_out_as_iso_and_decimals_with_their_places() -> None:
+    text = codec(Whole).to_json(Whole("a", 0, amount=Decimal("-1.5"))).decode()
+    assert '"placedAt":"1970-01-01T00:00:00.000Z"' in text
+    assert '"amount":-1.5000' in text
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"order_id": b"a"}, "Whole.order_id: expected str, found b'a'."),
+        ({"order_id": "\ud800"}, "Whole.order_id: expected a text that UTF-8 has"),
+        ({"placed_at": "now"}, "Whole.placed_at: expected int, found 'now'."),
+        ({"placed_at": 1 << 63}, "Whole.placed_at: expected a number of at most 64 bits"),
+        ({"status": "GONE"}, "Whole.status: expected one of NEW, OPEN, found 'GONE'."),
+        ({"parts": [Part(), Part(1, ["x", 5])]}, "Whole.parts[1].texts[1]: expected str, found 5."),  # type: ignore[list-item]
+        ({"parts": [Whole]}, "Whole.parts[0]: expected Part, found"),
+        ({"amount": Decimal("0.00001")}, "at most 20 digits, 4 of them after the point"),
+        ({"amount": Decimal("NaN")}, "Whole.amount: expected"),
+        ({"amount": 1.5}, "Whole.amount: expected Decimal, found 1.5."),
+    ],
+)
+def test_a_value_that_its_field_cannot_hold_is_named(change: dict[str, Any], line: str) -> None:
+    good: dict[str, Any] = {"order_id": "a", "placed_at": 5}
+    its = codec(Whole)
+    for write in (its.encode, its.to_json):
+        with pytest.raises(StepError) as refused:
+            write(Whole(**(good | change)))
+        assert line in str(refused.value)
+
+
+def test_a_copy_shares_nothing_that_can_be_changed() -> None:
+    its = codec(Part)
+    one = Part(1, ["x"])
+    other = its.copy(one)
+    other.texts.append("y")
+    assert one == Part(1, ["x"])
+
+
+def test_arrays_in_any_blocks_are_read() -> None:
+    its = codec(Part)
+    body = b"\x02" + b"\x01\x04\x02x" + b"\x02\x02y" + b"\x00"  # a = 1; a block with its size, one without
+    assert its.decode(its.header + body) == Part(1, ["x", "y"])
+
+
+@dataclass
+class SetField:
+    tags: set[str]
+
+
+@dataclass
+class UnionField:
+    either: int | str
+
+
+@dataclass
+class KeyField:
+    by_number: dict[int, str]
+
+
+@dataclass
+class Itself:
+    inner: list[Itself]
+
+
+@dataclass
+class Clash:
+    a_b: int
+    aB: int
+
+
+class NoRecord:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("cls", "line"),
+    [
+        (SetField, "SetField.tags: no type that a record can have: set[str]. Do: use str,"),
+        (UnionField, "UnionField.either: no type that a record can have: int | str"),
+        (KeyField, "KeyField.by_number: no type that a record can have: dict[int, str]"),
+        (Itself, "contains itself"),
+        (Clash, "Clash: a_b and aB are both aB on the wire."),
+        (NoRecord, "the test: expected a dataclass, found NoRecord. Do: put @dataclass before the class."),
+    ],
+)
+def test_what_is_no_record_is_refused_in_one_line(cls: type, line: str) -> None:
+    with pytest.raises(ServiceError) as refused:
+        codec(cls)
+    assert line in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_decimals_of_other_digits() -> None:
+    @dataclass
+    class Rate:
+        rate: Decimal
+
+    Rate.__annotations__ = {"rate": Annotated[Decimal, Digits(38, 12)]}
+    its = codec(Rate)
+    value = Rate(Decimal("12345678901234567890123456.123456789012"))
+    assert its.decode(its.encode(value)) == value
+
+
+def test_json_inside_a_record_is_a_string_in_avro_and_embedded_in_json() -> None:
+    @dataclass
+    class Holder:
+        details: Json
+
+    Holder.__annotations__ = {"details": Json}
+    its = codec(Holder)
+    value = Holder(Json('{"b": [1.50, -0, 1E5], "a": "\\u00e9"}'))
+    assert value.details.text == '{"a":"é","b":[1.50,-0,1E5]}'
+    assert its.to_json(value).decode() == '{"type":"Holder","details":{"a":"é","b":[1.50,-0,1E5]}}'
+    assert its.decode(its.encode(value)) == value
+    spaced = b'{ "b":[1.50, -0,1E5],"a":"\xc3\xa9"}'
+    assert its.decode(its.header + bytes([len(spaced) * 2]) + spaced) == value
+    with pytest.raises(Malformed):
+        its.decode(its.header + b"\x06NaN")
