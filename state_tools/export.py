@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from moneystate.engine import clock as clocks
 from moneystate.errors import CheckpointError, DrainedError
-from moneystate.savepoint.facts import schemas
+from moneystate.ports.state import StateModel
 from moneystate.savepoint.fingerprint import Fingerprint, of_group
 from moneystate.savepoint.format import begin, check_free, finish, write_state
 from moneystate.savepoint.manifest import EXPORT, FileInfo, Manifest
@@ -54,7 +54,7 @@ def check_can_go_on(checkpoint: Checkpoint) -> None:
         )
 
 
-def export(session: SparkSession, checkpoint: Checkpoint, out: Path) -> None:
+def export(session: SparkSession, state: StateModel, checkpoint: Checkpoint, out: Path) -> None:
     """Write the state after the last finished batch as the savepoint `out`. Raises SavepointError where it is there.
 
     A key group's entries are in memory at a time, on each core.
@@ -64,7 +64,7 @@ def export(session: SparkSession, checkpoint: Checkpoint, out: Path) -> None:
     plan = checkpoint.offset(last)
     rules = checkpoint.rules(plan["rules"])
     check_free(out)
-    groups = _write_groups(session, checkpoint, begin(out), rules["dedup_ttl_ms"])
+    groups = _write_groups(session, state, checkpoint, begin(out), rules)
     counts: dict[str, int] = {}
     for group in groups:
         for name, n in group["counts"].items():
@@ -74,7 +74,7 @@ def export(session: SparkSession, checkpoint: Checkpoint, out: Path) -> None:
         made_by=EXPORT,
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
         job=settings["job"],
-        schemas=schemas(),
+        schemas=state.versions.schemas(),
         rules=rules,
         key_groups=settings["key_groups"],
         partitions=settings["partitions"],
@@ -89,7 +89,9 @@ def export(session: SparkSession, checkpoint: Checkpoint, out: Path) -> None:
     finish(out, manifest)
 
 
-def _write_groups(session: SparkSession, checkpoint: Checkpoint, folder: Path, dedup_ttl_ms: int) -> list[Any]:
+def _write_groups(
+    session: SparkSession, state: StateModel, checkpoint: Checkpoint, folder: Path, rules: dict[str, Any]
+) -> list[Any]:
     """What was written of each key group, in their order."""
     key_groups = checkpoint.settings()["key_groups"]
     session.conf.set(ARROW_ROWS, ROWS_AT_ONCE)
@@ -102,7 +104,7 @@ def _write_groups(session: SparkSession, checkpoint: Checkpoint, folder: Path, d
             entries = [(key, value) for _, key, value in group]
             clock = clocks.decode(next(value for key, value in entries if key == clocks.KEY))
             written = write_state(folder, number, entries)
-            found = of_group(number, entries, dedup_ttl_ms)
+            found = of_group(number, entries, state, rules)
             result = {
                 "group": number,
                 "file": (written.name, written.entries, written.bytes, written.sha256),

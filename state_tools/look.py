@@ -14,8 +14,9 @@ from moneystate.engine import clock as clocks
 from moneystate.engine.keygroup import key_group_of
 from moneystate.kafka.formats.json_format import JsonFormat
 from moneystate.kafka.formats.schemas import SchemaSet
+from moneystate.ports.state import StateModel
 from moneystate.savepoint.format import Savepoint
-from moneystate.savepoint.view import job_view, user_view
+from moneystate.savepoint.view import job_view, owner_view
 from moneystate.spark.checkpoint import Checkpoint
 from state_tools.entries import entry_rows
 from state_tools.export import open_checkpoint
@@ -24,34 +25,34 @@ from state_tools.offline import is_savepoint, offline_session
 Pairs = Iterable[tuple[bytes, bytes]]
 
 
-def look(folder: str, user: bytes) -> dict[str, Any] | None:
+def look(state: StateModel, folder: str, user: bytes) -> dict[str, Any] | None:
     """What the state has of a user, None for nothing; of the whole job where `user` is empty."""
     if is_savepoint(folder):
         savepoint = Savepoint(Path(folder))
         m = savepoint.manifest
         if user:
-            return _user(user, savepoint.entries(key_group_of(user, m.key_groups)), m.rules)
+            return _user(state, user, savepoint.entries(key_group_of(user, m.key_groups)), m.rules)
         clock_entries = [e for group in range(m.key_groups) for e in savepoint.entries(group) if e[0] == clocks.KEY]
-        return _job(clock_entries, m.rules)
+        return _job(state, clock_entries, m.rules)
     checkpoint = open_checkpoint(folder)
     rules = checkpoint.rules(checkpoint.offset(checkpoint.last_committed())["rules"])
     with offline_session() as session:
         if user:
-            return _user(user, _of_group(session, checkpoint, user), rules)
-        return _job(_clocks(session, checkpoint), rules)
+            return _user(state, user, _of_group(session, checkpoint, user), rules)
+        return _job(state, _clocks(session, checkpoint), rules)
 
 
-def _user(user: bytes, entries: Pairs, rules: dict[str, Any]) -> dict[str, Any] | None:
-    return user_view(user, entries, rules, partial(JsonFormat(SchemaSet.load()).from_canonical))
+def _user(state: StateModel, user: bytes, entries: Pairs, rules: dict[str, Any]) -> dict[str, Any] | None:
+    return owner_view(state, user, entries, rules, partial(JsonFormat(SchemaSet.load()).from_canonical))
 
 
-def _job(entries: Pairs, rules: dict[str, Any]) -> dict[str, Any]:
+def _job(state: StateModel, entries: Pairs, rules: dict[str, Any]) -> dict[str, Any]:
     known = [clocks.decode(value) for _, value in entries]
     counts: dict[str, int] = {}
     for clock in known:
         for name, n in clock.counts.items():
             counts[name] = counts.get(name, 0) + n
-    return {**job_view(known[0], sum(clock.buffered() for clock in known)), "counts": counts, "rules": rules}
+    return {**job_view(state, known[0], sum(clock.buffered() for clock in known)), "counts": counts, "rules": rules}
 
 
 def _of_group(session: SparkSession, checkpoint: Checkpoint, user: bytes) -> Pairs:

@@ -12,8 +12,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from moneystate.errors import CheckpointError, MoneystateError
+from moneystate.ports.state import StateModel
 from moneystate.savepoint.format import Savepoint
-from moneystate.savepoint.manifest import NAME
+from moneystate.savepoint.manifest import NAME, read_manifest
 from moneystate.spark.job import as_one_line
 from moneystate.spark.session import open_session
 from state_tools.export import check_can_go_on, export, open_checkpoint
@@ -23,8 +24,14 @@ def is_savepoint(folder: str) -> bool:
     return (Path(folder) / NAME).exists()
 
 
+def job_of(folder: str) -> str:
+    """The name of the job whose state a savepoint or a checkpoint is. Raises SavepointError, CheckpointError."""
+    name: str = read_manifest(Path(folder)).job if is_savepoint(folder) else open_checkpoint(folder).settings()["job"]
+    return name
+
+
 @contextmanager
-def opened(folder: str, can_go_on: bool = False) -> Iterator[Savepoint]:
+def opened(state: StateModel, folder: str, can_go_on: bool = False) -> Iterator[Savepoint]:
     """The savepoint in `folder`, or one made of the checkpoint there, which lives as long as this context.
 
     `can_go_on`: raises CheckpointError for a checkpoint that a job must not be started from.
@@ -38,7 +45,7 @@ def opened(folder: str, can_go_on: bool = False) -> Iterator[Savepoint]:
     scratch = Path(tempfile.mkdtemp(prefix="moneystate-"))
     try:
         with offline_session() as session:
-            export(session, checkpoint, scratch / "savepoint")
+            export(session, state, checkpoint, scratch / "savepoint")
         yield Savepoint(scratch / "savepoint")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -30,11 +30,11 @@ from moneystate.kafka.client import admin_client, check_reachable, reason
 from moneystate.kafka.convert import converted, writers
 from moneystate.kafka.offsets import log_ends, log_starts, topic_states
 from moneystate.kafka.ranges import Range, RangeReader
+from moneystate.ports.service import JobSpec
 from moneystate.savepoint.compare import Comparison, compare
 from moneystate.savepoint.fingerprint import Fingerprint, of_group
 from moneystate.savepoint.format import Savepoint, begin, finish, write_output, write_state
 from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.job import JobSpec
 from moneystate.spark.startup import check_logs
 from state_tools.export import export, open_checkpoint
 from state_tools.offline import offline_session
@@ -129,11 +129,11 @@ class Replay:
         o = replace(self.options, out=scratch / "replay", work=None)
         with offline_session(o.master, o.spark_config) as session:
             prepared = Bootstrap(self.job, o, on_progress).run(SparkTasks(session))
-            export(session, self.checkpoint, scratch / "live")
+            export(session, self.job.state, self.checkpoint, scratch / "live")
         replayed, live = Savepoint(o.out), Savepoint(scratch / "live")
         if self.plan.drain or self._idle():
             replayed = one_more_batch(replayed, scratch / "finished", self.plan, self.job)
-        state = compare(live, replayed, self.most)
+        state = compare(self.job.state, live, replayed, self.most)
         notes = self._notes()
         return Verdict(prepared.records, state, live.manifest.fingerprint, self._output(replayed, notes), notes)
 
@@ -184,7 +184,7 @@ def one_more_batch(replayed: Savepoint, out: Path, plan: Plan, job: JobSpec) -> 
         entries = sorted(state.entries.items())
         states.append(write_state(folder, group, entries))
         outputs.append(write_output(folder, group, _chained(replayed.outputs(group), result.outputs)))
-        total += of_group(group, entries, m.rules["dedup_ttl_ms"])
+        total += of_group(group, entries, job.state, m.rules)
         watermark = result.watermark
     finish(out, replace(m, state=states, output=outputs, fingerprint=str(total), watermark=watermark))
     return Savepoint(out)

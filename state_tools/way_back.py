@@ -8,28 +8,28 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from moneystate.engine import slots
+from moneystate.engine import keys, slots
 from moneystate.engine.avro import HEADER_BYTES, MAGIC
 from moneystate.engine.items import TIMER_RANK, Item
 from moneystate.errors import CheckpointError
-from services.enrichment.migrations import DOWN, EVENTS_SINCE, LEFT_ALONE, WRITTEN
+from moneystate.ports.state import Versions
 from state_tools.entries import count_schemas, read_entries
 
 
-def check_way_back(session: SparkSession, checkpoint: Path, key_groups: int, version: int) -> None:
+def check_way_back(session: SparkSession, versions: Versions, checkpoint: Path, key_groups: int, version: int) -> None:
     """Raises CheckpointError where an entry, or an event in the buffer, has no form in state version `version`."""
     counts: Counter[bytes] = Counter()
     for (_, schema), n in count_schemas(session, checkpoint, key_groups).items():
         counts[MAGIC + bytes.fromhex(schema)] += n
-    check_entries(str(checkpoint), counts, version)
-    chunks = (entry.value for entry in read_entries(session, checkpoint, key_groups, kind=slots.PREFIX))
-    check_buffers(str(checkpoint), chunks, version)
+    check_entries(versions, str(checkpoint), counts, version)
+    chunks = (entry.value for entry in read_entries(session, checkpoint, key_groups, kind=keys.BUFFER))
+    check_buffers(versions, str(checkpoint), chunks, version)
 
 
-def check_entries(where: str, counts: Mapping[bytes, int], version: int) -> None:
+def check_entries(versions: Versions, where: str, counts: Mapping[bytes, int], version: int) -> None:
     """`counts`: entries by header. Only a first step back is asked for: where it leads, an entry itself would tell."""
     for header, n in counts.items():
-        if not (header in WRITTEN[version] or header in LEFT_ALONE or header in DOWN):
+        if not (header in versions.written[version] or header in versions.left_alone or header in versions.down):
             raise CheckpointError(
                 f"{where}: expected entries that state version {version} can have, came {n:,} of schema "
                 f"{header[len(MAGIC) :].hex()}, from which no function leads there.",
@@ -37,9 +37,9 @@ def check_entries(where: str, counts: Mapping[bytes, int], version: int) -> None
             )
 
 
-def check_buffers(where: str, chunks: Iterable[bytes], version: int) -> None:
+def check_buffers(versions: Versions, where: str, chunks: Iterable[bytes], version: int) -> None:
     """Events of types that are newer than `version` would stop an older program when it comes to them."""
-    newer = {header for header, since in EVENTS_SINCE.items() if since > version}
+    newer = {header for header, since in versions.events_since.items() if since > version}
     found: Counter[str] = Counter()
     for chunk in chunks:
         count, block = slots.open_chunk(chunk)

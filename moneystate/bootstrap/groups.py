@@ -18,23 +18,24 @@ from moneystate.engine.keygroup import run_batch
 from moneystate.engine.order import Partition
 from moneystate.engine.processor import Processor
 from moneystate.engine.state import MemoryState
-from moneystate.savepoint.facts import Fact, facts
+from moneystate.ports.state import Fact, StateModel
+from moneystate.savepoint.facts import facts
 from moneystate.savepoint.fingerprint import of_facts
 from moneystate.savepoint.format import write_output, write_state
-
-USER_ENTRY = b"u"
 
 
 @dataclass(frozen=True)
 class GroupSpec:
-    """`highs`: of partitions whose history does not begin at their beginning; `dedup_ttl_ms`: for the fingerprint."""
+    """`highs`: of partitions whose history does not begin at their beginning; `state`, `rules`: for the
+    fingerprint."""
 
     work: Path
     chunks: int
     tasks: int
     make: Callable[[], Processor[Any]]
     bound_ms: int
-    dedup_ttl_ms: int
+    state: StateModel
+    rules: dict[str, Any]
     highs: dict[Partition, int]
     with_output: bool
 
@@ -85,8 +86,8 @@ class _Run:
         entries = sorted(self.state.entries.items())
         written = asdict(write_state(folder, self.group, entries))
         kinds: dict[str, int] = {}
-        found = of_facts(_counted(facts(entries, self.spec.dedup_ttl_ms, with_clock=self.group == 0), kinds))
-        users = sum(1 for key, _ in entries if key.startswith(USER_ENTRY))
+        found = of_facts(_counted(facts(entries, self.spec.state, self.spec.rules, with_clock=self.group == 0), kinds))
+        users = sum(1 for key, _ in entries if self.spec.state.counts_owner(key))
         return GroupResult(
             self.watermark, self.counts, self.buffered, [list(p) for p in self.silent], users, kinds,
             (found.users, found.buffer), written, output,

@@ -32,13 +32,12 @@ from moneystate.bootstrap.work import Started
 from moneystate.engine import plan as plans
 from moneystate.engine.plan import TopicPartition
 from moneystate.kafka.source_spec import SourceSpec
-from moneystate.savepoint.facts import schemas
+from moneystate.ports.service import JobSpec
 from moneystate.savepoint.fingerprint import Fingerprint
 from moneystate.savepoint.format import Savepoint, check_free
 from moneystate.savepoint.format import partial as partial_folder
 from moneystate.savepoint.manifest import BOOTSTRAP, FileInfo, Manifest
 from moneystate.savepoint.manifest import NAME as MANIFEST
-from moneystate.spark.job import JobSpec
 
 LOOKING, READING, RUNNING = "looking at files", "reading records", "running key groups"
 
@@ -143,7 +142,8 @@ class Bootstrap:
             len(started.tasks),
             self.job.make,
             self.job.bound_ms,
-            self.job.rules["dedup_ttl_ms"],
+            self.job.state,
+            dict(self.job.rules),
             dict(initial_highs(started.history, self.job.inputs)),
             self.options.with_output,
         )
@@ -194,7 +194,7 @@ class Bootstrap:
             made_by=BOOTSTRAP,
             made_at=datetime.now(UTC).isoformat(timespec="seconds"),
             job=self.job.name,
-            schemas=schemas(),
+            schemas=self.job.state.versions.schemas(),
             rules=dict(self.job.rules),
             key_groups=self.options.key_groups,
             partitions=self.options.partitions,

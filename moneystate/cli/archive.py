@@ -10,12 +10,11 @@ from typing import Annotated
 import typer
 
 from moneystate.bootstrap.archive import ArchiveOptions, Archiver
-from moneystate.cli.enrich import FORMATTED, SessionLookup
-from moneystate.cli.options import flag, formats, pairs
+from moneystate.cli import registry
+from moneystate.cli.options import SessionLookup, flag, formats, pairs
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
-from services.enrichment.job import DECODER, enrichment_job
-from services.enrichment.rules import Rules
+from moneystate.kafka.source_spec import load_decoder
 
 
 class FileFormat(StrEnum):
@@ -67,12 +66,12 @@ def archive(
         initial_highs=initial_highs,
         records_per_file=records_per_file,
         file_format=file_format.value,
-        formats=formats(format or [], schema_registry, FORMATTED),
+        formats=formats(format or [], schema_registry, registry.DEFAULT.formatted),
         registry_url=schema_registry or None,
         kafka_config=pairs(kafka_config or [], "--kafka-config"),
     )
-    inputs = enrichment_job(Rules(lookup=session_lookup is SessionLookup.topic)).inputs
-    archiver = Archiver(options, inputs, DECODER)
+    job = registry.DEFAULT.job({"lookup": session_lookup is SessionLookup.topic})
+    archiver = Archiver(options, job.inputs, load_decoder(job.decoder))
     total = archiver.total()
     with WorkProgress(quiet) as progress:
         progress.show("archiving", 0, total)

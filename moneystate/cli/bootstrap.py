@@ -12,15 +12,12 @@ from rich.console import Console
 
 from moneystate.bootstrap.job import Bootstrap, Prepared
 from moneystate.bootstrap.options import BootstrapOptions
-from moneystate.cli import facts_view
+from moneystate.cli import facts_view, registry
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.enrich import FORMATTED, SessionLookup
-from moneystate.cli.options import DEDUP_TTL, flag, formats, pairs
+from moneystate.cli.options import DEDUP_TTL, SessionLookup, flag, formats, pairs
 from moneystate.cli.review import check_review, review
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
-from services.enrichment.job import enrichment_job
-from services.enrichment.rules import Rules
 
 
 def bootstrap(
@@ -100,14 +97,15 @@ def bootstrap(
         raise ConfigError("--checkpoint and --yes: expected with --review.", "add --review.")
     if review_first:
         check_review(checkpoint, yes)
-    rules = Rules(
-        bound_ms=parse_ms(bound, "--bound"),
-        session_ttl_ms=parse_ms(session_ttl, "--session-ttl", 1),
-        dedup_ttl_ms=parse_ms(dedup_ttl, "--dedup-ttl", 1),
-        session_wait_ms=parse_ms(session_wait, "--session-wait"),
-        max_future_ms=parse_ms(max_future, "--max-future"),
-        lookup=session_lookup is SessionLookup.topic,
-    )
+    service = registry.DEFAULT
+    rules = {
+        "bound_ms": parse_ms(bound, "--bound"),
+        "session_ttl_ms": parse_ms(session_ttl, "--session-ttl", 1),
+        "dedup_ttl_ms": parse_ms(dedup_ttl, "--dedup-ttl", 1),
+        "session_wait_ms": parse_ms(session_wait, "--session-wait"),
+        "max_future_ms": parse_ms(max_future, "--max-future"),
+        "lookup": session_lookup is SessionLookup.topic,
+    }
     options = BootstrapOptions(
         sources=source,
         out=out,
@@ -121,16 +119,16 @@ def bootstrap(
         partitions=partitions,
         max_records_per_chunk=max_records_per_chunk,
         source_tasks=source_tasks,
-        formats=formats(format or [], schema_registry, FORMATTED),
+        formats=formats(format or [], schema_registry, service.formatted),
         registry_url=schema_registry or None,
         master=master or None,
         kafka_config=pairs(kafka_config or [], "--kafka-config"),
         spark_config=pairs(spark_config or [], "--spark-config"),
     )
     with WorkProgress(quiet) as progress:
-        run = Bootstrap(enrichment_job(rules), options, lambda p: progress.show(p.phase, p.done, p.total))
+        run = Bootstrap(service.job(rules), options, lambda p: progress.show(p.phase, p.done, p.total))
         prepared = run.prepare()
-    if review_first and not review(prepared, checkpoint, yes):
+    if review_first and not review(service.state, prepared, checkpoint, yes):
         typer.echo(f"{out} is not made; the same command goes on from {options.work_folder}.", err=True)
         raise typer.Exit(1)
     run.publish()

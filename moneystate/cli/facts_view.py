@@ -8,16 +8,16 @@ from rich.table import Table
 from rich.text import Text
 
 from moneystate.engine.items import END_OF_TIME, NO_TIME
-from moneystate.savepoint import view
+from moneystate.ports import state
+from moneystate.ports.state import Field
 from moneystate.savepoint.compare import Difference
-from moneystate.savepoint.facts import Field
 
 LEAST_TIME_MS = 10**10  # smaller numbers are no times of any event
 TEXT_CHARACTERS = 60
 
 
 def time_text(ms: int) -> str:
-    return view.time_text(ms) or ("none yet" if ms == NO_TIME else "the end of time")
+    return state.time_text(ms) or ("none yet" if ms == NO_TIME else "the end of time")
 
 
 def time_ms(ms: int) -> dict[str, int | None]:

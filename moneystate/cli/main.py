@@ -10,13 +10,9 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
-from moneystate.cli import kafka, schemas, settings_file, state
+from moneystate.cli import kafka, registry, schemas, settings_file, state
 from moneystate.cli.archive import archive
 from moneystate.cli.bootstrap import bootstrap
-from moneystate.cli.demo import demo
-from moneystate.cli.enrich import enrich
-from moneystate.cli.fake_session_service import fake_session_service
-from moneystate.cli.lookup_worker import lookup_worker
 from moneystate.cli.serve import serve
 from moneystate.cli.verify_replay import verify_replay
 from moneystate.errors import MoneystateError
@@ -33,14 +29,12 @@ app = typer.Typer(
 app.add_typer(kafka.app, name="kafka")
 app.add_typer(schemas.app, name="schemas")
 app.add_typer(state.app, name="state")
-app.command()(enrich)
-app.command()(lookup_worker)
-app.command()(fake_session_service)
+for command in registry.COMMANDS:
+    app.command()(command)
 app.command()(serve)
 app.command()(bootstrap)
 app.command()(archive)
 app.command()(verify_replay)
-app.command()(demo)
 
 
 @app.callback()

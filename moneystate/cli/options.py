@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import typer
 
 from moneystate.errors import ConfigError
 
 FORMATS = ("avro", "json", "confluent")
 DEDUP_TTL = "1h"
+
+
+class SessionLookup(StrEnum):
+    none = "none"
+    topic = "topic"
 
 
 def flag(env: str, help: str) -> typer.models.OptionInfo:

@@ -13,8 +13,9 @@ from rich.text import Text
 from moneystate.bootstrap.job import Prepared
 from moneystate.cli import facts_view
 from moneystate.errors import ConfigError
+from moneystate.ports.state import Fact, StateModel
 from moneystate.savepoint.compare import compare
-from moneystate.savepoint.facts import Fact, facts
+from moneystate.savepoint.facts import facts
 from moneystate.savepoint.format import Savepoint
 from state_tools.export import open_checkpoint
 from state_tools.offline import is_savepoint, opened
@@ -32,15 +33,15 @@ def check_review(checkpoint: str, yes: bool) -> None:
         open_checkpoint(checkpoint)
 
 
-def review(prepared: Prepared, checkpoint: str, yes: bool) -> bool:
+def review(state: StateModel, prepared: Prepared, checkpoint: str, yes: bool) -> bool:
     """Show it; whether to go on."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(_numbers(prepared))
     console.print(f"fingerprint {prepared.savepoint.manifest.fingerprint}")
-    console.print(_sample(prepared.savepoint))
+    console.print(_sample(state, prepared.savepoint))
     if checkpoint:
-        with opened(checkpoint) as live:
-            found = compare(prepared.savepoint, live, DIFFERENCES)
+        with opened(state, checkpoint) as live:
+            found = compare(state, prepared.savepoint, live, DIFFERENCES)
         if found.first:
             console.print(facts_view.differences(found.first, "bootstrap", "live"))
         console.print(f"{found.total:,} differences to {checkpoint}" if found.total else f"the same as {checkpoint}")
@@ -61,12 +62,12 @@ def _numbers(prepared: Prepared) -> Table:
     return table
 
 
-def _sample(savepoint: Savepoint) -> Table:
+def _sample(state: StateModel, savepoint: Savepoint) -> Table:
     """The first users of the first key group that has any: what is known of each, by kind."""
     table = Table(box=None, pad_edge=False)
     for name in ("user", "what", "how many", "for example"):
         table.add_column(name, justify="right" if name == "how many" else "left", overflow="fold")
-    for user, found in _users(savepoint):
+    for user, found in _users(state, savepoint):
         by_kind: dict[str, list[Fact]] = {}
         for fact in found:
             by_kind.setdefault(fact.kind, []).append(fact)
@@ -76,11 +77,11 @@ def _sample(savepoint: Savepoint) -> Table:
     return table
 
 
-def _users(savepoint: Savepoint) -> Iterator[tuple[bytes, list[Fact]]]:
+def _users(state: StateModel, savepoint: Savepoint) -> Iterator[tuple[bytes, list[Fact]]]:
     manifest = savepoint.manifest
     for group in range(manifest.key_groups):
         by_user: dict[bytes, list[Fact]] = {}
-        for fact in facts(savepoint.entries(group), manifest.rules["dedup_ttl_ms"], with_clock=False):
+        for fact in facts(savepoint.entries(group), state, manifest.rules, with_clock=False):
             if fact.user:
                 by_user.setdefault(fact.user, []).append(fact)
         if by_user:

@@ -18,11 +18,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from moneystate.cli.registry import SERVICES
 from moneystate.errors import ConfigError
 from moneystate.schemas.check import Finding, Functions, check, check_against
 from moneystate.schemas.tree import RELEASED, Tree, avro_root, is_state, read_folder, release, tree_of
 from moneystate.spark.checkpoint import Checkpoint
-from services.enrichment.migrations import DOWN, UP
 
 REFUSED_EXIT_CODE = 1
 MAGIC_BYTES = 2
@@ -100,7 +100,10 @@ def functions_for(root: Path) -> Functions:
     files = None
     if golden.is_dir():
         files = {path.relative_to(golden).as_posix() for path in golden.glob("*/*.hex")}
-    return Functions({h[MAGIC_BYTES:].hex() for h in UP}, {h[MAGIC_BYTES:].hex() for h in DOWN}, files)
+    ways = [service.state.versions for service in SERVICES.values()]
+    up = {header[MAGIC_BYTES:].hex() for way in ways for header in way.up}
+    down = {header[MAGIC_BYTES:].hex() for way in ways for header in way.down}
+    return Functions(up, down, files)
 
 
 def _root(avro: Path | None) -> Path:

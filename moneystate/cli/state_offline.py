@@ -13,13 +13,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from moneystate.cli import facts_view, state_served, state_view
+from moneystate.cli import facts_view, registry, state_served, state_view
 from moneystate.cli.connection import Connect, connecting
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.options import DEDUP_TTL, flag
 from moneystate.cli.state_query import AtTime, AtVersion, parse_at
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
+from moneystate.ports.state import StateModel
 from moneystate.savepoint.compare import compare
 from moneystate.savepoint.format import Savepoint, check_free, partial
 from moneystate.savepoint.rescale import rescale
@@ -63,15 +64,16 @@ def export_state(
         raise ConfigError(f"--key-groups {key_groups}: expected at least 1.")
     check_free(out)
     if key_groups or is_savepoint(checkpoint):
-        with opened(checkpoint, can_go_on=True) as whole:
+        state = registry.service_of(checkpoint).state
+        with opened(state, checkpoint, can_go_on=True) as whole:
             groups = key_groups or whole.manifest.key_groups
             with WorkProgress(quiet) as progress:
-                rescale(whole, out, groups, lambda done: progress.show(PHASE, done, groups))
+                rescale(state, whole, out, groups, lambda done: progress.show(PHASE, done, groups))
     else:
         kept = open_checkpoint(checkpoint)
         check_can_go_on(kept)
         with _counting(out, kept.settings()["key_groups"], quiet), offline_session() as session:
-            export(session, kept, out)
+            export(session, registry.named(checkpoint, kept.settings()["job"]).state, kept, out)
     _tell(Savepoint(out), json_output)
 
 
@@ -96,7 +98,7 @@ def fingerprint(
         state_served.tell_fingerprint(found, json_output)
         return
     state_served.check_no_moment(at)
-    with opened(place) as savepoint:
+    with opened(registry.service_of(place).state, place) as savepoint:
         m = savepoint.manifest
         if json_output:
             users, _, buffer = m.fingerprint.partition("-")
@@ -129,8 +131,9 @@ def compare_states(
         state_served.tell_comparison(sides, json_output)
         raise typer.Exit(1 if sides.found.total else 0)
     state_served.check_no_moment(at)
-    with opened(one) as a, opened(other) as b:
-        found = compare(a, b, most)
+    state = _state_of_both(one, other)
+    with opened(state, one) as a, opened(state, other) as b:
+        found = compare(state, a, b, most)
     if json_output:
         typer.echo(json.dumps({"differences": found.total, "first": [facts_view.as_json(d) for d in found.first]}))
     else:
@@ -149,15 +152,24 @@ def show(
     json_output: AsJson = False,
 ) -> None:
     """Show a user's state with buffered events and timers, or how far the whole job is, without running it."""
-    seen = look(checkpoint, user.encode())
+    state = registry.service_of(checkpoint).state
+    seen = look(state, checkpoint, user.encode())
     if seen is None:
         raise ConfigError(f"{user}: expected a user that the state knows, it does not.", "check the id.")
     if json_output:
         typer.echo(json.dumps(seen))
     else:
         console = Console(soft_wrap=True)
-        for part in state_view.user_tables(seen) if user else state_view.job_tables(seen):
+        for part in state_view.user_tables(seen, state.titles) if user else state_view.job_tables(seen):
             console.print(part)
+
+
+def _state_of_both(one: str, other: str) -> StateModel:
+    """Raises ConfigError for states of two services."""
+    services = [registry.service_of(folder) for folder in (one, other)]
+    if services[0] is not services[1]:
+        raise ConfigError(f"{other}: expected a state of {services[0].name} as {one}, came one of {services[1].name}.")
+    return services[0].state
 
 
 def _tell(savepoint: Savepoint, json_output: bool) -> None:

@@ -15,24 +15,25 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from moneystate.cli import facts_view
+from moneystate.cli import facts_view, registry
 from moneystate.cli.connection import NO_ANSWER, Connect
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.engine.avro import Malformed
 from moneystate.engine.items import END_OF_TIME, NO_TIME
-from moneystate.errors import ConfigError, QueryError
+from moneystate.errors import CheckpointError, ConfigError, QueryError
+from moneystate.ports.state import Fact
 from moneystate.query.v1 import header_pb2, query_pb2, status_pb2
 from moneystate.savepoint.compare import Comparison, FactsOf, compare_facts, users_facts
-from moneystate.savepoint.facts import Fact, user_facts
+from moneystate.savepoint.facts import entry_facts
 from moneystate.savepoint.fingerprint import Fingerprint, of_facts
 from moneystate.savepoint.format import Pair, Savepoint
 from moneystate.savepoint.spool import Spool
 from moneystate.serving.addresses import is_address
 from moneystate.serving.client import Client
-from services.enrichment.state import USER
 from state_tools.offline import opened
 
 PAGE = 1000
+STATE = registry.DEFAULT.state
 KEY_GROUPS = 256  # where no savepoint says otherwise: of a million users, some thousand in memory at a time
 
 
@@ -112,14 +113,16 @@ def compare(
         with connect(place) as client:  # before a checkpoint is read, which takes a while
             client.call("Status.GetStatus", status_pb2.GetStatusRequest())
     with ExitStack() as stack:
-        saved = next((stack.enter_context(opened(place)) for place in places if place not in servers), None)
+        saved = next((stack.enter_context(opened(STATE, place)) for place in places if place not in servers), None)
         groups = KEY_GROUPS
         if saved is not None:
             groups, dedup_ttl_ms = saved.manifest.key_groups, saved.manifest.rules["dedup_ttl_ms"]
         sides: list[tuple[Moment, FactsOf]] = []
         for place in places:
             if place in servers:
-                spool = Spool(Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="moneystate-"))), groups)
+                spool = Spool(
+                    STATE, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="moneystate-"))), groups
+                )
                 with connect(place) as client:
                     sides.append(_spooled(place, Served(client, at, progress), spool, dedup_ttl_ms))
             else:
@@ -160,7 +163,7 @@ class Served:
         page, done = self.first, 0
         while True:
             yield [(entry.key, entry.value) for entry in page.entries]
-            done += sum(entry.key.startswith(USER) for entry in page.entries)
+            done += sum(STATE.counts_owner(entry.key) for entry in page.entries)
             self.progress.show(f"users of {self.client.target.address}", done, max(done, self.users))
             if not page.next_page_token:
                 return
@@ -186,13 +189,13 @@ def _spooled(place: str, served: Served, spool: Spool, dedup_ttl_ms: int) -> tup
 
 
 def _saved(savepoint: Savepoint) -> tuple[Moment, FactsOf]:
-    return Moment("", savepoint.manifest.watermark), users_facts(savepoint)
+    return Moment("", savepoint.manifest.watermark), users_facts(STATE, savepoint)
 
 
 def _facts(place: str, entries: Iterable[Pair], moment: Moment, dedup_ttl_ms: int) -> Iterator[Fact]:
     with _readable(place):
         for key, value in entries:
-            yield from user_facts(key, value, moment.watermark, dedup_ttl_ms)
+            yield from entry_facts(key, value, STATE, moment.watermark, {"dedup_ttl_ms": dedup_ttl_ms})
 
 
 @contextmanager
@@ -200,7 +203,7 @@ def _readable(place: str) -> Iterator[None]:
     """Raises QueryError for entries of a newer program."""
     try:
         yield
-    except Malformed as e:
+    except (Malformed, CheckpointError) as e:
         raise QueryError(
             f"{place}: expected entries that this program knows, but {e}.", "use the server's version.", NO_ANSWER
         ) from None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import signal
-from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,18 +18,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from moneystate.cli import registry
 from moneystate.cli.checkpoint_schemas import count_state
 from moneystate.cli.options import check_given, flag, pairs
 from moneystate.engine import plan as plans
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.errors import CheckpointError, ConfigError
+from moneystate.ports.service import ServiceSpec
+from moneystate.ports.state import Versions
 from moneystate.schemas.tree import Tree, avro_root, read_folder, tree_of
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.job import Job, RunOptions
 from moneystate.spark.progress import BatchProgress
-from services.enrichment.job import enrichment_job
-from services.enrichment.migrations import WRITTEN
-from services.enrichment.rules import Rules
 from state_tools.way_back import check_way_back
 
 CheckpointOption = Annotated[str, flag("CHECKPOINT", "Folder of the job's state and progress.")]
@@ -88,10 +87,10 @@ def downgrade(
 
     Refused, with nothing rewritten, where something in the state has no way back.
     """
-    if to not in WRITTEN or to >= STATE_VERSION:
-        earlier = ", ".join(str(version) for version in sorted(WRITTEN) if version < STATE_VERSION)
-        raise ConfigError(f"--to {to}: expected an earlier state version, one of {earlier}.")
     kept = _existing(checkpoint)
+    earlier = sorted(version for version in _service(kept).state.versions.written if version < STATE_VERSION)
+    if to not in earlier:
+        raise ConfigError(f"--to {to}: expected an earlier state version, one of {', '.join(map(str, earlier))}.")
     if dry_run:
         _show_counts(kept, to, json_output)
         return
@@ -146,24 +145,28 @@ def _options(
     )
 
 
-def kept_rules(kept: Checkpoint) -> Rules:
+def _service(kept: Checkpoint) -> ServiceSpec:
+    return registry.named(str(kept.root), kept.settings()["job"])
+
+
+def kept_rules(kept: Checkpoint) -> dict[str, Any]:
     """The rules of the last batch: with others, time could move on though nothing is read."""
-    before = kept.rules(str(kept.offset(kept.last_planned())["rules"]))
-    return Rules(**{f.name: before[f.name] for f in fields(Rules) if f.name in before})
+    return kept.rules(str(kept.offset(kept.last_planned())["rules"]))
 
 
 def _run(kept: Checkpoint, options: RunOptions, what: str, json_output: bool) -> None:
     assert options.rewrite is not None
     _check_no_input_planned(kept)
     shares, version = options.rewrite
+    service = _service(kept)
     bar = _Bar(what, kept, shares, version)
 
     def look(session: SparkSession) -> None:
         if version < STATE_VERSION:
-            check_way_back(session, kept.root, options.key_groups, version)
+            check_way_back(session, service.state.versions, kept.root, options.key_groups, version)
 
     with bar.progress:
-        job = Job(enrichment_job(kept_rules(kept)), options, bar.batch, look)
+        job = Job(service.job(kept_rules(kept)), options, bar.batch, look)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: job.stop())
         job.run()
@@ -213,7 +216,7 @@ class _Bar:
 def _show_counts(kept: Checkpoint, version: int, json_output: bool) -> None:
     """The entries by record and version, and whether they are to be rewritten."""
     tree = tree_of(read_folder(avro_root()))
-    rows = _rows(tree, count_state(kept.root), version)
+    rows = _rows(tree, _service(kept).state.versions, count_state(kept.root), version)
     if json_output:
         typer.echo(json.dumps({"version": version, "entries": rows}))
         return
@@ -223,8 +226,8 @@ def _show_counts(kept: Checkpoint, version: int, json_output: bool) -> None:
     Console().print(table)
 
 
-def _rows(tree: Tree, counts: dict[tuple[str, str], int], version: int) -> list[dict[str, Any]]:
-    wanted = {header[2:].hex() for header in WRITTEN[version]}
+def _rows(tree: Tree, versions: Versions, counts: dict[tuple[str, str], int], version: int) -> list[dict[str, Any]]:
+    wanted = {header[2:].hex() for header in versions.written[version]}
     totals: dict[str, int] = {}
     for (_, schema), n in counts.items():
         totals[schema] = totals.get(schema, 0) + n

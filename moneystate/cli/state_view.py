@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from moneystate.savepoint.view import SECTIONS, Row
+from moneystate.ports.state import Row
 
-TITLES = {
-    "moneyTypes": "money types had",
-    "moneyIds": "money ids seen",
-    "sessions": "sessions",
-    "waiting": "money that waits",
-    "replies": "replies without a request yet",
+ENGINE_TITLES = {
     "buffered": "events that the watermark has not passed",
     "timers": "timers",
 }
@@ -30,15 +25,20 @@ def job_tables(seen: Row) -> Iterator[RenderableType]:
     yield _pairs({name: value for name, value in seen["rules"].items() if name != "known_schemas"})
 
 
-def user_tables(seen: Row) -> Iterator[RenderableType]:
-    info = seen["info"] or {}
-    yield _pairs({"user": seen["user"], "watermark": seen["watermark"], **info})
-    if seen["forgotten"]:
-        yield Text("forgotten", style="bold")
-        yield _pairs(seen["forgotten"])
-    for section in SECTIONS:
-        if seen[section]:
-            yield _section(TITLES[section], seen[section])
+def user_tables(seen: Row, titles: Mapping[str, str]) -> Iterator[RenderableType]:
+    titles = {**titles, **ENGINE_TITLES}
+    head: Row = {"user": seen["user"], "watermark": seen["watermark"]}
+    for section in seen.keys() - titles.keys() - head.keys():
+        head.update(seen[section] or {})
+    yield _pairs(head)
+    for section, content in seen.items():
+        if not content or section not in titles:
+            continue
+        if isinstance(content, dict):
+            yield Text(titles[section], style="bold")
+            yield _pairs(content)
+        else:
+            yield _section(titles[section], content)
 
 
 def _pairs(values: dict[str, Any]) -> Table:

@@ -12,12 +12,10 @@ import typer
 from rich.console import Console
 
 from moneystate.bootstrap.options import BootstrapOptions
-from moneystate.cli import facts_view
-from moneystate.cli.enrich import FORMATTED
+from moneystate.cli import facts_view, registry
 from moneystate.cli.options import flag, formats, pairs
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import CheckpointError
-from services.enrichment.job import enrichment_job, rules_of
 from state_tools.replay import Replay, Verdict, open_for_replay
 
 
@@ -47,8 +45,10 @@ def verify_replay(
     Ends with code 0 where they agree, else 1. Refused where retention or compaction has taken a part of the inputs.
     """
     kept = open_for_replay(checkpoint)
-    rules = rules_of(kept.rules(kept.offset(kept.last_committed())["rules"]))
-    if rules is None:
+    service = registry.named(checkpoint, kept.settings()["job"])
+    rules = kept.rules(kept.offset(kept.last_committed())["rules"])
+    job = service.job(rules)
+    if not job.is_program_of(rules):
         raise CheckpointError(
             f"{checkpoint}: the last batch was run by another version of the program.", "verify it with that version."
         )
@@ -59,13 +59,13 @@ def verify_replay(
         bootstrap_servers=bootstrap_servers,
         max_records_per_chunk=max_records_per_chunk,
         source_tasks=source_tasks,
-        formats=formats(format or [], schema_registry, FORMATTED),
+        formats=formats(format or [], schema_registry, service.formatted),
         registry_url=schema_registry or None,
         master=master or None,
         kafka_config=pairs(kafka_config or [], "--kafka-config"),
     )
     try:
-        replay = Replay(enrichment_job(rules), kept, options, most)
+        replay = Replay(job, kept, options, most)
         replay.check()
         with WorkProgress(quiet) as progress:
             verdict = replay.run(scratch, lambda p: progress.show(p.phase, p.done, p.total))

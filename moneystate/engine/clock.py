@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from moneystate.engine import avro
+from moneystate.engine import avro, keys
 from moneystate.engine.fingerprints import KEY_GROUP_CLOCK, KEY_GROUP_CLOCK_V1
 from moneystate.engine.items import NO_TIME
 from moneystate.engine.order import Partition
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.engine.slots import Slot
 
-KEY: Final = b"c"
+KEY: Final = keys.CLOCK
 
 
 class Clock:

@@ -17,6 +17,7 @@ from moneystate.engine.block import Block
 from moneystate.engine.clock import Clock
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import NO_TIME, Item, Output
+from moneystate.engine.keys import is_engines
 from moneystate.engine.order import Partition, advance, settle, silent
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.engine.processor import Change, Processor
@@ -31,11 +32,6 @@ def key_group_of(key: bytes, key_groups: int) -> int:
 def slot_width_ms(bound_ms: int) -> int:
     """A bound spans about eight slots, none shorter than a second."""
     return max(1_000, bound_ms // 8)
-
-
-def is_engines(key: bytes) -> bool:
-    """Whether an entry is the engine's own: clock or buffer. All others are the processor's, and in the changelog."""
-    return key == clocks.KEY or key.startswith(slots.PREFIX)
 
 
 class BatchResult:
@@ -90,7 +86,7 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
 
 def _rewritten(state: StateAccess, processor: Processor[Any], version: int, kept: list[Change]) -> list[Change]:
     """The batch's changes with all entries of the processor that are of another version."""
-    mine = (entry for entry in state.scan() if entry[0][:1] not in (clocks.KEY, slots.PREFIX))
+    mine = (entry for entry in state.scan() if not is_engines(entry[0]))
     changes: dict[bytes, bytes | None] = dict(processor.rewrite(mine, version))
     changes.update(kept)
     return list(changes.items())

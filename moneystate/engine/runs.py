@@ -16,12 +16,12 @@ import zlib
 from collections.abc import Mapping
 from typing import Final
 
-from moneystate.engine import avro
+from moneystate.engine import avro, keys
 from moneystate.engine.fingerprints import STATE_MANIFEST, STATE_RUN
 from moneystate.engine.processor import Change
 
-MANIFEST_KEY: Final[bytes] = b"c"  # the clock's: a program that knows no runs is stopped by what it finds there
-PREFIX: Final = b"r"
+MANIFEST_KEY: Final[bytes] = keys.CLOCK  # the clock's: a program that knows no runs is stopped by what it finds there
+PREFIX: Final = keys.RUN
 CHUNK_BYTES: Final = 256 * 1024
 FAN: Final = 8
 # The level of a run that a key group begins with is one where runs that grew by merging are of about its size.

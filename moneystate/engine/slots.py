@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from moneystate.engine import avro
+from moneystate.engine import avro, keys
 from moneystate.engine.fingerprints import BUFFER_CHUNK
 from moneystate.engine.items import TIMER_RANK, Item
 from moneystate.engine.processor import Change
@@ -22,7 +22,7 @@ from moneystate.engine.state import StateAccess
 
 OPEN_CHUNKS: Final = 8
 SEALED_BYTES: Final = 16 * 1024
-PREFIX: Final = b"b"
+PREFIX: Final = keys.BUFFER
 SIGN: Final = 1 << 63
 
 

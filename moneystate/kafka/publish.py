@@ -23,6 +23,7 @@ from typing import NamedTuple, Protocol
 
 from confluent_kafka import KafkaException
 
+from moneystate.engine import keys
 from moneystate.engine.intake import Convert
 from moneystate.engine.items import NO_TIME, Output
 from moneystate.engine.keygroup import key_group_of
@@ -210,7 +211,7 @@ class Publisher:
         try:
             for message in reader.read([whole]):
                 key = message.key() or b""
-                if hash(key) in known or (key.startswith(b"e") and not key.startswith(c.end_key(0)[:-1])):
+                if hash(key) in known or (key.startswith(keys.END) and not key.startswith(c.end_key(0)[:-1])):
                     continue
                 if message.value() is None:
                     others.pop(key, None)

@@ -39,6 +39,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
+from moneystate.engine import keys
 from moneystate.engine.items import Output
 from moneystate.engine.marker import Decision, Marker, WrongMarker, decide, marker_key
 from moneystate.engine.processor import Change
@@ -73,7 +74,7 @@ class SinkConfig:
 
     def end_key(self, partition: int) -> bytes:
         """The key of an output partition's end-of-batch records in the changelog."""
-        return f"e{self.application_id}/{partition}".encode()
+        return keys.END + f"{self.application_id}/{partition}".encode()
 
 
 @dataclass(frozen=True)

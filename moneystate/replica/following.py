@@ -7,11 +7,12 @@ from typing import Final
 
 from rocksdict import WriteBatch
 
+from moneystate.engine import keys
 from moneystate.errors import SetupError
 from moneystate.replica.files import Rebuild
 from moneystate.replica.head import Head, HeadFile
 from moneystate.replica.history import Keep, Sweep
-from moneystate.replica.holding import END_KEY, Change, End, Holding, Piece, change_of, read_end
+from moneystate.replica.holding import Change, End, Holding, Piece, change_of, read_end
 from moneystate.replica.lineage import Lineage, header_of
 from moneystate.replica.log import Changelog, Ends, Message, Options, Stream, Topics
 from moneystate.replica.pace import Pace
@@ -76,7 +77,7 @@ class Following:
 
     def _follow(self, message: Message) -> None:
         partition, offset, key, value = message.partition(), message.offset(), message.key(), message.value()
-        if not key.startswith(END_KEY):
+        if not key.startswith(keys.END):
             self.holding.add(partition, offset, key, value)
             if self.holding.size > HELD_MAX:
                 # a checkpoint begins with more state than is to be kept in memory: the load needs no more for it
@@ -165,7 +166,7 @@ class Load:
         records: dict[int, list[tuple[int, Change]]] = {}
         for message in messages:
             partition, offset, key = message.partition(), message.offset(), message.key()
-            if not key.startswith(END_KEY):
+            if not key.startswith(keys.END):
                 records.setdefault(partition, []).append((offset, change_of(key, message.value())))
             elif message.value() is not None:
                 self._note(offset, read_end(message.value(), message.timestamp()[1], 0))

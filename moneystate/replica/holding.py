@@ -17,8 +17,6 @@ from moneystate.errors import SetupError
 from moneystate.replica.model import Version
 from moneystate.replica.rows import RESTS, entry_of
 
-END_KEY = b"e"
-
 
 class Change(NamedTuple):
     """`kind`: first byte of the changelog's key; `entry`: as rows have it; `value`: None where it was removed."""

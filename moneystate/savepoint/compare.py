@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from moneystate.savepoint.facts import USERS, Fact, Field, facts
+from moneystate.ports.state import USERS, Fact, Field, StateModel
+from moneystate.savepoint.facts import facts
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.rescale import rescaled
 
@@ -31,14 +32,14 @@ class Comparison:
     first: list[Difference]
 
 
-def compare(one: Savepoint, other: Savepoint, most: int) -> Comparison:
+def compare(state: StateModel, one: Savepoint, other: Savepoint, most: int) -> Comparison:
     """The first `most` differences, by key group. `other` is read in the key groups of `one`; a key group of each is
     in memory at a time."""
     if one.manifest.fingerprint == other.manifest.fingerprint:
         return Comparison(0, [])
     groups = one.manifest.key_groups
     return compare_facts(
-        lambda group: _facts(one, group, groups), lambda group: _facts(other, group, groups), groups, most
+        lambda group: _facts(state, one, group, groups), lambda group: _facts(state, other, group, groups), groups, most
     )
 
 
@@ -54,10 +55,10 @@ def compare_facts(one: FactsOf, other: FactsOf, key_groups: int, most: int) -> C
     return Comparison(total, found)
 
 
-def users_facts(savepoint: Savepoint) -> FactsOf:
+def users_facts(state: StateModel, savepoint: Savepoint) -> FactsOf:
     """Of a savepoint what a replica of the changelog has, too."""
     groups = savepoint.manifest.key_groups
-    return lambda group: (fact for fact in _facts(savepoint, group, groups) if fact.part == USERS)
+    return lambda group: (fact for fact in _facts(state, savepoint, group, groups) if fact.part == USERS)
 
 
 Known = dict[tuple[str, bytes, tuple[Field, ...]], tuple[Field, ...]]  # content, by what it is about
@@ -75,11 +76,11 @@ def _known(found: Iterable[Fact]) -> Known:
     return {(fact.kind, fact.user, fact.id): fact.content for fact in found}
 
 
-def _facts(savepoint: Savepoint, group: int, groups: int) -> Iterator[Fact]:
+def _facts(state: StateModel, savepoint: Savepoint, group: int, groups: int) -> Iterator[Fact]:
     """In that many key groups, whatever the savepoint has."""
     manifest = savepoint.manifest
     if groups == manifest.key_groups:
         entries = list(savepoint.entries(group))
     else:
-        entries = rescaled(group, groups, savepoint.entries, manifest.key_groups, manifest.rules["bound_ms"], {})
-    return facts(entries, manifest.rules["dedup_ttl_ms"], with_clock=group == 0)
+        entries = rescaled(state, group, groups, savepoint.entries, manifest.key_groups, manifest.rules["bound_ms"], {})
+    return facts(entries, state, manifest.rules, with_clock=group == 0)

@@ -6,11 +6,13 @@ The sum mod 2^128 of BLAKE2b-128 of each fact, in two parts: `users`, which a re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Any
 
-from moneystate.savepoint.facts import USERS, Fact, Field, facts
+from moneystate.ports.state import USERS, Fact, Field, Pair, StateModel
+from moneystate.savepoint.facts import facts
 
 MODULUS = 1 << 128
 
@@ -27,10 +29,10 @@ class Fingerprint:
         return f"{self.users:032x}-{self.buffer:032x}"
 
 
-def of_group(group: int, entries: Iterable[tuple[bytes, bytes]], dedup_ttl_ms: int) -> Fingerprint:
+def of_group(group: int, entries: Iterable[Pair], state: StateModel, rules: Mapping[str, Any]) -> Fingerprint:
     """Of one key group's entries, sorted by key. The clock, the same in all groups, counts in group 0. Raises
-    Malformed."""
-    return of_facts(facts(entries, dedup_ttl_ms, with_clock=group == 0))
+    Malformed, and CheckpointError for an entry that the service does not know."""
+    return of_facts(facts(entries, state, rules, with_clock=group == 0))
 
 
 def of_facts(found: Iterable[Fact]) -> Fingerprint:

@@ -3,9 +3,9 @@
 A key group is a stretch of the users' hashes (`moneystate.engine.keygroup.key_group_of`), so a new group is made of the
 few old ones whose stretches it meets: one new group's entries are in memory at a time.
 
-Entries of users go to the group of their user as they are. The buffer is cut anew: each item goes to the group of its
-key. The clock's highs and watermark are the same in all groups; its counts, which are sums, stay with the first group;
-its ages are counted anew from the money that waits.
+Entries of the service go to the group of their owner as they are; one whose owner it does not know is refused. The
+buffer is cut anew: each item goes to the group of its key. The clock's highs and watermark are the same in all groups;
+its counts, which are sums, stay with the first group; its ages are counted anew from what the entries hold back.
 """
 
 from __future__ import annotations
@@ -15,26 +15,25 @@ from dataclasses import replace
 from pathlib import Path
 
 from moneystate.engine import clock as clocks
+from moneystate.engine import keys
 from moneystate.engine.clock import Clock
 from moneystate.engine.effects import age_start
 from moneystate.engine.items import Item
 from moneystate.engine.keygroup import key_group_of, slot_width_ms
-from moneystate.engine.slots import PREFIX as CHUNK
 from moneystate.engine.slots import decode_items, open_chunk, put_later
 from moneystate.engine.state import MemoryState
 from moneystate.errors import SavepointError
+from moneystate.ports.state import Pair, StateModel, owner
 from moneystate.savepoint.fingerprint import Fingerprint, of_group
 from moneystate.savepoint.format import Savepoint, begin, finish, write_state
-from services.enrichment.state import WAITING, decode_waiting, owner_of
 
-Pairs = Iterable[tuple[bytes, bytes]]
-ReadGroup = Callable[[int], Pairs]
+ReadGroup = Callable[[int], Iterable[Pair]]
 
 
-def rescale(source: Savepoint, out: Path, key_groups: int, on_group: Callable[[int], None]) -> None:
+def rescale(state: StateModel, source: Savepoint, out: Path, key_groups: int, on_group: Callable[[int], None]) -> None:
     """Write `source` as the savepoint `out` of `key_groups` key groups; `on_group` is told how many are done.
 
-    Raises SavepointError, also where the result is not the same state.
+    Raises SavepointError, also where the result is not the same state; CheckpointError for an entry of unknown owner.
     """
     old = source.manifest
     if old.output:
@@ -47,8 +46,8 @@ def rescale(source: Savepoint, out: Path, key_groups: int, on_group: Callable[[i
     total = Fingerprint()
     for group in range(key_groups):
         bound_ms, counts = old.rules["bound_ms"], old.counts
-        entries = rescaled(group, key_groups, source.entries, old.key_groups, bound_ms, counts)
-        total += of_group(group, entries, old.rules["dedup_ttl_ms"])
+        entries = rescaled(state, group, key_groups, source.entries, old.key_groups, bound_ms, counts)
+        total += of_group(group, entries, state, old.rules)
         files.append(write_state(folder, group, entries))
         on_group(group + 1)
     if str(total) != old.fingerprint:
@@ -57,18 +56,24 @@ def rescale(source: Savepoint, out: Path, key_groups: int, on_group: Callable[[i
 
 
 def sources(group: int, key_groups: int, old_key_groups: int) -> range:
-    """The old groups that have users of the new group."""
+    """The old groups that have keys of the new group."""
     first = group * old_key_groups // key_groups
     last = ((group + 1) * old_key_groups - 1) // key_groups
     return range(first, last + 1)
 
 
 def rescaled(
-    group: int, key_groups: int, read: ReadGroup, old_key_groups: int, bound_ms: int, counts: dict[str, int]
-) -> list[tuple[bytes, bytes]]:
+    state: StateModel,
+    group: int,
+    key_groups: int,
+    read: ReadGroup,
+    old_key_groups: int,
+    bound_ms: int,
+    counts: dict[str, int],
+) -> list[Pair]:
     """The entries of the new group `group` of `key_groups`, sorted by key. `read` gives an old group's; `counts`: of
     all old groups, summed."""
-    state = MemoryState()
+    kept = MemoryState()
     items: list[Item] = []
     clock = Clock()
     for old in sources(group, key_groups, old_key_groups):
@@ -76,22 +81,20 @@ def rescaled(
             if key == clocks.KEY:
                 known = clocks.decode(value)
                 clock.watermark, clock.highs = known.watermark, known.highs
-            elif key.startswith(CHUNK):
+            elif key.startswith(keys.BUFFER):
                 count, block = open_chunk(value)
                 decode_items(block, count, items)
-            else:
-                user = owner_of(key)
-                if user is not None and key_group_of(user, key_groups) == group:
-                    state.entries[key] = value
-                    _count_age(clock, key, value)
+            elif key_group_of(owner(state, key), key_groups) == group:
+                kept.entries[key] = value
+                _count_age(clock, state.held_since(key, value))
     mine = [item for item in items if key_group_of(item[7], key_groups) == group]
-    state.apply(put_later(clock.slots, state, slot_width_ms(bound_ms), mine))
+    kept.apply(put_later(clock.slots, kept, slot_width_ms(bound_ms), mine))
     clock.counts = dict(counts) if group == 0 else {}
-    state.entries[clocks.KEY] = clocks.encode(clock)
-    return sorted(state.entries.items())
+    kept.entries[clocks.KEY] = clocks.encode(clock)
+    return sorted(kept.entries.items())
 
 
-def _count_age(clock: Clock, key: bytes, value: bytes) -> None:
-    if key.startswith(WAITING):
-        since = age_start(decode_waiting(value).order_time)
+def _count_age(clock: Clock, held_since: int | None) -> None:
+    if held_since is not None:
+        since = age_start(held_since)
         clock.ages[since] = clock.ages.get(since, 0) + 1

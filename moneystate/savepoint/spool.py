@@ -1,4 +1,4 @@
-"""Entries of users put aside by key group, so that a state of any size can be looked at a key group at a time.
+"""Entries of a service put aside by key group, so that a state of any size can be looked at a key group at a time.
 
 group-NNNNN    the group's entries in the order in which they came: length of key, of value (4 bytes each), key, value
 """
@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from moneystate.engine.avro import Malformed
 from moneystate.engine.keygroup import key_group_of
-from services.enrichment.state import owner_of
+from moneystate.ports.state import StateModel, owner
 
 HELD_BYTES: Final = 8 << 20  # in memory, of all groups together
 _SIZES: Final = struct.Struct(">II")
@@ -22,19 +21,18 @@ _SIZES: Final = struct.Struct(">II")
 class Spool:
     """`put` all, then `entries`. `folder` is empty at first and of whoever made it."""
 
-    def __init__(self, folder: Path, key_groups: int) -> None:
+    def __init__(self, state: StateModel, folder: Path, key_groups: int) -> None:
+        self.state = state
         self.folder = folder
         self.key_groups = key_groups
         self.held: defaultdict[int, bytearray] = defaultdict(bytearray)
         self.held_bytes = 0
 
     def put(self, key: bytes, value: bytes) -> None:
-        """Raises Malformed for a key that is no entry's of a user."""
-        user = owner_of(key)
-        if user is None:
-            raise Malformed(f"an entry of the kind {key[:1]!r} belongs to no user")
+        """Raises CheckpointError for an entry that the service does not know."""
+        group = key_group_of(owner(self.state, key), self.key_groups)
         record = _SIZES.pack(len(key), len(value)) + key + value
-        self.held[key_group_of(user, self.key_groups)] += record
+        self.held[group] += record
         self.held_bytes += len(record)
         if self.held_bytes >= HELD_BYTES:
             self._write()

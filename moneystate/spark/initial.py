@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +11,17 @@ from confluent_kafka.admin import AdminClient
 
 from moneystate.engine import plan as plans
 from moneystate.engine.items import Output
-from moneystate.engine.keygroup import is_engines
+from moneystate.engine.keys import is_engines
 from moneystate.engine.marker import Marker, marker_key
 from moneystate.engine.plan import Plan
 from moneystate.errors import ConfigError, DrainedError, MarkerError, SavepointError
 from moneystate.kafka.offsets import topic_states
 from moneystate.kafka.starting import offsets_from_file
+from moneystate.ports.service import VERSION_RULES, AskedAgain
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.manifest import NAME, Manifest
 
 OFFSETS_FLAG = "--initial-offsets"
-# What a program of another version has in its rules is the reason for a savepoint, not against it.
-VERSION_RULES = ("known_schemas", "logic")
-
-AskedAgain = Callable[[bytes, bytes], Output | None]
 
 
 class SavepointContent:
@@ -83,6 +80,7 @@ def check_fits(manifest: Manifest, job: str, key_groups: int, rules: Mapping[str
             f"give --key-groups {manifest.key_groups}, or make another with moneystate state export --key-groups "
             f"{key_groups}.",
         )
+    # another version of the program is a reason for a savepoint, not against it
     known = {name: value for name, value in manifest.rules.items() if name not in VERSION_RULES}
     other = [f"{name} {value}, came {rules.get(name)}" for name, value in known.items() if rules.get(name) != value]
     if other:

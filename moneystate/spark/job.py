@@ -11,7 +11,7 @@ import logging
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from moneystate import errors
 from moneystate.engine import plan as plans
-from moneystate.engine.processor import InputTopic, Processor
 from moneystate.errors import JobError, MoneystateError
 from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.convert import writers
@@ -36,6 +35,7 @@ from moneystate.kafka.sink import BatchId, SinkConfig
 from moneystate.kafka.source_spec import SourceSpec
 from moneystate.kafka.starting import resolve_start
 from moneystate.kafka.topics import TopicSpec, check_topics, ensure_topics
+from moneystate.ports.service import JobSpec
 from moneystate.savepoint.format import Savepoint
 from moneystate.spark import initial, startup
 from moneystate.spark.checkpoint import Checkpoint
@@ -46,29 +46,6 @@ from moneystate.spark.sink import Report, SinkSpec, run_sink
 from moneystate.spark.source import OPTION, MoneystateSource
 
 POLL_S = 0.2
-
-
-@dataclass(frozen=True)
-class JobSpec:
-    """A service as a job. Names of topics without prefix; `rules`: all that decides results besides the logs;
-    `asked_again`: the request to the outside that an entry of the state is still waiting for, if it is; `owner`: the
-    key, as key groups see it, that an entry belongs to, by the entry's own; `awaits`: the count of what waits for
-    records of unordered inputs, None: there are none."""
-
-    name: str
-    inputs: list[InputTopic]
-    decoder: str
-    make: Callable[[], Processor[Any]]
-    streams: list[str]
-    dead_letter_stream: int
-    changelog: str
-    commits: str
-    rules: Mapping[str, Any]
-    bound_ms: int
-    max_future_ms: int
-    asked_again: initial.AskedAgain
-    owner: Callable[[bytes], bytes | None]
-    awaits: str | None = None
 
 
 @dataclass(frozen=True)
@@ -238,7 +215,7 @@ class Job:
         sink = self._sink()
         convert = writers(sink.formats, sink.stream_names, sink.topic_prefix, sink.registry_url)
         digest = plans.digest(start["offset"])
-        owner = self.spec.owner
+        owner = self.spec.state.owner_of
         Publisher(sink.config, self.options.partitions, epoch, digest, known, owner, convert, self.on_publish).run()
 
     def _initial_folder(self) -> str:

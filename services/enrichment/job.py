@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from moneystate.engine.avro import MAGIC
+from moneystate.ports.service import JobSpec, ServiceSpec
 from moneystate.schemas.tree import avro_root, has_further_versions, read_folder, tree_of
-from moneystate.spark.job import JobSpec
 from services.enrichment import events, topics
 from services.enrichment.emit import asked_again
 from services.enrichment.rules import LOGIC_VERSION, Rules
-from services.enrichment.state import owner_of
+from services.enrichment.state_model import STATE
 from services.enrichment.step import Enrichment
 
 
@@ -25,6 +25,8 @@ class EventDecoder:
 
 
 DECODER = EventDecoder()
+NAME = "moneystate-enrich"
+FORMATTED = [t.name for t in topics.INPUTS] + topics.STREAMS[:2]  # topics whose format can be chosen
 
 
 def known_schemas() -> list[str]:
@@ -40,17 +42,10 @@ def known_schemas() -> list[str]:
     return sorted(known)
 
 
-def rules_of(kept: Mapping[str, Any]) -> Rules | None:
-    """The rules that a checkpoint or savepoint has kept; None where another version of the program runs by them."""
-    rules = Rules(**{f.name: kept[f.name] for f in fields(Rules)})
-    ours = enrichment_job(rules).rules
-    return rules if all(kept[name] == ours[name] for name in ("logic", "known_schemas")) else None
-
-
 def enrichment_job(rules: Rules) -> JobSpec:
     inputs = [t for t in topics.INPUTS if t.ordered or rules.lookup]
     return JobSpec(
-        name="moneystate-enrich",
+        name=NAME,
         inputs=inputs,
         decoder="services.enrichment.job:DECODER",
         make=partial(Enrichment, rules),
@@ -63,5 +58,13 @@ def enrichment_job(rules: Rules) -> JobSpec:
         max_future_ms=rules.max_future_ms,
         awaits="looking_up" if rules.lookup else None,
         asked_again=asked_again,
-        owner=owner_of,
+        state=STATE,
     )
+
+
+def job_by(rules: Mapping[str, Any]) -> JobSpec:
+    """By rules as a checkpoint or savepoint has kept them."""
+    return enrichment_job(Rules(**{f.name: rules[f.name] for f in fields(Rules) if f.name in rules}))
+
+
+ENRICHMENT = ServiceSpec(NAME, job_by, STATE, FORMATTED)

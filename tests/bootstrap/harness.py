@@ -70,7 +70,9 @@ def bootstrap(rules: Rules, out: Path, tell: Callable[[Progress], None] = lambda
 
 def fingerprint(sim: Simulation, rules: Rules) -> str:
     """Of a simulated job's state."""
+    kept = enrichment_job(rules)
     groups = [
-        of_group(number, sorted(state.entries.items()), rules.dedup_ttl_ms) for number, state in enumerate(sim.states)
+        of_group(number, sorted(state.entries.items()), kept.state, kept.rules)
+        for number, state in enumerate(sim.states)
     ]
     return str(sum(groups, Fingerprint()))

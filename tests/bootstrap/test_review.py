@@ -12,6 +12,7 @@ from moneystate.cli.review import check_review, review
 from moneystate.errors import CheckpointError, ConfigError
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
+from services.enrichment.state_model import STATE
 from tests.bootstrap.harness import Here, bootstrap, write_archive
 from tests.enrichment.harness import inputs
 from tests.job.harness import small_workload
@@ -28,7 +29,7 @@ def test_counts_users_and_differences_are_shown_and_nothing_is_made(
     out = tmp_path / "savepoint"
     options = BootstrapOptions([str(tmp_path / "archive")], out, key_groups=4, partitions=2)
     prepared = Bootstrap(enrichment_job(Rules()), options, lambda progress: None).prepare(Here())
-    assert review(prepared, str(tmp_path / "live"), yes=True)
+    assert review(STATE, prepared, str(tmp_path / "live"), yes=True)
     shown = capsys.readouterr().err
     assert f"{prepared.users:,}" in shown
     assert prepared.savepoint.manifest.fingerprint in shown

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from moneystate.cli import enrich, main
+from moneystate.cli import main
 from moneystate.cli.display import Display
-from moneystate.spark.job import JobSpec, RunOptions
+from moneystate.ports.service import JobSpec
+from moneystate.spark.job import RunOptions
+from services.enrichment.cli import enrich
 
 NEEDED = ("--bootstrap-servers", "127.0.0.1:1", "--checkpoint", "no/such/folder")
 

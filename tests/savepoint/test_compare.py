@@ -14,9 +14,10 @@ from moneystate.savepoint.fingerprint import Fingerprint, of_group
 from moneystate.savepoint.format import Savepoint, begin, finish, write_state
 from moneystate.savepoint.manifest import EXPORT, Manifest
 from moneystate.savepoint.rescale import rescale
-from moneystate.savepoint.view import user_view
+from moneystate.savepoint.view import owner_view
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
+from services.enrichment.state_model import STATE
 from services.enrichment.topics import USER_EVENTS, WALLET_EVENTS
 from state_tools.replay import compared, digest_of, one_more_batch
 from tests.enrichment.harness import inputs, simulation
@@ -25,7 +26,7 @@ from tests.simulate import Simulation
 from tests.workloads.workload_log import workload_log
 
 RULES = model.Rules()
-TTL = RULES.dedup_ttl_ms
+KEPT = {"dedup_ttl_ms": RULES.dedup_ttl_ms}
 SILENT = [(USER_EVENTS, 8), (WALLET_EVENTS, 9)]
 
 
@@ -39,7 +40,7 @@ def ran(events: int = 400, key_groups: int = 4) -> Simulation:
 def written(out: Path, states: list[MemoryState]) -> Savepoint:
     folder = begin(out)
     groups = [sorted(state.entries.items()) for state in states]
-    total = sum([of_group(n, entries, TTL) for n, entries in enumerate(groups)], Fingerprint())
+    total = sum([of_group(n, entries, STATE, KEPT) for n, entries in enumerate(groups)], Fingerprint())
     counts: dict[str, int] = {}
     for state in states:
         for name, n in clocks.decode(state.entries[clocks.KEY]).counts.items():
@@ -58,12 +59,12 @@ def written(out: Path, states: list[MemoryState]) -> Savepoint:
 
 def test_a_rescaled_savepoint_is_the_same_state(tmp_path: Path) -> None:
     one = written(tmp_path / "one", ran().states)
-    rescale(one, tmp_path / "other", 7, lambda _: None)
+    rescale(STATE, one, tmp_path / "other", 7, lambda _: None)
     other = Savepoint(tmp_path / "other")
     assert other.manifest.key_groups == 7
-    assert compare(one, other, 5).total == 0
-    assert compare(other, one, 5).total == 0
-    rescale(other, tmp_path / "back", 4, lambda _: None)
+    assert compare(STATE, one, other, 5).total == 0
+    assert compare(STATE, other, one, 5).total == 0
+    rescale(STATE, other, tmp_path / "back", 4, lambda _: None)
     back = Savepoint(tmp_path / "back")
     assert [dict(back.entries(n)).keys() - {clocks.KEY} for n in range(4)] == [
         dict(one.entries(n)).keys() - {clocks.KEY} for n in range(4)
@@ -74,28 +75,28 @@ def test_what_differs_is_told_with_its_user_and_both_contents(tmp_path: Path) ->
     sim, longer = ran(), ran(450)
     one = written(tmp_path / "one", sim.states)
     other = written(tmp_path / "other", longer.states)
-    rescale(other, tmp_path / "rescaled", 3, lambda _: None)
-    found = compare(one, other, 3)
+    rescale(STATE, other, tmp_path / "rescaled", 3, lambda _: None)
+    found = compare(STATE, one, other, 3)
     assert found.total > 3
     assert len(found.first) == 3
-    assert found.total == compare(one, Savepoint(tmp_path / "rescaled"), 0).total
-    watermark = next(d for d in compare(one, other, 10_000).first if d.kind == "watermark")
+    assert found.total == compare(STATE, one, Savepoint(tmp_path / "rescaled"), 0).total
+    watermark = next(d for d in compare(STATE, one, other, 10_000).first if d.kind == "watermark")
     assert (watermark.one, watermark.other) == ((sim.watermark,), (longer.watermark,))
 
 
 def test_users_are_shown_with_all_that_the_state_has_of_them() -> None:
     sim = ran()
     entries = [entry for state in sim.states for entry in sorted(state.entries.items())]
-    users = {fact.user for fact in facts(entries, TTL, with_clock=False)}
+    users = {fact.user for fact in facts(entries, STATE, KEPT, with_clock=False)}
     rules = dict(enrichment_job(Rules(lookup=True)).rules)
-    views = [user_view(user, entries, rules, lambda value: json.dumps(value.hex()).encode()) for user in users]
+    views = [owner_view(STATE, user, entries, rules, lambda value: json.dumps(value.hex()).encode()) for user in users]
     found = [view for view in views if view is not None]
     assert len(found) == len(users)
     assert sum(len(view["buffered"]) for view in found) == sim.buffered
     held = sum(sim.counts.get(name, 0) for name in ("waiting", "looking_up"))
     assert sum(len(view["waiting"]) for view in found) == held
     assert all(view["timers"] for view in found if view["sessions"])
-    assert user_view(b"nobody", entries, rules, lambda value: value) is None
+    assert owner_view(STATE, b"nobody", entries, rules, lambda value: value) is None
 
 
 def test_a_replay_takes_idle_partitions_and_a_drain_from_the_plan(tmp_path: Path) -> None:

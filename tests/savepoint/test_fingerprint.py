@@ -6,10 +6,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from moneystate.engine import clock as clocks
-from moneystate.savepoint.facts import USERS, Fact, Field
+from moneystate.ports.state import USERS, Fact, Field
 from moneystate.savepoint.fingerprint import Fingerprint, of_facts, of_group
 from moneystate.savepoint.rescale import rescaled
 from services.enrichment.migrations import down
+from services.enrichment.state_model import STATE
 from tests.enrichment.harness import cut, enriched, requests, simulation
 from tests.enrichment.test_equals_model import any_cuts, interleaved, run_case
 from tests.reference.strategies import Case, cases
@@ -23,8 +24,8 @@ fields = st.lists(st.one_of(st.none(), st.integers(-(2**62), 2**62), st.binary(m
 
 
 def fingerprint(sim: Simulation, case: Case) -> Fingerprint:
-    ttl = case.rules.dedup_ttl_ms
-    prints = [of_group(n, sorted(state.entries.items()), ttl) for n, state in enumerate(sim.states)]
+    rules = {"dedup_ttl_ms": case.rules.dedup_ttl_ms}
+    prints = [of_group(n, sorted(state.entries.items()), STATE, rules) for n, state in enumerate(sim.states)]
     return sum(prints, Fingerprint())
 
 
@@ -36,7 +37,7 @@ def move(sim: Simulation, case: Case, key_groups: int) -> None:
         for name, n in clocks.decode(state.entries.get(clocks.KEY)).counts.items():
             counts[name] = counts.get(name, 0) + n
     moved = [
-        rescaled(group, key_groups, old.__getitem__, len(old), case.rules.bound_ms, counts)
+        rescaled(STATE, group, key_groups, old.__getitem__, len(old), case.rules.bound_ms, counts)
         for group in range(key_groups)
     ]
     fresh = type(sim.states[0])

@@ -6,17 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from moneystate.engine.avro import Malformed
 from moneystate.engine.keygroup import key_group_of
+from moneystate.errors import CheckpointError
 from moneystate.savepoint.spool import HELD_BYTES, Spool
 from services.enrichment.state import page_key, user_key, waiting_key
+from services.enrichment.state_model import STATE
 
 GROUPS = 5
 BIG = b"v" * (HELD_BYTES // 3)  # so that some are in files and some in memory
 
 
 def test_entries_come_back_by_key_group_in_the_order_in_which_they_came(tmp_path: Path) -> None:
-    spool = Spool(tmp_path, GROUPS)
+    spool = Spool(STATE, tmp_path, GROUPS)
     wanted: dict[int, list[tuple[bytes, bytes]]] = {group: [] for group in range(GROUPS)}
     for n in range(8):
         user = f"user-{n}".encode()
@@ -29,5 +30,5 @@ def test_entries_come_back_by_key_group_in_the_order_in_which_they_came(tmp_path
 
 def test_what_belongs_to_no_user_is_refused(tmp_path: Path) -> None:
     for key in (b"c", b"x-of-a-newer-program", b""):
-        with pytest.raises(Malformed):
-            Spool(tmp_path, GROUPS).put(key, b"")
+        with pytest.raises(CheckpointError, match="owner"):
+            Spool(STATE, tmp_path, GROUPS).put(key, b"")

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from moneystate.engine.keygroup import key_group_of
-from moneystate.savepoint.facts import user_facts
 from moneystate.savepoint.fingerprint import of_facts
 from moneystate.savepoint.format import Savepoint
+from services.enrichment.facts import user_facts
 from services.enrichment.state import owner_of
 from services.enrichment.topics import CHANGELOG
 from tests.job.harness import Finished, JobProcess, Setup, small_workload

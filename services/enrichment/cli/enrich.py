@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import json
 import signal
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from moneystate.cli.display import Display
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.options import DEDUP_TTL, check_given, flag, formats, pairs
+from moneystate.cli.options import DEDUP_TTL, SessionLookup, check_given, flag, formats, pairs
 from moneystate.errors import CheckpointError, ConfigError
 from moneystate.kafka.starting import EARLIEST, parse_start
+from moneystate.ports.service import JobSpec
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.job import Job, RunOptions
-from services.enrichment import topics
-from services.enrichment.job import enrichment_job, rules_of
+from services.enrichment.job import ENRICHMENT, FORMATTED, enrichment_job
 from services.enrichment.rules import Rules
-
-FORMATTED = [t.name for t in topics.INPUTS] + topics.STREAMS[:2]  # topics whose format can be chosen
-
-
-class SessionLookup(StrEnum):
-    none = "none"
-    topic = "topic"
 
 
 def enrich(
@@ -117,9 +109,8 @@ def enrich(
         max_future_ms=parse_ms(max_future, "--max-future"),
         lookup=session_lookup is SessionLookup.topic,
     )
-    if finish_batch:
-        rules = planned_rules(checkpoint)
-    parse_start(starting_offsets, [t.name for t in enrichment_job(rules).inputs])  # before a broker is asked
+    spec = planned_job(checkpoint) if finish_batch else enrichment_job(rules)
+    parse_start(starting_offsets, [t.name for t in spec.inputs])  # before a broker is asked
     _check(drain, until_caught_up, key_groups, partitions, max_records_per_batch)
     _check_initial(initial_state, initial_offsets, starting_offsets)
     options = RunOptions(
@@ -150,7 +141,7 @@ def enrich(
         source_tasks=source_tasks,
     )
     with Display(quiet) as display:
-        job = Job(enrichment_job(rules), options, display.batch, on_publish=display.publishing)
+        job = Job(spec, options, display.batch, on_publish=display.publishing)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: job.stop())
         job.run()
@@ -159,21 +150,22 @@ def enrich(
         typer.echo(json.dumps(display.totals()))
 
 
-def planned_rules(checkpoint: str) -> Rules:
-    """The rules that the unfinished batch was planned with."""
+def planned_job(checkpoint: str) -> JobSpec:
+    """The job by the rules that the unfinished batch was planned with."""
     kept = Checkpoint(checkpoint)
     planned = None if kept.is_new() else kept.planned_rules()
     if planned is None:
         raise CheckpointError(
             f"{checkpoint}: expected a planned batch to finish, there is none.", "start without --finish-batch."
         )
-    rules = rules_of(kept.rules(planned))
-    if rules is None:
+    rules = kept.rules(planned)
+    spec = ENRICHMENT.job(rules)
+    if not spec.is_program_of(rules):
         raise CheckpointError(
             f"{checkpoint}: the planned batch belongs to another version of the program.",
             "finish it with that version.",
         )
-    return rules
+    return spec
 
 
 def _check(drain: bool, until_caught_up: bool, key_groups: int, partitions: int, max_records: int) -> None:

@@ -20,7 +20,6 @@ import typer
 from prometheus_client import start_http_server
 
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.lookup_display import LookupDisplay
 from moneystate.cli.options import check_given, flag, formats, pairs
 from moneystate.engine.processor import InputTopic
 from moneystate.errors import ConfigError, JobError, SetupError
@@ -28,6 +27,7 @@ from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.convert import converters, writers
 from moneystate.kafka.topics import TopicSpec, ensure_topics
 from services.enrichment import topics
+from services.enrichment.cli.lookup_display import LookupDisplay
 from services.enrichment.lookup.asker import Policy
 from services.enrichment.lookup.http import ServiceConfig
 from services.enrichment.lookup.metrics import Metrics

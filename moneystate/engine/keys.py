@@ -1,0 +1,26 @@
+"""The letters of entry keys that the platform keeps for itself: the one place that says so.
+
+The first letter of an entry's key is its kind. A service's kinds are all others (`check_kinds`).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CLOCK: Final = b"c"  # a key group's clock; in Spark's state store the manifest of its runs
+BUFFER: Final = b"b"  # a chunk of the buffer
+RUN: Final = b"r"  # in Spark's state store, a chunk of a run
+END: Final = b"e"  # in the changelog, an end-of-batch record
+RESERVED: Final = CLOCK + BUFFER + RUN + END
+
+
+def is_engines(key: bytes) -> bool:
+    """Whether an entry is the engine's own: clock or buffer. All others are the processor's, and in the changelog."""
+    return key[:1] in (CLOCK, BUFFER)
+
+
+def check_kinds(kinds: bytes) -> None:
+    """Raises ValueError where one of a service's kinds of entries is the platform's own."""
+    taken = sorted({chr(kind) for kind in kinds if kind in RESERVED})
+    if taken:
+        raise ValueError(f"kinds of entries: expected letters other than {RESERVED.decode()}, came {', '.join(taken)}")

@@ -1,0 +1,57 @@
+"""A service, and one job of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from moneystate.engine.items import Output
+from moneystate.engine.keys import check_kinds
+from moneystate.engine.processor import InputTopic, Processor
+from moneystate.ports.state import StateModel
+
+# Rules that say which program ran. A program of another version has others.
+VERSION_RULES = ("known_schemas", "logic")
+
+AskedAgain = Callable[[bytes, bytes], Output | None]
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """A service as a job. Names of topics without prefix; `decoder`: MODULE:NAME; `rules`: all that
+    decides results besides the logs; `asked_again`: the request to the outside that an entry of the state is still
+    waiting for, if it is; `awaits`: the count of what waits for records of unordered inputs, None: there are none."""
+
+    name: str
+    inputs: list[InputTopic]
+    decoder: str
+    make: Callable[[], Processor[Any]]
+    streams: list[str]
+    dead_letter_stream: int
+    changelog: str
+    commits: str
+    rules: Mapping[str, Any]
+    bound_ms: int
+    max_future_ms: int
+    asked_again: AskedAgain
+    state: StateModel
+    awaits: str | None = None
+
+    def __post_init__(self) -> None:
+        check_kinds(self.state.kinds)
+
+    def is_program_of(self, kept: Mapping[str, Any]) -> bool:
+        """Whether the rules that a checkpoint or savepoint has kept are those of this version of the program."""
+        return all(kept.get(name) == self.rules.get(name) for name in VERSION_RULES)
+
+
+@dataclass(frozen=True)
+class ServiceSpec:
+    """`name`: of its jobs, as checkpoints and savepoints keep it; `job`: by rules; what is left out of them has its
+    default, what is not its own is ignored; `formatted`: topics whose format can be chosen."""
+
+    name: str
+    job: Callable[[Mapping[str, Any]], JobSpec]
+    state: StateModel
+    formatted: list[str]

@@ -1,0 +1,1 @@
+"""The enrichment's own commands (`moneystate.cli.registry`)."""

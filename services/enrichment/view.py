@@ -1,0 +1,131 @@
+"""One user's state as plain data for people and programs: times as ISO-8601, what is over named so.
+
+What has expired is shown until it is removed: whoever looks at a checkpoint wants to see what is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from moneystate.engine.avro import read_bytes
+from moneystate.engine.items import CLEANUP_RANK, NO_TIME, Item
+from moneystate.ports.state import Pair, Row, time_text
+from services.enrichment.page import POSITION_BYTES, Page
+from services.enrichment.source import decode_source
+from services.enrichment.state import (
+    FORGOTTEN,
+    PAGE,
+    USER,
+    WAITING,
+    User,
+    decode_forgotten,
+    decode_page_entry,
+    decode_user,
+    decode_waiting,
+)
+from services.enrichment.topics import INPUTS
+
+TOPICS = {t.code: t.name for t in INPUTS}
+REASONS = ("LATE", "OLD", "SESSION_MISSING")
+OUTCOMES = ("FOUND", "NOT_FOUND", "FAILED")
+SECTIONS = ("moneyTypes", "moneyIds", "sessions", "waiting", "replies")
+TITLES = {
+    "forgotten": "forgotten",
+    "moneyTypes": "money types had",
+    "moneyIds": "money ids seen",
+    "sessions": "sessions",
+    "waiting": "money that waits",
+    "replies": "replies without a request yet",
+}
+
+
+def user_view(entries: Iterable[Pair], watermark: int, dedup_ttl_ms: int) -> Row:
+    """All that the entries of a user have, by section."""
+    view: Row = {"info": None, "forgotten": None}
+    view.update({section: [] for section in SECTIONS})
+    for key, value in entries:
+        _entry(view, key, value)
+    for row in view["sessions"]:
+        row["over"] = row.pop("expiresMs") <= watermark
+    for row in view["moneyIds"]:
+        row["over"] = row.pop("seenAtMs") + dedup_ttl_ms <= watermark
+    return view
+
+
+def timer_view(item: Item) -> str:
+    if item[1] == CLEANUP_RANK:
+        return "removal of what is over"
+    session, pos = read_bytes(item[8], 0)
+    money_id, _ = read_bytes(item[8], pos)
+    return f"end of the wait of {money_id.decode()} for session {session.decode()}"
+
+
+def _entry(view: Row, key: bytes, value: bytes) -> None:
+    kind = key[:1]
+    if kind == USER:
+        user = decode_user(key[1:], value)
+        view["info"] = _info(user)
+        if 0 in user.pages:
+            _page(view, user.pages[0])
+    elif kind == PAGE:
+        _page(view, decode_page_entry(value))
+    elif kind == WAITING:
+        view["waiting"].append(_waiting(key, value))
+    elif kind == FORGOTTEN:
+        proof = decode_forgotten(value)
+        view["forgotten"] = {
+            "request": proof.request.decode(),
+            "requestedBy": proof.requested_by.decode(),
+            "at": time_text(proof.forgotten_at),
+            "from": _place(proof.source),
+        }
+
+
+def _info(user: User) -> Row | None:
+    if user.birth_year is None and user.country is None:
+        return None
+    return {
+        "birthYear": _text(user.birth_year),
+        "birthYearFrom": _place(user.birth_year_from),
+        "residentCountryCode": _text(user.country),
+        "residentCountryCodeFrom": _place(user.country_from),
+    }
+
+
+def _page(view: Row, page: Page) -> None:
+    for money_type, source in page.each_type():
+        view["moneyTypes"].append({"moneyType": money_type.decode(), "from": _place(source)})
+    for money_id, seen_at, source in page.each_id():
+        row = {"id": money_id.decode(), "seenAt": time_text(seen_at), "seenAtMs": seen_at, "from": _place(source)}
+        view["moneyIds"].append(row)
+    for session, (expires, country, source) in page.sessions.items():
+        row = {"id": session.decode(), "clientCountryCode": country.decode(), "expires": time_text(expires)}
+        view["sessions"].append({**row, "expiresMs": expires, "from": _place(source)})
+    for reply in page.replies:
+        asked = {"moneyId": reply.money_id.decode(), "requestedAt": time_text(reply.requested_at)}
+        view["replies"].append({**asked, "outcome": OUTCOMES[reply.outcome], "country": _text(reply.country)})
+
+
+def _waiting(key: bytes, value: bytes) -> Row:
+    money = decode_waiting(value)
+    position = key[-POSITION_BYTES:]
+    topic, partition, offset = position[0], int.from_bytes(position[1:5], "big"), int.from_bytes(position[5:], "big")
+    asked = money.requested_at != NO_TIME
+    return {
+        "moneyId": money.money_id.decode(),
+        "session": money.session.decode(),
+        "since": time_text(money.order_time),
+        "for": "lookup" if asked else "session",
+        "requestedAt": time_text(money.requested_at),
+        "reason": REASONS[money.reason] if asked else None,
+        "from": f"{TOPICS.get(topic, topic)}/{partition}/{offset}",
+    }
+
+
+def _place(source: bytes) -> str | None:
+    known = decode_source(source)
+    return None if known is None else f"{TOPICS.get(known.topic, known.topic)}/{known.partition}/{known.offset}"
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
