@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,15 +39,16 @@ def write_archive(
     file_format: str = AVRO,
     per_file: int = 7,
     with_offsets: bool = True,
+    names: Mapping[int, str] = NAMES,
 ) -> None:
     """Files of `per_file` records each; a folder for each of `partitions`, with records or without."""
     by_partition: dict[tuple[int, int], list[Input]] = {place: [] for place in partitions}
     for record in records:
         by_partition[record.topic, record.partition].append(record)
-    for name in {NAMES[topic] for topic, _ in by_partition}:
+    for name in {names[topic] for topic, _ in by_partition}:
         (folder / name).mkdir(parents=True, exist_ok=True)
     for (topic, partition), mine in by_partition.items():
-        place = folder / NAMES[topic] / str(partition)
+        place = folder / names[topic] / str(partition)
         place.mkdir()
         for n, at in enumerate(range(0, len(mine), per_file)):
             part = mine[at : at + per_file]

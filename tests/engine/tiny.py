@@ -56,7 +56,9 @@ class Tiny:
     ) -> list[int | None]:
         keys = sorted({item[7] for item in items})
         entries = state.get_many([b"t" + key for key in keys])
-        self.windows = {key: _decode(entry) for key, entry in zip(keys, entries, strict=True) if entry is not None}
+        self.windows = {
+            key: decode_window(entry) for key, entry in zip(keys, entries, strict=True) if entry is not None
+        }
         self.touched: set[bytes] = set()
         return [None if item[1] == TIMER_RANK else _amount(item) for item in items]
 
@@ -97,7 +99,7 @@ def _encode(window: tuple[int, int] | None) -> bytes | None:
     return avro.long_bytes(window[0]) + avro.long_bytes(window[1])
 
 
-def _decode(entry: bytes) -> tuple[int, int]:
+def decode_window(entry: bytes) -> tuple[int, int]:
     count, at = avro.read_long(entry, 0)
     return count, avro.read_long(entry, at)[0]
 
