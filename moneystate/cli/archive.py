@@ -11,7 +11,7 @@ import typer
 
 from moneystate.bootstrap.archive import ArchiveOptions, Archiver
 from moneystate.cli import registry
-from moneystate.cli.options import SessionLookup, flag, formats, pairs
+from moneystate.cli.options import Format, KafkaConfig, KafkaConfigFile, SessionLookup, flag, formats, kafka_settings
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
 from moneystate.kafka.source_spec import load_decoder
@@ -44,13 +44,10 @@ def archive(
     session_lookup: Annotated[
         SessionLookup, flag("SESSION_LOOKUP", "topic: archive the replies of lookups, too.")
     ] = SessionLookup.none,
-    format: Annotated[
-        list[str] | None, flag("FORMAT", "TOPIC=avro|json|confluent, by topic without prefix. May be repeated.")
-    ] = None,
+    format: Format = None,
     schema_registry: Annotated[str, flag("SCHEMA_REGISTRY", "URL, for topics in the confluent format.")] = "",
-    kafka_config: Annotated[
-        list[str] | None, flag("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka). May be repeated.")
-    ] = None,
+    kafka_config: KafkaConfig = None,
+    kafka_config_file: KafkaConfigFile = None,
     json_output: Annotated[bool, typer.Option("--json", help="At the end print the archive in numbers.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
@@ -68,7 +65,7 @@ def archive(
         file_format=file_format.value,
         formats=formats(format or [], schema_registry, registry.DEFAULT.formatted),
         registry_url=schema_registry or None,
-        kafka_config=pairs(kafka_config or [], "--kafka-config"),
+        kafka_config=kafka_settings(kafka_config_file, kafka_config),
     )
     job = registry.DEFAULT.job({"lookup": session_lookup is SessionLookup.topic})
     archiver = Archiver(options, job.inputs, load_decoder(job.decoder))

@@ -14,7 +14,18 @@ from moneystate.bootstrap.job import Bootstrap, Prepared
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.cli import facts_view, registry
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.options import DEDUP_TTL, SessionLookup, flag, formats, pairs
+from moneystate.cli.options import (
+    DEDUP_TTL,
+    Format,
+    KafkaConfig,
+    KafkaConfigFile,
+    SessionLookup,
+    SparkConfig,
+    flag,
+    formats,
+    kafka_settings,
+    pairs,
+)
 from moneystate.cli.review import check_review, review
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
@@ -76,15 +87,12 @@ def bootstrap(
     partitions: Annotated[int, flag("PARTITIONS", "Partitions of the operator that starts from it.")] = 4,
     max_records_per_chunk: Annotated[int, flag("MAX_RECORDS_PER_CHUNK", "Records of one chunk at most.")] = 200_000,
     source_tasks: Annotated[int, flag("SOURCE_TASKS", "Tasks that read; 0: one for each core.")] = 0,
-    format: Annotated[
-        list[str] | None, flag("FORMAT", "TOPIC=avro|json|confluent, by topic without prefix. May be repeated.")
-    ] = None,
+    format: Format = None,
     schema_registry: Annotated[str, flag("SCHEMA_REGISTRY", "URL, for topics in the confluent format.")] = "",
     master: Annotated[str, flag("MASTER", "Spark master; else what spark-submit says, or local[*].")] = "",
-    kafka_config: Annotated[
-        list[str] | None, flag("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka). May be repeated.")
-    ] = None,
-    spark_config: Annotated[list[str] | None, flag("SPARK_CONFIG", "NAME=VALUE for Spark. May be repeated.")] = None,
+    kafka_config: KafkaConfig = None,
+    kafka_config_file: KafkaConfigFile = None,
+    spark_config: SparkConfig = None,
     json_output: Annotated[bool, typer.Option("--json", help="At the end print the savepoint in numbers.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
@@ -122,7 +130,7 @@ def bootstrap(
         formats=formats(format or [], schema_registry, service.formatted),
         registry_url=schema_registry or None,
         master=master or None,
-        kafka_config=pairs(kafka_config or [], "--kafka-config"),
+        kafka_config=kafka_settings(kafka_config_file, kafka_config),
         spark_config=pairs(spark_config or [], "--spark-config"),
     )
     with WorkProgress(quiet) as progress:

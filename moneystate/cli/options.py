@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
 from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from moneystate.errors import ConfigError
+from moneystate.kafka import settings
 
 FORMATS = ("avro", "json", "confluent")
 DEDUP_TTL = "1h"
@@ -23,6 +28,39 @@ def flag(env: str, help: str) -> typer.models.OptionInfo:
     return option
 
 
+def repeated(env: str, help: str) -> typer.models.OptionInfo:
+    """A flag that may be given several times. Its variable has the values between semicolons or on lines of their own:
+    blanks are parts of values."""
+    option: typer.models.OptionInfo = typer.Option(
+        help=f"{help} May be repeated.", envvar=f"MONEYSTATE_{env}", callback=_split
+    )
+    return option
+
+
+def _split(context: typer.Context, parameter: typer.CallbackParam, values: list[str] | None) -> list[str] | None:
+    source = context.get_parameter_source(str(parameter.name))
+    if source is None or source.name != "ENVIRONMENT":
+        return values
+    text = os.environ[str(parameter.envvar)]
+    return [part.strip() for part in re.split(r"[;\n]", text) if part.strip()]
+
+
+KafkaConfig = Annotated[
+    list[str] | None,
+    repeated("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka); secrets as ${env:NAME} or ${file:PATH}."),
+]
+KafkaConfigFile = Annotated[
+    Path | None, flag("KAFKA_CONFIG_FILE", "Properties file of such settings; --kafka-config goes before it.")
+]
+SparkConfig = Annotated[list[str] | None, repeated("SPARK_CONFIG", "NAME=VALUE for Spark.")]
+Format = Annotated[list[str] | None, repeated("FORMAT", "TOPIC=avro|json|confluent, by topic without prefix.")]
+
+
+def kafka_settings(file: Path | None, texts: list[str] | None) -> dict[str, str]:
+    """For all Kafka clients. Raises ConfigError."""
+    return settings.kafka_settings(file, pairs(texts or [], settings.FLAG))
+
+
 def check_given(**values: str) -> None:
     """Raises ConfigError for a flag that was given an empty value."""
     for name, value in values.items():
@@ -31,12 +69,12 @@ def check_given(**values: str) -> None:
 
 
 def pairs(texts: list[str], flag: str) -> dict[str, str]:
-    """NAME=VALUE, several times. Raises ConfigError."""
+    """NAME=VALUE, several times. Raises ConfigError, which does not repeat what may be a secret."""
     found = {}
-    for text in texts:
+    for number, text in enumerate(texts, 1):
         name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise ConfigError(f"{flag} {text}: expected NAME=VALUE.")
+        if not equals or not name.strip():
+            raise ConfigError(f"{flag}: expected NAME=VALUE, which number {number} of {len(texts)} is not.")
         found[name.strip()] = value.strip()
     return found
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.options import check_given, flag, pairs
+from moneystate.cli.options import KafkaConfig, KafkaConfigFile, check_given, flag, kafka_settings
 from moneystate.errors import ConfigError
 from moneystate.serving import serving
 from moneystate.serving.options import Security, ServeOptions
@@ -47,9 +47,8 @@ def serve(
     page_token_key: Annotated[
         str, flag("PAGE_TOKEN_KEY", "File that replicas share so that listings go on at another; else one in --data.")
     ] = "",
-    kafka_config: Annotated[
-        list[str] | None, flag("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka). May be repeated.")
-    ] = None,
+    kafka_config: KafkaConfig = None,
+    kafka_config_file: KafkaConfigFile = None,
 ) -> None:
     """Follow the state's changelog and answer queries over gRPC.
 
@@ -72,7 +71,7 @@ def serve(
         grace_s=parse_ms(grace, "--grace") / 1000,
         metrics_port=metrics_port,
         page_token_key=page_token_key,
-        kafka_config=pairs(kafka_config or [], "--kafka-config"),
+        kafka_config=kafka_settings(kafka_config_file, kafka_config),
         security=Security(
             tls_cert, tls_key, client_ca, token_key, token_audience, token_issuer, scopes, audit_log
         ),

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from moneystate.cli import registry
 from moneystate.cli.checkpoint_schemas import count_state
-from moneystate.cli.options import check_given, flag, pairs
+from moneystate.cli.options import KafkaConfig, KafkaConfigFile, SparkConfig, check_given, flag, kafka_settings, pairs
 from moneystate.engine import plan as plans
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.errors import CheckpointError, ConfigError
@@ -35,10 +35,6 @@ from state_tools.way_back import check_way_back
 CheckpointOption = Annotated[str, flag("CHECKPOINT", "Folder of the job's state and progress.")]
 BrokersOption = Annotated[str, flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")]
 MasterOption = Annotated[str, flag("MASTER", "Spark master; else what spark-submit says, or local[*].")]
-KafkaConfigOption = Annotated[
-    list[str] | None, flag("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka). May be repeated.")
-]
-SparkConfigOption = Annotated[list[str] | None, flag("SPARK_CONFIG", "NAME=VALUE for Spark. May be repeated.")]
 BatchesOption = Annotated[
     int, flag("BATCHES", "Batches of the whole run, each with a share of the key groups; the more, the smaller.")
 ]
@@ -57,8 +53,9 @@ def upgrade(
     batches: BatchesOption = 16,
     dry_run: DryRunOption = False,
     master: MasterOption = "",
-    kafka_config: KafkaConfigOption = None,
-    spark_config: SparkConfigOption = None,
+    kafka_config: KafkaConfig = None,
+    kafka_config_file: KafkaConfigFile = None,
+    spark_config: SparkConfig = None,
     json_output: JsonOption = False,
 ) -> None:
     """Rewrite all entries of earlier versions with the current one. The job must not run meanwhile."""
@@ -66,9 +63,8 @@ def upgrade(
     if dry_run:
         _show_counts(kept, STATE_VERSION, json_output)
         return
-    options = _options(
-        kept, bootstrap_servers, (batches, STATE_VERSION), master, kafka_config or [], spark_config or []
-    )
+    kafka = kafka_settings(kafka_config_file, kafka_config)
+    options = _options(kept, bootstrap_servers, (batches, STATE_VERSION), master, kafka, spark_config or [])
     _run(kept, options, "upgrade", json_output)
 
 
@@ -79,8 +75,9 @@ def downgrade(
     batches: BatchesOption = 16,
     dry_run: DryRunOption = False,
     master: MasterOption = "",
-    kafka_config: KafkaConfigOption = None,
-    spark_config: SparkConfigOption = None,
+    kafka_config: KafkaConfig = None,
+    kafka_config_file: KafkaConfigFile = None,
+    spark_config: SparkConfig = None,
     json_output: JsonOption = False,
 ) -> None:
     """Rewrite all entries as an earlier version has them, so that an older program can go on.
@@ -95,7 +92,8 @@ def downgrade(
     if dry_run:
         _show_counts(kept, to, json_output)
         return
-    options = _options(kept, bootstrap_servers, (batches, to), master, kafka_config or [], spark_config or [])
+    kafka = kafka_settings(kafka_config_file, kafka_config)
+    options = _options(kept, bootstrap_servers, (batches, to), master, kafka, spark_config or [])
     _run(kept, options, "downgrade", json_output)
 
 
@@ -122,7 +120,7 @@ def _options(
     brokers: str,
     rewrite: tuple[int, int],
     master: str,
-    kafka_config: list[str],
+    kafka_config: dict[str, str],
     spark_config: list[str],
 ) -> RunOptions:
     """`rewrite`: batches, never more than key groups, and state version."""
@@ -140,7 +138,7 @@ def _options(
         partitions=settings["partitions"],
         master=master or None,
         create_topics=False,
-        kafka_config=pairs(kafka_config, "--kafka-config"),
+        kafka_config=kafka_config,
         spark_config=pairs(spark_config, "--spark-config"),
         rewrite=(min(rewrite[0], settings["key_groups"]), rewrite[1]),
     )

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.cli import facts_view, registry
-from moneystate.cli.options import flag, formats, pairs
+from moneystate.cli.options import Format, KafkaConfig, KafkaConfigFile, flag, formats, kafka_settings
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import CheckpointError
 from state_tools.replay import Replay, Verdict, open_for_replay
@@ -29,14 +29,11 @@ def verify_replay(
     most: Annotated[int, typer.Option(help="How many differences to show.")] = 20,
     max_records_per_chunk: Annotated[int, flag("MAX_RECORDS_PER_CHUNK", "Records of one chunk at most.")] = 200_000,
     source_tasks: Annotated[int, flag("SOURCE_TASKS", "Tasks that read; 0: one for each core.")] = 0,
-    format: Annotated[
-        list[str] | None, flag("FORMAT", "TOPIC=avro|json|confluent, by topic without prefix. May be repeated.")
-    ] = None,
+    format: Format = None,
     schema_registry: Annotated[str, flag("SCHEMA_REGISTRY", "URL, for topics in the confluent format.")] = "",
     master: Annotated[str, flag("MASTER", "Spark master; else what spark-submit says, or local[*].")] = "",
-    kafka_config: Annotated[
-        list[str] | None, flag("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka). May be repeated.")
-    ] = None,
+    kafka_config: KafkaConfig = None,
+    kafka_config_file: KafkaConfigFile = None,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
@@ -62,7 +59,7 @@ def verify_replay(
         formats=formats(format or [], schema_registry, service.formatted),
         registry_url=schema_registry or None,
         master=master or None,
-        kafka_config=pairs(kafka_config or [], "--kafka-config"),
+        kafka_config=kafka_settings(kafka_config_file, kafka_config),
     )
     try:
         replay = Replay(job, kept, options, most)

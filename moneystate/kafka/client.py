@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
-from moneystate.errors import BrokerError, ConfigError
+from moneystate.errors import BrokerError
+from moneystate.kafka.settings import refusal, resolved
+
+Client = TypeVar("Client")
 
 METADATA_TIMEOUT_S = 10.0  # a broker on the way up answers within a few seconds; longer only delays the message
 
 
 def base_config(bootstrap_servers: str, extra: dict[str, str]) -> dict[str, Any]:
-    """`extra`: librdkafka settings of the user (TLS, SASL), the same for all clients."""
+    """`extra`: librdkafka settings of the user (TLS, SASL), the same for all clients. Raises ConfigError."""
     return {
         "bootstrap.servers": bootstrap_servers,
         "log_level": 3,
         "topic.metadata.refresh.interval.ms": 60_000,
-        **extra,
+        **resolved(extra),
     }
 
 
+def new_client(make: Callable[[dict[str, Any]], Client], config: dict[str, Any]) -> Client:
+    """Every client is made here. Raises ConfigError for settings that librdkafka refuses."""
+    try:
+        return make(config)
+    except (KafkaException, TypeError, ValueError) as e:
+        raise refusal(reason(e), config) from None
+
+
 def admin_client(bootstrap_servers: str, extra: dict[str, str]) -> AdminClient:
-    return AdminClient(base_config(bootstrap_servers, extra))
+    return new_client(AdminClient, base_config(bootstrap_servers, extra))
 
 
 def consumer_config(bootstrap_servers: str, extra: dict[str, str]) -> dict[str, Any]:
@@ -33,7 +45,8 @@ def consumer_config(bootstrap_servers: str, extra: dict[str, str]) -> dict[str, 
 
 def range_consumer(bootstrap_servers: str, extra: dict[str, str], group: str, **more: Any) -> Consumer:
     """A consumer for given offsets: no group protocol, no commits of its own, no silent reset of a lost position."""
-    return Consumer(
+    return new_client(
+        Consumer,
         {
             **consumer_config(bootstrap_servers, extra),
             "group.id": group,
@@ -42,17 +55,14 @@ def range_consumer(bootstrap_servers: str, extra: dict[str, str], group: str, **
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
             **more,
-        }
+        },
     )
 
 
 def check_reachable(bootstrap_servers: str, extra: dict[str, str]) -> None:
     """Raises BrokerError where no broker answers, ConfigError for settings that librdkafka refuses."""
-    try:
-        # the error says it all: librdkafka's own lines of each attempt would only stand beside it
-        admin = admin_client(bootstrap_servers, {**extra, "log_level": "0"})
-    except KafkaException as e:
-        raise ConfigError(f"--kafka-config: expected settings that librdkafka takes, but {reason(e)}.") from None
+    # the error says it all: librdkafka's own lines of each attempt would only stand beside it
+    admin = admin_client(bootstrap_servers, {**extra, "log_level": "0"})
     try:
         admin.list_topics(timeout=METADATA_TIMEOUT_S)
     except KafkaException as e:
@@ -63,7 +73,7 @@ def check_reachable(bootstrap_servers: str, extra: dict[str, str]) -> None:
         ) from None
 
 
-def reason(e: KafkaException) -> str:
+def reason(e: Exception) -> str:
     error = e.args[0]
     return str(error.str()) if hasattr(error, "str") else str(error)
 

@@ -44,7 +44,7 @@ from moneystate.engine.items import Output
 from moneystate.engine.marker import Decision, Marker, WrongMarker, decide, marker_key
 from moneystate.engine.processor import Change
 from moneystate.errors import BrokerError, MarkerError
-from moneystate.kafka.client import base_config, reason
+from moneystate.kafka.client import base_config, new_client, reason
 from moneystate.kafka.faults import reached
 from moneystate.kafka.markers import MarkerLog
 
@@ -220,7 +220,8 @@ class PartitionSink:
 
     def _new_producer(self) -> Producer:
         c = self.config
-        return Producer(
+        return new_client(
+            Producer,
             {
                 **base_config(c.bootstrap_servers, c.extra),
                 "transactional.id": f"{c.application_id}-{self.partition}",
@@ -232,7 +233,7 @@ class PartitionSink:
                 "queue.buffering.max.messages": 500_000,
                 "queue.buffering.max.kbytes": 256 * 1024,
                 "message.max.bytes": 8 * 1024 * 1024,
-            }
+            },
         )
 
 

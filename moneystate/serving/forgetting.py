@@ -11,7 +11,7 @@ from typing import Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from moneystate.engine.avro import string_bytes, write_long
-from moneystate.kafka.client import base_config, place, reason
+from moneystate.kafka.client import base_config, new_client, place, reason
 from moneystate.query.v1 import admin_pb2 as a
 from moneystate.replica.model import Source
 from moneystate.replica.reads import Reads
@@ -58,7 +58,7 @@ class RequestLog:
             loop.call_soon_threadsafe(_settle, written, error, message)
 
         if self.producer is None:
-            self.producer = Producer(self.config)
+            self.producer = new_client(Producer, self.config)
         try:
             self.producer.produce(self.topic, event, key=user_id.encode(), on_delivery=delivered)
         except (BufferError, KafkaException) as e:

@@ -80,6 +80,8 @@ def ran(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
         ("--format", "other=json"),
         ("--format", "wallet-events=confluent"),
         ("--kafka-config", "nothing"),
+        ("--kafka-config", "sasl.password=hunter2"),
+        ("--kafka-config-file", "no/such/file"),
         ("--spark-config", "=x"),
         ("--checkpoint", ""),
         ("--bootstrap-servers", " "),
@@ -140,6 +142,28 @@ def test_a_flag_goes_before_its_variable_before_the_file_before_the_default(
     ]  # fmt: skip
     assert (options.bootstrap_servers, options.partitions, options.create_topics) == ("of-the-file:1", 3, False)
     assert (options.bounded, options.formats) == (True, {"wallet-events": "json", "user-events": "json"})
+
+
+def test_variables_of_repeated_flags_are_split_at_semicolons_and_lines(
+    monkeypatch: pytest.MonkeyPatch, job: Recorder
+) -> None:
+    monkeypatch.setenv("MONEYSTATE_KAFKA_CONFIG", "client.id=a b; ssl.cipher.suites=x y\n")
+    monkeypatch.setenv("MONEYSTATE_SPARK_CONFIG", "spark.driver.extraJavaOptions=-Da=1 -Db=2\nspark.x=y")
+    monkeypatch.setenv("MONEYSTATE_FORMAT", "wallet-events=json;user-events=json")
+    ran(monkeypatch, "enrich", *NEEDED)
+    options = job.options
+    assert options.kafka_config == {"client.id": "a b", "ssl.cipher.suites": "x y"}
+    assert options.spark_config == {"spark.driver.extraJavaOptions": "-Da=1 -Db=2", "spark.x": "y"}
+    assert options.formats == {"wallet-events": "json", "user-events": "json"}
+    ran(monkeypatch, "enrich", *NEEDED, "--kafka-config", "client.id=a; b")
+    assert job.options.kafka_config == {"client.id": "a; b"}
+
+
+def test_a_malformed_setting_is_not_repeated(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], job: Recorder
+) -> None:
+    assert run(monkeypatch, "enrich", *NEEDED, "--kafka-config", "sasl.password:hunter2") == 2
+    assert "hunter2" not in capfd.readouterr().err
 
 
 def test_every_flag_may_stand_in_the_file(monkeypatch: pytest.MonkeyPatch, job: Recorder, tmp_path: Path) -> None:

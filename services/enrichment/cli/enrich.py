@@ -10,7 +10,19 @@ import typer
 
 from moneystate.cli.display import Display
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.options import DEDUP_TTL, SessionLookup, check_given, flag, formats, pairs
+from moneystate.cli.options import (
+    DEDUP_TTL,
+    Format,
+    KafkaConfig,
+    KafkaConfigFile,
+    SessionLookup,
+    SparkConfig,
+    check_given,
+    flag,
+    formats,
+    kafka_settings,
+    pairs,
+)
 from moneystate.errors import CheckpointError, ConfigError
 from moneystate.kafka.starting import EARLIEST, parse_start
 from moneystate.ports.service import JobSpec
@@ -74,9 +86,7 @@ def enrich(
     trigger_interval: Annotated[
         str, flag("TRIGGER_INTERVAL", "Least time from batch to batch; 0s: as fast as they go.")
     ] = "0s",
-    format: Annotated[
-        list[str] | None, flag("FORMAT", "TOPIC=avro|json|confluent, by topic without prefix. May be repeated.")
-    ] = None,
+    format: Format = None,
     schema_registry: Annotated[str, flag("SCHEMA_REGISTRY", "URL, for topics in the confluent format.")] = "",
     session_lookup: Annotated[
         SessionLookup, flag("SESSION_LOOKUP", "topic: write lookup requests and read the replies.")
@@ -88,10 +98,9 @@ def enrich(
     topic_partitions: Annotated[int, flag("TOPIC_PARTITIONS", "Partitions of topics that are created.")] = 4,
     source_tasks: Annotated[int, flag("SOURCE_TASKS", "Tasks that read the input of a batch.")] = 2,
     master: Annotated[str, flag("MASTER", "Spark master; else what spark-submit says, or local[*].")] = "",
-    kafka_config: Annotated[
-        list[str] | None, flag("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka). May be repeated.")
-    ] = None,
-    spark_config: Annotated[list[str] | None, flag("SPARK_CONFIG", "NAME=VALUE for Spark. May be repeated.")] = None,
+    kafka_config: KafkaConfig = None,
+    kafka_config_file: KafkaConfigFile = None,
+    spark_config: SparkConfig = None,
     json_output: Annotated[bool, typer.Option("--json", help="At the end print the run in numbers, as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
@@ -136,7 +145,7 @@ def enrich(
         master=master or None,
         create_topics=create_topics,
         topic_partitions=topic_partitions,
-        kafka_config=pairs(kafka_config or [], "--kafka-config"),
+        kafka_config=kafka_settings(kafka_config_file, kafka_config),
         spark_config=pairs(spark_config or [], "--spark-config"),
         source_tasks=source_tasks,
     )

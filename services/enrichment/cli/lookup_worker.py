@@ -20,7 +20,7 @@ import typer
 from prometheus_client import start_http_server
 
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.options import check_given, flag, formats, pairs
+from moneystate.cli.options import Format, KafkaConfig, KafkaConfigFile, check_given, flag, formats, kafka_settings
 from moneystate.engine.processor import InputTopic
 from moneystate.errors import ConfigError, JobError, SetupError
 from moneystate.kafka.client import admin_client, check_reachable
@@ -73,15 +73,12 @@ def lookup_worker(
     ca_file: Annotated[
         str, flag("CA_FILE", "Authorities (PEM) for the service's certificate; else the system's.")
     ] = "",
-    format: Annotated[
-        list[str] | None, flag("FORMAT", "TOPIC=avro|json|confluent, by topic without prefix. May be repeated.")
-    ] = None,
+    format: Format = None,
     schema_registry: Annotated[str, flag("SCHEMA_REGISTRY", "URL, for topics in the confluent format.")] = "",
     create_topics: Annotated[bool, flag("CREATE_TOPICS", "Create topics that are missing.")] = True,
     topic_partitions: Annotated[int, flag("TOPIC_PARTITIONS", "Partitions of topics that are created.")] = 4,
-    kafka_config: Annotated[
-        list[str] | None, flag("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka). May be repeated.")
-    ] = None,
+    kafka_config: KafkaConfig = None,
+    kafka_config_file: KafkaConfigFile = None,
     metrics_port: Annotated[int, flag("METRICS_PORT", "Port of Prometheus metrics; 0: none.")] = 0,
     json_output: Annotated[bool, typer.Option("--json", help="At the end print the run in numbers, as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
@@ -128,7 +125,7 @@ def lookup_worker(
             data=_path(data) or Path(scratch) / "index",
             service=service,
             policy=policy,
-            extra=pairs(kafka_config or [], "--kafka-config"),
+            extra=kafka_settings(kafka_config_file, kafka_config),
             rate_limit=rate_limit or None,
             breaker_threshold=breaker_threshold,
             from_requests=read.get(REQUESTS_INPUT.code),

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from moneystate.errors import BrokerError, RetentionError
-from moneystate.kafka.client import admin_client, base_config, consumer_config, is_passing, reason
+from moneystate.kafka.client import admin_client, base_config, consumer_config, is_passing, new_client, reason
 from moneystate.kafka.faults import reached
 from moneystate.kafka.offsets import log_starts
 
@@ -61,7 +61,8 @@ class RequestLog:
         self._admin = admin_client(bootstrap_servers, extra)
         self._paused = False
         self._failure: Exception | None = None
-        self._consumer = Consumer(
+        self._consumer = new_client(
+            Consumer,
             {
                 "session.timeout.ms": SESSION_MS,
                 **consumer_config(bootstrap_servers, extra),
@@ -75,7 +76,7 @@ class RequestLog:
                 "fetch.wait.max.ms": 20,
                 # All partitions change hands at once, so a member's generation is that of all its partitions.
                 "partition.assignment.strategy": "range,roundrobin",
-            }
+            },
         )
 
     def subscribe(self) -> None:
@@ -192,7 +193,8 @@ class ReplyLog:
         """Raises BrokerError."""
         self.topic = topic
         self._written = 0
-        self._producer = Producer(
+        self._producer = new_client(
+            Producer,
             {
                 "transaction.timeout.ms": TRANSACTION_MS,
                 **base_config(bootstrap_servers, extra),
@@ -200,7 +202,7 @@ class ReplyLog:
                 "partitioner": "murmur2_random",
                 "linger.ms": 0,
                 "message.max.bytes": 8 * 1024 * 1024,  # as the job's own: what it could write can be answered
-            }
+            },
         )
         try:
             self._producer.init_transactions(CALL_S)

@@ -1,0 +1,117 @@
+"""The user's settings of Kafka clients (`--kafka-config`, `--kafka-config-file`), and where their secrets stand.
+
+A value may say where it is to be found, as with Kafka's configuration providers (KIP-297):
+
+    ${env:NAME}         an environment variable
+    ${file:PATH}        all of a file, without the blanks around it
+    ${file:PATH:NAME}   a setting of a properties file
+
+Settings keep these references wherever they go: into Spark's plan, to other processes and machines. Only `resolved`,
+when a client is made, puts the values in their place, so that a secret is written nowhere. Each process that makes a
+client therefore needs the variable or the file; a client that is made after the file has changed has the new value.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from moneystate.errors import ConfigError
+
+FLAG, FILE_FLAG = "--kafka-config", "--kafka-config-file"
+REFERENCE = re.compile(r"\$\{(env|file):([^}]+)\}")
+# what librdkafka keeps out of its own logs
+SECRET = re.compile(r"password|passphrase|secret|key\.pem$|oauthbearer\.config$")
+COMMENTS = ("#", "!")
+
+
+def kafka_settings(file: Path | None, pairs: Mapping[str, str]) -> dict[str, str]:
+    """The file's settings, each as a reference into it, and `pairs`, which go before them.
+
+    Raises ConfigError: for a file that cannot be read, and for a secret among `pairs`, as other users of the machine
+    can read command lines.
+    """
+    for name, value in pairs.items():
+        if is_secret(name) and not REFERENCE.search(value):
+            raise ConfigError(
+                f"{FLAG} {name}: expected a reference, as everyone on this machine can read a command line.",
+                f"put it into a file for {FILE_FLAG}, or give '{name}=${{env:NAME}}' or '{name}=${{file:PATH}}'.",
+            )
+    if file is None:
+        return dict(pairs)
+    path = file.absolute()
+    return {**{name: f"${{file:{path}:{name}}}" for name in read_properties(path)}, **pairs}
+
+
+def is_secret(name: str) -> bool:
+    return SECRET.search(name) is not None
+
+
+def resolved(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings with the values that references stand for. Raises ConfigError, which tells no value."""
+    return {name: _expanded(name, value, into_files=True) for name, value in settings.items()}
+
+
+def _expanded(name: str, text: str, into_files: bool) -> str:
+    return REFERENCE.sub(lambda m: _value(name, m[1], m[2], into_files), text)
+
+
+def _value(name: str, kind: str, place: str, into_files: bool) -> str:
+    if kind == "env":
+        if place not in os.environ:
+            raise ConfigError(
+                f"{name}: expected the environment variable {place}, it is not set.",
+                "set it for each process of the job, or put the value into a file.",
+            )
+        return os.environ[place]
+    path, _, key = place.rpartition(":")
+    if not path:
+        return _text(Path(place), name).strip()
+    settings = read_properties(Path(path), name)
+    if key not in settings:
+        raise ConfigError(f"{name}: expected a line {key}=... in {path}, there is none.")
+    # a file of settings has references of its own; what those stand for is taken as it is
+    return _expanded(name, settings[key], into_files=False) if into_files else settings[key]
+
+
+def read_properties(path: Path, wanted: str = FILE_FLAG) -> dict[str, str]:
+    """NAME=VALUE lines; empty ones and comments (`#`, `!`) count for nothing. Raises ConfigError, which names
+    `wanted`."""
+    found = {}
+    for number, line in enumerate(_text(path, wanted).splitlines(), 1):
+        if not line.strip() or line.lstrip().startswith(COMMENTS):
+            continue
+        name, equals, value = line.partition("=")
+        if not equals or not name.strip():
+            raise ConfigError(f"{wanted}: {path}, line {number}: expected NAME=VALUE.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _text(path: Path, wanted: str) -> str:
+    try:
+        return path.read_text()
+    except (OSError, ValueError) as e:
+        why = e.strerror if isinstance(e, OSError) else "it is not text"
+        raise ConfigError(f"{wanted}: expected a file {path} that can be read, but {why}.") from None
+
+
+def refusal(why: str, config: Mapping[str, object]) -> ConfigError:
+    """librdkafka's `why` it does not take `config`, without the value that it quotes."""
+    named = [name for name in config if f'"{name}"' in why]
+    unknown = re.search(r'No such configuration property: "([^"]+)"', why)
+    if unknown:
+        what = f"there is no setting {unknown[1]}"
+    elif named:
+        allowed = re.search(r"outside allowed range (-?\d+\.\.-?\d+)", why)
+        what = f"it refuses the value of {named[-1]}{f', allowed are {allowed[1]}' if allowed else ''}"
+    else:
+        what = why
+        for name, value in config.items():
+            if is_secret(name) and value:
+                what = what.replace(str(value), "***")
+    return ConfigError(
+        f"{FLAG}: expected settings that librdkafka takes, but {what}.", "see librdkafka's CONFIGURATION.md."
+    )
