@@ -30,7 +30,6 @@ did so would fence each other for ever. Hence `spark.speculation` has to be off.
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Iterable
@@ -40,6 +39,7 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 from moneystate.engine import keys
+from moneystate.engine.ends import EndOfBatch
 from moneystate.engine.items import Output
 from moneystate.engine.marker import Decision, Marker, WrongMarker, decide, marker_key
 from moneystate.engine.processor import Change
@@ -60,7 +60,7 @@ IDLE_S = 3600.0
 @dataclass(frozen=True)
 class SinkConfig:
     """`streams`: topic of each stream number, with prefix; `changelog`: None to write none; `key_groups`: how many the
-    job has, so that readers of the changelog know when they have all."""
+    job has, so that readers of the changelog know when they have all; `reader_rules`: those that they are told."""
 
     bootstrap_servers: str
     extra: dict[str, str]
@@ -71,6 +71,7 @@ class SinkConfig:
     changelog_partitions: int
     key_groups: int
     superseded: list[str] = field(default_factory=list)
+    reader_rules: dict[str, Any] = field(default_factory=dict)
 
     def end_key(self, partition: int) -> bytes:
         """The key of an output partition's end-of-batch records in the changelog."""
@@ -173,18 +174,11 @@ class PartitionSink:
             return
         for to in sorted({group % c.changelog_partitions for group in key_groups}):
             mine = [group for group in key_groups if group % c.changelog_partitions == to]
-            end = {
-                "batch": batch.number,
-                "epoch": batch.epoch,
-                "groups": c.key_groups,
-                "keyGroups": mine,
-                "records": self.changed.get(to, 0),
-                "version": 1,
-                "watermark": watermark,
-            }
-            self._produce(
-                c.changelog, c.end_key(self.partition), json.dumps(end, sort_keys=True).encode(), partition=to
+            records, partitions = self.changed.get(to, 0), c.changelog_partitions
+            end = EndOfBatch(
+                batch.epoch, batch.number, watermark, mine, c.key_groups, records, partitions, c.reader_rules
             )
+            self._produce(c.changelog, c.end_key(self.partition), end.encode(), partition=to)
 
     def commit(self, batch: BatchId) -> None:
         """Steps 5 and 6. An error leaves the transaction to be aborted by the next producer."""

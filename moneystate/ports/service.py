@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,8 @@ AskedAgain = Callable[[bytes, bytes], Output | None]
 class JobSpec:
     """A service as a job. Names of topics without prefix; `decoder`: MODULE:NAME; `rules`: all that
     decides results besides the logs; `asked_again`: the request to the outside that an entry of the state is still
-    waiting for, if it is; `awaits`: the count of what waits for records of unordered inputs, None: there are none."""
+    waiting for, if it is; `awaits`: the count of what waits for records of unordered inputs, None: there are none;
+    `reader_rules`: names of the rules that readers of the changelog need, to tell what is over in the state."""
 
     name: str
     inputs: list[InputTopic]
@@ -37,6 +38,7 @@ class JobSpec:
     asked_again: AskedAgain
     state: StateModel
     awaits: str | None = None
+    reader_rules: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         check_kinds(self.state.kinds)

@@ -100,8 +100,15 @@ def source(raw: bytes) -> Source | None:
     return None if of is None else Source(TOPICS.get(of.topic, str(of.topic)), of.partition, of.offset, of.event_time)
 
 
-def user_view(user: bytes, read: Read, watermark_ms: int) -> UserView | None:
-    """None where nothing is known of the user."""
+def counts(seen_at_ms: int, watermark_ms: int, dedup_ttl_ms: int | None) -> bool:
+    """Whether a duplicate of money that was seen then would be found by a job whose watermark is this. `dedup_ttl_ms`:
+    None: not known, so as long as the state has it."""
+    return dedup_ttl_ms is None or seen_at_ms + dedup_ttl_ms > watermark_ms
+
+
+def user_view(user: bytes, read: Read, watermark_ms: int, dedup_ttl_ms: int | None) -> UserView | None:
+    """Without what is over at the watermark, which the state has until it is swept. None where nothing is known of the
+    user."""
     prefix = escape(user)
     entry = read(prefix + b"u")
     if entry is None:
@@ -116,7 +123,12 @@ def user_view(user: bytes, read: Read, watermark_ms: int) -> UserView | None:
         for id, (expires, country, s) in page.sessions.items()
         if expires > watermark_ms
     ]
-    seen = [SeenMoney(text(id), at, source(s)) for page in pages for id, at, s in page.each_id()]
+    seen = [
+        SeenMoney(text(id), at, source(s))
+        for page in pages
+        for id, at, s in page.each_id()
+        if counts(at, watermark_ms, dedup_ttl_ms)
+    ]
     pending = _pending(decoded, pages, prefix, read, schemas)
     return UserView(
         user_id=text(user),
@@ -127,7 +139,7 @@ def user_view(user: bytes, read: Read, watermark_ms: int) -> UserView | None:
         seen_money=tuple(sorted(seen, key=lambda m: (m.seen_at_ms, m.id))),
         waiting=tuple(p for p in pending if p.reason is Reason.WAITING),
         looking_up=tuple(p for p in pending if p.reason is not Reason.WAITING),
-        replies=tuple(_reply(r) for page in pages for r in page.replies),
+        replies=tuple(_reply(r) for page in pages for r in page.replies if r.requested_at >= watermark_ms),
         schema_versions=tuple(sorted(schemas)),
     )
 

@@ -41,7 +41,7 @@ from moneystate.errors import SetupError
 
 IN_USE: Final = "generation"
 NAME_DIGITS: Final = 12
-FORMAT: Final = 2  # of the rows; a change of any key or value is another one
+FORMAT: Final = 3  # of the rows; a change of any key or value is another one
 CACHE_BYTES: Final = 64 << 20
 WRITE_BUFFER_BYTES: Final = 32 << 20
 SUFFIXES: Final = (".sst", ".log")  # of files with rows
@@ -50,6 +50,10 @@ FILE_BYTES: Final = 8 << 20  # small: erasing a user writes those anew that had 
 
 class Rebuild(Exception):
     """The replica is to be built anew. `args[0]` says why."""
+
+
+class Misplaced(Rebuild):
+    """Not from the log as it is now: it has entries where they do not belong, so some would be missing."""
 
 
 def options() -> Options:

@@ -36,6 +36,12 @@ log = logging.getLogger(__name__)
 # Who asks comes first: where there is too little for all, versions come later
 NICENESS: Final = 3
 AGAIN_S: Final = 1.0  # until a broker or topic that is not there is looked for again
+# Until the log is loaded again, in which entries were misplaced: the job may be about to put them where they belong
+MISPLACED_AGAIN_S: Final = 10.0
+MISPLACED_ADVICE: Final = (
+    "begin a new checkpoint with the job's state (moneystate state export, enrich --initial-state)."
+)
+STOP_LOOK_S: Final = 0.2
 
 
 def run(options: Options, parent: Connection) -> None:
@@ -63,6 +69,9 @@ class Follower:
                 continue
             try:
                 self._follow(topics, changelog)
+            except files.Misplaced as e:
+                self.anew = "the load was not of a whole state"
+                self._wait(f"the changelog cannot be answered from: {e.args[0]}; {MISPLACED_ADVICE}", MISPLACED_AGAIN_S)
             except files.Rebuild as e:
                 self.anew = str(e.args[0])
             except (BrokerError, KafkaException) as e:
@@ -76,11 +85,13 @@ class Follower:
             self._wait(str(e))
             return None
 
-    def _wait(self, why: str) -> None:
+    def _wait(self, why: str, for_s: float = AGAIN_S) -> None:
         if why != self.said:
             self.said = why
             log.warning("the replica waits: %s", why)
-        time.sleep(AGAIN_S)
+        until_s = time.monotonic() + for_s
+        while not self.stopped() and time.monotonic() < until_s:
+            time.sleep(STOP_LOOK_S)
 
     def _follow(self, topics: Topics, changelog: Changelog) -> None:
         with ExitStack() as at_end:

@@ -31,7 +31,7 @@ class Following:
         self.begin = changelog
         self.store = store
         self.head = head
-        self.holding = Holding(store.record.groups, len(changelog.starts))
+        self.holding = Holding(store.record.groups, store.record.partitions)
         self.lineage = Lineage(store)
         self.sweep = Sweep(store, Keep(options.history_ms, options.history_versions))
         self.sweep_at = self.settle_at = 0.0
@@ -73,7 +73,7 @@ class Following:
             load.finish(self.stream.read_to, self.topics.ends(self.stream.read_to))
             self.current_as_of_ms = self.store.record.alive_ms
             self.load = None
-            self.holding = Holding(self.store.record.groups, len(self.begin.starts))
+            self.holding = Holding(self.store.record.groups, self.store.record.partitions)
 
     def _follow(self, message: Message) -> None:
         partition, offset, key, value = message.partition(), message.offset(), message.key(), message.value()
@@ -89,6 +89,9 @@ class Following:
             if end.total != self.store.record.groups:
                 # entries have other homes now: which of the log's are current, only a load can tell
                 raise Rebuild(f"the job has {end.total} key groups, not {self.store.record.groups}")
+            partitions = end.partitions or len(self.begin.starts)
+            if partitions != self.store.record.partitions:
+                raise Rebuild(f"the job writes to {partitions} partitions, not {self.store.record.partitions}")
             piece = self.holding.end(partition, offset, end)
             self.store.apply(piece, self._is_exact(piece))
         self.stream.read_to[partition] = max(self.stream.read_to[partition], offset + 1)
@@ -120,8 +123,11 @@ class Following:
 
     def _look(self) -> None:
         """How far behind this is; and what a quiet log allows."""
-        if self.ends.topic_id != self.begin.topic_id:
+        topic = self.ends.topic
+        if topic.topic_id != self.begin.topic_id:
             raise Rebuild("the changelog is another topic of that name")
+        if len(topic.partitions) != len(self.begin.starts):
+            raise Rebuild("the changelog has another number of partitions")
         lag, as_of_ms = self.ends.lag(self.stream.read_to)
         if lag == 0 and as_of_ms and self.load is None:
             if as_of_ms - self.current_as_of_ms > self.begin.delete_retention_ms // 2:
@@ -160,7 +166,7 @@ class Load:
     def __init__(self, store: Store, changelog: Changelog) -> None:
         self.store = store
         self.changelog = changelog
-        self.ends: dict[int, tuple[int, End]] = {}  # by key group: offset and record
+        self.ends: dict[tuple[int, int], tuple[int, End]] = {}  # by partition and key group: offset and record
 
     def add(self, messages: list[Message], read_to: dict[int, int]) -> None:
         records: dict[int, list[tuple[int, Change]]] = {}
@@ -169,24 +175,27 @@ class Load:
             if not key.startswith(keys.END):
                 records.setdefault(partition, []).append((offset, change_of(key, message.value())))
             elif message.value() is not None:
-                self._note(offset, read_end(message.value(), message.timestamp()[1], 0))
+                self._note(partition, offset, read_end(message.value(), message.timestamp()[1], 0))
             read_to[partition] = max(read_to[partition], offset + 1)
         for partition, some in records.items():
             self.store.load(partition, some)
 
-    def _note(self, offset: int, end: End) -> None:
-        """A key group's ends stand in one partition, so the last one that comes is the last one in the log."""
-        self.ends.update(dict.fromkeys(end.groups, (offset, end)))
+    def _note(self, partition: int, offset: int, end: End) -> None:
+        self.ends.update({(partition, group): (offset, end) for group in end.groups})
 
     def is_done(self, read_to: dict[int, int]) -> bool:
         return all(read_to[p] >= end for p, end in self.changelog.ends.items())
 
     def finish(self, read_to: dict[int, int], ends: dict[int, int]) -> None:
-        """`ends`: of the log by now. What is before them may have superseded what the load has not seen."""
+        """`ends`: of the log by now. What is before them may have superseded what the load has not seen. Raises
+        Misplaced."""
         last = max((end for _, end in self.ends.values()), key=lambda e: e.written_at_ms, default=None)
         # the first writers did not say how many key groups there are, but every batch ends all of them
-        total = 0 if last is None else last.total or max(self.ends) + 1
+        total = 0 if last is None else last.total or max(group for _, group in self.ends) + 1
+        partitions = (last and last.partitions) or len(read_to)
         record = self.store.record
         record.alive_ms = self.changelog.asked_ms
         record.holes = {str(p): end for p, end in ends.items() if end > read_to[p]}
-        self.store.loaded(self.ends, total, read_to)
+        # elsewhere stand those of before the job had another number of partitions
+        at_home = {group: end for (p, group), end in self.ends.items() if group % partitions == p}
+        self.store.loaded(at_home, total, partitions, read_to)

@@ -7,10 +7,11 @@ together, as one piece.
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+from moneystate.engine import ends
 from moneystate.engine.keygroup import key_group_of
 from moneystate.engine.marker import BEFORE_FIRST_BATCH
 from moneystate.errors import SetupError
@@ -34,7 +35,8 @@ class Change(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class End:
     """An end-of-batch record. `total`: key groups of the job; `records`: changes of these groups that the transaction
-    has in this partition, None where the writer does not say."""
+    has in this partition, None where the writer does not say; `partitions`: of the changelog, None likewise; `rules`:
+    that the batch ran by, as far as the writer says them."""
 
     version: Version
     watermark_ms: int
@@ -42,6 +44,8 @@ class End:
     total: int
     records: int | None
     written_at_ms: int
+    partitions: int | None = None
+    rules: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +128,11 @@ def read_end(value: bytes, timestamp_ms: int, total: int) -> End:
     """`total`: key groups of the job where the record does not say: the first writers did not. Raises SetupError for
     one that this program does not know."""
     try:
-        said = json.loads(value)
-        groups = tuple(said["keyGroups"])
-        version = Version(said["epoch"], said["batch"])
-        return End(version, said["watermark"], groups, said.get("groups", total), said.get("records"), timestamp_ms)
+        said = ends.decode(value)
     except (ValueError, KeyError, TypeError):
         raise SetupError(
             f"the changelog: expected an end-of-batch record, came {value[:80]!r}.", "upgrade this program."
         ) from None
+    version, groups = Version(said.epoch, said.batch), tuple(said.key_groups)
+    of_all = total if said.total is None else said.total
+    return End(version, said.watermark_ms, groups, of_all, said.records, timestamp_ms, said.partitions, said.rules)

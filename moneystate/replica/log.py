@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[at
 
 from moneystate.errors import BrokerError, MoneystateError
 from moneystate.kafka.client import METADATA_TIMEOUT_S, admin_client, is_end_of_partition, place, range_consumer
-from moneystate.kafka.offsets import high_watermark, log_ends, log_starts, offsets_at, topic_states
+from moneystate.kafka.offsets import TopicState, high_watermark, log_ends, log_starts, offsets_at, topic_states
 from moneystate.replica.files import Rebuild
 from services.enrichment.topics import CHANGELOG, ENRICHED, STREAMS
 
@@ -65,7 +65,7 @@ class Topics:
     def describe(self) -> Changelog:
         """Raises SetupError where there is no such topic, BrokerError."""
         asked_ms = int(time.time() * 1000)
-        state = topic_states(self.admin, [self.changelog])[self.changelog]
+        state = self.state()
         partitions = [(self.changelog, p) for p in state.partitions]
         starts = {p: offset for (_, p), offset in log_starts(self.admin, partitions).items()}
         ends = self.ends(state.partitions)
@@ -79,8 +79,8 @@ class Topics:
         """No transaction was open where the log ended then: what ends there now did so then."""
         return all(high_watermark(self.admin, self.changelog, p) == end for p, end in ends.items())
 
-    def topic_id(self) -> str:
-        return topic_states(self.admin, [self.changelog])[self.changelog].topic_id
+    def state(self) -> TopicState:
+        return topic_states(self.admin, [self.changelog])[self.changelog]
 
     def lineage_starts(self, since_ms: int, positions: dict[str, int]) -> dict[int, int]:
         """Where to read the enriched events from; nowhere where there is no such topic yet."""
@@ -158,11 +158,11 @@ class Stream:
 
 
 class Ends:
-    """Looks, in a thread of its own, where the log ends, and whether it is still the same topic."""
+    """Looks, in a thread of its own, where the log ends, and whether it is still the topic that it was."""
 
     def __init__(self, topics: Topics, first: Changelog) -> None:
         self.topics = topics
-        self.topic_id = first.topic_id
+        self.topic = TopicState(first.topic_id, tuple(first.starts))
         self.seen: tuple[float, dict[int, int]] = (0.0, first.ends)
         self.stopped = threading.Event()
         self.thread = threading.Thread(target=self._run, name="ends", daemon=True)
@@ -175,7 +175,7 @@ class Ends:
             try:
                 self.seen = (asked, self.topics.ends(self.seen[1]))
                 if looked % SAME_TOPIC_LOOKS == 0:
-                    self.topic_id = self.topics.topic_id()
+                    self.topic = self.topics.state()
                 looked += 1
             except MoneystateError:
                 continue  # staleness says so

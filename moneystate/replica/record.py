@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,17 +18,18 @@ ROW = META + b"follower"
 @dataclass(slots=True)
 class Record:
     """`newest`, `oldest`: revisions that can be read, 0: none yet; `floor`: the oldest one whose rows are still there;
-    `last`: the last revision that was given out; `done`: by key group, the revision that it has reached; `ended`: by
-    key group, the offset of the last end-of-batch record that is in; `skipped`: revisions after `newest` that were
-    never whole here; `half`: key groups of which the first load has records of a batch whose end it has not;
-    `positions`: by changelog partition; `holes`: by changelog partition, before which offset compaction may have
-    taken records of any batch; `entries`: by kind and schema version; `alive_ms`: when the follower last had all there
-    is, by its own clock."""
+    `partitions`: of the changelog, as the job chooses among them; `last`: the last revision that was given out; `done`:
+    by key group, the revision that it has reached; `ended`: by key group, the offset of the last end-of-batch record
+    that is in; `skipped`: revisions after `newest` that were never whole here; `half`: key groups of which the first
+    load has records of a batch whose end it has not; `positions`: by changelog partition; `holes`: by changelog
+    partition, before which offset compaction may have taken records of any batch; `entries`: by kind and schema
+    version; `alive_ms`: when the follower last had all there is, by its own clock."""
 
     format: int = FORMAT
     topic_id: str = ""
     loading: bool = True
     groups: int = 0
+    partitions: int = 0
     newest: int = 0
     oldest: int = 0
     floor: int = 0
@@ -64,22 +66,25 @@ def read_record(db: Db) -> Record | None:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A row of R. `watermark_ms`: as the engine has it, NO_TIME and END_OF_TIME included."""
+    """A row of R. `watermark_ms`: as the engine has it, NO_TIME and END_OF_TIME included; `rules`: that the batch ran
+    by, as far as the log says them."""
 
     number: int
     version: Version
     watermark_ms: int
     written_at_ms: int
     readable: bool
+    rules: Mapping[str, Any] = field(default_factory=dict)
 
     def encode(self) -> bytes:
-        said = [self.version.epoch, self.version.batch, self.watermark_ms, self.written_at_ms, int(self.readable)]
+        version, rules = self.version, dict(self.rules)
+        said = [version.epoch, version.batch, self.watermark_ms, self.written_at_ms, int(self.readable), rules]
         return json.dumps(said, separators=(",", ":")).encode()
 
 
 def decode_revision(number: int, row: bytes) -> Revision:
-    epoch, batch, watermark, written, readable = json.loads(row)
-    return Revision(number, Version(epoch, batch), watermark, written, bool(readable))
+    epoch, batch, watermark, written, readable, rules = json.loads(row)
+    return Revision(number, Version(epoch, batch), watermark, written, bool(readable), rules)
 
 
 def read_revision(db: Db, number: int) -> Revision | None:

@@ -54,6 +54,7 @@ class Snapshot:
         self.db = db
         self._revision = revision.number
         self.watermark_ms = revision.watermark_ms
+        self.dedup_ttl_ms: int | None = revision.rules.get("dedup_ttl_ms")
         self._header = header
 
     @property
@@ -72,7 +73,8 @@ class Snapshot:
 
     def find_user(self, user: bytes, expired_ms: int | None = None) -> UserView | None:
         self._check()
-        return decode.user_view(user, self.read, self.watermark_ms if expired_ms is None else expired_ms)
+        as_of_ms = self.watermark_ms if expired_ms is None else expired_ms
+        return decode.user_view(user, self.read, as_of_ms, self.dedup_ttl_ms)
 
     def users(
         self, *, prefix: str = "", start: str = "", end: str = "", country: str = "", limit: int, after: bytes | None
@@ -153,7 +155,7 @@ class Snapshot:
                 return _put_out(money_id, user, row)
         for user in self._led_to(rows.BY_SEEN + of):
             seen = decode.find_seen(user, id, self.read)
-            if seen is not None:
+            if seen is not None and decode.counts(seen.seen_at_ms, self.watermark_ms, self.dedup_ttl_ms):
                 origins = () if seen.source is None else (("money", seen.source),)
                 return MoneyView(money_id, decode.text(user), Where.SEEN, None, None, origins)
         raise NotFound(f"{money_id}: the money is not known at this version")

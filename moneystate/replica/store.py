@@ -19,7 +19,7 @@ from moneystate.engine.marker import BEFORE_FIRST_BATCH
 from moneystate.replica import rows
 from moneystate.replica.decode import index_keys, order_time, schema
 from moneystate.replica.erasing import Erasure
-from moneystate.replica.files import Db, Rebuild
+from moneystate.replica.files import Db, Misplaced, Rebuild
 from moneystate.replica.holding import Change, End, Piece
 from moneystate.replica.model import Version
 from moneystate.replica.record import ROW, Record, Revision, decode_revision, read_record, read_revision
@@ -75,15 +75,18 @@ class Store:
             batch.put(prefix + change.entry, rows.long(offset) + (change.value or b""))
         self.db.write(batch)
 
-    def loaded(self, ends: dict[int, tuple[int, End]], total: int, positions: dict[int, int]) -> None:
-        """`ends`: the last one of each key group, with its offset; `total`: key groups."""
+    def loaded(self, ends: dict[int, tuple[int, End]], total: int, partitions: int, positions: dict[int, int]) -> None:
+        """`ends`: the last one of each key group, with its offset; `total`: key groups, 0 before any batch;
+        `partitions`: of the changelog, as the job chooses among them. Raises Misplaced."""
         record = self.record
         record.last = BASE
         record.groups, record.done, record.ended = total, [0] * total, [-1] * total
+        record.partitions = partitions
         for group, (offset, _) in ends.items():
             if group < total:
                 record.ended[group] = offset
-        self._take_loaded(len(positions))
+        if total:
+            self._take_loaded(partitions)
         batch = WriteBatch(raw_mode=True)
         for group, end in _in_order({group: end for group, (_, end) in ends.items() if group < total}):
             record.done[group] = self._revision(batch, end)
@@ -96,7 +99,8 @@ class Store:
         self.erasure.clean(rows.LOADED)
 
     def _take_loaded(self, partitions: int) -> None:
-        """What stands in the partition of its key group."""
+        """What stands in the partition of its key group. Elsewhere there may be tombstones: who writes to a changelog
+        of another number of partitions or key groups first removes what stood there (`moneystate.kafka.publish`)."""
         batch = WriteBatch(raw_mode=True)
         half: set[int] = set()
         for key, row in self.db.items(rows.LOADED, rows.after(rows.LOADED)):
@@ -104,6 +108,11 @@ class Store:
             user, kind, rest = rows.split_entry(entry)
             group = key_group_of(user, self.record.groups)
             if group % partitions != partition:
+                if len(row) > rows.LONG_BYTES:
+                    raise Misplaced(
+                        f"key group {group} of {self.record.groups} has an entry in partition {partition}, though with "
+                        f"{partitions} partitions it belongs to {group % partitions}: partitions were added"
+                    )
                 continue
             if rows.read_long(row) > self.record.ended[group]:
                 half.add(group)
@@ -206,7 +215,7 @@ class Store:
             return rows.read_long(row) if row is not None else self._hidden(version)
         record = self.record
         record.last += 1
-        of = Revision(record.last, version, end.watermark_ms, end.written_at_ms, False)
+        of = Revision(record.last, version, end.watermark_ms, end.written_at_ms, False, end.rules)
         batch.put(rows.REVISION + rows.long(of.number), of.encode())
         batch.put(version_key(version), rows.long(of.number))
         self._note(of)

@@ -63,6 +63,9 @@ class Checkpoint:
         _write(self.own / "start.json", start)
         _write(self.own / "settings.json", settings)
 
+    def keep_setting(self, name: str, value: Any) -> None:
+        _write(self.own / "settings.json", {**self.settings(), name: value})
+
     def keep_rules(self, rules: Mapping[str, Any]) -> None:
         (self.own / "rules").mkdir(parents=True, exist_ok=True)
         _write(self.own / "rules" / f"{plans.rules_hash(rules)}.json", rules)

@@ -29,12 +29,11 @@ from moneystate.kafka.convert import writers
 from moneystate.kafka.faults import reached
 from moneystate.kafka.groups import GroupProgress
 from moneystate.kafka.markers import read_markers
-from moneystate.kafka.offsets import topic_states
 from moneystate.kafka.publish import NoContent, Publisher
 from moneystate.kafka.sink import BatchId, SinkConfig
 from moneystate.kafka.source_spec import SourceSpec
 from moneystate.kafka.starting import resolve_start
-from moneystate.kafka.topics import TopicSpec, check_topics, ensure_topics
+from moneystate.kafka.topics import TopicSpec, check_topics, ensure_topics, partition_counts
 from moneystate.ports.service import JobSpec
 from moneystate.savepoint.format import Savepoint
 from moneystate.spark import initial, startup
@@ -155,9 +154,11 @@ class Job:
             startup.check_existing(checkpoint, settings, self.spec.rules, o.finish_batch, reads_replies)
         self._look_at_initial()
         admin = admin_client(o.bootstrap_servers, o.kafka_config)
+        changelog = o.topic_prefix + self.spec.changelog
+        chosen = startup.check_changelog(admin, checkpoint, changelog, o.finish_batch)
         inputs = [TopicSpec(o.topic_prefix + t.name, o.topic_partitions, keep_for_good=True) for t in self.spec.inputs]
         outputs = [TopicSpec(o.topic_prefix + name, o.topic_partitions) for name in self.spec.streams]
-        outputs.append(TopicSpec(o.topic_prefix + self.spec.changelog, o.topic_partitions, compacted=True))
+        outputs.append(TopicSpec(changelog, chosen or o.topic_partitions, compacted=True))
         outputs.append(TopicSpec(o.topic_prefix + self.spec.commits, o.partitions, compacted=True, at_least=True))
         commits = o.topic_prefix + self.spec.commits
         missing = {t.name for t in check_topics(admin, inputs + outputs, o.create_topics)}
@@ -178,7 +179,9 @@ class Job:
             note = None if self.initial is None else initial.note_of(self.initial)
             publish = o.new_epoch or note is not None
             start = {"offset": self._start_plan(admin), "superseded": replaced, "initial": note, "publish": publish}
-            checkpoint.begin(settings, start)
+            checkpoint.begin({**settings, startup.CHANGELOG_PARTITIONS: partition_counts(admin)[changelog]}, start)
+        elif chosen is None:  # begun by a version that did not keep it
+            checkpoint.keep_setting(startup.CHANGELOG_PARTITIONS, partition_counts(admin)[changelog])
         checkpoint.keep_rules(self.spec.rules)
         self._publish()
 
@@ -289,18 +292,17 @@ class Job:
 
     def _sink(self) -> SinkSpec:
         o = self.options
-        changelog = o.topic_prefix + self.spec.changelog
-        admin = admin_client(o.bootstrap_servers, o.kafka_config)
         config = SinkConfig(
             bootstrap_servers=o.bootstrap_servers,
             extra=o.kafka_config,
             application_id=o.application(),
             streams=[o.topic_prefix + name for name in self.spec.streams],
             commits=o.topic_prefix + self.spec.commits,
-            changelog=changelog,
+            changelog=o.topic_prefix + self.spec.changelog,
             key_groups=o.key_groups,
-            changelog_partitions=len(topic_states(admin, [changelog])[changelog].partitions),
+            changelog_partitions=self.checkpoint.settings()[startup.CHANGELOG_PARTITIONS],
             superseded=self.checkpoint.start()["superseded"],
+            reader_rules={name: self.spec.rules[name] for name in self.spec.reader_rules},
         )
         return SinkSpec(config, self.spec.streams, o.topic_prefix, o.formats, o.registry_url)
 

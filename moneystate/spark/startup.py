@@ -11,7 +11,10 @@ from moneystate.engine import plan as plans
 from moneystate.engine.marker import Marker, marker_key
 from moneystate.errors import CheckpointError, MarkerError, RetentionError, SetupError
 from moneystate.kafka.offsets import log_ends, log_starts, topic_states
+from moneystate.kafka.topics import partition_counts
 from moneystate.spark.checkpoint import FORMAT, Checkpoint
+
+CHANGELOG_PARTITIONS = "changelog_partitions"  # among the settings; not of a checkpoint of an earlier version
 
 
 def settings_of(job: str, key_groups: int, partitions: int, application_id: str, topic_prefix: str) -> dict[str, Any]:
@@ -24,6 +27,23 @@ def settings_of(job: str, key_groups: int, partitions: int, application_id: str,
         "application_id": application_id,
         "topic_prefix": topic_prefix,
     }
+
+
+def check_changelog(admin: AdminClient, checkpoint: Checkpoint, topic: str, finish_batch: bool) -> int | None:
+    """The number of the changelog's partitions among which the job chooses; None where none is chosen yet.
+
+    Raises SetupError where the topic has another number by now: who chose by that would look for entries where they
+    are not. A planned batch may be finished all the same, by the number that was chosen.
+    """
+    chosen = None if checkpoint.is_new() else checkpoint.settings().get(CHANGELOG_PARTITIONS)
+    there = partition_counts(admin).get(topic)
+    if chosen is not None and there is not None and there != chosen and not (finish_batch and there > chosen):
+        raise SetupError(
+            f"{topic}: expected {chosen} partitions, as when the checkpoint was made, found {there}: where an entry "
+            "stands depends on their number.",
+            "start a new checkpoint from a savepoint: moneystate state export, then enrich --initial-state.",
+        )
+    return chosen
 
 
 def check_existing(

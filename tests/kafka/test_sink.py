@@ -28,6 +28,7 @@ def config_of(cluster: Cluster, partitions: int = 1) -> SinkConfig:
         cluster.create(CHANGES, 2, cleanup_policy="compact"),
         changelog_partitions=2,
         key_groups=4,
+        reader_rules={"ttl_ms": 5},
     )
 
 
@@ -224,7 +225,10 @@ def test_a_key_groups_changes_keep_to_one_changelog_partition_with_an_end_record
         (1, b"u1"),
     ]
     ends = {r.partition: json.loads(r.value or b"") for r in records if (r.key or b"").startswith(b"e")}
-    common = {"batch": 0, "epoch": "one", "groups": 4, "version": 1, "watermark": 123}
+    common = {
+        "batch": 0, "epoch": "one", "groups": 4, "partitions": 2, "rules": {"ttl_ms": 5},
+        "version": 2, "watermark": 123,
+    }  # fmt: skip
     assert ends == {
         0: {**common, "keyGroups": [0, 2], "records": 2},
         1: {**common, "keyGroups": [1], "records": 1},

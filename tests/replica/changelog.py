@@ -42,12 +42,19 @@ class Options:
 
 class Writer:
     """The job's output partitions: partition n of `outputs` has the key groups n, n + outputs, ... `counted`: its
-    end-of-batch records say how many records there are."""
+    end-of-batch records say how many records there are; `rules`: they are of version 2, and say these."""
 
     def __init__(
-        self, cluster: Cluster, partitions: int = 2, outputs: int = 2, counted: bool = False, **config: str
+        self,
+        cluster: Cluster,
+        partitions: int = 2,
+        outputs: int = 2,
+        counted: bool = False,
+        rules: dict[str, int] | None = None,
+        **config: str,
     ) -> None:
         self.cluster = cluster
+        self.rules = rules
         self.counted = counted
         self.sent: dict[int, Counter[int]] = {}  # records of the open transaction by partition
         self.partitions = partitions
@@ -59,6 +66,11 @@ class Writer:
         made = self.cluster.producer(**{"transactional.id": f"{self.cluster.prefix}app-{output}"})
         made.init_transactions(DEADLINE_S)
         return made
+
+    def restart(self, partitions: int) -> None:
+        """As a job that finds so many partitions."""
+        self.partitions = partitions
+        self.producers = [self._producer(n) for n in range(self.outputs)]
 
     def batch(self, number: int, changes: Iterable[Change], watermark: int = 0, epoch: str = "one") -> Version:
         """All output partitions, one after the other."""
@@ -90,6 +102,8 @@ class Writer:
                 "keyGroups": [g for g in groups if g % self.partitions == partition],
                 **({"records": self.sent[output][partition] if records is None else records} if counts else {}),
             }  # fmt: skip
+            if self.rules is not None:
+                said |= {"version": 2, "rules": self.rules, "partitions": self.partitions}
             key = f"eapp/{output}".encode()
             producer.produce(self.topic, json.dumps(said).encode(), key, partition=partition)
         producer.commit_transaction(DEADLINE_S)
@@ -100,6 +114,14 @@ class Writer:
             group = key_group_of(user, GROUPS)
             if group % self.outputs == output:
                 self.producers[output].produce(self.topic, None, b"u" + user, partition=(group + 1) % self.partitions)
+
+    def move(self, output: int, changes: Iterable[Change], before: int) -> None:
+        """As one who finds the changelog written for `before` partitions: in the open transaction, a tombstone for each
+        key that does not belong where it stands."""
+        for key, _ in changes:
+            group = key_group_of(rows.entry_of(key)[0], GROUPS)
+            if group % self.outputs == output and group % before != group % self.partitions:
+                self.producers[output].produce(self.topic, None, key, partition=group % before)
 
     def commit(self, output: int) -> None:
         """A transaction that is not the batch's last: without an end."""

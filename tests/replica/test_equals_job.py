@@ -13,6 +13,7 @@ from tests.replica.changelog import GROUPS, Replica, Writer
 from tests.simulate import Simulation
 from tests.workloads.workload_log import workload_log
 
+RULES = Rules()
 BATCHES = 12
 PINNED = (3, 6, 9)
 
@@ -26,7 +27,7 @@ def views(sim: Simulation) -> dict[str, UserView]:
         if key[:1] in rows.RESTS
     }
     users = {rows.split_entry(entry)[0] for entry in there}
-    made = {user.decode(): decode.user_view(user, there.get, sim.watermark) for user in users}
+    made = {user.decode(): decode.user_view(user, there.get, sim.watermark, RULES.dedup_ttl_ms) for user in users}
     return {user: view for user, view in made.items() if view is not None}
 
 
@@ -45,8 +46,9 @@ def test_a_replicas_state_is_the_jobs_at_the_end_and_at_pinned_versions(
     cluster: Cluster, replica_of: Callable[..., Replica]
 ) -> None:
     records, partitions = workload_log("--events", "3000", "--users", "150", "--partitions", "2", "--seed", "11")
-    sim = simulation(Rules(), partitions, key_groups=GROUPS)
-    writer = Writer(cluster, partitions=2, outputs=3, counted=True)
+    sim = simulation(RULES, partitions, key_groups=GROUPS)
+    rules = {"dedup_ttl_ms": RULES.dedup_ttl_ms}
+    writer = Writer(cluster, partitions=2, outputs=3, counted=True, rules=rules)
     replica = replica_of()
     size = len(records) // BATCHES + 1
     wanted: dict[int, dict[str, UserView]] = {}

@@ -10,17 +10,19 @@ from typing import Any
 
 import psutil
 import pytest
+from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
 from moneystate.engine.avro import string_bytes
 from moneystate.replica import files
 from moneystate.replica.files import Secondary
 from moneystate.replica.head import HeadFile
 from moneystate.replica.model import NotFound, Pruned, Version, Where
+from moneystate.replica.snapshot import Snapshot
 from services.enrichment import fingerprints as fp
 from services.enrichment.source import encode_source, optional
 from services.enrichment.topics import USER_EVENTS, WALLET_EVENTS
 from tests.kafka.logs import Cluster
-from tests.replica.changelog import Change, Replica, Writer, until
+from tests.replica.changelog import Change, Replica, Writer, is_ready, until
 from tests.replica.states import State, changes, entries, forgotten
 
 MakeReplica = Callable[..., Replica]
@@ -218,6 +220,61 @@ def test_a_changelog_that_is_made_anew_is_read_anew(cluster: Cluster, replica_of
     replica.start()
     snapshot = replica.latest(last)
     assert [v.user_id for v in snapshot.users(limit=9, after=None).items] == ["user-0", "user-1"]
+
+
+def add_partitions(cluster: Cluster, topic: str, partitions: int) -> None:
+    for future in cluster.admin.create_partitions([NewPartitions(topic, partitions)]).values():
+        future.result()
+    until(
+        lambda: len(cluster.admin.list_topics(topic, timeout=10).topics[topic].partitions) == partitions, "partitions"
+    )
+
+
+def user_ids(snapshot: Snapshot) -> set[bytes]:
+    return {view.user_id.encode() for view in snapshot.users(limit=100, after=None).items}
+
+
+def test_partitions_that_are_added_to_the_changelog_lose_no_user(cluster: Cluster, replica_of: MakeReplica) -> None:
+    """The job goes on in those that it chose among, and says so; a replica is there meanwhile, another one comes."""
+    writer = Writer(cluster, rules={})
+    replica = replica_of()
+    replica.latest(writer.batch(0, puts("ES")))
+    add_partitions(cluster, writer.topic, 3)
+    last = writer.batch(1, puts("FR", USERS[:6]))
+    for one in (replica, replica_of()):
+        assert user_ids(one.latest(last)) == set(USERS)
+        assert countries(one.latest(last)) == {"ES", "FR"}
+
+
+@pytest.mark.parametrize("rules", [None, {}], ids=["a job that says nothing of partitions", "one that does"])
+def test_a_changelog_with_entries_where_they_do_not_belong_is_not_answered_from(
+    cluster: Cluster, replica_of: MakeReplica, rules: dict[str, int] | None
+) -> None:
+    """A job that went by the new number of partitions has left entries where readers do not look. Once all of the state
+    is written anew, they are right."""
+    writer = Writer(cluster, rules=rules)
+    replica = replica_of()
+    replica.latest(writer.batch(0, puts("ES")))
+    add_partitions(cluster, writer.topic, 3)
+    writer.restart(partitions=3)
+    writer.batch(1, puts("FR", USERS[:6]))
+    loads = {files.generation(replica.data)}
+
+    def loaded_in_vain() -> bool:
+        loads.add(files.generation(replica.data))
+        replica.reads.newest()
+        return len(loads) == 3  # it has begun to load the log as it is, and once more
+
+    until(loaded_in_vain, "a load that ended with a refusal")
+    assert not is_ready(replica.reads)
+    assert not replica.reads.status().caught_up
+    for output in range(2):
+        writer.begin(output, puts("PT"))
+        writer.move(output, puts("PT"), before=2)
+        writer.end(output, -1, epoch="two")
+    last = Version("two", -1)
+    assert user_ids(replica.latest(last)) == set(USERS)
+    assert countries(replica.latest(last)) == {"PT"}
 
 
 def test_one_that_was_away_for_too_long_is_built_anew(cluster: Cluster, replica_of: MakeReplica) -> None:

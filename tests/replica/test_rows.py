@@ -6,12 +6,16 @@ from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
+from rocksdict import WriteBatch
 
 from moneystate.replica import rows
+from moneystate.replica.files import FORMAT
+from moneystate.replica.record import read_record
 from tests.replica.states import State, changes, entries
 from tests.replica.test_store_model import Replica
 
-GOLDEN = Path(__file__).parent.parent / "golden" / "replica" / "v2.hex"
+GOLDEN = Path(__file__).parent.parent / "golden" / "replica"
+EARLIER = GOLDEN / "v2.hex"
 BEFORE = State(country="ES", sessions=(("s-1", 99),), seen=(("m-1", 3),))
 AFTER = State(country="FR", sessions=(("s-1", 99),))
 
@@ -24,7 +28,19 @@ def test_the_rows_are_the_golden_ones() -> None:
     replica.apply(changes(entries(b"a\x00b", BEFORE), entries(b"a\x00b", AFTER)))
     there = [f"{key.hex()} {value.hex()}" for key, value in replica.store.db.items(b"\x00", b"\xff")]
     replica.close()
-    assert there == GOLDEN.read_text().split("\n")[:-1]
+    assert there == (GOLDEN / f"v{FORMAT}.hex").read_text().split("\n")[:-1]
+
+
+def test_files_of_an_earlier_format_are_taken_for_none() -> None:
+    """They are then built anew from the log."""
+    replica = Replica()
+    batch = WriteBatch(raw_mode=True)
+    for line in EARLIER.read_text().splitlines():
+        key, value = map(bytes.fromhex, line.split(" "))
+        batch.put(key, value)
+    replica.store.db.write(batch)
+    assert read_record(replica.store.db) is None
+    replica.close()
 
 
 @given(st.lists(st.tuples(texts, texts)))

@@ -73,14 +73,15 @@ class Model:
 
 
 class Replica:
-    """Store and reader of a new folder; each batch has a watermark of its number."""
+    """Store and reader of a new folder; each batch has a watermark of its number, and `rules`."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: dict[str, int] | None = None) -> None:
+        self.rules = rules or {}
         self.data = tempfile.mkdtemp(prefix="moneystate-test-")
         self.name = files.begin_generation(self.data)
         self.batch = 0
         self.open()
-        self.store.loaded({}, 1, {0: 0})
+        self.store.loaded({}, 1, 1, {0: 0})
 
     def open(self) -> None:
         self.store = Store(files.open_primary(self.data, self.name), at_once=2)
@@ -88,7 +89,7 @@ class Replica:
         self.reader = Reader(self.store.db)
 
     def apply(self, changed: list[tuple[bytes, bytes | None]]) -> None:
-        end = End(Version("e", self.batch), self.batch, (0,), 1, None, 1_000 + self.batch)
+        end = End(Version("e", self.batch), self.batch, (0,), 1, None, 1_000 + self.batch, 1, self.rules)
         piece = Piece(end, [change_of(k, v) for k, v in changed], 0, self.batch, self.batch + 1)
         self.store.apply(piece, exact=True)
         self.store.apply(piece, exact=True)  # as after a kill: it is in already
@@ -158,7 +159,7 @@ def assert_same(replica: Replica, model: Model) -> None:
                 replica.reader.at_version(version)
             continue
         by_entry = {rows.entry_of(k)[1]: v for k, v in there.items()}
-        views = {user: decode.user_view(user, by_entry.get, batch) for user in USERS}
+        views = {user: decode.user_view(user, by_entry.get, batch, None) for user in USERS}
         known = {user: view for user, view in views.items() if view is not None}
         assert_version(replica, version, known)
         assert_entries(replica, version, there)

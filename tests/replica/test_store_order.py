@@ -23,7 +23,7 @@ GROUPS = 2  # one in each partition
 def store() -> Iterator[Store]:
     data = tempfile.mkdtemp(prefix="moneystate-test-")
     made = Store(files.open_primary(data, files.begin_generation(data)))
-    made.loaded({}, GROUPS, {0: 0, 1: 0})
+    made.loaded({}, GROUPS, 2, {0: 0, 1: 0})
     try:
         yield made
     finally:
@@ -54,7 +54,7 @@ def test_a_version_of_the_epoch_before_that_comes_after_the_next_epochs_is_not_d
 
 def test_a_load_sorts_them(store: Store) -> None:
     ends = {0: (5, ended("two", 0, 2_000, 0)), 1: (1, ended("one", 8, 1_000, 1))}
-    store.loaded(ends, GROUPS, {0: 6, 1: 2})
+    store.loaded(ends, GROUPS, 2, {0: 6, 1: 2})
     store.apply(piece("two", 0, 1, 2, "PT"), exact=True)
     reader = Reader(store.db)
     assert reader.newest() == Version("two", 0)

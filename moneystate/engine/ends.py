@@ -1,0 +1,61 @@
+"""The end-of-batch record: what closes an output partition's transaction in each changelog partition that it writes to.
+
+    version 1   batch, epoch, watermark, keyGroups; later also groups and records
+    version 2   and partitions: of the changelog, by which the writer chooses where a key group's entries go;
+                and rules: those that readers of the state need to know, by name
+
+JSON with sorted keys. A program of version 1 reads version 2, too: it passes over what it does not know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+VERSION: Final = 2
+
+
+@dataclass(frozen=True)
+class EndOfBatch:
+    """`key_groups`: of the output partition, in this changelog partition; `records`: changes of these; `total`: key
+    groups of the job. `total`, `records`, `partitions`: None where the writer does not say."""
+
+    epoch: str
+    batch: int
+    watermark_ms: int
+    key_groups: Sequence[int]
+    total: int | None
+    records: int | None
+    partitions: int | None
+    rules: Mapping[str, Any]
+
+    def encode(self) -> bytes:
+        said = {
+            "batch": self.batch,
+            "epoch": self.epoch,
+            "groups": self.total,
+            "keyGroups": list(self.key_groups),
+            "partitions": self.partitions,
+            "records": self.records,
+            "rules": dict(self.rules),
+            "version": VERSION,
+            "watermark": self.watermark_ms,
+        }
+        return json.dumps(said, sort_keys=True).encode()
+
+
+def decode(value: bytes) -> EndOfBatch:
+    """Of any version. Raises ValueError, KeyError or TypeError for what is no such record."""
+    said = json.loads(value)
+    return EndOfBatch(
+        said["epoch"],
+        said["batch"],
+        said["watermark"],
+        tuple(said["keyGroups"]),
+        said.get("groups"),
+        said.get("records"),
+        said.get("partitions"),
+        said.get("rules", {}),
+    )
