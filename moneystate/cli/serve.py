@@ -30,11 +30,19 @@ def serve(
     ] = True,
     workers: Annotated[int, flag("WORKERS", "Processes that answer, beside the one that follows the log.")] = 1,
     grace: Annotated[str, flag("GRACE", "On SIGTERM, running calls have so long to finish.")] = "10s",
-    metrics_port: Annotated[int, flag("METRICS_PORT", "Prometheus metrics, on the host of --listen; 0: none.")] = 0,
+    metrics_port: Annotated[int, flag("METRICS_PORT", "Prometheus metrics; 0: none.")] = 0,
+    metrics_host: Annotated[
+        str, flag("METRICS_HOST", "Address for --metrics-port. They need no token: 0.0.0.0 shows them to everybody.")
+    ] = "127.0.0.1",
     tls_cert: Annotated[str, flag("TLS_CERT", "PEM file: the server's certificate. Read again when it changes.")] = "",
     tls_key: Annotated[str, flag("TLS_KEY", "PEM file: the key of --tls-cert.")] = "",
     client_ca: Annotated[str, flag("CLIENT_CA", "PEM file: clients need a certificate that it has signed.")] = "",
-    token_key: Annotated[str, flag("TOKEN_KEY", "PEM file: public key that checks callers' tokens (JWT).")] = "",
+    token_key: Annotated[
+        str,
+        flag(
+            "TOKEN_KEY", "Checks callers' tokens (JWT): a public key as PEM, or a JWK set. Read again when it changes."
+        ),
+    ] = "",
     token_audience: Annotated[str, flag("TOKEN_AUDIENCE", "Tokens must be for this audience.")] = "",
     token_issuer: Annotated[str, flag("TOKEN_ISSUER", "Tokens must be of this issuer.")] = "",
     scopes: Annotated[
@@ -70,6 +78,7 @@ def serve(
         workers=workers,
         grace_s=parse_ms(grace, "--grace") / 1000,
         metrics_port=metrics_port,
+        metrics_host=metrics_host,
         page_token_key=page_token_key,
         kafka_config=kafka_settings(kafka_config_file, kafka_config),
         security=Security(

@@ -1,8 +1,7 @@
 """Who calls, and what they may do: bearer tokens and scopes.
 
-A token is a JWT in the metadata `authorization: Bearer TOKEN`, signed with the private key that belongs to
-`--token-key`. The key fixes the algorithm, whatever the token's header says: RS256 for RSA, ES256 for the curve P-256,
-EdDSA for Ed25519 and Ed448.
+A token is a JWT in the metadata `authorization: Bearer TOKEN`, signed with the private key that belongs to one of
+`--token-key` (`moneystate.serving.token_keys`).
 """
 
 from __future__ import annotations
@@ -10,17 +9,15 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import jwt
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
-from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from moneystate.errors import ConfigError
 from moneystate.rpc.context import Context
 from moneystate.serving.failures import Failure
+from moneystate.serving.token_keys import FLAG, TokenKey, TokenKeys, read_keys
+from moneystate.serving.watched import Watched
 
 READ: Final = "state.read"
 READ_PERSONAL: Final = "state.read.personal"
@@ -29,9 +26,7 @@ SCOPES: Final = frozenset({READ, READ_PERSONAL, ADMIN})
 
 CACHED_TOKENS: Final = 10_000  # checking a signature costs about as much as all else of a point read
 MAX_TOKEN_BYTES: Final = 8_192
-MIN_RSA_BITS: Final = 2_048
-
-PublicKey: TypeAlias = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey | ed448.Ed448PublicKey
+KEYS_LOOK_S: Final = 1.0  # how often the keys' file is looked at for a change
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +58,22 @@ class Granted:
 
 
 class TokenCheck:
-    """Raises ConfigError for a key that is none, or too weak."""
+    """`key_file` is read again when it changes: a key that is taken out of it ends what its tokens could do. Raises
+    ConfigError for a file without a key that does."""
 
     def __init__(self, key_file: str, audience: str, issuer: str) -> None:
-        self.key, self.algorithm = _public_key(key_file)
+        try:
+            self.keys: Watched[TokenKeys] = Watched("token keys", [key_file], lambda: read_keys(key_file))
+        except OSError as e:
+            raise ConfigError(f"{FLAG} {key_file}: expected a file of keys, but {e.strerror}.") from None
+        self.look_at = 0.0
         self.audience = audience or None
         self.issuer = issuer or None
         self.checked: OrderedDict[str, Granted] = OrderedDict()
 
     def check(self, token: str) -> Granted:
         """Raises Failure BAD_TOKEN."""
+        self._look()
         granted = self.checked.get(token)
         if granted is None:
             granted = self._decode(token)
@@ -84,15 +85,33 @@ class TokenCheck:
             raise _bad_token("it has expired")
         return granted
 
+    def _look(self) -> None:
+        now = time.monotonic()
+        if now >= self.look_at:
+            self.look_at = now + KEYS_LOOK_S
+            if self.keys.look():
+                self.checked.clear()
+
+    def _key(self, token: str) -> TokenKey:
+        try:
+            kid = jwt.get_unverified_header(token).get("kid")
+        except jwt.PyJWTError as e:
+            raise _bad_token(f"it is not valid ({e})") from None
+        key = self.keys.current.find(kid)
+        if key is None:
+            raise _bad_token("its `kid` is not that of a key that is known here")
+        return key
+
     def _decode(self, token: str) -> Granted:
         if len(token) > MAX_TOKEN_BYTES:
             raise _bad_token(f"it is longer than {MAX_TOKEN_BYTES} bytes")
+        key = self._key(token)
         required = ["exp", *(["aud"] if self.audience else []), *(["iss"] if self.issuer else [])]
         try:
             claims = jwt.decode(
                 token,
-                self.key,
-                algorithms=[self.algorithm],
+                key.key,
+                algorithms=[key.algorithm],
                 audience=self.audience,
                 issuer=self.issuer,
                 options={"require": required, "verify_aud": self.audience is not None},
@@ -143,19 +162,3 @@ def _certificate_name(context: Context) -> str:
 
 def _bad_token(why: str) -> Failure:
     return Failure("BAD_TOKEN", f"expected a valid token, but {why}.")
-
-
-def _public_key(path: str) -> tuple[PublicKey, str]:
-    try:
-        key = load_pem_public_key(Path(path).read_bytes())
-    except (OSError, ValueError, UnsupportedAlgorithm) as e:
-        raise ConfigError(f"--token-key {path}: expected a public key as PEM, but {e}.") from None
-    if isinstance(key, rsa.RSAPublicKey) and key.key_size >= MIN_RSA_BITS:
-        return key, "RS256"
-    if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
-        return key, "ES256"
-    if isinstance(key, ed25519.Ed25519PublicKey | ed448.Ed448PublicKey):
-        return key, "EdDSA"
-    raise ConfigError(
-        f"--token-key {path}: expected RSA of at least {MIN_RSA_BITS} bits, EC on the curve P-256, Ed25519 or Ed448."
-    )

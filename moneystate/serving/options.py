@@ -83,6 +83,14 @@ class Security:
         """Where callers can be told apart, the audit is on unless it is told where to go. Raises ConfigError."""
         return Audit(self.audit_log or ("-" if self.token_key or self.client_ca else ""))
 
+    def warnings(self) -> list[str]:
+        """What the flags leave open, for whoever starts the server."""
+        if self.token_key and not self.token_audience:
+            return [
+                "warning: without --token-audience, tokens that their issuer made for other services are accepted too."
+            ]
+        return []
+
     def in_words(self, address: str) -> str:
         transport = "mutual TLS" if self.client_ca else "TLS" if self.tls_cert else "no TLS"
         who = "tokens" if self.token_key else "no tokens"
@@ -93,8 +101,8 @@ class Security:
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """`listen`: HOST:PORT, port 0: a free one; `metrics_port` 0: none; `page_token_key`: a file; empty: one in
-    `data`."""
+    """`listen`: HOST:PORT, port 0: a free one; `metrics_port` 0: none; `metrics_host`: where; `page_token_key`: a file;
+    empty: one in `data`."""
 
     bootstrap_servers: str
     data: str
@@ -106,6 +114,7 @@ class ServeOptions:
     workers: int = 1
     grace_s: float = 10.0
     metrics_port: int = 0
+    metrics_host: str = "127.0.0.1"
     page_token_key: str = ""
     kafka_config: dict[str, str] = field(default_factory=dict)
     security: Security = field(default_factory=Security)

@@ -42,12 +42,14 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         address, held = _hold_port(options.listen)
         at_end.callback(held.close)
         stopped = _stopped(at_end)
-        _metrics(options, address, at_end)
+        _metrics(options, at_end)
         task = worker.WorkerTask(options, address, worker.page_token_key(options))
         children = [start("follower", follower.run, options)]
         at_end.callback(_stop, children, options.grace_s)
         children += [start(f"worker {n + 1}", worker.run, task) for n in range(options.workers)]
         _await_listening(children[1:], stopped)
+        for line in options.security.warnings():
+            say(line)
         security = options.security.in_words(address)
         say(f"listening on {address} ({security}), workers: {options.workers}, replica in {options.data}")
         _watch(children, stopped)
@@ -91,17 +93,19 @@ def _hold_port(listen: str) -> tuple[str, socket.socket]:
     return f"{f'[{host}]' if family == socket.AF_INET6 else host}:{port}", held
 
 
-def _metrics(options: ServeOptions, address: str, at_end: ExitStack) -> None:
+def _metrics(options: ServeOptions, at_end: ExitStack) -> None:
     """The workers' values come by files in a folder that they learn by their environment. Raises SetupError."""
     if not options.metrics_port:
         return
     folder = at_end.enter_context(tempfile.TemporaryDirectory(prefix="moneystate-metrics-"))
     os.environ[METRICS_FOLDER] = folder
-    host, _ = addresses.split(address, "--listen")
     try:
-        expose(host, options.metrics_port, folder)
+        expose(options.metrics_host, options.metrics_port, folder)
     except OSError as e:
-        raise SetupError(f"--metrics-port {options.metrics_port}: expected a free port, but {e.strerror}.") from None
+        raise SetupError(
+            f"--metrics-host {options.metrics_host}, --metrics-port {options.metrics_port}: expected a free port of "
+            f"this machine, but {e.strerror}."
+        ) from None
 
 
 def _await_listening(workers: list[Child], stopped: int) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ssl
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 
 from moneystate.errors import ConfigError
+from moneystate.serving.watched import Watched
 
 
 @dataclass(frozen=True)
@@ -22,40 +22,25 @@ class TlsFiles:
 
 
 class Certificates:
-    """Looks at the files at each handshake and reads them again where one has changed. A pair that does not do (half
-    renewed, say) leaves the one before in use; the next handshake looks again. Raises ConfigError at the start."""
+    """Looks at the files at each handshake. Raises ConfigError at the start."""
 
     def __init__(self, files: TlsFiles) -> None:
         self.files = files
         try:
-            self.seen = self._stamps()
-            self.current = self._read()
+            self.watched = Watched("certificates", self._paths(), self._read)
         except OSError as e:
             raise ConfigError(f"{e.filename}: expected a PEM file, but {e.strerror}.") from None
 
     def credentials(self) -> grpc.ServerCredentials:
         return grpc.dynamic_ssl_server_credentials(
-            self.current,
+            self.watched.current,
             self._changed,  # type: ignore[arg-type]  # None is "as before", which the types forget
             require_client_authentication=bool(self.files.client_ca),
         )
 
     def _changed(self) -> grpc.ServerCertificateConfiguration | None:
         """None: as before."""
-        try:
-            stamps = self._stamps()
-            if stamps == self.seen:
-                return None
-            self.current = self._read()
-        except (OSError, ConfigError) as e:
-            print(f"certificates: {e} Those before stay in use.", file=sys.stderr)
-            return None
-        self.seen = stamps
-        return self.current
-
-    def _stamps(self) -> list[tuple[int, int, int]]:
-        stats = [Path(path).stat() for path in self._paths()]
-        return [(s.st_mtime_ns, s.st_ino, s.st_size) for s in stats]
+        return self.watched.current if self.watched.look() else None
 
     def _paths(self) -> list[str]:
         return [path for path in (self.files.cert, self.files.key, self.files.client_ca) if path]

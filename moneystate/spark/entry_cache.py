@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, ReadOptions, WriteBatch, WriteOptions
 
 from moneystate.engine.logged import Pending
@@ -115,6 +116,6 @@ def _folder() -> Path:
     """A new folder, of which Spark removes all at its end. What workers left that are gone is removed now."""
     local = scratch_folder()
     for left in local.glob(f"{PREFIX}*"):
-        if not Path(f"/proc/{left.name.removeprefix(PREFIX).partition('-')[0]}").exists():
+        if not psutil.pid_exists(int(left.name.removeprefix(PREFIX).partition("-")[0])):
             shutil.rmtree(left, ignore_errors=True)
     return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=local))

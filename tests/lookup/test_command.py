@@ -9,6 +9,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
+import psutil
 import pytest
 
 from moneystate.cli import main
@@ -36,6 +37,8 @@ def test_topics_in_json_metrics_and_an_end_in_good_order(lookups: Lookups) -> No
         worker.wait_for(lambda: lookups.committed(group)[0] == 2, "both requests")
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
             shown = page.read().decode()
+        sockets = psutil.Process(worker.process.pid).net_connections("tcp")
+        assert {s.laddr.ip for s in sockets if s.laddr.port == port} == {"127.0.0.1"}
         done = worker.stop()
     assert (done.code, done.totals["replies"], done.totals["calls"]) == (0, 1, 1), done.err
     for line in (

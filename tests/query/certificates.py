@@ -59,9 +59,12 @@ class Pki:
         return sign(self.token_secret, "EdDSA", scope, **claims)
 
 
-def sign(key: Any, algorithm: str, scope: str = ALL_SCOPES, expires_in_s: float = 600, **claims: Any) -> str:
+def sign(
+    key: Any, algorithm: str, scope: str = ALL_SCOPES, expires_in_s: float = 600, kid: str | None = None, **claims: Any
+) -> str:
     payload = {"sub": "tester", "scope": scope, "exp": time.time() + expires_in_s, **claims}
-    return jwt.encode({name: value for name, value in payload.items() if value is not None}, key, algorithm)
+    given = {name: value for name, value in payload.items() if value is not None}
+    return jwt.encode(given, key, algorithm, {"kid": kid} if kid else None)
 
 
 def pem(key: PrivateKey) -> bytes:

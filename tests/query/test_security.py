@@ -276,6 +276,83 @@ def test_keys_that_are_none_or_too_weak_are_refused(pki: Pki) -> None:
             TokenCheck(path, "", "")
 
 
+def jwk(key: Any, algorithm: str, **members: str) -> dict[str, Any]:
+    """The public key's."""
+    return {**jwt.get_algorithm_by_name(algorithm).to_jwk(key.public_key(), as_dict=True), **members}
+
+
+def jwks(pki: Pki, *members: dict[str, Any]) -> str:
+    return pki.write("keys.json", json.dumps({"keys": members}).encode())
+
+
+def is_valid(check: TokenCheck, token: str) -> bool:
+    try:
+        check.check(token)
+    except Failure as e:
+        return e.reason != "BAD_TOKEN"
+    return True
+
+
+def test_keys_of_a_set_are_told_apart_by_their_kid(pki: Pki) -> None:
+    (rs, rsa_key), (es, ec_key), (ed, ed_key) = KEYS
+    unsupported = jwk(ec.generate_private_key(ec.SECP384R1()), "ES384", kid="large")
+    encrypts = jwk(rsa_key, rs, kid="enc", use="enc")
+    members = [jwk(rsa_key, rs, kid="one", use="sig"), jwk(ec_key, es, kid="two"), unsupported, encrypts]
+    check = TokenCheck(jwks(pki, *members), "", "")
+    assert is_valid(check, sign(rsa_key, rs, kid="one"))
+    assert is_valid(check, sign(ec_key, es, kid="two"))
+    for token in (
+        sign(rsa_key, rs),
+        sign(rsa_key, rs, kid="two"),
+        sign(rsa_key, rs, kid="enc"),
+        sign(ec_key, es, kid="large"),
+        sign(ed_key, ed, kid="three"),
+    ):
+        assert not is_valid(check, token)
+
+
+def test_keys_are_rotated_without_a_restart(pki: Pki, capfd: pytest.CaptureFixture[str]) -> None:
+    """A key that was taken away ends tokens that were found valid before."""
+    (rs, old), (es, new), _ = KEYS
+    check = TokenCheck(jwks(pki, jwk(old, rs, kid="old")), "", "")
+    before, after = sign(old, rs, kid="old"), sign(new, es, kid="new")
+    assert (is_valid(check, before), is_valid(check, after)) == (True, False)
+    jwks(pki, jwk(old, rs, kid="old"), jwk(new, es, kid="new"))
+    wait_for(lambda: is_valid(check, after))
+    assert is_valid(check, before)
+    pki.write("keys.json", b'{"keys": [{"half of')
+    wait_for(lambda: is_valid(check, before) and "Those before stay in use" in capfd.readouterr().err)
+    assert is_valid(check, after)
+    jwks(pki, jwk(new, es, kid="new"))
+    wait_for(lambda: not is_valid(check, before))
+    assert is_valid(check, after)
+
+
+def test_sets_without_a_key_that_does_are_refused(pki: Pki) -> None:
+    rs, key = KEYS[0]
+    private = jwt.get_algorithm_by_name(rs).to_jwk(key, as_dict=True)
+    for members in (
+        [],
+        [jwk(key, rs, use="enc")],
+        [jwk(key, rs, alg="RS512")],
+        [jwk(key, rs), jwk(KEYS[1][1], "ES256")],
+        [jwk(key, rs, kid="a"), jwk(KEYS[1][1], "ES256", kid="a")],
+        [private],
+        [{"kty": "oct", "k": "c2VjcmV0"}],
+    ):
+        with pytest.raises(ConfigError, match="--token-key"):
+            TokenCheck(jwks(pki, *members), "", "")
+    for content in (b"{}", b'{"keys": 1}', b"[]", b"{"):
+        with pytest.raises(ConfigError, match="--token-key"):
+            TokenCheck(pki.write("keys.json", content), "", "")
+
+
+def test_tokens_of_any_audience_are_warned_of(pki: Pki) -> None:
+    (line,) = Security(token_key=pki.token_key).warnings()
+    assert line.startswith("warning: without --token-audience")
+    assert Security(token_key=pki.token_key, token_audience="moneystate").warnings() == []
+
+
 def test_what_others_could_reach_needs_tls_and_someone_to_know(pki: Pki) -> None:
     anywhere = "0.0.0.0:8484"
     tls = {"tls_cert": pki.cert, "tls_key": pki.key}

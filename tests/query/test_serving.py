@@ -89,15 +89,22 @@ def test_metrics_are_the_sum_over_all_workers(measured: Server, metrics_url: str
 def test_a_server_on_ipv6_prints_an_address_that_clients_can_use(
     broker: DevBroker, tmp_path: Path, moneystate: Moneystate
 ) -> None:
-    with Server(new_cluster(broker), tmp_path / "replica", "--listen", "[::1]:0") as server:
+    metrics = ("--metrics-port", str(free_port()))
+    with Server(new_cluster(broker), tmp_path / "replica", "--listen", "[::1]:0", *metrics) as server:
         begin(server.job)
         server.caught_up(0)
+        assert listens_at(server, int(metrics[1])) == {"127.0.0.1"}  # wherever the server answers
         host, port = split(server.address, "address")
         assert (host, port != 0) == ("::1", True)
         with server.client() as client:
             assert get(client) == "ann"
         assert moneystate("state", "get", "ann", "--address", server.address).code == 0
         assert moneystate("state", "fingerprint", server.address).code == 0
+
+
+def listens_at(server: Server, port: int) -> set[str]:
+    sockets = psutil.Process(server.process.pid).net_connections("tcp")
+    return {s.laddr.ip for s in sockets if s.laddr.port == port and s.status == psutil.CONN_LISTEN}
 
 
 def get(client: Client) -> str:

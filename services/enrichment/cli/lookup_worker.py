@@ -80,6 +80,9 @@ def lookup_worker(
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
     metrics_port: Annotated[int, flag("METRICS_PORT", "Port of Prometheus metrics; 0: none.")] = 0,
+    metrics_host: Annotated[
+        str, flag("METRICS_HOST", "Address for --metrics-port; 0.0.0.0 shows them to everybody.")
+    ] = "127.0.0.1",
     json_output: Annotated[bool, typer.Option("--json", help="At the end print the run in numbers, as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
 ) -> None:
@@ -132,18 +135,20 @@ def lookup_worker(
             from_results=read.get(topics.LOOKUP_RESULTS),
             to_results=writers(by_topic, [RESULTS], topic_prefix, schema_registry or None).get(0),
         )
-        totals = _run(config, metrics_port, create_topics, topic_partitions, quiet)
+        totals = _run(config, (metrics_host, metrics_port), create_topics, topic_partitions, quiet)
     if json_output:
         typer.echo(json.dumps(totals))
 
 
-def _run(config: WorkerConfig, metrics_port: int, create: bool, partitions: int, quiet: bool) -> dict[str, Any]:
+def _run(
+    config: WorkerConfig, metrics_at: tuple[str, int], create: bool, partitions: int, quiet: bool
+) -> dict[str, Any]:
     metrics = Metrics()
     worker = Worker(config, metrics)
     check_reachable(config.bootstrap_servers, config.extra)
     wanted = [TopicSpec(config.requests, partitions), TopicSpec(config.results, partitions, keep_for_good=True)]
     ensure_topics(admin_client(config.bootstrap_servers, config.extra), wanted, create)
-    _serve(metrics, metrics_port)
+    _serve(metrics, *metrics_at)
     set_up_log()
     with LookupDisplay(worker, metrics, quiet) as display:
         asyncio.run(_until_told(worker, display))
@@ -176,13 +181,16 @@ async def _show(display: LookupDisplay) -> None:
         await asyncio.sleep(SHOW_EVERY_S)
 
 
-def _serve(metrics: Metrics, port: int) -> None:
+def _serve(metrics: Metrics, host: str, port: int) -> None:
     if not port:
         return
     try:
-        start_http_server(port, registry=metrics.registry)
+        start_http_server(port, host, metrics.registry)
     except OSError as e:
-        raise SetupError(f"--metrics-port {port}: expected a free port, but {e}.", "choose another.") from None
+        raise SetupError(
+            f"--metrics-host {host}, --metrics-port {port}: expected a free port of this machine, but {e}.",
+            "choose another.",
+        ) from None
 
 
 def _path(text: str) -> Path | None:

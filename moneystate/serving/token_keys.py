@@ -1,0 +1,101 @@
+"""Public keys that check tokens: one as PEM, or several as a JWK set (RFC 7517), told apart by their `kid`.
+
+A key fixes the algorithm, whatever a token's header says: RS256 for RSA, ES256 for the curve P-256, EdDSA for Ed25519
+and Ed448.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import jwt
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
+from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+from moneystate.errors import ConfigError
+
+FLAG: Final = "--token-key"
+MIN_RSA_BITS: Final = 2_048
+SUPPORTED: Final = f"RSA of at least {MIN_RSA_BITS} bits, EC on the curve P-256, Ed25519 or Ed448"
+
+PublicKey: TypeAlias = rsa.RSAPublicKey | ec.EllipticCurvePublicKey | ed25519.Ed25519PublicKey | ed448.Ed448PublicKey
+
+
+@dataclass(frozen=True, slots=True)
+class TokenKey:
+    key: PublicKey
+    algorithm: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenKeys:
+    """`by_kid`: empty for a PEM file. `only`: the one key, where there is no other."""
+
+    by_kid: dict[str, TokenKey]
+    only: TokenKey | None
+
+    def find(self, kid: str | None) -> TokenKey | None:
+        """The key for tokens with this `kid` in their header; None: there is none. A key as PEM has no name."""
+        if kid is None or not self.by_kid:
+            return self.only
+        return self.by_kid.get(kid)
+
+
+def read_keys(path: str) -> TokenKeys:
+    """Raises ConfigError."""
+    try:
+        content = Path(path).read_bytes()
+    except OSError as e:
+        raise ConfigError(f"{FLAG} {path}: expected a public key as PEM or a JWK set, but {e.strerror}.") from None
+    return _of_set(path, content) if content.lstrip().startswith(b"{") else _of_pem(path, content)
+
+
+def _of_pem(path: str, content: bytes) -> TokenKeys:
+    try:
+        found = _supported(load_pem_public_key(content))
+    except (ValueError, UnsupportedAlgorithm) as e:
+        raise ConfigError(f"{FLAG} {path}: expected a public key as PEM or a JWK set, but {e}.") from None
+    if found is None:
+        raise ConfigError(f"{FLAG} {path}: expected {SUPPORTED}.")
+    return TokenKeys({}, found)
+
+
+def _of_set(path: str, content: bytes) -> TokenKeys:
+    """Keys of other kinds than the supported ones are passed over, as the RFC wants it."""
+    try:
+        members = [dict(member) for member in json.loads(content)["keys"]]
+    except (ValueError, KeyError, TypeError) as e:
+        raise ConfigError(f"{FLAG} {path}: expected a JWK set, but {type(e).__name__}: {e}.") from None
+    if any("d" in member or "k" in member for member in members):
+        raise ConfigError(f"{FLAG} {path}: expected public keys, found a private or shared one.")
+    found = [(member.get("kid"), key) for member in members if (key := _of_member(member)) is not None]
+    by_kid = {kid: key for kid, key in found if isinstance(kid, str)}
+    if not found:
+        raise ConfigError(f"{FLAG} {path}: expected keys for signatures ({SUPPORTED}), found none.")
+    if len(found) > 1 and len(by_kid) < len(found):
+        raise ConfigError(f"{FLAG} {path}: expected a `kid` of its own for each of the keys.")
+    return TokenKeys(by_kid, found[0][1] if len(found) == 1 else None)
+
+
+def _of_member(member: dict[str, Any]) -> TokenKey | None:
+    if member.get("use", "sig") != "sig":
+        return None
+    try:
+        found = _supported(jwt.PyJWK(member).key)
+    except (jwt.PyJWTError, ValueError, TypeError):
+        return None
+    return found if found is not None and member.get("alg", found.algorithm) == found.algorithm else None
+
+
+def _supported(key: Any) -> TokenKey | None:
+    if isinstance(key, rsa.RSAPublicKey) and key.key_size >= MIN_RSA_BITS:
+        return TokenKey(key, "RS256")
+    if isinstance(key, ec.EllipticCurvePublicKey) and isinstance(key.curve, ec.SECP256R1):
+        return TokenKey(key, "ES256")
+    if isinstance(key, ed25519.Ed25519PublicKey | ed448.Ed448PublicKey):
+        return TokenKey(key, "EdDSA")
+    return None

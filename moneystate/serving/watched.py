@@ -1,0 +1,50 @@
+"""Files that may be renewed while the server runs: certificates, keys that check tokens."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from moneystate.errors import ConfigError
+
+Content = TypeVar("Content")
+
+Stamps = list[tuple[int, int, int]]
+
+
+class Watched(Generic[Content]):
+    """`current`: what `read` made of the files. Files that do not do (half renewed, say) leave the content before in
+    use; the next look tries again. Raises at the start what `read` raises: ConfigError or OSError."""
+
+    def __init__(self, what: str, paths: Sequence[str], read: Callable[[], Content]) -> None:
+        self.what = what
+        self.paths = paths
+        self.read = read
+        self.said = ""
+        self.seen = self._stamps()
+        self.current = read()
+
+    def look(self) -> bool:
+        """Whether `current` is new."""
+        try:
+            stamps = self._stamps()
+            if stamps == self.seen:
+                return False
+            self.current = self.read()
+        except (OSError, ConfigError) as e:
+            self._say(f"{self.what}: {e} Those before stay in use.")
+            return False
+        self.seen, self.said = stamps, ""
+        return True
+
+    def _say(self, line: str) -> None:
+        """Once, however often it is looked at."""
+        if line != self.said:
+            self.said = line
+            print(line, file=sys.stderr)
+
+    def _stamps(self) -> Stamps:
+        stats = [Path(path).stat() for path in self.paths]
+        return [(s.st_mtime_ns, s.st_ino, s.st_size) for s in stats]
