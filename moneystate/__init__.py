@@ -9,14 +9,48 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from moneystate.api.context import Context
+    from moneystate.api.entries import Entries
+    from moneystate.api.reading import Header
+    from moneystate.api.reject import Reject
+    from moneystate.api.service import Service
     from moneystate.api.types import Decimal, Digits, Json, Millis, Name, named, personal
+    from moneystate.api.view import View
 
 _HOMES = {
-    "moneystate.api.types": ("Decimal", "Digits", "Json", "Millis", "Name", "named", "personal"),
+    "moneystate.api.context": ("Context",),
+    "moneystate.api.entries": ("Entries",),
+    "moneystate.api.reading": ("Header",),
+    "moneystate.api.reject": ("Reject",),
+    "moneystate.api.service": ("Service",),
+    "moneystate.api.types": (
+        "Decimal",
+        "Digits",
+        "Json",
+        "Millis",
+        "Name",
+        "named",
+        "personal",
+    ),
+    "moneystate.api.view": ("View",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = ["Decimal", "Digits", "Json", "Millis", "Name", "named", "personal"]
+__all__ = [
+    "Context",
+    "Decimal",
+    "Digits",
+    "Entries",
+    "Header",
+    "Json",
+    "Millis",
+    "Name",
+    "Reject",
+    "Service",
+    "View",
+    "named",
+    "personal",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -148,7 +148,7 @@ class Shapes:
         record = Record(name, cls)
         hints = _hints(cls, where)
         for f in dataclasses.fields(cls):
-            record.fields.append(self._field(record, f, hints[f.name]))
+            record.fields.append(self._field(record, f, hints[f.name], f"{where}: {cls.__name__}.{f.name}"))
         self.open.pop()
         _check_wire_names(record)
         self.records[cls] = record
@@ -158,8 +158,7 @@ class Shapes:
         name = cls.__dict__.get(NAME_ATTRIBUTE, cls.__name__)
         return name if "." in name else f"{self.namespace}.{name}"
 
-    def _field(self, record: Record, f: dataclasses.Field[Any], hint: Any) -> Field:
-        where = f"{record.cls.__name__}.{f.name}"
+    def _field(self, record: Record, f: dataclasses.Field[Any], hint: Any, where: str) -> Field:
         if not f.init:
             raise ServiceError(f"{where}: a field that __init__ does not take.", "leave out init=False.")
         default: Callable[[], Any] | None = None

@@ -81,28 +81,34 @@ class Intake:
         """
         try:
             canonical = self._canonical(topic, value)
-            time, user = self.decoder.decode(topic, canonical)
+            time, key = self.decoder.decode(topic, canonical)
             # what has a key on a topic outside the order has no event time of its own
-            timed = user is None or self.inputs[topic].ordered
+            timed = key is None or self.inputs[topic].ordered
             if timed and timestamp_ms >= 0 and time > timestamp_ms + self.max_future_ms:
                 raise Rejected("too_far_ahead", f"{time - timestamp_ms} ms after the record's Kafka timestamp")
         except Rejected as e:
             return e
         order = self.orders.get((topic, partition))
-        if order is None:
-            if user is not None:
-                block = self.blocks[key_group_of(user, self.key_groups)]
-                block.asides.append((topic, partition, offset, user, canonical))
-            return None
-        order_time = order.observe(time)
-        if user is not None:
-            rank = self.inputs[topic].rank
-            block = self.blocks[key_group_of(user, self.key_groups)]
-            block.items.append((order_time, rank, 0, topic, partition, offset, time, user, canonical))
-            self.unsealed += 1
-            if self.unsealed >= SEAL_ITEMS:
-                self._seal()
+        order_time = time if order is None else order.observe(time)
+        if isinstance(key, bytes):
+            self._take(topic, partition, offset, order_time, time, key, canonical)
+        elif key is not None:
+            for one in key:
+                self._take(topic, partition, offset, order_time, time, one, canonical)
         return None
+
+    def _take(
+        self, topic: int, partition: int, offset: int, order_time: int, time: int, key: bytes, canonical: bytes
+    ) -> None:
+        block = self.blocks[key_group_of(key, self.key_groups)]
+        known = self.inputs[topic]
+        if not known.ordered:
+            block.asides.append((topic, partition, offset, key, canonical))
+            return
+        block.items.append((order_time, known.rank, 0, topic, partition, offset, time, key, canonical))
+        self.unsealed += 1
+        if self.unsealed >= SEAL_ITEMS:
+            self._seal()
 
     def _seal(self) -> None:
         for block in self.blocks:

@@ -65,7 +65,9 @@ class EntryCache(Protocol):
 
     def clear(self, group: int) -> None: ...
 
-    def items(self, group: int) -> Iterator[tuple[bytes, bytes]]: ...
+    def items(self, group: int, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """Of the entries whose keys begin with `prefix`."""
+        ...
 
 
 class LoggedState:
@@ -134,10 +136,10 @@ class LoggedState:
     def apply(self, changes: Sequence[Change]) -> None:
         self.changed.update(changes)
 
-    def scan(self) -> Iterator[tuple[bytes, bytes]]:
-        changed = dict(self.changed)
+    def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        changed = {key: value for key, value in self.changed.items() if key.startswith(prefix)}
         if self.plain is None:
-            for key, value in self.cache.items(self.group):
+            for key, value in self.cache.items(self.group, prefix):
                 if key not in changed:
                     yield key, value
         for key, changed_value in changed.items():

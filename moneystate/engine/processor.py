@@ -41,8 +41,9 @@ class Rejected(Exception):
 class Decoder(Protocol):
     """The source's view of a processor: time, key and validity of a record."""
 
-    def decode(self, topic: int, value: bytes) -> tuple[int, bytes | None]:
-        """Event time in ms and key of a canonical value; key None: nothing but its time counts. Raises Rejected."""
+    def decode(self, topic: int, value: bytes) -> tuple[int, bytes | list[bytes] | None]:
+        """Event time in ms and key of a canonical value, or several keys, for each of which it is processed once; key
+        None: nothing but its time counts. Raises Rejected."""
         ...
 
 

@@ -21,8 +21,8 @@ class StateAccess(Protocol):
         """Put each value under its key; None removes. Keys are unique."""
         ...
 
-    def scan(self) -> Iterator[tuple[bytes, bytes]]:
-        """All entries of the key group, in no order. Nothing is put until they are all read."""
+    def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """The entries whose keys begin with `prefix`, in no order. Nothing is put until they are all read."""
         ...
 
 
@@ -42,5 +42,5 @@ class MemoryState:
             else:
                 self.entries[key] = value
 
-    def scan(self) -> Iterator[tuple[bytes, bytes]]:
-        return iter(list(self.entries.items()))
+    def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        return iter([entry for entry in self.entries.items() if entry[0].startswith(prefix)])

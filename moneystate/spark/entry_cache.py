@@ -78,11 +78,14 @@ class RocksEntryCache:
         self.places.pop(group, None)
         self.expected.pop(group, None)
 
-    def items(self, group: int) -> Iterator[tuple[bytes, bytes]]:
+    def items(self, group: int, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         bounds = ReadOptions()  # kept here: the iterator has no more than a pointer into it
         bounds.set_iterate_upper_bound((group + 1).to_bytes(GROUP_BYTES, "big"))
-        rows: Any = self.db.items(from_key=group.to_bytes(GROUP_BYTES, "big"), read_opt=bounds)
+        first = group.to_bytes(GROUP_BYTES, "big") + prefix
+        rows: Any = self.db.items(from_key=first, read_opt=bounds)
         for key, value in rows:
+            if not key.startswith(first):
+                return
             yield key[GROUP_BYTES:], value
 
 

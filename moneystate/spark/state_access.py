@@ -61,9 +61,10 @@ class PublicAccess:
             else:
                 self.map_state.updateValue((key,), (value,))
 
-    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+    def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         for key, value in self.map_state.iterator():
-            yield bytes(key[0]), bytes(value[0])
+            if bytes(key[0]).startswith(prefix):
+                yield bytes(key[0]), bytes(value[0])
 
 
 class PublicStores:
@@ -129,9 +130,9 @@ class PipelinedAccess:
         if changes:
             self.pipe.exchange([self.set_key, *[self.pipe.put(key, value) for key, value in changes]])
 
-    def scan(self) -> Iterator[tuple[bytes, bytes]]:
+    def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         self.pipe.exchange([self.set_key])
-        return self.public.scan()
+        return self.public.scan(prefix)
 
 
 class Pipe:

@@ -11,10 +11,10 @@ from moneystate.bootstrap.job import Bootstrap, Progress
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.savepoint.fingerprint import Fingerprint, of_group
 from moneystate.savepoint.format import Savepoint
+from moneystate.testing.simulation import Input, Simulation
 from services.enrichment import topics
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
-from tests.simulate import Input, Simulation
 
 NAMES = {t.code: t.name for t in topics.INPUTS}
 

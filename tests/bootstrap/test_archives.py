@@ -16,11 +16,11 @@ from moneystate.bootstrap.job import READING, Progress
 from moneystate.bootstrap.layout import NOTE, RangeNote
 from moneystate.errors import ArchiveError, ConfigError, MoneystateError, SetupError
 from moneystate.savepoint.format import Savepoint
+from moneystate.testing.simulation import Input
 from services.enrichment.rules import Rules
 from tests.bootstrap.harness import NAMES, bootstrap, write_archive
 from tests.enrichment.harness import inputs
 from tests.job.harness import small_workload
-from tests.simulate import Input
 
 RULES = Rules()
 WALLET = "wallet-events"

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from moneystate.bootstrap.files import FORMATS
 from moneystate.savepoint.format import Savepoint
+from moneystate.testing.simulation import Input, Simulation
 from services.enrichment import topics
 from services.enrichment.rules import Rules
 from tests.bootstrap.harness import bootstrap, fingerprint, write_archive
 from tests.enrichment.harness import dead_letters, enriched, requests, simulation
 from tests.enrichment.test_equals_model import interleaved
 from tests.reference.strategies import Case, cases
-from tests.simulate import Input, Simulation
 
 FEW = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 KEY_GROUPS = 2

@@ -88,6 +88,8 @@ def check_a_scan_gives_every_entry_once(access: StateAccess) -> None:
     assert len(found) == len(before) + len(entries)
     assert dict(found) == {**before, **entries}
     assert access.get_many([b"scan 7", b"none"]) == [b"7" * 7, None]
+    assert dict(access.scan(b"scan 99")) == {key: value for key, value in entries.items() if key[:7] == b"scan 99"}
+    assert list(access.scan(b"scan 7 and more")) == []
     access.apply([(key, None) for key in entries])
     assert dict(access.scan()) == before
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from moneystate.engine.clock import KEY
 from moneystate.engine.items import TIMER_RANK
+from moneystate.testing.simulation import Input
 from tests.engine.tiny import ALPHA, BETA, BOUND_MS, NOTES, WINDOW_MS, TinyRun, value_of
-from tests.simulate import Input
 
 PLACES = [(ALPHA, 0), (ALPHA, 1), (BETA, 0)]
 

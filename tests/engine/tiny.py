@@ -18,7 +18,7 @@ from moneystate.engine.effects import Effects
 from moneystate.engine.items import TIMER_RANK, Aside, Item
 from moneystate.engine.processor import Change, InputTopic, Rejected
 from moneystate.engine.state import StateAccess
-from tests.simulate import Input, Simulation
+from moneystate.testing.simulation import Input, Simulation
 
 ALPHA, BETA, NOTES = 0, 1, 2
 INPUTS = [

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from moneystate.engine import clock
+from moneystate.testing.simulation import Input, Simulation
 from services.enrichment import topics
 from services.enrichment.job import DECODER, enrichment_job
 from services.enrichment.rules import Rules
 from services.enrichment.state import decode_page_entry, decode_user
 from services.enrichment.step import Enrichment
 from tests.reference import model
-from tests.simulate import Input, Simulation
 
 CODES = {t.name: t.code for t in topics.INPUTS}
 

@@ -8,12 +8,12 @@ from collections import Counter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from moneystate.testing.simulation import Input, Simulation
 from services.enrichment import topics
 from tests.enrichment.harness import cut, dead_letters, enriched, inputs, leftovers, requests, simulation
 from tests.reference import model
 from tests.reference.codec import encode
 from tests.reference.strategies import Case, cases
-from tests.simulate import Input, Simulation
 
 SLOW_IS_FINE = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from moneystate.replica import decode, rows
 from moneystate.replica.model import UserView, Version
+from moneystate.testing.simulation import Simulation
 from tests.enrichment.harness import inputs, simulation
 from tests.kafka.logs import Cluster
 from tests.reference.model import Rules
 from tests.replica.changelog import GROUPS, Replica, Writer
-from tests.simulate import Simulation
 from tests.workloads.workload_log import workload_log
 
 RULES = Rules()

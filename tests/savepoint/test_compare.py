@@ -15,6 +15,7 @@ from moneystate.savepoint.format import Savepoint, begin, finish, write_state
 from moneystate.savepoint.manifest import EXPORT, Manifest
 from moneystate.savepoint.rescale import rescale
 from moneystate.savepoint.view import owner_view
+from moneystate.testing.simulation import Simulation
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
 from services.enrichment.state_model import STATE
@@ -22,7 +23,6 @@ from services.enrichment.topics import USER_EVENTS, WALLET_EVENTS
 from state_tools.replay import compared, digest_of, one_more_batch
 from tests.enrichment.harness import inputs, simulation
 from tests.reference import model
-from tests.simulate import Simulation
 from tests.workloads.workload_log import workload_log
 
 RULES = model.Rules()

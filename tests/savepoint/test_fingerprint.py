@@ -9,12 +9,12 @@ from moneystate.engine import clock as clocks
 from moneystate.ports.state import USERS, Fact, Field
 from moneystate.savepoint.fingerprint import Fingerprint, of_facts, of_group
 from moneystate.savepoint.rescale import rescaled
+from moneystate.testing.simulation import Simulation
 from services.enrichment.migrations import down
 from services.enrichment.state_model import STATE
 from tests.enrichment.harness import cut, enriched, requests, simulation
 from tests.enrichment.test_equals_model import any_cuts, interleaved, run_case
 from tests.reference.strategies import Case, cases
-from tests.simulate import Simulation
 
 SLOW_IS_FINE = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -25,12 +25,12 @@ from moneystate.savepoint.load import load
 from moneystate.savepoint.manifest import EXPORT, Manifest
 from moneystate.savepoint.rescale import rescale
 from moneystate.savepoint.view import owner_view
+from moneystate.testing.simulation import Input
 from tests.bootstrap.harness import Here, write_archive
 from tests.engine.tiny import ALPHA, BETA, NOTES, TinyLog, TinyRun
 from tests.engine.tiny_service import STATE, show_event, tiny_job
 from tests.job.harness import JobProcess, Setup
 from tests.kafka.logs import FLUSH_S, Cluster, settle
-from tests.simulate import Input
 
 JOB = tiny_job()
 PLACES = [(topic, partition) for topic in (ALPHA, BETA) for partition in (0, 1)]

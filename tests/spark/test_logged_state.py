@@ -69,8 +69,8 @@ class Counting:
         self.calls += len(changes)
         self.inner.apply(changes)
 
-    def scan(self) -> Iterator[tuple[bytes, bytes]]:
-        return self.inner.scan()
+    def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        return self.inner.scan(prefix)
 
 
 def opened(store: StateAccess, cache: RocksEntryCache, group: int = GROUP) -> LoggedState:

@@ -1,0 +1,161 @@
+"""Entries of a service's state while a batch works with them.
+
+A cell is one entry: what is stored, what it is now, and whether a step may have changed it. What its bytes mean, its
+`Kind` knows. Values are single-object encoded Avro:
+
+    value, map entry          the record; with a time to live `<Record>Kept`: at, sweepAt, value
+    timer                     `Timer`: due, setAt, topic, partition, offset
+    seen id                   `SeenId`: at, sweepAt
+
+`at`: order time of the last change; `sweepAt`: when the timer is due that looks whether the entry has expired.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from moneystate.api.codec import Codec
+from moneystate.api.shapes import is_immutable
+from moneystate.engine.avro import HEADER_BYTES, Malformed, long_bytes, read_long
+from moneystate.engine.items import NO_TIME, Item
+
+NEVER: Final = NO_TIME
+NO_TTL: Final = 0
+
+
+class Cell:
+    """`value`: None where there is no entry; `loaded`: whether `stored` is known; `live`: whether `value` is made of
+    it; `by`: the item whose step was the last to have it."""
+
+    def __init__(self, key: bytes, kind: Kind, owner: bytes, id: bytes) -> None:
+        self.key = key
+        self.kind = kind
+        self.owner = owner
+        self.id = id
+        self.stored: bytes | None = None
+        self.loaded = False
+        self.live = False
+        self.dirty = False
+        self.value: Any = None
+        self.at = NEVER
+        self.sweep_at = NEVER
+        self.by: Item | None = None
+
+    def load(self, stored: bytes | None) -> None:
+        self.stored = stored
+        self.loaded = True
+
+    def wake(self) -> None:
+        """Make the value of what is stored."""
+        self.live = True
+        if self.stored is not None:
+            self.kind.decode(self, self.stored)
+
+    def encoded(self) -> bytes | None:
+        """What is to be stored."""
+        return None if self.value is None else self.kind.encode(self)
+
+
+class Kind:
+    """All entries of one value, map, timer or topic. `prefix`: of their keys; `ttl_ms`: NO_TTL, or how long an entry
+    lives after its last change."""
+
+    def __init__(self, prefix: bytes, name: str, ttl_ms: int) -> None:
+        self.prefix = prefix
+        self.name = name
+        self.ttl_ms = ttl_ms
+
+    def decode(self, cell: Cell, stored: bytes) -> None:
+        raise NotImplementedError
+
+    def encode(self, cell: Cell) -> bytes | None:
+        raise NotImplementedError
+
+    def unknown(self) -> Malformed:
+        return Malformed(f"an entry of {self.name} has a schema that this program does not know: it is newer")
+
+
+class RecordKind(Kind):
+    """Of a value or a map. `kept`: the header of `<Record>Kept`, where there is a time to live; `empty`: makes the
+    record that is no entry, None of a map."""
+
+    def __init__(self, prefix: bytes, name: str, ttl_ms: int, codec: Codec, kept: bytes, empty: Any) -> None:
+        super().__init__(prefix, name, ttl_ms)
+        self.codec = codec
+        self.kept = kept
+        self.empty = empty
+        self.none: Any = None if empty is None else empty()
+        self.header = kept if ttl_ms else codec.header
+        self.immutable = is_immutable(codec.record)
+
+    def decode(self, cell: Cell, stored: bytes) -> None:
+        if not stored.startswith(self.header):
+            raise self.unknown()
+        pos = HEADER_BYTES
+        if self.ttl_ms:
+            cell.at, pos = read_long(stored, pos)
+            cell.sweep_at, pos = read_long(stored, pos)
+        cell.value = self.codec.read_body(stored, pos)[0]
+
+    def encode(self, cell: Cell) -> bytes | None:
+        if self.empty is not None and cell.value == self.none:
+            return None
+        if self.ttl_ms:
+            times = long_bytes(cell.at) + long_bytes(cell.sweep_at)
+            return self.kept + times + self.codec.write_body(cell.value)
+        return self.codec.encode(cell.value)
+
+
+class SeenKind(Kind):
+    """Of ids seen by `unique`. Their value is True."""
+
+    def __init__(self, prefix: bytes, name: str, ttl_ms: int, header: bytes) -> None:
+        super().__init__(prefix, name, ttl_ms)
+        self.header = header
+
+    def decode(self, cell: Cell, stored: bytes) -> None:
+        if not stored.startswith(self.header):
+            raise self.unknown()
+        cell.at, pos = read_long(stored, HEADER_BYTES)
+        cell.sweep_at, _ = read_long(stored, pos)
+        cell.value = True
+
+    def encode(self, cell: Cell) -> bytes | None:
+        return self.header + long_bytes(cell.at) + long_bytes(cell.sweep_at)
+
+
+Set = tuple[int, int, int, int, int]  # of a timer: due, and as in the item: set_at, topic, partition, offset
+
+
+class TimerKind(Kind):
+    """Of timers. Their value is a `Set`."""
+
+    def __init__(self, prefix: bytes, name: str, header: bytes) -> None:
+        super().__init__(prefix, name, NO_TTL)
+        self.header = header
+
+    def decode(self, cell: Cell, stored: bytes) -> None:
+        if not stored.startswith(self.header):
+            raise self.unknown()
+        due, pos = read_long(stored, HEADER_BYTES)
+        set_at, pos = read_long(stored, pos)
+        topic, pos = read_long(stored, pos)
+        partition, pos = read_long(stored, pos)
+        offset, pos = read_long(stored, pos)
+        cell.value = (due, set_at, topic, partition, offset)
+
+    def encode(self, cell: Cell) -> bytes | None:
+        due, set_at, topic, partition, offset = cell.value
+        return (
+            self.header
+            + long_bytes(due)
+            + long_bytes(set_at)
+            + long_bytes(topic)
+            + long_bytes(partition)
+            + long_bytes(offset)
+        )
+
+
+def set_of(item: Item) -> Set:
+    """Of the timer that an item is."""
+    return item[0], item[2], item[3], item[4], item[5]

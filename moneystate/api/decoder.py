@@ -1,0 +1,51 @@
+"""The source's view of a service (`moneystate.engine.processor.Decoder`): time, key and validity of a record."""
+
+from __future__ import annotations
+
+from moneystate.api.codec import TrailingBytes
+from moneystate.api.plan import InputPlan, Plan
+from moneystate.api.reading import checked_time
+from moneystate.engine.avro import HEADER_BYTES, Malformed
+from moneystate.engine.processor import Rejected
+
+
+class ServiceDecoder:
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.elsewhere = {header for found in plan.inputs.values() for header in found}
+        self.no_inputs = {output.codec.header for output in plan.outputs.values()} - self.elsewhere
+
+    def decode(self, topic: int, value: bytes) -> tuple[int, bytes | list[bytes] | None]:
+        """Event time in ms and key, or keys; key None: nothing but its time counts. Raises Rejected."""
+        header = value[:HEADER_BYTES]
+        found = self.plan.inputs[topic].get(header)
+        heartbeat = self.plan.heartbeat
+        try:
+            if found is not None:
+                record = found.codec.decode(value)
+                time = checked_time(found.time(record))
+            elif header == heartbeat.header:
+                return checked_time(heartbeat.decode(value).processed_at), None
+            else:
+                raise self._unknown(header)
+        except TrailingBytes as e:
+            raise Rejected("trailing_bytes", str(e)) from None
+        except Malformed as e:
+            raise Rejected("malformed", str(e)) from None
+        return time, self._key(found, record)
+
+    def _key(self, found: InputPlan, record: object) -> bytes | list[bytes] | None:
+        if found.handler is None or found.keys is None:
+            return None
+        try:
+            keys = found.keys.keys(record)
+        except Malformed as e:
+            raise Rejected("bad_key", str(e)) from None
+        return keys[0] if len(keys) == 1 else keys
+
+    def _unknown(self, header: bytes) -> Rejected:
+        if header in self.elsewhere:
+            return Rejected("wrong_topic", "the type belongs to another topic")
+        if header in self.no_inputs:
+            return Rejected("no_event_time", "a type that the service writes")
+        return Rejected("unknown_schema", "no known schema has this fingerprint")

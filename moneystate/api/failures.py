@@ -1,0 +1,32 @@
+"""Where a step failed: the record, and the line of the service's code."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import Final
+
+from moneystate.api.plan import Plan
+from moneystate.engine.items import Item
+from moneystate.errors import StepError
+
+_PLATFORM: Final = str(Path(__file__).resolve().parent)
+DO: Final = (
+    "mend the code and start again: no part of the batch was written, so the same start goes on with it. "
+    "--on-error dead-letter would turn such records away."
+)
+
+
+def where_of(plan: Plan, item: Item) -> tuple[str, int, int]:
+    """Topic, partition and offset of the event; of a timer, of the event that set it."""
+    return plan.topics[item[3]], item[4], item[5]
+
+
+def failure(plan: Plan, item: Item, function: str, error: Exception) -> tuple[str, str]:
+    """One line, and what to do."""
+    topic, partition, offset = where_of(plan, item)
+    own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((_PLATFORM, "<generated"))]
+    at = f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+    told = " ".join(str(error).split())
+    what = told if isinstance(error, StepError) else f"{type(error).__name__}: {told.rstrip('.')}."
+    return f"{topic}, partition {partition}, offset {offset}: {function}{at}: {what}", "" if " Do: " in told else DO

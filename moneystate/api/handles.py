@@ -1,0 +1,158 @@
+"""What a service declares: handles that its functions use and that say what is read and written.
+
+Handles are made by `moneystate.api.service.Service`, once, at the top level of a module. They hold declarations and
+nothing that changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+from moneystate.api.entries import Entries
+from moneystate.api.reading import Key, Time
+
+E = TypeVar("E")
+O = TypeVar("O")  # noqa: E741
+A = TypeVar("A", covariant=True)
+S = TypeVar("S")
+T = TypeVar("T")
+V = TypeVar("V")
+
+Duration: TypeAlias = int | Callable[[Any], int]  # ms, or what gives them from the rules
+NO_LIMIT: Final = 0
+
+
+class Source(Generic[E]):
+    """What a function of a service runs on: one input, or several (`payments | transactions`)."""
+
+    def __init__(self, inputs: Sequence[Input[Any]]) -> None:
+        self.inputs = list(inputs)
+
+    def __or__(self, other: Source[O]) -> Source[E | O]:
+        return Source([*self.inputs, *other.inputs])
+
+
+class Input(Source[E]):
+    """Records of one type in one topic. `key` None: they are read for their time alone."""
+
+    def __init__(
+        self, service: str, topic: str, record: type[E], key: Key | None, time: Time, unique: str | None,
+        within_ms: Duration, bound_ms: int | None, rank: int | None, ordered: bool, format: str,
+    ) -> None:  # fmt: skip
+        super().__init__([self])
+        self.service = service
+        self.topic = topic
+        self.record = record
+        self.key = key
+        self.time = time
+        self.unique = unique
+        self.within_ms = within_ms
+        self.bound_ms = bound_ms
+        self.rank = rank
+        self.ordered = ordered
+        self.format = format
+
+    def __repr__(self) -> str:
+        return f"input {self.topic!r} of {self.record.__name__}"
+
+
+class Output(Generic[T]):
+    """A topic that the service writes. `timed`: other services may read it in this one's order."""
+
+    def __init__(
+        self, service: str, topic: str, record: type[T], key: Key, compacted: bool, timed: bool, partitions: int | None,
+        format: str,
+    ) -> None:  # fmt: skip
+        self.service = service
+        self.topic = topic
+        self.record = record
+        self.key = key
+        self.compacted = compacted
+        self.timed = timed
+        self.partitions = partitions
+        self.format = format
+
+    def __repr__(self) -> str:
+        return f"output {self.topic!r}"
+
+
+class Reads(Generic[A]):
+    """State that a function declares to read; `A` is what it gets."""
+
+    service: str
+    name: str
+
+
+class Value(Reads[S]):
+    """One record for each key. A function gets it as it is, and what it changes in it is kept."""
+
+    def __init__(self, service: str, name: str, record: type[S], ttl_ms: Duration) -> None:
+        self.service = service
+        self.name = name
+        self.record = record
+        self.ttl_ms = ttl_ms
+
+    def __repr__(self) -> str:
+        return f"value {self.name!r}"
+
+
+class Map(Reads[Entries[S]], Generic[S]):
+    """Many records for each key, each by an id. A function gets them as `ms.Entries`."""
+
+    def __init__(self, service: str, name: str, record: type[S], ttl_ms: Duration) -> None:
+        self.service = service
+        self.name = name
+        self.record = record
+        self.ttl_ms = ttl_ms
+
+    def at(self, field: str) -> MapAt[S]:
+        """The same, with the entry under the event's `field` read together with everything else of the batch."""
+        return MapAt(self, field)
+
+    def __repr__(self) -> str:
+        return f"map {self.name!r}"
+
+
+class MapAt(Reads[Entries[S]], Generic[S]):
+    def __init__(self, of: Map[S], field: str) -> None:
+        self.service = of.service
+        self.name = of.name
+        self.of = of
+        self.field = field
+
+
+class Timer:
+    """One for each key: set again, it is replaced."""
+
+    def __init__(self, service: str, name: str) -> None:
+        self.service = service
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"timer {self.name!r}"
+
+
+class MapTimer(Generic[S]):
+    """One for each id of a map, of each key."""
+
+    def __init__(self, service: str, name: str, of: Map[S]) -> None:
+        self.service = service
+        self.name = name
+        self.of = of
+
+    def __repr__(self) -> str:
+        return f"timer {self.name!r}"
+
+
+class Index(Generic[S, V]):
+    """Keys by what `by` says of their value; None: not in the index."""
+
+    def __init__(self, service: str, name: str, of: Value[S], by: Callable[[S], V | None]) -> None:
+        self.service = service
+        self.name = name
+        self.of = of
+        self.by = by
+
+    def __repr__(self) -> str:
+        return f"index {self.name!r}"

@@ -1,0 +1,75 @@
+"""The types of `@service.on(source, *states)`: what a function must take is what is declared.
+
+An input's function takes (context, event, states...), a timer's (context, states...), the timer's of a map
+(context, id, states...).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+from moneystate.api.context import Context
+from moneystate.api.handles import MapTimer, Reads, Source, Timer
+
+R = TypeVar("R")
+E = TypeVar("E")
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+D = TypeVar("D")
+F = TypeVar("F", bound=Callable[..., None])
+Same = Callable[[F], F]
+
+
+class On(Generic[R]):
+    """The overloads, apart from what they do (`_register`)."""
+
+    def _register(self, source: Any, states: tuple[Any, ...], function: Callable[..., None]) -> None:
+        raise NotImplementedError
+
+    @overload
+    def on(self, source: Source[E], /) -> Same[Callable[[Context[R], E], None]]: ...
+    @overload
+    def on(self, source: Source[E], a: Reads[A], /) -> Same[Callable[[Context[R], E, A], None]]: ...
+    @overload
+    def on(self, source: Source[E], a: Reads[A], b: Reads[B], /) -> Same[Callable[[Context[R], E, A, B], None]]: ...
+    @overload
+    def on(
+        self, source: Source[E], a: Reads[A], b: Reads[B], c: Reads[C], /
+    ) -> Same[Callable[[Context[R], E, A, B, C], None]]: ...
+    @overload
+    def on(
+        self, source: Source[E], a: Reads[A], b: Reads[B], c: Reads[C], d: Reads[D], /
+    ) -> Same[Callable[[Context[R], E, A, B, C, D], None]]: ...
+    @overload
+    def on(self, source: Timer, /) -> Same[Callable[[Context[R]], None]]: ...
+    @overload
+    def on(self, source: Timer, a: Reads[A], /) -> Same[Callable[[Context[R], A], None]]: ...
+    @overload
+    def on(self, source: Timer, a: Reads[A], b: Reads[B], /) -> Same[Callable[[Context[R], A, B], None]]: ...
+    @overload
+    def on(
+        self, source: Timer, a: Reads[A], b: Reads[B], c: Reads[C], /
+    ) -> Same[Callable[[Context[R], A, B, C], None]]: ...
+    @overload
+    def on(self, source: MapTimer[Any], /) -> Same[Callable[[Context[R], str], None]]: ...
+    @overload
+    def on(self, source: MapTimer[Any], a: Reads[A], /) -> Same[Callable[[Context[R], str, A], None]]: ...
+    @overload
+    def on(
+        self, source: MapTimer[Any], a: Reads[A], b: Reads[B], /
+    ) -> Same[Callable[[Context[R], str, A, B], None]]: ...
+    @overload
+    def on(
+        self, source: MapTimer[Any], a: Reads[A], b: Reads[B], c: Reads[C], /
+    ) -> Same[Callable[[Context[R], str, A, B, C], None]]: ...
+    def on(self, source: Any, /, *states: Any) -> Callable[[F], F]:
+        """Run the decorated function on each record of an input, or whenever a timer is due. It reads `states`: they
+        are loaded for a whole batch at once."""
+
+        def register(function: F) -> F:
+            self._register(source, states, function)
+            return function
+
+        return register

@@ -1,0 +1,66 @@
+"""Records that the platform keeps and writes beside those of a service, as Avro has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from moneystate.api.shapes import Field, Plain, Record, Shapes
+from moneystate.api.types import Millis, named
+
+
+@named("moneystate.api.Timer")
+@dataclass
+class TimerEntry:
+    """`set_at`, `topic`, `partition`, `offset`: of the event that set it, so that it is told from one that was set
+    again."""
+
+    due: int
+    set_at: int
+    topic: int
+    partition: int
+    offset: int
+
+
+@named("moneystate.api.SeenId")
+@dataclass
+class SeenId:
+    at: int
+    sweep_at: int
+
+
+@named("moneystate.api.Lineage")
+@dataclass
+class Lineage:
+    """The event that caused a record, in the Kafka header `lineage`. `timer`: its name, where a timer that the event
+    set wrote the record."""
+
+    topic: str
+    partition: int
+    offset: int
+    order_time: Millis
+    timer: str | None = None
+
+
+@named("moneystate.events.Heartbeat")
+@dataclass
+class Heartbeat:
+    processed_at: Millis
+
+
+@dataclass
+class _Kept:
+    pass
+
+
+_shapes = Shapes("moneystate.api")
+TIMER_RECORD = _shapes.record(TimerEntry, "the platform")
+SEEN_RECORD = _shapes.record(SeenId, "the platform")
+LINEAGE_RECORD = _shapes.record(Lineage, "the platform")
+HEARTBEAT_RECORD = _shapes.record(Heartbeat, "the platform")
+
+
+def kept_record(of: Record) -> Record:
+    """A record of state with a time to live."""
+    long = Plain("long")
+    fields = [Field("at", "at", long, None, False), Field("sweep_at", "sweepAt", long, None, False)]
+    return Record(f"{of.name}Kept", _Kept, [*fields, Field("value", "value", of, None, False)])

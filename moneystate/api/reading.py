@@ -1,0 +1,165 @@
+"""Where a record's key and time stand: a field, a path, a Kafka header, or a function of the record.
+
+key="order_id"                      a field
+key="customer.id"                   a path
+key=("shop", "order_id")            composite: the JSON array of its parts, `["s1","o7"]`
+key=ms.Header("ce_source")          a Kafka header
+key=lambda e: [e.payer, e.payee]    several keys: the record is processed once for each
+time="placed_at", time=ms.Header("ce_time"), time=lambda e: e.seconds * 1000
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from moneystate.api import iso_time
+from moneystate.api.shapes import MILLIS_KIND, Maybe, Plain, Record, Shape, Symbols
+from moneystate.engine.avro import Malformed
+from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
+from moneystate.errors import ServiceError
+
+MAX_KEY_BYTES: Final = 65_535
+_KEY_KINDS: Final = ("string", "long")
+
+
+@dataclass(frozen=True)
+class Header:
+    """A Kafka header; CloudEvents has `ce_id`, `ce_source` and `ce_time`. UTF-8; a time is ISO-8601 or milliseconds."""
+
+    name: str
+
+
+Key: TypeAlias = str | Header | tuple[str | Header, ...] | Callable[[Any], Any]
+Time: TypeAlias = str | Header | Callable[[Any], int]
+Headers = Mapping[str, bytes | None]
+NO_HEADERS: Final[Headers] = {}
+
+
+def path_of(record: Record, path: str, where: str, what: str) -> tuple[Callable[[Any], Any], Shape]:
+    """What gives the value at a path of fields, and its shape. Raises ServiceError where there is none."""
+    shape: Shape = record
+    for name in path.split("."):
+        found = shape.field(name) if isinstance(shape, Record) else None
+        if found is None:
+            has = ", ".join([f.name for f in shape.fields]) if isinstance(shape, Record) else "no fields"
+            cls = shape.cls.__name__ if isinstance(shape, Record) else path.rpartition(f".{name}")[0]
+            raise ServiceError(
+                f"{where}: {what}={path!r}, but {cls} has no field {name!r}; it has {has}.",
+                f"name a field of {cls} as {what}=, or add one.",
+            )
+        shape = found.shape
+    return operator.attrgetter(path), shape
+
+
+def time_reader(record: Record, time: Time, where: str) -> Callable[[Any], int]:
+    """From a record to its event time in ms. Raises ServiceError."""
+    if isinstance(time, str):
+        read, shape = path_of(record, time, where, "time")
+        if shape != Plain(MILLIS_KIND):
+            raise ServiceError(
+                f"{where}: time={time!r} is no time.", f"declare the field {record.cls.__name__}.{time} as ms.Millis."
+            )
+        return read
+    if isinstance(time, Header):
+        raise ServiceError(f"{where}: time={time!r}: headers are not read yet.", "use a field.")
+    return time
+
+
+def checked_time(time: Any) -> int:
+    """Raises Malformed for what is no event time."""
+    if type(time) is not int:
+        raise Malformed(f"expected an event time in ms, found {type(time).__name__}")
+    if time < MIN_EVENT_TIME or time > MAX_EVENT_TIME:
+        raise Malformed("a time outside the years 1 to 9999")
+    return time
+
+
+def header_time(headers: Headers, name: str) -> int:
+    text = header_text(headers, name)
+    return checked_time(int(text) if text.lstrip("-").isdigit() and len(text) < 20 else iso_time.to_ms(text))
+
+
+def header_text(headers: Headers, name: str) -> str:
+    """Raises Malformed where the record has no such header."""
+    found = headers.get(name)
+    if found is None:
+        raise Malformed(f"no header {name}")
+    try:
+        return found.decode()
+    except UnicodeDecodeError:
+        raise Malformed(f"header {name}: a text that is not UTF-8") from None
+
+
+def key_parts(record: Record, key: Key, where: str) -> list[Callable[[Any], Any] | Header]:
+    """The readers of a key's parts; one function that gives keys of its own is a part, too. Raises ServiceError."""
+    parts = key if isinstance(key, tuple) else (key,)
+    if not parts:
+        raise ServiceError(f"{where}: key=() names no field.", "name a field as key=.")
+    found: list[Callable[[Any], Any] | Header] = []
+    for part in parts:
+        if isinstance(part, str):
+            read, shape = path_of(record, part, where, "key")
+            of = shape.of if isinstance(shape, Maybe) else shape
+            if not isinstance(of, Symbols) and (not isinstance(of, Plain) or of.kind not in _KEY_KINDS):
+                raise ServiceError(f"{where}: key={part!r} is neither a text nor a whole number.", "use another field.")
+            found.append(read)
+        elif isinstance(part, Header) or not isinstance(key, tuple):
+            found.append(part)
+        else:
+            raise ServiceError(f"{where}: key={part!r} is neither a field, a header nor a function.")
+    return found
+
+
+def key_text(parts: tuple[Any, ...]) -> str:
+    """The key of one part, or of several as a JSON array. Raises Malformed."""
+    for part in parts:
+        if type(part) is not str and type(part) is not int:
+            raise Malformed(f"expected a text or a whole number as the key, found {type(part).__name__}")
+    if len(parts) == 1:
+        return str(parts[0])
+    return json.dumps([str(part) for part in parts], ensure_ascii=False, separators=(",", ":"))
+
+
+def key_bytes(text: str) -> bytes:
+    """Raises Malformed."""
+    try:
+        key = text.encode()
+    except UnicodeEncodeError:
+        raise Malformed("a key with half of a surrogate pair") from None
+    if len(key) > MAX_KEY_BYTES:
+        raise Malformed(f"a key of more than {MAX_KEY_BYTES:,} bytes")
+    return key
+
+
+class KeyReader:
+    """The keys of a record. `needs_headers`: whether they are in the record's headers."""
+
+    def __init__(self, record: Record, key: Key, where: str) -> None:
+        self.parts = key_parts(record, key, where)
+        self.makes_keys = callable(key)
+        self.needs_headers = any(isinstance(part, Header) for part in self.parts)
+        self.one: Callable[[Any], Any] | None = None
+        first = self.parts[0]
+        if len(self.parts) == 1 and not isinstance(first, Header) and not self.makes_keys:
+            self.one = first
+
+    def keys(self, value: Any, headers: Headers = NO_HEADERS) -> list[bytes]:
+        """In the order that the function gave, each once. Raises Malformed."""
+        if self.one is not None:
+            return [key_bytes(key_text((self.one(value),)))]
+        if self.makes_keys:
+            return self._made(value)
+        parts = [header_text(headers, part.name) if isinstance(part, Header) else part(value) for part in self.parts]
+        return [key_bytes(key_text(tuple(parts)))]
+
+    def _made(self, value: Any) -> list[bytes]:
+        first = self.parts[0]
+        assert not isinstance(first, Header)
+        made = first(value)
+        several = made if isinstance(made, list) else [made]
+        texts = [key_text(part if isinstance(part, tuple) else (part,)) for part in several]
+        return list(dict.fromkeys([key_bytes(text) for text in texts]))

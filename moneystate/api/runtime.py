@@ -1,0 +1,486 @@
+"""A plain service on the engine: one `moneystate.engine.processor.Processor` over what it declares.
+
+A batch reads all entries that its events and timers declare in one round; a timer that is set and due in the batch, a
+map's entry that nothing announced and a prefix are read when a step asks. Entries are decoded when a step first has
+them, and encoded once, in `finish`. What a step may change is copied before, so that `Reject` can put it back.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from moneystate.api import layout
+from moneystate.api.cells import NEVER, NO_TTL, Cell, RecordKind, SeenKind, TimerKind, set_of
+from moneystate.api.context import Context, EventSource
+from moneystate.api.entries import Entries
+from moneystate.api.failures import failure, where_of
+from moneystate.api.handles import MapTimer, Output, Timer
+from moneystate.api.plan import HandlerPlan, InputPlan, Plan, StatePlan, TimerPlan
+from moneystate.api.reject import Reject
+from moneystate.engine import deadletter
+from moneystate.engine.avro import HEADER_BYTES, Malformed, long_bytes, string_bytes
+from moneystate.engine.deadletter import COUNT_PREFIX, Letter
+from moneystate.engine.effects import Effects
+from moneystate.engine.items import CLEANUP_RANK, END_OF_TIME, NO_TIME, TIMER_RANK, Aside, Header, Item
+from moneystate.engine.processor import Change
+from moneystate.engine.state import StateAccess
+from moneystate.errors import StepError
+
+SWEEPS_PER_TTL: Final = 8
+LINEAGE: Final = "lineage"
+EXCEPTION: Final = "exception"
+
+
+class Work:
+    """An item with all that its step needs. `cells`: of the declared values, None for a map; `record`: of an event;
+    `timer`: of a timer with a function; neither: a sweep of `cell`."""
+
+    def __init__(self, key: str, handler: HandlerPlan | None) -> None:
+        self.key = key
+        self.handler = handler
+        self.record: Any = None
+        self.input: InputPlan | None = None
+        self.timer: TimerPlan | None = None
+        self.id = ""
+        self.cell: Cell | None = None
+        self.cells: list[Cell | None] = []
+
+
+class ServiceProcessor:
+    """`dead_letter_errors`: an exception of a step makes a dead letter and does not end the job."""
+
+    def __init__(self, plan: Plan, dead_letter_errors: bool = False) -> None:
+        self.plan = plan
+        self.dead_letter_errors = dead_letter_errors
+        self.context: Context[Any] = Context(self, plan.rules)
+        self.cells: dict[bytes, Cell] = {}
+        self.by_map: dict[bytes, list[Cell]] = {}
+        self.scanned: list[bytes] = []
+        self.undo: list[tuple[Cell, Any, int, int, bool, bool]] = []
+        self.undo_counts: list[tuple[str, int]] = []
+        self.item: Item | None = None
+        self.work: Work | None = None
+        self.owner = b""
+        self.now = 0
+        self.lineage: list[Header] = []
+        self.watermark_before = NO_TIME
+        self.effects = Effects()
+        self.state: StateAccess
+
+    # A batch
+
+    def begin(
+        self, state: StateAccess, items: Sequence[Item], asides: Sequence[Aside], watermark_before: int
+    ) -> list[Work | None]:
+        self.state = state
+        self.watermark_before = watermark_before
+        self.cells = {}
+        self.by_map = {}
+        self.scanned = []
+        self.asides = {aside: self._event(aside[0], aside[3], aside[4]) for aside in asides}
+        works: list[Work | None] = [self._work(item) for item in items]
+        self._load([cell for cell in self.cells.values() if not cell.loaded])
+        return works
+
+    def _load(self, cells: list[Cell]) -> None:
+        if cells:
+            found = self.state.get_many([cell.key for cell in cells])
+            for cell, stored in zip(cells, found, strict=True):
+                cell.load(stored)
+
+    def _work(self, item: Item) -> Work:
+        if item[1] < TIMER_RANK:
+            return self._event(item[3], item[7], item[8])
+        return self._due(item)
+
+    def _event(self, topic: int, key: bytes, value: bytes) -> Work:
+        plan = self.plan.inputs[topic].get(value[:HEADER_BYTES])
+        if plan is None:
+            raise StepError(
+                f"service {self.plan.name!r}: a buffered record of {self.plan.topics[topic]} has a schema that is not "
+                "declared.",
+                "declare the input again: what is in state cannot be left out.",
+            )
+        record = plan.codec.decode(value)
+        work = Work(key.decode(), plan.handler)
+        work.record = record
+        work.input = plan
+        assert plan.handler is not None
+        if plan.seen is not None and plan.seen_id is not None:
+            work.cell = self._cell(plan.seen, key, str(plan.seen_id(record)).encode())
+        self._declared(work, plan.handler.states, key)
+        return work
+
+    def _due(self, item: Item) -> Work:
+        key = item[7]
+        prefix, id = layout.parts_of_timer(item[8])
+        timer = self.plan.timer_of.get(prefix)
+        work = Work(key.decode(), None)
+        work.id = id.decode()
+        if timer is None:
+            kind = self.plan.by_prefix.get(prefix)
+            if kind is None:
+                raise StepError(
+                    f"service {self.plan.name!r}: a timer of {prefix[2:].decode()!r} is due, which is not declared.",
+                    "declare it again: what is in state cannot be left out.",
+                )
+            work.cell = self._cell(kind, key, id)
+            return work
+        work.handler = timer.handler
+        work.timer = timer
+        work.cell = self._cell(timer.kind, key, id)
+        if timer.of is not None:
+            self._cell(timer.of, key, id)
+        self._declared(work, timer.handler.states, key)
+        return work
+
+    def _declared(self, work: Work, states: list[StatePlan], key: bytes) -> None:
+        for state in states:
+            if not state.is_map:
+                work.cells.append(self._cell(state.kind, key, b""))
+            else:
+                work.cells.append(None)
+                if state.id_of is not None:
+                    id = state.id_of(work.record)
+                    if id is not None:
+                        self._cell(state.kind, key, str(id).encode())
+
+    def _cell(self, kind: RecordKind | SeenKind | TimerKind, owner: bytes, id: bytes) -> Cell:
+        key = kind.prefix + len(owner).to_bytes(2, "big") + owner + id
+        cell = self.cells.get(key)
+        if cell is None:
+            cell = Cell(key, kind, owner, id)
+            self.cells[key] = cell
+            if kind.prefix[:1] == layout.ENTRY:
+                base = key[: len(key) - len(id)]
+                if base in self.by_map:
+                    self.by_map[base].append(cell)
+                else:
+                    self.by_map[base] = [cell]
+        return cell
+
+    # A step
+
+    def aside(self, record: Aside, effects: Effects) -> None:
+        """A record of an unordered input runs at the watermark before its batch."""
+        now = self.watermark_before
+        item: Item = (now, 0, 0, record[0], record[1], record[2], now, record[3], record[4])
+        self._run(item, self.asides[record], effects)
+
+    def step(self, item: Item, parsed: Work | None, effects: Effects) -> None:
+        work = self._work(item) if parsed is None else parsed
+        if work.input is None:
+            cell = work.cell
+            assert cell is not None
+            if work.timer is None:
+                self._sweep(cell, item, effects)
+                return
+            self._wake(cell)
+            if cell.value is None or cell.value != set_of(item):
+                return  # cancelled, or set again
+            # whatever the step does: it has run out
+            cell.value = None
+            cell.dirty = True
+            cell.by = item
+        self._run(item, work, effects)
+
+    def _run(self, item: Item, work: Work, effects: Effects) -> None:
+        self.item = item
+        self.work = work
+        self.effects = effects
+        self.owner = item[7]
+        self.now = item[0]
+        self.lineage = []
+        outputs, timers = len(effects.outputs), len(effects.timers)
+        handler = work.handler
+        assert handler is not None
+        try:
+            if work.input is not None and not self._counts(work, item):
+                return
+            context = self.context
+            context.now = item[0]
+            context.late = work.input is not None and item[0] > item[6]
+            context.key = work.key
+            args: list[Any] = [context]
+            if work.input is not None:
+                args.append(work.record)
+            elif work.timer is not None and work.timer.of is not None:
+                args.append(work.id)
+            self._add_states(args, handler, work)
+            handler.function(*args)
+        except Reject as e:
+            self._roll_back(outputs, timers)
+            self._letter(e.reason, e.detail)
+        except Exception as e:
+            line = failure(self.plan, item, handler.name, e)
+            if not self.dead_letter_errors:
+                raise StepError(*line) from e
+            self._roll_back(outputs, timers)
+            self._letter(EXCEPTION, line[0])
+        self._settle()
+
+    def _counts(self, work: Work, item: Item) -> bool:
+        """Whether the event is none that was seen before. Late ones are counted."""
+        cell = work.cell
+        if cell is not None:
+            self._wake(cell)
+            if cell.value is not None and item[0] < cell.at + cell.kind.ttl_ms:
+                self.effects.count("duplicates")
+                return False
+            self._change(cell)
+            cell.value = True
+            self._written(cell)
+        if item[0] > item[6]:
+            self.count("late", 1)
+        return True
+
+    def _add_states(self, args: list[Any], handler: HandlerPlan, work: Work) -> None:
+        for state, cell in zip(handler.states, work.cells, strict=True):
+            if cell is None:
+                args.append(Entries(MapCells(self, state.kind, self.owner)))
+                continue
+            self._wake(cell)
+            if cell.value is None or self._expired(cell):
+                cell.value = state.kind.empty()
+            self._change(cell)
+            args.append(cell.value)
+
+    def _wake(self, cell: Cell) -> None:
+        if not cell.live:
+            if not cell.loaded:
+                self._load([cell])
+            cell.wake()
+
+    def _expired(self, cell: Cell) -> bool:
+        ttl_ms = cell.kind.ttl_ms
+        return ttl_ms != NO_TTL and cell.at != NEVER and self.now >= cell.at + ttl_ms
+
+    def _change(self, cell: Cell) -> None:
+        """Keep what the cell is, as the step may change it."""
+        value = cell.value
+        kind = cell.kind
+        if value is not None and isinstance(kind, RecordKind):
+            value = kind.codec.copy(value)
+        self.undo.append((cell, value, cell.at, cell.sweep_at, cell.live, cell.dirty))
+        cell.dirty = True
+        cell.by = self.item
+
+    def _written(self, cell: Cell) -> None:
+        """An entry with a time to live was written now: a sweep looks at it once that has passed."""
+        cell.at = self.now
+        if cell.sweep_at == NEVER:
+            self._sweep_later(cell)
+
+    def _sweep_later(self, cell: Cell) -> None:
+        assert self.item is not None
+        due = sweep_time(cell.owner, cell.at + cell.kind.ttl_ms, cell.kind.ttl_ms)
+        cell.sweep_at = due
+        self.effects.set_timer(due, CLEANUP_RANK, self.item, cell.owner, layout.timer_value(cell.kind.prefix, cell.id))
+
+    def _settle(self) -> None:
+        """The step is done: what it changed in place in entries with a time to live was written now."""
+        for cell, before, _, _, _, _ in self.undo:
+            kind = cell.kind
+            if kind.ttl_ms != NO_TTL and isinstance(kind, RecordKind) and cell.value is not None:
+                if before is None or cell.value != before:
+                    self._written(cell)
+            elif cell.value is None:
+                cell.at = cell.sweep_at = NEVER
+        self.undo.clear()
+        self.undo_counts.clear()
+
+    def _roll_back(self, outputs: int, timers: int) -> None:
+        effects = self.effects
+        del effects.outputs[outputs:]
+        del effects.timers[timers:]
+        for cell, value, at, sweep_at, live, dirty in reversed(self.undo):
+            cell.value, cell.at, cell.sweep_at, cell.live, cell.dirty = value, at, sweep_at, live, dirty
+        for name, n in self.undo_counts:
+            effects.count(name, -n)
+        self.undo.clear()
+        self.undo_counts.clear()
+
+    def _letter(self, reason: str, detail: str) -> None:
+        """A dead letter of the record in hand, in its canonical form."""
+        item = self.item
+        assert item is not None
+        topic, partition, offset = where_of(self.plan, item)
+        value = item[8] if item[1] < TIMER_RANK else None
+        letter = Letter(topic, partition, offset, -1, item[7], value, [])
+        key, content, headers = deadletter.write(letter, reason, detail)
+        self.effects.emit(self.plan.dead_letter_stream, key, content, headers)
+        self.effects.count(COUNT_PREFIX + reason)
+
+    def _sweep(self, cell: Cell, item: Item, effects: Effects) -> None:
+        """Remove an entry that has expired, or look again later."""
+        self._wake(cell)
+        if cell.value is None or cell.sweep_at != item[0]:
+            return  # it has gone, or another sweep looks at it
+        self.item = item
+        self.effects = effects
+        cell.dirty = True
+        if item[0] >= cell.at + cell.kind.ttl_ms:
+            cell.value = None
+            cell.at = cell.sweep_at = NEVER
+        else:
+            self._sweep_later(cell)
+
+    # What a context asks for
+
+    def emit(self, output: Output[Any], record: object) -> None:
+        plan = self.plan.outputs.get(output)
+        if plan is None:
+            raise StepError(f"{output!r} belongs to the service {output.service!r}.", "emit to one of this service.")
+        if type(record) is not plan.cls:
+            raise StepError(f"{output!r}: expected {plan.cls.__name__}, found {type(record).__name__}.")
+        try:
+            keys = plan.keys.keys(record)
+        except Malformed as e:
+            raise StepError(f"{output!r}: {e}.", "give each record a key.") from None
+        if not self.lineage:
+            self.lineage = [self._lineage()]
+        value = plan.codec.encode(record)
+        for key in keys:
+            self.effects.emit(plan.stream, key, value, self.lineage)
+
+    def _lineage(self) -> Header:
+        item, work = self.item, self.work
+        assert item is not None
+        assert work is not None
+        topic, partition, offset = where_of(self.plan, item)
+        at = item[0] if work.timer is None else item[2]
+        timer = b"\x00" if work.timer is None else b"\x02" + string_bytes(work.timer.name.encode())
+        body = string_bytes(topic.encode()) + long_bytes(partition) + long_bytes(offset) + long_bytes(at) + timer
+        return LINEAGE, self.plan.lineage + body
+
+    def set_timer(self, timer: Timer | MapTimer[Any], when: int, id: str) -> None:
+        cell = self._timer_cell(timer, id)
+        item = self.item
+        assert item is not None
+        if type(when) is not int or when >= END_OF_TIME:
+            raise StepError(f"{timer!r}: expected a time in ms, found {when!r}.")
+        due = when if when > self.now else self.now
+        self._change(cell)
+        cell.live = True
+        cell.value = (due, item[0], item[3], item[4], item[5])
+        self.effects.set_timer(due, TIMER_RANK, item, self.owner, layout.timer_value(cell.kind.prefix, cell.id))
+
+    def cancel(self, timer: Timer | MapTimer[Any], id: str) -> None:
+        cell = self._timer_cell(timer, id)
+        self._change(cell)
+        cell.live = True
+        cell.value = None
+
+    def _timer_cell(self, timer: Timer | MapTimer[Any], id: str) -> Cell:
+        plan = self.plan.timers.get(timer)
+        if plan is None:
+            raise StepError(f"{timer!r} belongs to the service {timer.service!r}.", "use one of this service.")
+        return self._cell(plan.kind, self.owner, id_bytes(id))
+
+    def count(self, name: str, n: int) -> None:
+        self.effects.count(name, n)
+        self.undo_counts.append((name, n))
+
+    def dead_letter(self, reason: str, detail: str) -> None:
+        self._letter(reason, detail)
+        self.undo_counts.append((COUNT_PREFIX + reason, 1))
+
+    def source(self) -> EventSource:
+        assert self.item is not None
+        return EventSource(*where_of(self.plan, self.item))
+
+    # The end of a batch
+
+    def finish(self, effects: Effects) -> list[Change]:
+        changed = [cell for cell in self.cells.values() if cell.dirty]
+        self._load([cell for cell in changed if not cell.loaded])
+        changes: list[Change] = []
+        for cell in changed:
+            try:
+                content = cell.encoded()
+            except StepError as e:
+                assert cell.by is not None
+                place = "{}, partition {}, offset {}".format(*where_of(self.plan, cell.by))
+                raise StepError(f"{place}: state {cell.kind.name!r} of key {cell.owner.decode()!r}: {e}") from e
+            if content != cell.stored:
+                changes.append((cell.key, content))
+        return changes
+
+    def rewrite(self, entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
+        return []
+
+
+class MapCells:
+    """`moneystate.api.entries.MapAccess`: the entries of a map under one key."""
+
+    def __init__(self, runtime: ServiceProcessor, kind: RecordKind, owner: bytes) -> None:
+        self.runtime = runtime
+        self.kind = kind
+        self.owner = owner
+
+    def get(self, id: str) -> object | None:
+        cell = self._alive(self.runtime._cell(self.kind, self.owner, id_bytes(id)))
+        if cell is None:
+            return None
+        if not self.kind.immutable:
+            self.runtime._change(cell)
+        value: object = cell.value
+        return value
+
+    def put(self, id: str, record: object) -> None:
+        kind = self.kind
+        if type(record) is not kind.codec.record.cls:
+            expected = kind.codec.record.cls.__name__
+            raise StepError(f"map {kind.name!r}: expected {expected}, found {type(record).__name__}.")
+        cell = self.runtime._cell(kind, self.owner, id_bytes(id))
+        self.runtime._wake(cell)
+        self.runtime._change(cell)
+        cell.value = record
+        if kind.ttl_ms != NO_TTL:
+            self.runtime._written(cell)
+
+    def delete(self, id: str) -> None:
+        cell = self.runtime._cell(self.kind, self.owner, id_bytes(id))
+        self.runtime._wake(cell)
+        self.runtime._change(cell)
+        cell.value = None
+
+    def ids(self, prefix: str) -> list[str]:
+        runtime, kind = self.runtime, self.kind
+        base = layout.entry_key(kind.prefix, self.owner)
+        wanted = base + prefix.encode()
+        if not any(wanted.startswith(done) for done in runtime.scanned):
+            for key, stored in runtime.state.scan(wanted):
+                cell = runtime._cell(kind, self.owner, key[len(base) :])
+                if not cell.loaded:
+                    cell.load(stored)
+            runtime.scanned.append(wanted)
+        cells = [cell for cell in runtime.by_map.get(base, []) if cell.key.startswith(wanted)]
+        cells.sort(key=_id_of)
+        return [cell.id.decode() for cell in cells if self._alive(cell) is not None]
+
+    def _alive(self, cell: Cell) -> Cell | None:
+        self.runtime._wake(cell)
+        return None if cell.value is None or self.runtime._expired(cell) else cell
+
+
+def _id_of(cell: Cell) -> bytes:
+    return cell.id
+
+
+def id_bytes(id: str) -> bytes:
+    if type(id) is not str:
+        raise StepError(f"expected a text as an id, found {id!r}.")
+    found = id.encode()
+    if len(found) > layout.MAX_ID_BYTES:
+        raise StepError(f"an id of {len(found):,} bytes, at most {layout.MAX_ID_BYTES:,} are allowed.")
+    return found
+
+
+def sweep_time(owner: bytes, expires: int, ttl_ms: int) -> int:
+    """`expires` rounded up to a grid that is shifted by the owner's hash, so that not all are swept in one batch."""
+    grid = max(1, ttl_ms // SWEEPS_PER_TTL)
+    phase = ((zlib.crc32(owner) >> 26) * grid) >> 6
+    return -((phase - expires) // grid) * grid + phase

@@ -1,0 +1,207 @@
+"""A service as it is declared. `moneystate.api.plan` checks it and makes what runs."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar, overload
+
+from moneystate.api.handles import (
+    NO_LIMIT,
+    Duration,
+    Index,
+    Input,
+    Map,
+    MapAt,
+    MapTimer,
+    Output,
+    Source,
+    Timer,
+    Value,
+)
+from moneystate.api.on import On
+from moneystate.api.reading import Key, Time
+from moneystate.api.view import View
+from moneystate.errors import ServiceError
+
+R = TypeVar("R")
+E = TypeVar("E")
+S = TypeVar("S")
+T = TypeVar("T")
+V = TypeVar("V")
+P = ParamSpec("P")
+
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
+FORMATS: Final = ("avro", "json", "confluent", "debezium")
+
+
+class Handler:
+    """A function of the service with what it runs on and what it reads."""
+
+    def __init__(self, function: Callable[..., None], states: tuple[Any, ...]) -> None:
+        self.function = function
+        self.states = states
+        self.name = function.__name__
+
+
+class Service(On[R]):
+    """`name`: of the service, its topics of state and its records; `rules`: a frozen dataclass of numbers, texts and
+    truth values that decide results besides the logs; each is a flag of `run`."""
+
+    @overload
+    def __init__(self: Service[None], name: str) -> None: ...
+    @overload
+    def __init__(self, name: str, rules: R) -> None: ...
+    def __init__(self, name: str, rules: Any = None) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", name):
+            raise ServiceError(f"service {name!r}: no name for a service.", "use a to z, 0 to 9 and -.")
+        self.name = name
+        self.rules: R = rules
+        self.inputs: list[Input[Any]] = []
+        self.outputs: list[Output[Any]] = []
+        self.states: dict[str, Value[Any] | Map[Any]] = {}
+        self.timers: dict[str, Timer | MapTimer[Any]] = {}
+        self.indices: dict[str, Index[Any, Any]] = {}
+        self.queries: dict[str, Callable[..., Any]] = {}
+        self.handlers: list[tuple[Input[Any] | Timer | MapTimer[Any], Handler]] = []
+        _check_rules(self, rules)
+
+    def input(
+        self, topic: str, record: type[E], *, key: Key | None = None, time: Time, unique: str | None = None,
+        within_ms: Duration = NO_LIMIT, bound_ms: int | None = None, rank: int | None = None, ordered: bool = True,
+        format: str = "avro",
+    ) -> Input[E]:  # fmt: skip
+        """Records of one type in a topic; a topic of several types has an input for each. Without `key` they only
+        advance time. `unique`: a field; of the records of a topic and key with one content of it within `within_ms`
+        only the first counts. `bound_ms`: how far its records may be out of order. `rank`: the order of inputs at the
+        same time, else that of the declarations."""
+        where = f"input {topic!r}"
+        self._check_topic(topic, where, format)
+        if unique is not None and within_ms == NO_LIMIT:
+            self.fail(f"{where}: unique={unique!r} without within_ms.", "say for how long, within_ms=86_400_000.")
+        if unique is not None and key is None:
+            self.fail(f"{where}: unique={unique!r} without key.", "say whose the records are, key=...")
+        if any(i.topic == topic and i.record is record for i in self.inputs):
+            self.fail(f"{where}: declared twice with {record.__name__}.", "declare it once.")
+        made = Input(
+            self.name, topic, record, key, time, unique, within_ms, bound_ms, rank, ordered, format
+        )  # fmt: skip
+        self.inputs.append(made)
+        return made
+
+    def output(
+        self, topic: str, record: type[T], *, key: Key, compacted: bool = False, timed: bool = False,
+        partitions: int | None = None, format: str = "avro",
+    ) -> Output[T]:  # fmt: skip
+        """A topic to write, keyed by `key` of its records."""
+        where = f"output {topic!r}"
+        self._check_topic(topic, where, format)
+        if key is None:
+            self.fail(f"{where}: key=None: nobody could say which records belong together.", "name a field as key=.")
+        if any(o.topic == topic for o in self.outputs):
+            self.fail(f"{where}: declared twice.", "declare it once; one topic has one type of record.")
+        made = Output(self.name, topic, record, key, compacted, timed, partitions, format)
+        self.outputs.append(made)
+        return made
+
+    def value(self, name: str, record: type[S], *, ttl_ms: Duration = NO_LIMIT) -> Value[S]:
+        """State: one record for each key. Before it is first changed it is `record()`, and one that equals `record()`
+        takes no room. `ttl_ms` after its last change it is forgotten."""
+        made = Value(self.name, self._new(name, self.states, "value"), record, ttl_ms)
+        self.states[name] = made
+        return made
+
+    def map(self, name: str, record: type[S], *, ttl_ms: Duration = NO_LIMIT) -> Map[S]:
+        """State: many records for each key, each by an id of its own. `ttl_ms` after its last change an entry is
+        forgotten."""
+        made = Map(self.name, self._new(name, self.states, "map"), record, ttl_ms)
+        self.states[name] = made
+        return made
+
+    @overload
+    def timer(self, name: str) -> Timer: ...
+    @overload
+    def timer(self, name: str, of: Map[S]) -> MapTimer[S]: ...
+    def timer(self, name: str, of: Map[Any] | None = None) -> Timer | MapTimer[Any]:
+        """One for each key, or for each id `of` a map."""
+        self._new(name, self.timers, "timer")
+        made = Timer(self.name, name) if of is None else MapTimer(self.name, name, of)
+        self.timers[name] = made
+        return made
+
+    def index(self, name: str, of: Value[S], by: Callable[[S], V | None]) -> Index[S, V]:
+        """Keys by what `by` says of their value: a text or a whole number, None for a key that is not to be found."""
+        made = Index(self.name, self._new(name, self.indices, "index"), of, by)
+        self.indices[name] = made
+        return made
+
+    def query(self, function: Callable[Concatenate[View, P], T]) -> Callable[Concatenate[View, P], T]:
+        """A call of the query server: a function of a view, and of arguments of its own."""
+        self.queries[self._new(function.__name__, self.queries, "query")] = function
+        return function
+
+    def fail(self, what: str, do: str) -> NoReturn:
+        raise ServiceError(f"service {self.name!r}: {what}", do)
+
+    def _new(self, name: str, of: dict[str, Any], kind: str) -> str:
+        if not _NAME.fullmatch(name):
+            self.fail(f"{kind} {name!r}: no name for it.", "use a to z, 0 to 9 and _, at most 63 of them.")
+        if name in of:
+            self.fail(f"{kind} {name!r}: declared twice.", "rename one.")
+        return name
+
+    def _check_topic(self, topic: str, where: str, format: str) -> None:
+        if not _TOPIC.fullmatch(topic):
+            self.fail(f"{where}: no name for a topic.", "use letters, digits, '.', '_' and '-'.")
+        if format not in FORMATS:
+            self.fail(f"{where}: format={format!r}.", f"use one of {', '.join(FORMATS)}.")
+
+    def _register(self, source: Any, states: tuple[Any, ...], function: Callable[..., None]) -> None:
+        name = getattr(function, "__name__", repr(function))
+        sources = source.inputs if isinstance(source, Source) else [source]
+        for one in sources:
+            if not isinstance(one, (Input, Timer, MapTimer)):
+                self.fail(f"{name}: on({one!r}) is no input and no timer.", "pass what input() or timer() gave.")
+            self._check_mine(one, name)
+            taken = next((handler.name for mine, handler in self.handlers if mine is one), None)
+            if taken is not None:
+                self.fail(f"{one!r} has two functions, {taken} and {name}.", "put both into one function.")
+            self.handlers.append((one, Handler(function, states)))
+        for state in states:
+            if not isinstance(state, (Value, Map, MapAt)):
+                self.fail(f"{name}: {state!r} is no state.", "pass what value() or map() gave.")
+            self._check_mine(state, name)
+        self._check_parameters(sources[0], states, function, name)
+
+    def _check_mine(self, handle: Any, name: str) -> None:
+        if handle.service != self.name:
+            self.fail(f"{name}: {handle!r} belongs to the service {handle.service!r}.", "declare one of this service.")
+
+    def _check_parameters(self, source: Any, states: tuple[Any, ...], function: Any, name: str) -> None:
+        takes = ["ctx"]
+        if isinstance(source, Input):
+            takes.append(source.record.__name__)
+        elif isinstance(source, MapTimer):
+            takes.append("id")
+        takes.extend([state.name for state in states])
+        if inspect.iscoroutinefunction(function):
+            self.fail(f"{name}: a step cannot be async: it does no I/O.", "use def; ask others by a topic.")
+        try:
+            inspect.signature(function).bind(*takes)
+        except TypeError as e:
+            self.fail(f"{name}{inspect.signature(function)}: {e}.", f"take ({', '.join(takes)}).")
+        except ValueError:
+            return  # compiled: it has no signature
+
+
+def _check_rules(service: Service[Any], rules: Any) -> None:
+    if rules is None:
+        return
+    params = getattr(type(rules), "__dataclass_params__", None)
+    if params is None or not params.frozen:
+        service.fail(f"rules: {type(rules).__name__} is no frozen dataclass.", "use @dataclass(frozen=True).")
+    for name in type(rules).__dataclass_fields__:
+        if type(getattr(rules, name)) not in (int, str, bool, float):
+            service.fail(f"rules: {name} is no int, str, bool or float.", "keep what decides results in these types.")
