@@ -21,8 +21,11 @@ STAMP = ROOT / "moneystate" / "engine" / ".compiled"
 ENRICHMENT = (
     "fingerprints", "topics", "source", "money_ids", "migrations", "events", "page", "state", "users", "step", "emit",
 )  # fmt: skip
-REPLICA = ("rows", "decode")
-IN_PART = {"services/enrichment": ENRICHMENT, "moneystate/replica": REPLICA}
+IN_PART = {
+    "services/enrichment": ENRICHMENT,
+    "services/enrichment/replica": ("decode",),
+    "moneystate/replica": ("rows",),
+}
 FOLDERS = (".", "moneystate/engine", *IN_PART)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from moneystate.cli import registry
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.options import KafkaConfig, KafkaConfigFile, check_given, flag, kafka_settings
 from moneystate.errors import ConfigError
@@ -85,4 +86,4 @@ def serve(
             tls_cert, tls_key, client_ca, token_key, token_audience, token_issuer, scopes, audit_log
         ),
     )  # fmt: skip
-    serving.serve(options, lambda line: typer.echo(line, err=True))
+    serving.serve(options, registry.FACE, lambda line: typer.echo(line, err=True))

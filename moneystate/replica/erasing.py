@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import Final
+from typing import Any, Final
 
 from rocksdict import WriteBatch
 
 from moneystate.errors import SetupError
+from moneystate.ports.replica import ReplicaModel
 from moneystate.replica import rows
-from moneystate.replica.decode import index_keys, order_time
 from moneystate.replica.files import Db
 from moneystate.replica.holding import Change
 
@@ -27,8 +27,9 @@ CUT: Final = 4  # bytes of a key in the index that its compacted range begins wi
 class Erasure:
     """`users`: whose files are to be cleaned, with the index ranges that they were in; `cleaning`: those at work."""
 
-    def __init__(self, db: Db) -> None:
+    def __init__(self, db: Db, model: ReplicaModel[Any]) -> None:
         self.db = db
+        self.model = model
         self.lock = threading.Lock()
         self.thread: threading.Thread | None = None
         row = db.get(ROW)
@@ -43,14 +44,14 @@ class Erasure:
         gone = self._past(batch, user)
         entries = self._entries(user)
         for key in entries:
-            gone |= _keys_of(user, key, entries[key])
+            gone |= self._keys_of(user, key, entries[key])
         for change in changes:
             if change.user == user:
                 entries.pop(change.entry, None)
                 if change.value is not None:
                     entries[change.entry] = change.value
         for key, value in entries.items():
-            gone -= _keys_of(user, key, value)
+            gone -= self._keys_of(user, key, value)
         self.forget_lineage(batch, user)
         self.drop(batch, user, gone)
 
@@ -78,9 +79,9 @@ class Erasure:
             gone.update(rows.read_dropped(row))
             entry = key[1 : -rows.LONG_BYTES]
             _, kind, rest = rows.split_entry(entry)
-            if kind == b"w":
+            if kind == self.model.held:
                 until, value = rows.read_past(row)
-                tail = rows.waits_at(order_time(value), user, rest)
+                tail = rows.waits_at(self.model.order_time(value), user, rest)
                 for start in {0} | {until - (1 << bits) for bits in range(until.bit_length())}:
                     batch.delete(rows.pended_key(start, until, tail))
         return gone
@@ -148,7 +149,6 @@ class Erasure:
         else:
             batch.delete(ROW)
 
-
-def _keys_of(user: bytes, entry: bytes, value: bytes) -> set[bytes]:
-    _, kind, rest = rows.split_entry(entry)
-    return index_keys(user, kind, rest, value)
+    def _keys_of(self, user: bytes, entry: bytes, value: bytes) -> set[bytes]:
+        _, kind, rest = rows.split_entry(entry)
+        return self.model.index_keys(user, kind, rest, value)

@@ -18,11 +18,12 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
-from typing import Final
+from typing import Any, Final
 
 from confluent_kafka import KafkaException
 
 from moneystate.errors import BrokerError, SetupError
+from moneystate.ports.replica import ReplicaModel
 from moneystate.replica import files
 from moneystate.replica.following import Following
 from moneystate.replica.head import HeadFile
@@ -44,25 +45,26 @@ MISPLACED_ADVICE: Final = (
 STOP_LOOK_S: Final = 0.2
 
 
-def run(options: Options, parent: Connection) -> None:
+def run(options: Options, model: ReplicaModel[Any], parent: Connection) -> None:
     """As a process: until SIGTERM, or until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes: the parent tells this one to stop
     os.nice(NICENESS)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    Follower(options, lambda: stop.is_set() or parent.poll()).run()
+    Follower(options, model, lambda: stop.is_set() or parent.poll()).run()
 
 
 class Follower:
-    def __init__(self, options: Options, stopped: Callable[[], bool]) -> None:
+    def __init__(self, options: Options, model: ReplicaModel[Any], stopped: Callable[[], bool]) -> None:
         self.options = options
+        self.model = model
         self.stopped = stopped
         self.anew = ""  # why the files in use are not to be gone on with
         self.said = ""
 
     def run(self) -> None:
         """Until stopped. Raises SetupError for what waiting does not cure."""
-        topics = Topics(self.options)
+        topics = Topics(self.options, self.model)
         while not self.stopped():
             changelog = self._describe(topics)
             if changelog is None:
@@ -109,7 +111,7 @@ class Follower:
         data = self.options.data
         name = files.generation(data)
         if name is not None:
-            store = Store(files.open_primary(data, name))
+            store = Store(files.open_primary(data, name), self.model)
             why = self.anew or _why_anew(store.record, changelog)
             if not why:
                 return store, HeadFile(files.folder(data, name), write=True)
@@ -117,7 +119,7 @@ class Follower:
             log.warning("the replica is built anew: %s", why)
         self.anew = ""
         name = files.begin_generation(data)
-        store = Store(files.open_primary(data, name))
+        store = Store(files.open_primary(data, name), self.model)
         store.record.topic_id = changelog.topic_id
         store.record.positions = {str(p): offset for p, offset in changelog.starts.items()}
         return store, HeadFile(files.folder(data, name), write=True)

@@ -13,7 +13,7 @@ from moneystate.replica.files import Rebuild
 from moneystate.replica.head import Head, HeadFile
 from moneystate.replica.history import Keep, Sweep
 from moneystate.replica.holding import Change, End, Holding, Piece, change_of, read_end
-from moneystate.replica.lineage import Lineage, header_of
+from moneystate.replica.lineage import Lineage
 from moneystate.replica.log import Changelog, Ends, Message, Options, Stream, Topics
 from moneystate.replica.pace import Pace
 from moneystate.replica.store import Store
@@ -31,11 +31,12 @@ class Following:
         self.begin = changelog
         self.store = store
         self.head = head
-        self.holding = Holding(store.record.groups, store.record.partitions)
-        self.lineage = Lineage(store)
+        self.holding = Holding(store.record.groups, store.record.partitions, store.model)
+        trace = store.model.trace if options.follow_lineage else None
+        self.lineage = None if trace is None else Lineage(store, trace)
         self.sweep = Sweep(store, Keep(options.history_ms, options.history_versions))
         self.sweep_at = self.settle_at = 0.0
-        self.lineage_at = 0.0 if options.follow_lineage else float("inf")  # when to look for the enriched events' topic
+        self.lineage_at = float("inf") if trace is None else 0.0  # when to look for the traced topic
         self.lineage_since_ms = 0 if options.history_ms is None else int(time.time() * 1000) - options.history_ms
         self.load = None if not store.record.loading else Load(store, changelog)
         self.current_as_of_ms = store.record.alive_ms
@@ -58,8 +59,8 @@ class Following:
         else:
             for message in changes:
                 self._follow(message)
-        if lineage:
-            self._add_lineage(lineage)
+        if lineage and self.lineage is not None:
+            self._add_lineage(self.lineage, lineage)
         if self.load is None and time.monotonic() >= self.lineage_at:
             self._follow_lineage()
         self._look()
@@ -73,7 +74,7 @@ class Following:
             load.finish(self.stream.read_to, self.topics.ends(self.stream.read_to))
             self.current_as_of_ms = self.store.record.alive_ms
             self.load = None
-            self.holding = Holding(self.store.record.groups, self.store.record.partitions)
+            self.holding = Holding(self.store.record.groups, self.store.record.partitions, self.store.model)
 
     def _follow(self, message: Message) -> None:
         partition, offset, key, value = message.partition(), message.offset(), message.key(), message.value()
@@ -113,13 +114,14 @@ class Following:
             self.stream.add_lineage(starts)
         self.lineage_at = float("inf") if starts else time.monotonic() + LINEAGE_S
 
-    def _add_lineage(self, messages: list[Message]) -> None:
+    @staticmethod
+    def _add_lineage(lineage: Lineage, messages: list[Message]) -> None:
         records = []
         for m in messages:
-            header = header_of(m.headers())
+            header = lineage.header_of(m.headers())
             if header is not None and m.key() is not None and m.value() is not None:
                 records.append((m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value(), header))
-        self.lineage.add(records)
+        lineage.add(records)
 
     def _look(self) -> None:
         """How far behind this is; and what a quiet log allows."""
@@ -173,7 +175,7 @@ class Load:
         for message in messages:
             partition, offset, key = message.partition(), message.offset(), message.key()
             if not key.startswith(keys.END):
-                records.setdefault(partition, []).append((offset, change_of(key, message.value())))
+                records.setdefault(partition, []).append((offset, change_of(key, message.value(), self.store.model)))
             elif message.value() is not None:
                 self._note(partition, offset, read_end(message.value(), message.timestamp()[1], 0))
             read_to[partition] = max(read_to[partition], offset + 1)

@@ -15,8 +15,9 @@ from moneystate.engine import ends
 from moneystate.engine.keygroup import key_group_of
 from moneystate.engine.marker import BEFORE_FIRST_BATCH
 from moneystate.errors import SetupError
+from moneystate.ports.replica import ReplicaModel
 from moneystate.replica.model import Version
-from moneystate.replica.rows import RESTS, entry_of
+from moneystate.replica.rows import entry_of, split_entry
 
 
 class Change(NamedTuple):
@@ -29,7 +30,7 @@ class Change(NamedTuple):
 
     @property
     def rest(self) -> bytes:
-        return self.entry[len(self.entry) - RESTS[self.kind] :]
+        return split_entry(self.entry)[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +79,16 @@ class Holding:
     changelog. What stands elsewhere than in its key group's partition is of no account: a checkpoint with other key
     groups removes it there."""
 
-    def __init__(self, total: int, partitions: int) -> None:
+    def __init__(self, total: int, partitions: int, model: ReplicaModel[Any]) -> None:
         self.total = total
         self.partitions = partitions
+        self.model = model
         self.size = 0  # changes held
         self.held: dict[int, dict[int, _Held]] = {}  # partition -> key group -> what is held
 
     def add(self, partition: int, offset: int, key: bytes, value: bytes | None) -> None:
         """A record that is no end. Raises SetupError for one that this program does not know."""
-        self._hold(partition, offset, change_of(key, value))
+        self._hold(partition, offset, change_of(key, value, self.model))
         self.size += 1
 
     def end(self, partition: int, offset: int, end: End) -> Piece:
@@ -114,14 +116,16 @@ class Holding:
             held.changes.append(change)
 
 
-def change_of(key: bytes, value: bytes | None) -> Change:
-    try:
-        user, entry = entry_of(key)
-    except ValueError as e:
+def change_of(key: bytes, value: bytes | None, model: ReplicaModel[Any]) -> Change:
+    """Raises SetupError for a key that this program does not know."""
+    found = model.split(key)
+    if found is None:
         raise SetupError(
-            f"the changelog: expected a state entry, came {e}.", "upgrade this program: the job's is newer."
-        ) from None
-    return Change(user, key[:1], entry, value)
+            f"the changelog: expected a state entry, came one of the kind {key[:1]!r}, {len(key)} bytes.",
+            "upgrade this program: the job's is newer.",
+        )
+    user, rest = found
+    return Change(user, key[:1], entry_of(user, key[:1], rest), value)
 
 
 def read_end(value: bytes, timestamp_ms: int, total: int) -> End:

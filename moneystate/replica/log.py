@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[at
 from moneystate.errors import BrokerError, MoneystateError
 from moneystate.kafka.client import METADATA_TIMEOUT_S, admin_client, is_end_of_partition, place, range_consumer
 from moneystate.kafka.offsets import TopicState, high_watermark, log_ends, log_starts, offsets_at, topic_states
+from moneystate.ports.replica import ReplicaModel
 from moneystate.replica.files import Rebuild
-from services.enrichment.topics import CHANGELOG, ENRICHED, STREAMS
 
 CONSUME_AT_ONCE: Final = 5_000
 WAIT_S: Final = 0.05
@@ -57,9 +57,12 @@ class Changelog:
 
 
 class Topics:
-    def __init__(self, options: Options) -> None:
-        self.changelog = options.topic_prefix + CHANGELOG
-        self.enriched = options.topic_prefix + STREAMS[ENRICHED]
+    """`traced`: the output whose lineage is followed; None: none is."""
+
+    def __init__(self, options: Options, model: ReplicaModel[Any]) -> None:
+        trace = model.trace if options.follow_lineage else None
+        self.changelog = options.topic_prefix + model.changelog
+        self.traced = None if trace is None else options.topic_prefix + trace.topic
         self.admin = admin_client(options.bootstrap_servers, options.kafka_config)
 
     def describe(self) -> Changelog:
@@ -83,14 +86,16 @@ class Topics:
         return topic_states(self.admin, [self.changelog])[self.changelog]
 
     def lineage_starts(self, since_ms: int, positions: dict[str, int]) -> dict[int, int]:
-        """Where to read the enriched events from; nowhere where there is no such topic yet."""
+        """Where to read what is traced from; nowhere where there is no such topic yet."""
+        if self.traced is None:
+            return {}
         try:
-            state = topic_states(self.admin, [self.enriched])[self.enriched]
+            state = topic_states(self.admin, [self.traced])[self.traced]
         except BrokerError:
             raise
         except MoneystateError:
             return {}
-        partitions = [(self.enriched, p) for p in state.partitions]
+        partitions = [(self.traced, p) for p in state.partitions]
         begin = offsets_at(self.admin, partitions, since_ms)
         return {p: max(begin[tp], positions.get(str(p), 0)) for tp in partitions for p in [tp[1]]}
 
@@ -122,8 +127,9 @@ class Stream:
         self._assign(topics.changelog, positions)
 
     def add_lineage(self, positions: dict[int, int]) -> None:
-        """From now on the enriched events, too, from these offsets."""
-        self._assign(self.topics.enriched, positions)
+        """From now on what is traced, too, from these offsets."""
+        assert self.topics.traced is not None
+        self._assign(self.topics.traced, positions)
 
     def _assign(self, topic: str, positions: dict[int, int]) -> None:
         self.consumer.incremental_assign([TopicPartition(topic, p, offset) for p, offset in positions.items()])

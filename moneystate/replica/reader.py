@@ -1,15 +1,20 @@
-"""Reads over the follower's rows (`moneystate.replica.reads.Reads`), in its process or in others."""
+"""Reads over the follower's rows, in its process or in others.
+
+Calls are synchronous and short: a point read costs some tens of µs, a listing as much for each of its items. They are
+made from one thread (an event loop's): what a call sees does not move under it, and `newest` looks whether there is
+more. All raise NotReady before the first full catch-up, `status` and `newest` excepted.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 from moneystate.engine.items import END_OF_TIME, NO_TIME
+from moneystate.ports.replica import ReplicaModel
 from moneystate.replica import files, rows
-from moneystate.replica.decode import WRITTEN_NOW, text
 from moneystate.replica.files import Db, Secondary
 from moneystate.replica.head import Head, HeadFile
 from moneystate.replica.model import (
@@ -23,11 +28,11 @@ from moneystate.replica.model import (
     SchemaCount,
     Status,
     UserChange,
-    UserView,
     Version,
 )
 from moneystate.replica.record import Record, Revision, decode_revision, read_record, read_revision
-from moneystate.replica.snapshot import Snapshot, mark_of, page_of
+from moneystate.replica.rows import text
+from moneystate.replica.snapshot import Files, Snapshot, mark_of, page_of, utf8
 from moneystate.replica.store import version_key, watermark_key
 
 MAX_WATERMARK_MS: Final = (1 << 63) - 1
@@ -40,20 +45,38 @@ CATCH_UP_S: Final = 1.0  # the longest that rows are left for later
 SIZE_S: Final = 5.0  # how often the files are measured
 
 
-class Pinned(Protocol):
+View = TypeVar("View")
+Seen = TypeVar("Seen", covariant=True)
+Snap = TypeVar("Snap", bound=Snapshot[Any], covariant=True)
+
+
+class Pinned(Protocol[Seen]):
     @property
     def revision(self) -> int: ...
 
     @property
     def watermark_ms(self) -> int: ...
 
-    def find_user(self, user: bytes, expired_ms: int | None = None) -> UserView | None: ...
+    def find(self, owner: bytes, expired_ms: int | None = None) -> Seen | None: ...
 
 
-class Reader:
-    """`open`: the database and what the follower says all the time; neither: it has not begun."""
+class MakeSnapshot(Protocol[Snap]):
+    def __call__(self, model: Any, files: Files, db: Db, revision: Revision, header: Header) -> Snap: ...
 
-    def __init__(self, db: Db | None = None, head: HeadFile | None = None) -> None:
+
+class Reader(Generic[View, Snap]):
+    """`make`: snapshots of the service; `db`, `head`: the database and what the follower says all the time; neither: it
+    has not begun."""
+
+    def __init__(
+        self,
+        model: ReplicaModel[View],
+        make: MakeSnapshot[Snap],
+        db: Db | None = None,
+        head: HeadFile | None = None,
+    ) -> None:
+        self.model = model
+        self.make = make
         self.db = db
         self.head_file = head
         self.record = Record()
@@ -74,10 +97,10 @@ class Reader:
         self.refresh()
         return None if self.newest_revision is None else self.newest_revision.version
 
-    def latest(self) -> Snapshot:
+    def latest(self) -> Snap:
         return self._snapshot(self._newest())
 
-    def at_version(self, version: Version) -> Snapshot:
+    def at_version(self, version: Version) -> Snap:
         return self._snapshot(self._find(version))
 
     def _find(self, version: Version) -> Revision:
@@ -97,7 +120,7 @@ class Reader:
             return version.batch <= newest.version.batch
         return version.epoch in self.record.epochs
 
-    def at_time(self, event_time_ms: int) -> Snapshot:
+    def at_time(self, event_time_ms: int) -> Snap:
         self._newest()
         until = max(NO_TIME, min(event_time_ms, END_OF_TIME))
         for epoch in reversed(range(len(self.record.epochs))):
@@ -110,10 +133,12 @@ class Reader:
                 return self._snapshot(of)
         raise self.pruned()
 
-    def changes(self, after: Version, *, user_id: str | None = None, limit: int, mark: bytes | None = None) -> Changes:
+    def changes(
+        self, after: Version, *, user_id: str | None = None, limit: int, mark: bytes | None = None
+    ) -> Changes[View]:
         start, newest = self._find(after), self._newest()
         if user_id is not None:
-            return self._changes_of(user_id.encode("utf-8", "surrogatepass"), start, newest)
+            return self._changes_of(utf8(user_id), start, newest)
         first = rows.CHANGE + rows.long(start.number + 1)
         last = rows.CHANGE + rows.long(newest.number + 1)
         if mark is not None and not first <= mark < last:
@@ -133,9 +158,9 @@ class Reader:
             found = next(keys, None)
         return self._changes(at, list(users), None)
 
-    def _changes(self, at: Revision, users: list[bytes], mark: bytes | None) -> Changes:
+    def _changes(self, at: Revision, users: list[bytes], mark: bytes | None) -> Changes[View]:
         snapshot = self._snapshot(at)
-        changed = tuple((text(user), snapshot.find_user(user)) for user in users)
+        changed = tuple((text(user), snapshot.find(user)) for user in users)
         return Changes(snapshot.header, changed, mark)
 
     def _whole_from(self, number: int) -> Revision:
@@ -147,7 +172,7 @@ class Reader:
                 return of
         raise AssertionError("unreachable: the newest version is readable")
 
-    def _changes_of(self, user: bytes, start: Revision, newest: Revision) -> Changes:
+    def _changes_of(self, user: bytes, start: Revision, newest: Revision) -> Changes[View]:
         """Of one user: a stretch of versions at a time, however many there are and however often the user changed."""
         if start.number == newest.number:
             return self._changes(newest, [], None)
@@ -160,7 +185,9 @@ class Reader:
         start = rows.CHANGE + rows.long(number) + rows.escape(user)
         return next(self._open().keys(start, rows.after(start)), None) is not None
 
-    def diff(self, before: Pinned, after: Pinned, *, limit: int, mark: bytes | None = None) -> Page[UserChange]:
+    def diff(
+        self, before: Pinned[View], after: Pinned[View], *, limit: int, mark: bytes | None = None
+    ) -> Page[UserChange[View]]:
         self._newest()
         index = rows.INDEX + rows.BY_USER
         start = mark_of(mark, index)
@@ -170,10 +197,10 @@ class Reader:
             keys = self._open().keys(start, rows.after(index))
         expired_ms = min(before.watermark_ms, after.watermark_ms)
 
-        def read(key: bytes) -> UserChange | None:
+        def read(key: bytes) -> UserChange[View] | None:
             user = key[len(index) :]
-            was, now = before.find_user(user), after.find_user(user)
-            if was == now or before.find_user(user, expired_ms) == after.find_user(user, expired_ms):
+            was, now = before.find(user), after.find(user)
+            if was == now or before.find(user, expired_ms) == after.find(user, expired_ms):
                 return None
             return UserChange(text(user), was, now)
 
@@ -207,7 +234,7 @@ class Reader:
             oldest=oldest,
             lag_records=head.lag_records,
             current_as_of_ms=head.current_as_of_ms or record.alive_ms,
-            users=sum(c.entries for c in counts if c.kind == "user"),
+            users=sum(c.entries for c in counts if c.kind == self.model.owners),
             schema_counts=counts,
             database_bytes=self._size(),
             key_groups=record.groups,
@@ -242,8 +269,8 @@ class Reader:
             raise NotReady
         return self.newest_revision
 
-    def _snapshot(self, of: Revision) -> Snapshot:
-        return Snapshot(self, self._open(), of, self._header(of))
+    def _snapshot(self, of: Revision) -> Snap:
+        return self.make(self.model, self, self._open(), of, self._header(of))
 
     def _header(self, of: Revision) -> Header:
         shown: int | None = of.watermark_ms
@@ -252,21 +279,21 @@ class Reader:
         elif of.watermark_ms >= END_OF_TIME:
             shown = MAX_WATERMARK_MS
         as_of = self._head().current_as_of_ms or self.record.alive_ms
-        return Header(of.version, shown, of.written_at_ms, as_of, WRITTEN_NOW)
+        return Header(of.version, shown, of.written_at_ms, as_of, self.model.fingerprint)
 
     def _head(self) -> Head:
         return Head() if self.head_file is None else self.head_file.read()
 
 
-class FollowedReader(Reader):
+class FollowedReader(Reader[View, Snap]):
     """Over the files of a follower in another process, which may begin, end and build its database anew at any time."""
 
-    def __init__(self, data: str) -> None:
+    def __init__(self, model: ReplicaModel[View], make: MakeSnapshot[Snap], data: str) -> None:
         self.data = data
         self.generation: str | None = None
         self.head_seen = Head()
         self.caught_up_at = self.change_over_at = 0.0
-        super().__init__()
+        super().__init__(model, make)
         self._change_over()
 
     def newest(self) -> Version | None:

@@ -13,21 +13,19 @@ those of the changelog's entry key (docs/state.md): all entries of a user stand 
     C | revision | entry                            revision of what it replaced, 0: none. A change, for Watch, Diff and
                                                     the sweep
     I | index key                                   revision in which it was put. A hint, checked by who reads it:
-        c escaped country | user
-        m escaped money id | user                   money id seen
-        n escaped money id | escaped user | position  money that waits
-        s escaped session id | user
         u user
-    O | order time | escaped user | position        revision. Money that waits at the newest revision
-    P | class (1) | until | order time | escaped user | position
-                                                    revision. Money that has waited from `revision` to before `until`;
+        others                                      of the service
+    O | order time | escaped user | rest            revision. An entry that holds an output back at the newest revision
+    P | class (1) | until | order time | escaped user | rest
+                                                    revision. One that has done so from `revision` to before `until`;
                                                     class: bits of until - revision
     R | revision                                    JSON: [epoch, batch, watermark, written (ms), readable (0, 1)]
     V | escaped epoch | batch                       revision; batch -1: what a checkpoint begins with
     W | number of the epoch (4) | watermark | revision   empty. Readable versions
-    E | escaped money id | user                     timestamp, partition (4), offset, Lineage with its header
-    T | timestamp | escaped money id | user         empty. Lineage by age
-    U | escaped user | timestamp | money id         empty. Lineage by user
+    E | escaped id | user                           timestamp, partition (4), offset, header. A record of the output
+                                                    that is traced, by its id
+    T | timestamp | escaped id | user               empty. Lineage by age
+    U | escaped user | timestamp | id               empty. Lineage by user
     M | name                                        JSON: what the follower keeps of itself
     Z | changelog partition (4) | entry             offset | value. During the first load only: what was read last; no
                                                     value: removed
@@ -53,19 +51,12 @@ LINEAGE_USER: Final = b"U"
 META: Final = b"M"
 LOADED: Final = b"Z"
 
-BY_COUNTRY: Final = b"c"
-BY_SEEN: Final = b"m"
-BY_WAITING: Final = b"n"
-BY_SESSION: Final = b"s"
-BY_USER: Final = b"u"
+BY_USER: Final = b"u"  # followed by the user: the one index key that each service has
 
 LONG_BYTES: Final = 8
 MAX_LONG: Final = (1 << 64) - 1
 SIGN: Final = 1 << 63
-PAGE_BYTES: Final = 4
-POSITION_BYTES: Final = 13
 END: Final = b"\x00\x01"
-RESTS: Final = {b"u": 0, b"f": 0, b"p": PAGE_BYTES, b"w": POSITION_BYTES}  # bytes after the user in an entry key
 
 _two = struct.Struct(">QI")
 
@@ -109,26 +100,19 @@ def after(prefix: bytes) -> bytes:
     return cut[:-1] + bytes([cut[-1] + 1])
 
 
-def entry_of(key: bytes) -> tuple[bytes, bytes]:
-    """User and entry of a changelog key. Raises ValueError for one that is no entry's."""
-    rest = RESTS.get(key[:1])
-    if rest is None or len(key) <= rest:
-        raise ValueError(f"no entry key: {key[:1]!r}, {len(key)} bytes")
-    end = len(key) - rest
-    user = key[1:end]
-    return user, escape(user) + key[:1] + key[end:]
+def text(raw: bytes) -> str:
+    """A name as people see it."""
+    return raw.decode("utf-8", "replace")
+
+
+def entry_of(user: bytes, kind: bytes, rest: bytes) -> bytes:
+    return escape(user) + kind + rest
 
 
 def split_entry(entry: bytes) -> tuple[bytes, bytes, bytes]:
     """User, kind, rest."""
     user, at = unescape(entry, 0)
     return user, entry[at : at + 1], entry[at + 1 :]
-
-
-def key_of(entry: bytes) -> bytes:
-    """The changelog key of an entry: `entry_of` the other way."""
-    user, kind, rest = split_entry(entry)
-    return kind + user + rest
 
 
 def past_key(entry: bytes, revision: int) -> bytes:

@@ -10,20 +10,19 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from rocksdict import WriteBatch
 
 from moneystate.engine.keygroup import key_group_of
 from moneystate.engine.marker import BEFORE_FIRST_BATCH
+from moneystate.ports.replica import ReplicaModel
 from moneystate.replica import rows
-from moneystate.replica.decode import index_keys, order_time, schema
 from moneystate.replica.erasing import Erasure
 from moneystate.replica.files import Db, Misplaced, Rebuild
 from moneystate.replica.holding import Change, End, Piece
 from moneystate.replica.model import Version
 from moneystate.replica.record import ROW, Record, Revision, decode_revision, read_record, read_revision
-from services.enrichment.state import decode_forgotten
 
 BASE: Final = 1  # the revision of all that was there before the first version
 INDEX_ROWS: Final = 10_000
@@ -33,8 +32,9 @@ AT_ONCE: Final = 16  # changes in one write: four to seven rows each; readers ta
 class Store:
     """`kept`: readable revisions, and when they were written in ms; `at_once`: changes in one write."""
 
-    def __init__(self, db: Db, at_once: int = AT_ONCE) -> None:
+    def __init__(self, db: Db, model: ReplicaModel[Any], at_once: int = AT_ONCE) -> None:
         self.db = db
+        self.model = model
         self.at_once = at_once
         self.wrote: Callable[[], None] = lambda: None  # called after each write: readers are told at once
         self.more_to_come: Callable[[], None] = lambda: None  # called between writes of one piece
@@ -43,7 +43,7 @@ class Store:
         self.in_flight: dict[Version, Revision] = {}  # after `newest`
         self.last_batch: dict[str, int] = {}  # of each epoch
         self.kept: deque[tuple[int, int]] = deque()
-        self.erasure = Erasure(db)
+        self.erasure = Erasure(db, model)
         for key, row in db.items(rows.REVISION, rows.after(rows.REVISION)):
             self._note(decode_revision(rows.read_long(key, 1), row))
         self.erasure.run()
@@ -127,10 +127,10 @@ class Store:
     def _take(self, batch: WriteBatch, user: bytes, kind: bytes, rest: bytes, entry: bytes, value: bytes) -> None:
         put = rows.long(BASE)
         batch.put(rows.LATEST + entry, put + value)
-        for hint in index_keys(user, kind, rest, value):
+        for hint in self.model.index_keys(user, kind, rest, value):
             batch.put(rows.INDEX + hint, put)
-        if kind == b"w":
-            batch.put(rows.PENDING + rows.waits_at(order_time(value), user, rest), put)
+        if kind == self.model.held:
+            batch.put(rows.PENDING + rows.waits_at(self.model.order_time(value), user, rest), put)
         self._count(value, 1)
 
     def is_unsettled(self) -> bool:
@@ -186,14 +186,16 @@ class Store:
     def _parts(self, changes: list[Change]) -> list[list[Change]]:
         """Later changes of one entry replace earlier ones. A user is forgotten as a whole."""
         last = list({change.entry: change for change in changes}.values())
-        if any(change.kind == b"f" for change in last):
+        if any(change.kind == self.model.proof for change in last):
             return [last]
         return [last[at : at + self.at_once] for at in range(0, len(last), self.at_once)]
 
     def forgotten_at(self, user: bytes) -> int | None:
         """Order time in ms of the last request to forget the user that was honoured."""
-        row = self.db.get(rows.LATEST + rows.escape(user) + b"f")
-        return None if row is None else decode_forgotten(row[rows.LONG_BYTES :]).forgotten_at
+        if not self.model.proof:
+            return None
+        row = self.db.get(rows.LATEST + rows.escape(user) + self.model.proof)
+        return None if row is None else self.model.forgotten_at(row[rows.LONG_BYTES :])
 
     def commit(self, batch: WriteBatch, positions: dict[int, int]) -> None:
         self.record.positions.update((str(partition), offset) for partition, offset in positions.items())
@@ -266,7 +268,7 @@ class Store:
 
     def _put(self, batch: WriteBatch, changes: list[Change], number: int) -> None:
         before = self.db.get_many([rows.LATEST + change.entry for change in changes])
-        forgotten = {c.user for c, row in zip(changes, before, strict=True) if _is_forgotten_by(c, row)}
+        forgotten = {c.user for c, row in zip(changes, before, strict=True) if self._is_forgotten_by(c, row)}
         for user in forgotten:
             self.erasure.erase(batch, user, changes)
         for change, row in zip(changes, before, strict=True):
@@ -276,12 +278,12 @@ class Store:
 
     def _outlasts(self, batch: WriteBatch, change: Change, row: bytes | None) -> bool:
         """Money that was at a lookup when its user was forgotten, and goes out now: it leaves nothing behind."""
-        if change.kind != b"w" or change.value is not None or row is None:
+        if change.kind != self.model.held or change.value is not None or row is None:
             return False
         proof, old = self.forgotten_at(change.user), row[rows.LONG_BYTES :]
-        if proof is None or order_time(old) > proof:
+        if proof is None or self.model.order_time(old) > proof:
             return False
-        self.erasure.drop(batch, change.user, index_keys(change.user, change.kind, change.rest, old))
+        self.erasure.drop(batch, change.user, self.model.index_keys(change.user, change.kind, change.rest, old))
         return True
 
     def _put_one(self, batch: WriteBatch, change: Change, row: bytes | None, number: int, kept: bool) -> None:
@@ -289,8 +291,8 @@ class Store:
         user, kind, entry, value = change
         start = 0 if row is None else rows.read_long(row)
         old = None if row is None else row[rows.LONG_BYTES :]
-        had = set() if old is None else index_keys(user, kind, change.rest, old)
-        has = set() if value is None else index_keys(user, kind, change.rest, value)
+        had = set() if old is None else self.model.index_keys(user, kind, change.rest, old)
+        has = set() if value is None else self.model.index_keys(user, kind, change.rest, value)
         if value is None:
             batch.delete(rows.LATEST + entry)
         else:
@@ -302,17 +304,17 @@ class Store:
             batch.put(rows.past_key(entry, start), rows.past_value(number, sorted(had - has), old))
         if start < number:
             batch.put(rows.CHANGE + rows.long(number) + entry, rows.long(start if kept else 0))
-        if kind == b"w":
+        if kind == self.model.held:
             self._put_waiting(batch, change, old, number, kept)
         self._count(old, -1)
         self._count(value, 1)
 
     def _put_waiting(self, batch: WriteBatch, change: Change, old: bytes | None, number: int, kept: bool) -> None:
         if old is None and change.value is not None:
-            tail = rows.waits_at(order_time(change.value), change.user, change.rest)
+            tail = rows.waits_at(self.model.order_time(change.value), change.user, change.rest)
             batch.put(rows.PENDING + tail, rows.long(number))
         elif old is not None and change.value is None:
-            tail = rows.waits_at(order_time(old), change.user, change.rest)
+            tail = rows.waits_at(self.model.order_time(old), change.user, change.rest)
             start = self.db.get(rows.PENDING + tail)
             batch.delete(rows.PENDING + tail)
             if kept and start is not None:
@@ -320,14 +322,15 @@ class Store:
 
     def _count(self, value: bytes | None, by: int) -> None:
         if value is not None:
-            kind, version = schema(value)
+            kind, version = self.model.schema(value)
             of = self.record.entries.setdefault(kind, {})
             of[str(version)] = of.get(str(version), 0) + by
 
-
-def _is_forgotten_by(change: Change, row: bytes | None) -> bool:
-    """By another request than is known: a new epoch begins with all that were ever honoured."""
-    return change.kind == b"f" and change.value is not None and (row is None or row[rows.LONG_BYTES :] != change.value)
+    def _is_forgotten_by(self, change: Change, row: bytes | None) -> bool:
+        """By another request than is known: a new epoch begins with all that were ever honoured."""
+        if change.kind != self.model.proof or change.value is None:
+            return False
+        return row is None or row[rows.LONG_BYTES :] != change.value
 
 
 def _in_order(ends: dict[int, End]) -> list[tuple[int, End]]:

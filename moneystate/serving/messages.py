@@ -1,40 +1,12 @@
-"""What the replica says, as messages; personal fields are masked here and nowhere else."""
+"""What a replica of any service says, as messages."""
 
 from __future__ import annotations
 
 import time
-from typing import Any, Final
+from typing import Any
 
-from moneystate.query.v1 import header_pb2, query_pb2, user_pb2
+from moneystate.query.v1 import header_pb2
 from moneystate.replica import model
-
-REASONS: Final = {
-    model.Reason.WAITING: user_pb2.PENDING_REASON_WAITING_FOR_SESSION,
-    model.Reason.LATE: user_pb2.PENDING_REASON_LOOKUP_LATE,
-    model.Reason.OLD: user_pb2.PENDING_REASON_LOOKUP_OLD,
-    model.Reason.SESSION_MISSING: user_pb2.PENDING_REASON_LOOKUP_SESSION_MISSING,
-}
-REASONS_ASKED: Final = {asked: reason for reason, asked in REASONS.items()}
-OUTCOMES: Final = {
-    "FOUND": user_pb2.LOOKUP_OUTCOME_FOUND,
-    "NOT_FOUND": user_pb2.LOOKUP_OUTCOME_NOT_FOUND,
-    "FAILED": user_pb2.LOOKUP_OUTCOME_FAILED,
-}
-PLACES: Final = {
-    model.Where.WAITING: query_pb2.MONEY_WHERE_WAITING,
-    model.Where.LOOKING_UP: query_pb2.MONEY_WHERE_LOOKING_UP,
-    model.Where.SEEN: query_pb2.MONEY_WHERE_SEEN,
-    model.Where.PUT_OUT: query_pb2.MONEY_WHERE_PUT_OUT,
-}
-ROLES: Final = {
-    "money": query_pb2.ORIGIN_ROLE_MONEY,
-    "session": query_pb2.ORIGIN_ROLE_SESSION,
-    "birthYear": query_pb2.ORIGIN_ROLE_BIRTH_YEAR,
-    "residentCountryCode": query_pb2.ORIGIN_ROLE_RESIDENT_COUNTRY_CODE,
-    "firstOfType": query_pb2.ORIGIN_ROLE_FIRST_OF_TYPE,
-    "reply": query_pb2.ORIGIN_ROLE_REPLY,
-}
-
 
 # What protobuf makes a message of within another one, in half the time of a message that is made and copied.
 Fields = dict[str, Any]
@@ -59,82 +31,3 @@ def source(of: model.Source | None) -> Fields | None:
     if of is None:
         return None
     return {"topic": of.topic, "partition": of.partition, "offset": of.offset, "event_time_ms": of.event_time_ms}
-
-
-class Messages:
-    """For one caller. `personal`: whether the caller may read personal fields."""
-
-    def __init__(self, personal: bool) -> None:
-        self.personal = personal
-
-    def known(self, of: model.Known | None) -> Fields | None:
-        return None if of is None else self.text(of.value, of.source)
-
-    def text(self, value: str | None, origin: model.Source | None = None) -> Fields | None:
-        """A PersonalText."""
-        if value is None:
-            return None
-        if self.personal:
-            return {"value": value, "source": source(origin)}
-        return {"masked": True, "source": source(origin)}
-
-    def user(self, of: model.UserView) -> user_pb2.User:
-        return user_pb2.User(
-            user_id=of.user_id,
-            birth_year=self.known(of.birth_year),
-            resident_country_code=self.known(of.country),
-            money_types=[{"type": t.type, "source": source(t.source)} for t in of.money_types],
-            sessions=[self.session(s) for s in of.sessions],
-            seen_money=[
-                {"money_id": m.id, "seen_at_ms": m.seen_at_ms, "source": source(m.source)} for m in of.seen_money
-            ],
-            waiting=[self.pending(p) for p in of.waiting],
-            looking_up=[self.pending(p) for p in of.looking_up],
-            replies=[self.reply(r) for r in of.replies],
-            schema_versions=of.schema_versions,
-        )
-
-    def session(self, of: model.Session) -> Fields:
-        """A Session."""
-        return {
-            "session_id": of.id,
-            "client_country_code": self.text(of.country),
-            "expires_ms": of.expires_ms,
-            "source": source(of.source),
-        }
-
-    def pending(self, of: model.Pending) -> user_pb2.PendingMoney:
-        return user_pb2.PendingMoney(
-            user_id=of.user_id,
-            money_id=of.money_id,
-            session_id=of.session_id,
-            reason=REASONS[of.reason],
-            order_time_ms=of.order_time_ms,
-            requested_at_ms=of.requested_at_ms,
-            first_occurrence=of.first_occurrence,
-            amount=of.amount,
-            currency=of.currency,
-            money_type=of.money_type,
-            birth_year=self.known(of.birth_year),
-            resident_country_code=self.known(of.country),
-            source=source(of.source),
-        )
-
-    def reply(self, of: model.KeptReply) -> user_pb2.KeptReply:
-        return user_pb2.KeptReply(
-            money_id=of.money_id,
-            requested_at_ms=of.requested_at_ms,
-            outcome=OUTCOMES[of.outcome],
-            client_country_code=self.text(of.country),
-            source=source(of.source),
-        )
-
-    def money(self, of: model.MoneyView) -> query_pb2.MoneyExplained:
-        return query_pb2.MoneyExplained(
-            money_id=of.money_id,
-            user_id=of.user_id,
-            where=PLACES[of.where],
-            pending=None if of.pending is None else self.pending(of.pending),
-            enriched=source(of.enriched),
-            origins=[query_pb2.Origin(role=ROLES[role], source=source(origin)) for role, origin in of.origins],
-        )

@@ -7,10 +7,10 @@ import time
 
 from moneystate.query.v1 import status_pb2
 from moneystate.replica.model import Status
-from moneystate.replica.reads import Reads
 from moneystate.serving import messages
 from moneystate.serving.calls import Call
 from moneystate.serving.metrics import Metrics
+from moneystate.serving.reads import Reads
 
 SERVER_VERSION = importlib.metadata.version("moneystate")
 

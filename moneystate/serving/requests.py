@@ -6,8 +6,8 @@ from typing import Final
 
 from moneystate.query.v1 import header_pb2
 from moneystate.replica import model
-from moneystate.replica.reads import Reads, Snapshot
 from moneystate.serving.failures import malformed
+from moneystate.serving.reads import Pinned, Pins
 
 MAX_TEXT_BYTES: Final = 1_024
 DEFAULT_PAGE: Final = 100
@@ -41,7 +41,7 @@ def version(asked: header_pb2.Version, field: str) -> model.Version:
     return model.Version(asked.epoch, asked.batch)
 
 
-def snapshot(reads: Reads, at: header_pb2.At, field: str = "at") -> Snapshot:
+def snapshot(reads: Pins[Pinned], at: header_pb2.At, field: str = "at") -> Pinned:
     """The state that `at` pins."""
     which = at.WhichOneof("at")
     if which is None:

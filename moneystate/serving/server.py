@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,21 +15,16 @@ from grpc_health.v1 import health_pb2
 from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from moneystate.query.v1 import admin_pb2, query_pb2, status_pb2, watch_pb2
-from moneystate.replica.reads import Reads
 from moneystate.rpc import methods
 from moneystate.rpc.core import Queue
 from moneystate.rpc.methods import Start
 from moneystate.rpc.server import Server
-from moneystate.serving.callers import ADMIN, READ
-from moneystate.serving.calls import MAX_ANSWER_BYTES, Calls, Endpoint
-from moneystate.serving.entries import Entries
-from moneystate.serving.forgetting import Forgetting, RequestLog
+from moneystate.serving.calls import MAX_ANSWER_BYTES, Calls
+from moneystate.serving.face import Answers
 from moneystate.serving.metrics import Metrics
 from moneystate.serving.page_tokens import PageTokens
-from moneystate.serving.reading import Reading
-from moneystate.serving.reporting import Reporting, gauge
-from moneystate.serving.watching import Pulse, Watching
+from moneystate.serving.pulse import Pulse
+from moneystate.serving.reporting import gauge
 
 MAX_REQUEST_BYTES: Final = 1 << 20
 MAX_STREAMS: Final = 1_000  # calls at once on one connection
@@ -50,10 +46,6 @@ OPTIONS: Final[list[tuple[str, int]]] = [
 ]
 
 HEALTH: Final[Any] = health_pb2.DESCRIPTOR.services_by_name["Health"]
-SERVICES: Final[list[Any]] = [
-    file.DESCRIPTOR.services_by_name[name]
-    for file, name in ((query_pb2, "Query"), (watch_pb2, "Watch"), (status_pb2, "Status"), (admin_pb2, "Admin"))
-]
 
 
 @dataclass(frozen=True)
@@ -71,20 +63,21 @@ class QueryServer:
 
     def __init__(
         self,
-        reads: Reads,
-        log: RequestLog,
+        services: Sequence[Any],
+        answers: Answers,
         calls: Calls,
         tokens: PageTokens,
         metrics: Metrics,
         listen: Listen,
         queue: Queue,
     ) -> None:
-        self.reads = reads
+        self.services = services
+        self.reads = answers.reads
         self.metrics = metrics
         self.listen = listen
-        self.pulse = Pulse(reads)
+        self.pulse = Pulse(answers.reads)
         self.health = HealthServicer()
-        self.endpoints = _endpoints(reads, log, tokens, self.pulse)
+        self.endpoints = answers.endpoints(tokens, self.pulse)
         self.calls = calls
         self.serving: bool | None = None
         self.tasks: list[asyncio.Task[None]] = []
@@ -92,7 +85,7 @@ class QueryServer:
 
     async def start(self) -> int:
         """The port. Raises RuntimeError where it cannot be had."""
-        for service in SERVICES:
+        for service in self.services:
             for method in service.methods:
                 self.server.add(f"/{service.full_name}/{method.name}", self._start_of(service.name, method))
         self._add_health()
@@ -141,7 +134,7 @@ class QueryServer:
         self.server.add(f"{path}/Watch", methods.server_stream(parse, self.health.Watch, spawn))
 
     def _add_reflection(self) -> None:
-        names = [*(s.full_name for s in SERVICES), HEALTH.full_name, reflection.SERVICE_NAME]
+        names = [*(s.full_name for s in self.services), HEALTH.full_name, reflection.SERVICE_NAME]
         tell = reflection.aio.ReflectionServicer(names).ServerReflectionInfo
         service = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
         (method,) = service.methods
@@ -162,7 +155,7 @@ class QueryServer:
         state = known.SERVING if serving else known.NOT_SERVING
         with suppress(TimeoutError):
             async with asyncio.timeout(HEALTH_S):
-                for name in ("", *(s.full_name for s in SERVICES)):
+                for name in ("", *(s.full_name for s in self.services)):
                     await self.health.set(name, state)
                 self.serving = serving  # else it is tried again
 
@@ -170,25 +163,3 @@ class QueryServer:
 def _parser(method: Any) -> methods.Parse:
     parse: methods.Parse = GetMessageClass(method.input_type).FromString
     return parse
-
-
-def _endpoints(reads: Reads, log: RequestLog, tokens: PageTokens, pulse: Pulse) -> dict[str, Endpoint]:
-    """Of every method in the contract: a missing one fails at the start."""
-    reading, watching = Reading(reads, tokens), Watching(reads, pulse)
-    reporting, forgetting = Reporting(reads), Forgetting(reads, log)
-    return {
-        "Query.GetUser": Endpoint(READ, reading.get_user),
-        "Query.BatchGetUsers": Endpoint(READ, reading.batch_get_users),
-        "Query.GetSession": Endpoint(READ, reading.get_session),
-        "Query.ListUsers": Endpoint(READ, reading.list_users),
-        "Query.ListPending": Endpoint(READ, reading.list_pending),
-        "Query.ListEntries": Endpoint(READ, Entries(reading).list_entries),
-        "Query.Explain": Endpoint(READ, reading.explain),
-        "Query.DiffUser": Endpoint(READ, reading.diff_user),
-        "Query.Diff": Endpoint(READ, reading.diff),
-        "Watch.WatchUser": Endpoint(READ, watching.watch_user),
-        "Watch.Watch": Endpoint(READ, watching.watch),
-        "Status.GetStatus": Endpoint(READ, reporting.get_status),
-        "Admin.ForgetUser": Endpoint(ADMIN, forgetting.forget_user),
-        "Admin.GetForgotten": Endpoint(ADMIN, forgetting.get_forgotten),
-    }

@@ -25,6 +25,7 @@ from moneystate.kafka.client import check_reachable
 from moneystate.replica import follower
 from moneystate.serving import addresses, worker
 from moneystate.serving.child import Child, start
+from moneystate.serving.face import Face
 from moneystate.serving.metrics import expose
 from moneystate.serving.options import ServeOptions
 
@@ -32,7 +33,7 @@ START_S: Final = 60.0  # to import and listen, on a machine that is busy
 METRICS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
-def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
+def serve(options: ServeOptions, face: Face, say: Callable[[str], None]) -> None:
     """Until SIGTERM or SIGINT. Raises ConfigError, SetupError, and JobError where a child ends by itself."""
     addresses.split(options.listen, "--listen")
     options.security.check(options.listen)
@@ -43,8 +44,8 @@ def serve(options: ServeOptions, say: Callable[[str], None]) -> None:
         at_end.callback(held.close)
         stopped = _stopped(at_end)
         _metrics(options, at_end)
-        task = worker.WorkerTask(options, address, worker.page_token_key(options))
-        children = [start("follower", follower.run, options)]
+        task = worker.WorkerTask(options, face, address, worker.page_token_key(options))
+        children = [start("follower", follower.run, options, face.replica)]
         at_end.callback(_stop, children, options.grace_s)
         children += [start(f"worker {n + 1}", worker.run, task) for n in range(options.workers)]
         _await_listening(children[1:], stopped)

@@ -10,11 +10,10 @@ from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from moneystate.replica.reader import FollowedReader
 from moneystate.rpc import loop
 from moneystate.rpc.core import Queue
 from moneystate.serving.calls import Calls
-from moneystate.serving.forgetting import RequestLog
+from moneystate.serving.face import Face
 from moneystate.serving.metrics import Metrics
 from moneystate.serving.options import ServeOptions
 from moneystate.serving.page_tokens import PageTokens, key_of
@@ -28,6 +27,7 @@ class WorkerTask:
     """`address`: with the port that all workers share; `page_token_key`: a file."""
 
     options: ServeOptions
+    face: Face
     address: str
     page_token_key: str
 
@@ -58,14 +58,13 @@ async def _serve(task: WorkerTask, parent: Connection, queue: Queue) -> None:
     running = asyncio.get_running_loop()
     running.add_signal_handler(signal.SIGTERM, stop.set)
     running.add_reader(parent.fileno(), stop.set)  # the parent never sends: readable means that it is gone
-    reads = FollowedReader(options.data)
-    log = RequestLog(options.bootstrap_servers, options.topic_prefix, options.kafka_config)
+    answers = task.face.open(options)
     metrics = Metrics()
     audit = options.security.audit()
     calls = Calls(options.security.callers(task.address), audit, metrics)
     tokens = PageTokens(key_of(Path(task.page_token_key)))
     listen = Listen(task.address, options.security.credentials(), shared=True)
-    server = QueryServer(reads, log, calls, tokens, metrics, listen, queue)
+    server = QueryServer(task.face.services, answers, calls, tokens, metrics, listen, queue)
     await server.start()
     _spare_garbage_collection()
     parent.send("listening")
@@ -73,6 +72,5 @@ async def _serve(task: WorkerTask, parent: Connection, queue: Queue) -> None:
         await server.run(stop)
     finally:
         await server.drain(options.grace_s)
-        await asyncio.to_thread(log.close)
+        await asyncio.to_thread(answers.close)
         audit.close()
-        reads.close()

@@ -15,13 +15,15 @@ from typing import TypeVar
 from confluent_kafka import Producer
 
 from moneystate.engine.keygroup import key_group_of
-from moneystate.replica import follower, rows
+from moneystate.replica import follower
 from moneystate.replica.model import NotReady, ReplicaError, Version
-from moneystate.replica.reads import Reads, open_reads
-from moneystate.replica.snapshot import Snapshot
+from services.enrichment.replica.reads import Reads
+from services.enrichment.replica.replica_model import REPLICA, open_reads
+from services.enrichment.replica.snapshot import Snapshot
 from services.enrichment.topics import CHANGELOG, ENRICHED, STREAMS
 from tests import waiting
 from tests.kafka.logs import Cluster
+from tests.replica.states import entry_of
 
 GROUPS = 8
 DEADLINE_S = 30.0
@@ -86,7 +88,7 @@ class Writer:
         producer.begin_transaction()
         self.sent[output] = Counter()
         for key, value in changes:
-            group = key_group_of(rows.entry_of(key)[0], GROUPS)
+            group = key_group_of(entry_of(key)[0], GROUPS)
             if group % self.outputs == output:
                 producer.produce(self.topic, value, key, partition=group % self.partitions)
                 self.sent[output][group % self.partitions] += 1
@@ -119,7 +121,7 @@ class Writer:
         """As one who finds the changelog written for `before` partitions: in the open transaction, a tombstone for each
         key that does not belong where it stands."""
         for key, _ in changes:
-            group = key_group_of(rows.entry_of(key)[0], GROUPS)
+            group = key_group_of(entry_of(key)[0], GROUPS)
             if group % self.outputs == output and group % before != group % self.partitions:
                 self.producers[output].produce(self.topic, None, key, partition=group % before)
 
@@ -147,7 +149,7 @@ class Replica:
 
     def start(self) -> None:
         self.line, theirs = self.context.Pipe()
-        self.process = self.context.Process(target=follower.run, args=(self.options, theirs))
+        self.process = self.context.Process(target=follower.run, args=(self.options, REPLICA, theirs))
         self.process.start()
         theirs.close()
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from moneystate.engine.avro import long_bytes, string_bytes
+from moneystate.replica.holding import change_of
 from services.enrichment.money_ids import pack_id
 from services.enrichment.page import Page
+from services.enrichment.replica.replica_model import REPLICA
 from services.enrichment.source import encode_source, optional
 from services.enrichment.state import (
     Forgotten,
@@ -24,6 +26,12 @@ from services.enrichment.state import (
 from services.enrichment.topics import USER_EVENTS, WALLET_EVENTS
 
 Entries = dict[bytes, bytes]
+
+
+def entry_of(key: bytes) -> tuple[bytes, bytes]:
+    """User and entry of a changelog key, as the replica's rows have them."""
+    change = change_of(key, None, REPLICA)
+    return change.user, change.entry
 
 
 @dataclass(frozen=True)

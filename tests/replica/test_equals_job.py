@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from moneystate.replica import decode, rows
-from moneystate.replica.model import UserView, Version
+from moneystate.replica import rows
+from moneystate.replica.model import Version
 from moneystate.testing.simulation import Simulation
+from services.enrichment.replica import decode
+from services.enrichment.replica.model import UserView
+from services.enrichment.replica.replica_model import REPLICA
 from tests.enrichment.harness import inputs, simulation
 from tests.kafka.logs import Cluster
 from tests.reference.model import Rules
 from tests.replica.changelog import GROUPS, Replica, Writer
+from tests.replica.states import entry_of
 from tests.workloads.workload_log import workload_log
 
 RULES = Rules()
@@ -21,10 +25,10 @@ PINNED = (3, 6, 9)
 def views(sim: Simulation) -> dict[str, UserView]:
     """Of all users, from the job's own entries."""
     there = {
-        rows.entry_of(key)[1]: value
+        entry_of(key)[1]: value
         for state in sim.states
         for key, value in state.entries.items()
-        if key[:1] in rows.RESTS
+        if REPLICA.split(key) is not None
     }
     users = {rows.split_entry(entry)[0] for entry in there}
     made = {user.decode(): decode.user_view(user, there.get, sim.watermark, RULES.dedup_ttl_ms) for user in users}

@@ -12,8 +12,10 @@ from moneystate.replica import files, rows
 from moneystate.replica.history import Keep, Sweep
 from moneystate.replica.holding import change_of
 from moneystate.replica.lineage import Lineage
-from moneystate.replica.model import Version, Where
+from moneystate.replica.model import Version
 from moneystate.replica.store import Store
+from services.enrichment.replica.model import Where
+from services.enrichment.replica.replica_model import REPLICA
 from tests.replica.states import Money, State, changes, entries, forgotten
 from tests.replica.test_store_model import Replica
 
@@ -41,7 +43,9 @@ def with_history(replica: Replica) -> None:
     replica.store.db.raw.flush(True)
     replica.apply(changes(entries(b"me", STATE), entries(b"me", LATER)))
     replica.apply(changes(entries(b"me", LATER), entries(b"me", STATE)))
-    Lineage(replica.store).add([(0, 5, 1_000, b"me", b'{"money": {"id": "' + MONEY.encode() + b'"}}', b"")])
+    Lineage(replica.store, REPLICA.trace).add(
+        [(0, 5, 1_000, b"me", b'{"money": {"id": "' + MONEY.encode() + b'"}}', b"")]
+    )
 
 
 @pytest.fixture
@@ -64,7 +68,9 @@ def test_nothing_of_a_forgotten_user_is_left_in_any_file(replica: Replica) -> No
 
 
 def test_a_kill_before_the_files_are_clean_is_made_good_at_the_next_start(replica: Replica) -> None:
-    change = [change_of(k, v) for k, v in [*changes(entries(b"me", STATE), {}), *forgotten(b"me", "r", 9).items()]]
+    change = [
+        change_of(k, v, REPLICA) for k, v in [*changes(entries(b"me", STATE), {}), *forgotten(b"me", "r", 9).items()]
+    ]
     batch = WriteBatch(raw_mode=True)
     replica.store._put(batch, change, replica.store.record.last + 1)
     replica.store.commit(batch, {})
@@ -139,4 +145,4 @@ def test_files_of_a_newer_program_are_refused() -> None:
     replica.store.commit(WriteBatch(raw_mode=True), {})
     replica.store.close()
     with pytest.raises(SetupError):
-        Store(files.open_primary(replica.data, replica.name))
+        Store(files.open_primary(replica.data, replica.name), REPLICA)

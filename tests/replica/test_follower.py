@@ -16,9 +16,10 @@ from moneystate.engine.avro import string_bytes
 from moneystate.replica import files
 from moneystate.replica.files import Secondary
 from moneystate.replica.head import HeadFile
-from moneystate.replica.model import NotFound, Pruned, Version, Where
-from moneystate.replica.snapshot import Snapshot
+from moneystate.replica.model import NotFound, Pruned, Version
 from services.enrichment import fingerprints as fp
+from services.enrichment.replica.model import Where
+from services.enrichment.replica.snapshot import Snapshot
 from services.enrichment.source import encode_source, optional
 from services.enrichment.topics import USER_EVENTS, WALLET_EVENTS
 from tests.kafka.logs import Cluster

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from moneystate.replica import decode, rows
-from moneystate.replica.model import NotFound, UserView, Version, Where
+from moneystate.replica.model import NotFound, Version
 from services.enrichment.events import Reply
 from services.enrichment.page import Page
+from services.enrichment.replica import decode
+from services.enrichment.replica.model import UserView, Where
 from services.enrichment.state import User, encode_user, user_key
-from tests.replica.states import State, changes, entries
+from tests.replica.states import State, changes, entries, entry_of
 from tests.replica.test_store_model import Replica
 
 TTL = {"dedup_ttl_ms": 2}
@@ -64,7 +65,7 @@ def test_a_reply_is_kept_as_long_as_its_request_may_come() -> None:
     user.pages = {0: Page()}
     user.page(b"m-0").replies.append(Reply(b"m-0", 5, 0, b"ES", b""))
     user.items = 1
-    there = {rows.entry_of(user_key(b"ann"))[1]: encode_user(user)}
+    there = {entry_of(user_key(b"ann"))[1]: encode_user(user)}
 
     def kept(watermark_ms: int) -> int:
         view = decode.user_view(b"ann", there.get, watermark_ms, None)

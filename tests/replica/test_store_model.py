@@ -12,13 +12,17 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from moneystate.replica import decode, files, rows
+from moneystate.replica import files
 from moneystate.replica.history import Keep, Sweep
 from moneystate.replica.holding import End, Piece, change_of
-from moneystate.replica.model import NotFound, Page, Pruned, Reason, UserView, Version
+from moneystate.replica.model import NotFound, Page, Pruned, Version
 from moneystate.replica.reader import Reader
 from moneystate.replica.store import Store
-from tests.replica.states import Entries, Money, State, changes, entries, forgotten
+from services.enrichment.replica import decode
+from services.enrichment.replica.model import Reason, UserView
+from services.enrichment.replica.replica_model import REPLICA
+from services.enrichment.replica.snapshot import Snapshot
+from tests.replica.states import Entries, Money, State, changes, entries, entry_of, forgotten
 
 BEFORE_ALL_MS = -10  # a user is forgotten before all money that is made here
 USERS = [b"a", b"a\x00b", b"ab", b"\xc3\xbc"]
@@ -69,7 +73,7 @@ class Model:
 
     def forget(self, user: bytes) -> None:
         for batch, there in self.versions.items():
-            self.versions[batch] = {k: v for k, v in there.items() if rows.entry_of(k)[0] != user}
+            self.versions[batch] = {k: v for k, v in there.items() if entry_of(k)[0] != user}
 
 
 class Replica:
@@ -84,13 +88,13 @@ class Replica:
         self.store.loaded({}, 1, 1, {0: 0})
 
     def open(self) -> None:
-        self.store = Store(files.open_primary(self.data, self.name), at_once=2)
+        self.store = Store(files.open_primary(self.data, self.name), REPLICA, at_once=2)
         self.sweep = Sweep(self.store, Keep(versions=3, grace_ms=0))
-        self.reader = Reader(self.store.db)
+        self.reader = Reader(REPLICA, Snapshot, self.store.db)
 
     def apply(self, changed: list[tuple[bytes, bytes | None]]) -> None:
         end = End(Version("e", self.batch), self.batch, (0,), 1, None, 1_000 + self.batch, 1, self.rules)
-        piece = Piece(end, [change_of(k, v) for k, v in changed], 0, self.batch, self.batch + 1)
+        piece = Piece(end, [change_of(k, v, REPLICA) for k, v in changed], 0, self.batch, self.batch + 1)
         self.store.apply(piece, exact=True)
         self.store.apply(piece, exact=True)  # as after a kill: it is in already
         self.batch += 1
@@ -148,7 +152,7 @@ def run(replica: Replica, model: Model, step: object) -> None:
 
 
 def of_user(there: Entries, user: bytes) -> Entries:
-    return {k: v for k, v in there.items() if rows.entry_of(k)[0] == user}
+    return {k: v for k, v in there.items() if entry_of(k)[0] == user}
 
 
 def assert_same(replica: Replica, model: Model) -> None:
@@ -158,14 +162,14 @@ def assert_same(replica: Replica, model: Model) -> None:
             with pytest.raises(Pruned):
                 replica.reader.at_version(version)
             continue
-        by_entry = {rows.entry_of(k)[1]: v for k, v in there.items()}
+        by_entry = {entry_of(k)[1]: v for k, v in there.items()}
         views = {user: decode.user_view(user, by_entry.get, batch, None) for user in USERS}
         known = {user: view for user, view in views.items() if view is not None}
         assert_version(replica, version, known)
         assert_entries(replica, version, there)
     assert_diffs(replica, model)
     if replica.batch:
-        kept = {rows.entry_of(k)[0] for k in model.now if k[:1] == b"u"}
+        kept = {entry_of(k)[0] for k in model.now if k[:1] == b"u"}
         assert replica.reader.status().users == len(kept)
 
 
@@ -195,9 +199,9 @@ def assert_version(replica: Replica, version: Version, known: dict[bytes, UserVi
 
 def assert_entries(replica: Replica, version: Version, there: Entries) -> None:
     snapshot = replica.reader.at_version(version)
-    ordered = sorted((rows.entry_of(key)[1], key, value) for key, value in there.items())
+    ordered = sorted((entry_of(key)[1], key, value) for key, value in there.items())
     for prefix in ("", "a", "a\x00", "\xfc", "b"):
-        begins = [(k, v) for _, k, v in ordered if rows.entry_of(k)[0].startswith(prefix.encode())]
+        begins = [(k, v) for _, k, v in ordered if entry_of(k)[0].startswith(prefix.encode())]
         found = paged(lambda after, p=prefix: snapshot.entries(prefix=p, limit=2, after=after))  # type: ignore[misc]
         assert [(e.key, e.value) for e in found] == begins
 
@@ -241,7 +245,7 @@ def assert_diffs(replica: Replica, model: Model) -> None:
         found = paged(lambda mark, to=then: replica.reader.diff(first, to, limit=1, mark=mark))  # type: ignore[misc]
         changed = {c.user_id: (c.before, c.after) for c in found}
         for user in USERS:
-            views = first.find_user(user), then.find_user(user)
+            views = first.find(user), then.find(user)
             touched = of_user(model.versions[kept[0]], user) != of_user(model.versions[batch], user)
             if touched and views[0] != views[1]:
                 assert changed.pop(user.decode()) == views
@@ -251,7 +255,7 @@ def assert_diffs(replica: Replica, model: Model) -> None:
 
 def assert_watch(replica: Replica, kept: list[int]) -> None:
     start = replica.reader.at_version(Version("e", kept[0]))
-    seen = {user.decode(): start.find_user(user) for user in USERS}
+    seen = {user.decode(): start.find(user) for user in USERS}
     at, mark = start.header.version, None
     while True:
         told = replica.reader.changes(at, limit=1, mark=mark)
@@ -262,7 +266,7 @@ def assert_watch(replica: Replica, kept: list[int]) -> None:
                 break
             at = told.header.version
     newest = replica.reader.latest()
-    touched = {user.decode(): newest.find_user(user) for user in USERS}
+    touched = {user.decode(): newest.find(user) for user in USERS}
     assert {u: _lasting(v) for u, v in seen.items()} == {u: _lasting(v) for u, v in touched.items()}
 
 

@@ -14,6 +14,8 @@ from moneystate.replica.holding import Change, End, Piece, change_of
 from moneystate.replica.model import Pruned, Version
 from moneystate.replica.reader import Reader
 from moneystate.replica.store import Store
+from services.enrichment.replica.replica_model import REPLICA
+from services.enrichment.replica.snapshot import Snapshot
 from tests.replica.states import State, entries
 
 GROUPS = 2  # one in each partition
@@ -22,7 +24,7 @@ GROUPS = 2  # one in each partition
 @pytest.fixture
 def store() -> Iterator[Store]:
     data = tempfile.mkdtemp(prefix="moneystate-test-")
-    made = Store(files.open_primary(data, files.begin_generation(data)))
+    made = Store(files.open_primary(data, files.begin_generation(data)), REPLICA)
     made.loaded({}, GROUPS, 2, {0: 0, 1: 0})
     try:
         yield made
@@ -38,7 +40,7 @@ def ended(epoch: str, batch: int, at_ms: int, partition: int) -> End:
 def piece(epoch: str, batch: int, partition: int, offset: int, *countries: str) -> Piece:
     found: list[Change] = []
     for n, country in enumerate(countries):
-        found += [change_of(k, v) for k, v in entries(b"user-%d" % n, State(country=country)).items()]
+        found += [change_of(k, v, REPLICA) for k, v in entries(b"user-%d" % n, State(country=country)).items()]
     return Piece(ended(epoch, batch, offset, partition), found, partition, offset, offset + 1)
 
 
@@ -56,7 +58,7 @@ def test_a_load_sorts_them(store: Store) -> None:
     ends = {0: (5, ended("two", 0, 2_000, 0)), 1: (1, ended("one", 8, 1_000, 1))}
     store.loaded(ends, GROUPS, 2, {0: 6, 1: 2})
     store.apply(piece("two", 0, 1, 2, "PT"), exact=True)
-    reader = Reader(store.db)
+    reader = Reader(REPLICA, Snapshot, store.db)
     assert reader.newest() == Version("two", 0)
     user = reader.latest().user("user-0")
     assert user.country is not None
@@ -70,6 +72,6 @@ def test_what_was_read_again_after_a_kill_changes_nothing(store: Store) -> None:
         store.apply(piece("one", 0, partition, 0, "ES"), exact=True)
         store.apply(piece("one", 1, partition, 1, "PT"), exact=True)
     store.apply(piece("one", 0, 0, 0, "FR"), exact=True)
-    user = Reader(store.db).latest().user("user-0")
+    user = Reader(REPLICA, Snapshot, store.db).latest().user("user-0")
     assert user.country is not None
     assert user.country.value == "PT"

@@ -1,12 +1,7 @@
-"""The service Watch (proto/moneystate/query/v1/watch.proto).
-
-Watchers look at the replica, which tells each of them what changed after the version that it has: no queue stands
-between them, so a slow one holds nothing up and costs no memory.
-"""
+"""The service Watch (proto/moneystate/query/v1/watch.proto)."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from typing import Final
@@ -15,53 +10,16 @@ from google.protobuf.message import Message
 
 from moneystate.query.v1 import header_pb2
 from moneystate.query.v1 import watch_pb2 as w
-from moneystate.replica.model import UserView, Version
-from moneystate.replica.reads import Reads
 from moneystate.serving import messages, requests
 from moneystate.serving.calls import MAX_ANSWER_BYTES, Call
 from moneystate.serving.failures import Failure
-from moneystate.serving.messages import Messages
-from moneystate.serving.reading import PIECE, ROOM_BYTES, note
+from moneystate.serving.paging import PIECE, ROOM_BYTES, note
+from moneystate.serving.pulse import Pulse
+from services.enrichment.replica.model import UserView
+from services.enrichment.replica.reads import Reads
+from services.enrichment.serving.messages import Messages
 
-LOOK_S: Final = 0.002  # how often the replica is looked at: a look holds reads up for as long as there is to take over
 PROGRESS_S: Final = 5.0  # a stream without changes says at least so often how far it has come
-
-
-class Pulse:
-    """Wakes all watchers when the replica has a newer version, or the server drains."""
-
-    def __init__(self, reads: Reads) -> None:
-        self.reads = reads
-        self.newer = asyncio.Condition()
-        self.draining = False
-
-    async def run(self) -> None:
-        seen: Version | None = None
-        while not self.draining:
-            await asyncio.sleep(LOOK_S)
-            newest = self.reads.newest()
-            if newest != seen:
-                seen = newest
-                await self._wake()
-
-    async def drain(self) -> None:
-        self.draining = True
-        await self._wake()
-
-    async def _wake(self) -> None:
-        async with self.newer:
-            self.newer.notify_all()
-
-    async def wait(self, timeout_s: float) -> None:
-        """Until there is a newer version, or for `timeout_s`. Raises Failure DRAINING."""
-        if not self.draining:
-            try:
-                async with asyncio.timeout(timeout_s), self.newer:
-                    await self.newer.wait()
-            except TimeoutError:
-                pass
-        if self.draining:
-            raise Failure("DRAINING", "the server is on its way down; go on with `after` at another")
 
 
 class Watching:

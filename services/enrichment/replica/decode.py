@@ -8,7 +8,13 @@ from typing import Final
 
 from moneystate.engine.avro import HEADER_BYTES, Malformed, read_bytes, read_long
 from moneystate.engine.items import NO_TIME
-from moneystate.replica.model import (
+from moneystate.replica.model import Source
+from moneystate.replica.rows import BY_USER, END, escape, text
+from services.enrichment import fingerprints as fp
+from services.enrichment import source as sources
+from services.enrichment.events import Reply
+from services.enrichment.page import POSITION_BYTES, Page, read_optional, split_positions
+from services.enrichment.replica.model import (
     ForgottenView,
     KeptReply,
     Known,
@@ -17,16 +23,15 @@ from moneystate.replica.model import (
     Reason,
     SeenMoney,
     Session,
-    Source,
     UserView,
 )
-from moneystate.replica.rows import BY_COUNTRY, BY_SEEN, BY_SESSION, BY_USER, BY_WAITING, END, POSITION_BYTES, escape
-from services.enrichment import fingerprints as fp
-from services.enrichment import source as sources
-from services.enrichment.events import Reply
-from services.enrichment.page import Page, read_optional, split_positions
 from services.enrichment.source import read_source
 from services.enrichment.state import (
+    FORGOTTEN,
+    PAGE,
+    PAGE_NUMBER_BYTES,
+    USER,
+    WAITING,
     User,
     WaitingMoney,
     decode_forgotten,
@@ -35,6 +40,14 @@ from services.enrichment.state import (
     decode_waiting,
 )
 from services.enrichment.topics import INPUTS
+
+BY_COUNTRY: Final = b"c"  # escaped country, user
+BY_SEEN: Final = b"m"  # escaped id of money that was seen, user
+BY_WAITING: Final = b"n"  # escaped id of money that waits, escaped user, position
+BY_SESSION: Final = b"s"  # escaped session id, user
+
+# bytes after the user in an entry's key
+RESTS: Final[dict[bytes, int]] = {USER: 0, FORGOTTEN: 0, PAGE: PAGE_NUMBER_BYTES, WAITING: POSITION_BYTES}
 
 Read = Callable[[bytes], bytes | None]  # an entry, as of the version that is read
 
@@ -55,6 +68,15 @@ WRITTEN_NOW: Final = fp.USER_STATE[2:HEADER_BYTES][::-1].hex()
 LINEAGE_FIELDS: Final = ["money", "firstOfType", "birthYear", "residentCountryCode", "session", "reply"]
 
 
+def split(key: bytes) -> tuple[bytes, bytes] | None:
+    """User and rest of an entry's key."""
+    rest = RESTS.get(key[:1])
+    if rest is None or len(key) <= rest:
+        return None
+    end = len(key) - rest
+    return key[1:end], key[end:]
+
+
 def schema(entry: bytes) -> tuple[str, int]:
     """Kind and version. Raises Malformed for a schema that this program does not know."""
     known = SCHEMAS.get(entry[:HEADER_BYTES])
@@ -64,7 +86,7 @@ def schema(entry: bytes) -> tuple[str, int]:
 
 
 def index_keys(user: bytes, kind: bytes, rest: bytes, entry: bytes) -> set[bytes]:
-    """All that lead to an entry."""
+    """The index keys (docs/state.md) that lead to an entry."""
     if kind == b"w":
         return {BY_WAITING + escape(decode_waiting(entry).money_id) + escape(user) + rest}
     if kind == b"p":
@@ -89,10 +111,6 @@ def _page_keys(user: bytes, page: Page) -> set[bytes]:
 def order_time(entry: bytes) -> int:
     """Of waiting money, ms."""
     return decode_waiting(entry).order_time
-
-
-def text(raw: bytes) -> str:
-    return raw.decode("utf-8", "replace")
 
 
 def source(raw: bytes) -> Source | None:

@@ -6,36 +6,28 @@ point reads of others run in between.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
-
-from google.protobuf.message import Message
-
 from moneystate.query.v1 import query_pb2 as q
 from moneystate.query.v1 import user_pb2
-from moneystate.replica.model import NotFound, Page, UserChange, UserView
-from moneystate.replica.reads import Reads, Snapshot
+from moneystate.replica.model import NotFound, Page, UserChange
 from moneystate.serving import messages, requests
 from moneystate.serving.callers import READ_PERSONAL
-from moneystate.serving.calls import MAX_ANSWER_BYTES, Call, too_big
+from moneystate.serving.calls import MAX_ANSWER_BYTES, Call
 from moneystate.serving.failures import Failure, malformed
-from moneystate.serving.messages import Messages
-from moneystate.serving.page_tokens import PageTokens, Place
-
-ROOM_BYTES: Final = 64 << 10  # for the header, a page token, and the frames around items
-PIECE: Final = 50  # items that are read at a stretch: a few ms at most
-
-Item = TypeVar("Item")
+from moneystate.serving.page_tokens import PageTokens
+from moneystate.serving.paging import PIECE, ROOM_BYTES, Pages, fill, note
+from services.enrichment.replica.model import UserView
+from services.enrichment.replica.reads import Reads, Snapshot
+from services.enrichment.serving.messages import REASONS_ASKED, Messages
 
 
 class Reading:
     def __init__(self, reads: Reads, tokens: PageTokens) -> None:
         self.reads = reads
-        self.tokens = tokens
+        self.pages = Pages(reads, tokens)
 
     def get_user(self, request: q.GetUserRequest, call: Call) -> q.GetUserResponse:
         user_id = requests.name(request.user_id, "user_id")
-        snapshot = self._pin(request, call)
+        snapshot = self.pages.pin(request, call)
         user = snapshot.user(user_id)
         note(call, user_id)
         of = Messages(call.caller.personal).user(user)
@@ -47,7 +39,7 @@ class Reading:
             raise malformed("user_ids", f"expected 1 to {requests.MAX_BATCH} ids, came {len(wanted)}")
         for user_id in wanted:
             requests.name(user_id, "user_ids")
-        snapshot = self._pin(request, call)
+        snapshot = self.pages.pin(request, call)
         answer = q.BatchGetUsersResponse(header=messages.header(snapshot.header))
         to = Messages(call.caller.personal)
         room = MAX_ANSWER_BYTES - ROOM_BYTES - sum(len(u.encode()) + 8 for u in wanted)
@@ -66,7 +58,7 @@ class Reading:
 
     def get_session(self, request: q.GetSessionRequest, call: Call) -> q.GetSessionResponse:
         session_id = requests.name(request.session_id, "session_id")
-        snapshot = self._pin(request, call)
+        snapshot = self.pages.pin(request, call)
         user_id, session = snapshot.session(session_id)
         note(call, user_id)
         of = Messages(call.caller.personal).session(session)
@@ -78,7 +70,7 @@ class Reading:
         country = request.resident_country_code
         if country:
             call.caller.require(READ_PERSONAL)
-        snapshot, after = self.resume(request, call)
+        snapshot, after = self.pages.resume(request, call)
 
         def read(limit: int, after: bytes | None) -> Page[UserView]:
             return snapshot.users(
@@ -89,14 +81,14 @@ class Reading:
         to = Messages(call.caller.personal)
         after = await fill(answer.users, read, to.user, request.page_size, after, call)
         note(call, *(u.user_id for u in answer.users))
-        answer.next_page_token = self.next_page(request, (snapshot,), after)
+        answer.next_page_token = self.pages.next_page(request, (snapshot,), after)
         return answer
 
     async def list_pending(self, request: q.ListPendingRequest, call: Call) -> q.ListPendingResponse:
-        if request.reason and request.reason not in messages.REASONS_ASKED:
+        if request.reason and request.reason not in REASONS_ASKED:
             raise malformed("reason", f"expected a PendingReason, came {request.reason}")
-        reason = messages.REASONS_ASKED[request.reason] if request.reason else None
-        snapshot, after = self.resume(request, call)
+        reason = REASONS_ASKED[request.reason] if request.reason else None
+        snapshot, after = self.pages.resume(request, call)
         answer = q.ListPendingResponse(header=messages.header(snapshot.header))
         to = Messages(call.caller.personal)
         after = await fill(
@@ -108,7 +100,7 @@ class Reading:
             call,
         )
         note(call, *dict.fromkeys(p.user_id for p in answer.pending))
-        answer.next_page_token = self.next_page(request, (snapshot,), after)
+        answer.next_page_token = self.pages.next_page(request, (snapshot,), after)
         return answer
 
     def explain(self, request: q.ExplainRequest, call: Call) -> q.ExplainResponse:
@@ -116,7 +108,7 @@ class Reading:
         to = Messages(call.caller.personal)
         if subject == "money_id":
             money_id = requests.name(request.money_id, "money_id")
-            snapshot = self._pin(request, call)
+            snapshot = self.pages.pin(request, call)
             money = snapshot.money(money_id)
             if money.pending is not None:
                 note(call, money.user_id)
@@ -127,7 +119,7 @@ class Reading:
         field = request.user_field.field
         if field not in (q.USER_FIELD_BIRTH_YEAR, q.USER_FIELD_RESIDENT_COUNTRY_CODE):
             raise malformed("user_field.field", f"expected a UserField, came {field}")
-        snapshot = self._pin(request, call)
+        snapshot = self.pages.pin(request, call)
         user = snapshot.user(user_id)
         known = user.birth_year if field == q.USER_FIELD_BIRTH_YEAR else user.country
         if known is None:
@@ -137,7 +129,7 @@ class Reading:
 
     def diff_user(self, request: q.DiffUserRequest, call: Call) -> q.DiffUserResponse:
         user_id = requests.name(request.user_id, "user_id")
-        before, after = self._pin_both(request, call)
+        before, after = self.pages.pin_both(request, call)
         to = Messages(call.caller.personal)
         change = q.UserChange(
             user_id=user_id,
@@ -153,9 +145,9 @@ class Reading:
         return answer
 
     async def diff(self, request: q.DiffRequest, call: Call) -> q.DiffResponse:
-        place = self._place(request)
+        place = self.pages.place(request)
         if place is None:
-            before, after = self._pin_both(request, call)
+            before, after = self.pages.pin_both(request, call)
         else:
             before, after = (self.reads.at_version(v) for v in place.versions)
         call.version = after.header.version
@@ -163,7 +155,7 @@ class Reading:
         answer = q.DiffResponse(header=messages.header(after.header))
         getattr(answer, "from").CopyFrom(messages.version(before.header.version))
 
-        def message(of: UserChange) -> q.UserChange:
+        def message(of: UserChange[UserView]) -> q.UserChange:
             return q.UserChange(
                 user_id=of.user_id,
                 before=None if of.before is None else to.user(of.before),
@@ -179,87 +171,8 @@ class Reading:
             call,
         )
         note(call, *(c.user_id for c in answer.changes))
-        answer.next_page_token = self.next_page(request, (before, after), mark)
+        answer.next_page_token = self.pages.next_page(request, (before, after), mark)
         return answer
-
-    def _pin(self, request: Any, call: Call) -> Snapshot:
-        snapshot = requests.snapshot(self.reads, request.at)
-        call.version = snapshot.header.version
-        return snapshot
-
-    def _pin_both(self, request: Any, call: Call) -> tuple[Snapshot, Snapshot]:
-        start = getattr(request, "from")
-        if start.WhichOneof("at") is None:
-            raise malformed("from", "expected a version or an event time, came neither")
-        before = requests.snapshot(self.reads, start, "from")
-        after = requests.snapshot(self.reads, request.to, "to")
-        call.version = after.header.version
-        return before, after
-
-    def _place(self, request: Any) -> Place | None:
-        return self.tokens.read(request, request.page_token) if request.page_token else None
-
-    def resume(self, request: Any, call: Call) -> tuple[Snapshot, bytes | None]:
-        """The version of a listing, and where it goes on."""
-        place = self._place(request)
-        if place is None:
-            return self._pin(request, call), None
-        snapshot = self.reads.at_version(place.versions[0])
-        call.version = snapshot.header.version
-        return snapshot, place.after
-
-    def next_page(self, request: Message, snapshots: tuple[Snapshot, ...], after: bytes | None) -> str:
-        if after is None:
-            return ""
-        return self.tokens.issue(request, Place(tuple(s.header.version for s in snapshots), after))
-
-
-async def fill(
-    into: Any,
-    read: Callable[[int, bytes | None], Page[Item]],
-    message: Callable[[Item], Any],
-    asked: int,
-    after: bytes | None,
-    call: Call,
-) -> bytes | None:
-    """Items until the page is full, the answer is, or there are no more; the mark to go on from."""
-    left = requests.page_size(asked)
-    room = MAX_ANSWER_BYTES - ROOM_BYTES
-    while True:
-        page = read(min(left, PIECE), after)
-        made = [message(item) for item in page.items]
-        fitting, room = _fitting(made, room)
-        if fitting < len(made):
-            if not fitting and not len(into):
-                raise too_big()
-            if fitting:
-                # the mark after the last one that fits: a pinned read says the same again
-                page = read(fitting, after)
-                into.extend(made[: len(page.items)])
-                after = page.after
-            return after
-        into.extend(made)
-        left -= len(made)
-        after = page.after
-        if after is None or not left:
-            return after
-        await call.breathe()
-
-
-def note(call: Call, *user_ids: str) -> None:
-    """Personal fields of these users go out."""
-    if call.caller.personal:
-        call.touched.extend(user_ids)
-
-
-def _fitting(made: list[Any], room: int) -> tuple[int, int]:
-    """How many of them fit, and the room that is left."""
-    for at, message in enumerate(made):
-        size = message.ByteSize() + 8
-        if size > room:
-            return at, room
-        room -= size
-    return len(made), room
 
 
 def _user_or_none(snapshot: Snapshot, user_id: str, to: Messages) -> user_pb2.User | None:

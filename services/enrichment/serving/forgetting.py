@@ -14,11 +14,11 @@ from moneystate.engine.avro import string_bytes, write_long
 from moneystate.kafka.client import base_config, new_client, place, reason
 from moneystate.query.v1 import admin_pb2 as a
 from moneystate.replica.model import Source
-from moneystate.replica.reads import Reads
 from moneystate.serving import messages, requests
 from moneystate.serving.calls import Call
 from moneystate.serving.failures import Failure
 from services.enrichment import fingerprints as fp
+from services.enrichment.replica.reads import Reads
 from services.enrichment.topics import INPUTS, USER_EVENTS
 
 TOPIC: Final = next(t.name for t in INPUTS if t.code == USER_EVENTS)

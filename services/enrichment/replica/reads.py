@@ -11,22 +11,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from moneystate.replica.model import (
-    Changes,
-    Entry,
-    ForgottenView,
-    Header,
-    MoneyView,
-    Page,
-    Pending,
-    Reason,
-    Session,
-    Status,
-    UserChange,
-    UserView,
-    Version,
-)
-from moneystate.replica.reader import FollowedReader
+from moneystate.replica.model import Changes, Entry, Header, Page, Status, UserChange, Version
+from services.enrichment.replica.model import ForgottenView, MoneyView, Pending, Reason, Session, UserView
 
 
 class Snapshot(Protocol):
@@ -50,7 +36,7 @@ class Snapshot(Protocol):
         """As the engine has it, NO_TIME and END_OF_TIME included."""
         ...
 
-    def find_user(self, user: bytes, expired_ms: int | None = None) -> UserView | None:
+    def find(self, owner: bytes, expired_ms: int | None = None) -> UserView | None:
         """As `user`, by the UTF-8 of the id; None where nothing is known of it. `expired_ms`: the event time by which
         sessions are left out; None: the version's watermark."""
         ...
@@ -111,7 +97,9 @@ class Reads(Protocol):
         later one."""
         ...
 
-    def changes(self, after: Version, *, user_id: str | None = None, limit: int, mark: bytes | None = None) -> Changes:
+    def changes(
+        self, after: Version, *, user_id: str | None = None, limit: int, mark: bytes | None = None
+    ) -> Changes[UserView]:
         """The changes of the next version after `after` that changed anything (for `user_id`: that user), in the order
         of the ids' bytes, at most `limit` of them. Where nothing changed, `changed` is empty and the header is that of
         the newest version: the same as `after` if there is none newer. With a `mark` of the call before: the rest of
@@ -119,7 +107,9 @@ class Reads(Protocol):
         longer kept, Future, Malformed."""
         ...
 
-    def diff(self, before: Snapshot, after: Snapshot, *, limit: int, mark: bytes | None = None) -> Page[UserChange]:
+    def diff(
+        self, before: Snapshot, after: Snapshot, *, limit: int, mark: bytes | None = None
+    ) -> Page[UserChange[UserView]]:
         """The users whose state differs by more than the time that has passed, in the order of the ids' bytes. The two
         may be in either order."""
         ...
@@ -129,8 +119,3 @@ class Reads(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-def open_reads(data: str) -> Reads:
-    """Over the folder of a follower in another process, whether or not that runs."""
-    return FollowedReader(data)

@@ -1,0 +1,108 @@
+"""Pinning a version and answering in pages, for the calls of any service.
+
+What costs more than a point read is done in bounded pieces, so that point reads of others run in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar
+
+from google.protobuf.message import Message
+
+from moneystate.replica.model import Page
+from moneystate.serving import requests
+from moneystate.serving.calls import MAX_ANSWER_BYTES, Call, too_big
+from moneystate.serving.failures import malformed
+from moneystate.serving.page_tokens import PageTokens, Place
+from moneystate.serving.reads import Pinned, Pins
+
+ROOM_BYTES: Final = 64 << 10  # for the header, a page token, and the frames around items
+PIECE: Final = 50  # items that are read at a stretch: a few ms at most
+
+Item = TypeVar("Item")
+
+
+class Pages(Generic[Pinned]):
+    def __init__(self, reads: Pins[Pinned], tokens: PageTokens) -> None:
+        self.reads = reads
+        self.tokens = tokens
+
+    def pin(self, request: Any, call: Call) -> Pinned:
+        snapshot = requests.snapshot(self.reads, request.at)
+        call.version = snapshot.header.version
+        return snapshot
+
+    def pin_both(self, request: Any, call: Call) -> tuple[Pinned, Pinned]:
+        start = getattr(request, "from")
+        if start.WhichOneof("at") is None:
+            raise malformed("from", "expected a version or an event time, came neither")
+        before = requests.snapshot(self.reads, start, "from")
+        after = requests.snapshot(self.reads, request.to, "to")
+        call.version = after.header.version
+        return before, after
+
+    def place(self, request: Any) -> Place | None:
+        return self.tokens.read(request, request.page_token) if request.page_token else None
+
+    def resume(self, request: Any, call: Call) -> tuple[Pinned, bytes | None]:
+        """The version of a listing, and where it goes on."""
+        place = self.place(request)
+        if place is None:
+            return self.pin(request, call), None
+        snapshot = self.reads.at_version(place.versions[0])
+        call.version = snapshot.header.version
+        return snapshot, place.after
+
+    def next_page(self, request: Message, snapshots: tuple[Pinned, ...], after: bytes | None) -> str:
+        if after is None:
+            return ""
+        return self.tokens.issue(request, Place(tuple(s.header.version for s in snapshots), after))
+
+
+async def fill(
+    into: Any,
+    read: Callable[[int, bytes | None], Page[Item]],
+    message: Callable[[Item], Any],
+    asked: int,
+    after: bytes | None,
+    call: Call,
+) -> bytes | None:
+    """Items until the page is full, the answer is, or there are no more; the mark to go on from."""
+    left = requests.page_size(asked)
+    room = MAX_ANSWER_BYTES - ROOM_BYTES
+    while True:
+        page = read(min(left, PIECE), after)
+        made = [message(item) for item in page.items]
+        fitting, room = _fitting(made, room)
+        if fitting < len(made):
+            if not fitting and not len(into):
+                raise too_big()
+            if fitting:
+                # the mark after the last one that fits: a pinned read says the same again
+                page = read(fitting, after)
+                into.extend(made[: len(page.items)])
+                after = page.after
+            return after
+        into.extend(made)
+        left -= len(made)
+        after = page.after
+        if after is None or not left:
+            return after
+        await call.breathe()
+
+
+def note(call: Call, *user_ids: str) -> None:
+    """Personal fields of these users go out."""
+    if call.caller.personal:
+        call.touched.extend(user_ids)
+
+
+def _fitting(made: list[Any], room: int) -> tuple[int, int]:
+    """How many of them fit, and the room that is left."""
+    for at, message in enumerate(made):
+        size = message.ByteSize() + 8
+        if size > room:
+            return at, room
+        room -= size
+    return len(made), room

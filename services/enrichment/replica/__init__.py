@@ -1,0 +1,1 @@
+"""What the replica makes of the enrichment's entries (`moneystate.ports.replica`)."""
