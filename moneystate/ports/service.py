@@ -22,7 +22,8 @@ class JobSpec:
     """A service as a job. Names of topics without prefix; `decoder`: MODULE:NAME; `rules`: all that
     decides results besides the logs; `asked_again`: the request to the outside that an entry of the state is still
     waiting for, if it is; `awaits`: the count of what waits for records of unordered inputs, None: there are none;
-    `reader_rules`: names of the rules that readers of the changelog need, to tell what is over in the state."""
+    `reader_rules`: names of the rules that readers of the changelog need, to tell what is over in the state;
+    `application`: see `application_id`."""
 
     name: str
     inputs: list[InputTopic]
@@ -39,9 +40,17 @@ class JobSpec:
     state: StateModel
     awaits: str | None = None
     reader_rules: Sequence[str] = ()
+    application: str = ""
 
     def __post_init__(self) -> None:
         check_kinds(self.state.kinds)
+
+    def application_id(self, topic_prefix: str) -> str:
+        """Names transactions, markers and the consumer group where none is given: with the service in it, so that two
+        services never fence each other. One with an `application` has the topic prefix alone, or that without one."""
+        if self.application:
+            return topic_prefix or self.application
+        return topic_prefix + self.name
 
     def is_program_of(self, kept: Mapping[str, Any]) -> bool:
         """Whether the rules that a checkpoint or savepoint has kept are those of this version of the program."""

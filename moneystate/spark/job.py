@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +81,8 @@ class RunOptions:
     rewrite: tuple[int, int] | None = None
 
     def application(self) -> str:
-        return self.application_id or self.topic_prefix or "moneystate"
+        """Known to a `Job`."""
+        return self.application_id
 
 
 class Job:
@@ -98,7 +99,8 @@ class Job:
     ) -> None:
         """`on_publish`: told how many entries of the state that a checkpoint begins with are in the changelog."""
         self.spec = spec
-        self.options = options
+        application_id = options.application_id or spec.application_id(options.topic_prefix)
+        self.options = options = replace(options, application_id=application_id)
         self.on_batch = on_batch
         self.look = look
         self.on_publish = on_publish

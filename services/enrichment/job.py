@@ -59,6 +59,7 @@ def enrichment_job(rules: Rules) -> JobSpec:
         awaits="looking_up" if rules.lookup else None,
         asked_again=asked_again,
         state=STATE,
+        application="moneystate",
         reader_rules=["dedup_ttl_ms"],
     )
 

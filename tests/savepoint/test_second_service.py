@@ -31,6 +31,8 @@ from moneystate.savepoint.rescale import rescale
 from moneystate.savepoint.view import owner_view
 from moneystate.testing.simulation import Input
 from moneystate.serving.options import ServeOptions
+from services.enrichment.job import enrichment_job
+from services.enrichment.rules import Rules
 from tests import waiting
 from tests.bootstrap.harness import Here, write_archive
 from tests.engine.tiny import ALPHA, BETA, NOTES, TinyLog, TinyRun
@@ -143,6 +145,12 @@ def test_a_service_cannot_have_a_kind_that_is_the_platforms(kind: bytes) -> None
     keys.check_kinds(b"tu")
     with pytest.raises(ValueError, match=kind.decode()):
         keys.check_kinds(b"t" + kind)
+
+
+def test_two_services_never_share_an_application() -> None:
+    jobs = (JOB, enrichment_job(Rules()))
+    for prefix in ("", "shop-"):
+        assert len({job.application_id(prefix) for job in jobs}) == len(jobs)
 
 
 def done(setup: Setup, what: str, *arguments: str) -> dict[str, Any]:
