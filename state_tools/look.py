@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,6 @@ from pyspark.sql.functions import col, lit
 
 from moneystate.engine import clock as clocks
 from moneystate.engine.keygroup import key_group_of
-from moneystate.kafka.formats.json_format import JsonFormat
-from moneystate.kafka.formats.schemas import SchemaSet
 from moneystate.ports.state import StateModel
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.view import job_view, owner_view
@@ -43,7 +40,7 @@ def look(state: StateModel, folder: str, user: bytes) -> dict[str, Any] | None:
 
 
 def _user(state: StateModel, user: bytes, entries: Pairs, rules: dict[str, Any]) -> dict[str, Any] | None:
-    return owner_view(state, user, entries, rules, partial(JsonFormat(SchemaSet.load()).from_canonical))
+    return owner_view(state, user, entries, rules)
 
 
 def _job(state: StateModel, entries: Pairs, rules: dict[str, Any]) -> dict[str, Any]:

@@ -102,6 +102,10 @@ class StateModel(Protocol):
         is empty is falsy."""
         ...
 
+    def event_view(self, value: bytes) -> Any:
+        """An event's canonical value as plain data. Raises Malformed."""
+        ...
+
     def timer_view(self, item: Item) -> str:
         """What a timer of the service is for, in words."""
         ...

@@ -5,8 +5,7 @@ What has expired is shown until it is removed: whoever looks at a checkpoint wan
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from moneystate.engine import clock as clocks
@@ -15,8 +14,6 @@ from moneystate.engine.clock import Clock
 from moneystate.engine.items import NO_TIME, TIMER_RANK, Item
 from moneystate.engine.slots import decode_items, open_chunk
 from moneystate.ports.state import Pair, Row, StateModel, owner, time_text
-
-ShowEvent = Callable[[bytes], bytes]  # an event's value as JSON
 
 
 def job_view(state: StateModel, clock: Clock, buffered: int) -> Row:
@@ -28,9 +25,7 @@ def job_view(state: StateModel, clock: Clock, buffered: int) -> Row:
     return {"watermark": time_text(clock.watermark), "buffered": buffered, "partitions": highs}
 
 
-def owner_view(
-    state: StateModel, key: bytes, entries: Iterable[Pair], rules: Mapping[str, Any], show_event: ShowEvent
-) -> Row | None:
+def owner_view(state: StateModel, key: bytes, entries: Iterable[Pair], rules: Mapping[str, Any]) -> Row | None:
     """All that the entries of a key group have of the owner `key`, None for nothing."""
     watermark = NO_TIME
     mine: list[Pair] = []
@@ -43,7 +38,7 @@ def owner_view(
         elif owner(state, name) == key:
             mine.append((name, value))
     view = state.view(mine, watermark, rules)
-    view["buffered"] = [_event(state, item, show_event) for item in waiting if item[1] < TIMER_RANK]
+    view["buffered"] = [_event(state, item) for item in waiting if item[1] < TIMER_RANK]
     view["timers"] = [_timer(state, item) for item in waiting if item[1] >= TIMER_RANK]
     if not any(view.values()):
         return None
@@ -57,9 +52,9 @@ def _buffered(chunk: bytes, key: bytes) -> list[Item]:
     return [item for item in items if item[7] == key]
 
 
-def _event(state: StateModel, item: Item, show_event: ShowEvent) -> Row:
+def _event(state: StateModel, item: Item) -> Row:
     times = {"orderTime": time_text(item[0]), "eventTime": time_text(item[6])}
-    return {**times, "from": _place(state, item), "event": json.loads(show_event(item[8]))}
+    return {**times, "from": _place(state, item), "event": state.event_view(item[8])}
 
 
 def _timer(state: StateModel, item: Item) -> Row:

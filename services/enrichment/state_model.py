@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from moneystate.engine.items import Item
+from moneystate.kafka.formats.json_format import JsonFormat
+from moneystate.kafka.formats.schemas import SchemaSet
 from moneystate.ports.state import Fact, Pair, Row, Versions
 from services.enrichment import migrations, view
 from services.enrichment.facts import user_facts
 from services.enrichment.state import FORGOTTEN, PAGE, USER, WAITING, decode_waiting, owner_of
 from services.enrichment.topics import INPUTS
+
+
+@cache
+def _as_json() -> JsonFormat:
+    return JsonFormat(SchemaSet.load())
 
 
 class EnrichmentState:
@@ -37,6 +46,9 @@ class EnrichmentState:
 
     def view(self, entries: Iterable[Pair], watermark: int, rules: Mapping[str, Any]) -> Row:
         return view.user_view(entries, watermark, rules["dedup_ttl_ms"])
+
+    def event_view(self, value: bytes) -> Any:
+        return json.loads(_as_json().from_canonical(value))
 
     def timer_view(self, item: Item) -> str:
         return view.timer_view(item)

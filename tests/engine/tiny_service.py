@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from moneystate.bootstrap.options import BootstrapOptions
-from moneystate.engine.avro import Malformed
 from moneystate.engine.items import Item
 from moneystate.ports.replica import Entries
 from moneystate.ports.service import JobSpec
@@ -50,6 +49,9 @@ class TinyState:
 
     def view(self, entries: Iterable[Pair], watermark: int, rules: Mapping[str, Any]) -> Row:
         return {"windows": [dict(zip(("count", "sum"), decode_window(value), strict=True)) for _, value in entries]}
+
+    def event_view(self, value: bytes) -> Any:
+        return value[12:].decode()
 
     def timer_view(self, item: Item) -> str:
         return "end of a window"
@@ -108,12 +110,6 @@ def tiny_job() -> JobSpec:
         asked_again=lambda key, value: None,
         state=STATE,
     )
-
-
-def show_event(value: bytes) -> bytes:
-    if len(value) < 12:
-        raise Malformed("no event of the tiny service")
-    return json.dumps(value[12:].decode()).encode()
 
 
 def run(options: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from moneystate.engine import clock as clocks
@@ -89,14 +88,14 @@ def test_users_are_shown_with_all_that_the_state_has_of_them() -> None:
     entries = [entry for state in sim.states for entry in sorted(state.entries.items())]
     users = {fact.user for fact in facts(entries, STATE, KEPT, with_clock=False)}
     rules = dict(enrichment_job(Rules(lookup=True)).rules)
-    views = [owner_view(STATE, user, entries, rules, lambda value: json.dumps(value.hex()).encode()) for user in users]
+    views = [owner_view(STATE, user, entries, rules) for user in users]
     found = [view for view in views if view is not None]
     assert len(found) == len(users)
     assert sum(len(view["buffered"]) for view in found) == sim.buffered
     held = sum(sim.counts.get(name, 0) for name in ("waiting", "looking_up"))
     assert sum(len(view["waiting"]) for view in found) == held
     assert all(view["timers"] for view in found if view["sessions"])
-    assert owner_view(STATE, b"nobody", entries, rules, lambda value: value) is None
+    assert owner_view(STATE, b"nobody", entries, rules) is None
 
 
 def test_a_replay_takes_idle_partitions_and_a_drain_from_the_plan(tmp_path: Path) -> None:

@@ -29,14 +29,14 @@ from moneystate.savepoint.load import load
 from moneystate.savepoint.manifest import EXPORT, Manifest
 from moneystate.savepoint.rescale import rescale
 from moneystate.savepoint.view import owner_view
-from moneystate.testing.simulation import Input
 from moneystate.serving.options import ServeOptions
+from moneystate.testing.simulation import Input
 from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
 from tests import waiting
 from tests.bootstrap.harness import Here, write_archive
 from tests.engine.tiny import ALPHA, BETA, NOTES, TinyLog, TinyRun
-from tests.engine.tiny_service import REPLICA, STATE, show_event, tiny_job
+from tests.engine.tiny_service import REPLICA, STATE, tiny_job
 from tests.job.harness import JobProcess, Setup
 from tests.kafka.logs import FLUSH_S, Cluster, settle
 
@@ -107,10 +107,10 @@ def test_an_owner_is_shown_with_its_entries_events_and_timers() -> None:
     run.sim.batch(some_log().take())
     entries = sorted(run.sim.states[0].entries.items())
     owners = {key[1:] for key, _ in entries if not keys.is_engines(key)}
-    views = [owner_view(STATE, owner, entries, JOB.rules, show_event) for owner in owners]
+    views = [owner_view(STATE, owner, entries, JOB.rules) for owner in owners]
     assert all(view is not None and view["windows"] and view["timers"] for view in views)
     assert sum(len(view["buffered"]) for view in views if view is not None) > 0
-    assert owner_view(STATE, b"nobody", entries, JOB.rules, show_event) is None
+    assert owner_view(STATE, b"nobody", entries, JOB.rules) is None
 
 
 def with_a_stranger(folder: Path) -> Savepoint:
