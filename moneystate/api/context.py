@@ -33,6 +33,8 @@ class Runs(Protocol):
 
     def source(self) -> EventSource: ...
 
+    def forget(self) -> None: ...
+
 
 class Context(Generic[R]):
     """`now`: the order time in ms, of a timer its due time; `late`: the event came later than its time; `key`: of the
@@ -72,6 +74,11 @@ class Context(Generic[R]):
 
     def count(self, name: str, n: int = 1) -> None:
         self._runs.count(name, n)
+
+    def forget(self) -> None:
+        """Remove everything that the service holds of the key in hand: values, maps, timers and ids seen by `unique`.
+        What the step had of them is not kept."""
+        self._runs.forget()
 
     def dead_letter(self, reason: str, detail: str = "") -> None:
         """Write the record to the dead letters, too; what the step does is kept."""

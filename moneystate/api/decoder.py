@@ -12,27 +12,27 @@ from moneystate.engine.processor import Rejected
 class ServiceDecoder:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.elsewhere = {header for found in plan.inputs.values() for header in found}
-        self.no_inputs = {output.codec.header for output in plan.outputs.values()} - self.elsewhere
+        self.elsewhere = {header: its for found in plan.inputs.values() for header, its in found.items()}
+        self.outputs = {output.codec.header: output.codec for output in plan.outputs.values()}
 
     def decode(self, topic: int, value: bytes) -> tuple[int, bytes | list[bytes] | None]:
         """Event time in ms and key, or keys; key None: nothing but its time counts. Raises Rejected."""
         header = value[:HEADER_BYTES]
         found = self.plan.inputs[topic].get(header)
-        heartbeat = self.plan.heartbeat
         try:
             if found is not None:
-                record = found.codec.decode(value)
+                record, end = found.codec.read_body(value, HEADER_BYTES)
                 time = checked_time(found.time(record))
-            elif header == heartbeat.header:
-                return checked_time(heartbeat.decode(value).processed_at), None
-            else:
-                raise self._unknown(header)
+                if end != len(value):
+                    raise TrailingBytes(f"{len(value) - end} bytes after the body")
+                return time, self._key(found, record)
+            if header == self.plan.heartbeat.header:
+                return checked_time(self.plan.heartbeat.decode(value).processed_at), None
+            raise self._elsewhere(header, value)
         except TrailingBytes as e:
             raise Rejected("trailing_bytes", str(e)) from None
         except Malformed as e:
             raise Rejected("malformed", str(e)) from None
-        return time, self._key(found, record)
 
     def _key(self, found: InputPlan, record: object) -> bytes | list[bytes] | None:
         if found.handler is None or found.keys is None:
@@ -43,9 +43,13 @@ class ServiceDecoder:
             raise Rejected("bad_key", str(e)) from None
         return keys[0] if len(keys) == 1 else keys
 
-    def _unknown(self, header: bytes) -> Rejected:
+    def _elsewhere(self, header: bytes, value: bytes) -> Rejected:
+        """Of a type that the input does not take. Raises Malformed, which comes first."""
         if header in self.elsewhere:
+            other = self.elsewhere[header]
+            checked_time(other.time(other.codec.decode(value)))
             return Rejected("wrong_topic", "the type belongs to another topic")
-        if header in self.no_inputs:
+        if header in self.outputs:
+            self.outputs[header].decode(value)
             return Rejected("no_event_time", "a type that the service writes")
         return Rejected("unknown_schema", "no known schema has this fingerprint")

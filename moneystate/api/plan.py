@@ -88,7 +88,7 @@ class Plan:
         self.service = service
         self.name = service.name
         self.rules = service.rules if rules is None else rules
-        self.shapes = Shapes(service.name.replace("-", "_"))
+        self.shapes = Shapes(service.namespace)
         self.codecs: dict[type, Codec] = {}
         topics = dict.fromkeys([i.topic for i in service.inputs])
         self.codes = assign_codes(topics, codes or {})

@@ -387,6 +387,26 @@ class ServiceProcessor:
         self._letter(reason, detail)
         self.undo_counts.append((COUNT_PREFIX + reason, 1))
 
+    def forget(self) -> None:
+        for prefix, kind in self.plan.by_prefix.items():
+            base = layout.entry_key(prefix, self.owner)
+            self._scan(kind, self.owner, base)
+            for cell in [cell for key, cell in self.cells.items() if key.startswith(base)]:
+                self._wake(cell)
+                self._change(cell)
+                cell.value = None
+
+    def _scan(self, kind: RecordKind | SeenKind | TimerKind, owner: bytes, wanted: bytes) -> None:
+        """Have a cell for each stored entry of the owner whose key begins with `wanted`."""
+        if any(wanted.startswith(done) for done in self.scanned):
+            return
+        skip = len(layout.entry_key(kind.prefix, owner))
+        for key, stored in self.state.scan(wanted):
+            cell = self._cell(kind, owner, key[skip:])
+            if not cell.loaded:
+                cell.load(stored)
+        self.scanned.append(wanted)
+
     def source(self) -> EventSource:
         assert self.item is not None
         return EventSource(*where_of(self.plan, self.item))
@@ -451,12 +471,7 @@ class MapCells:
         runtime, kind = self.runtime, self.kind
         base = layout.entry_key(kind.prefix, self.owner)
         wanted = base + prefix.encode()
-        if not any(wanted.startswith(done) for done in runtime.scanned):
-            for key, stored in runtime.state.scan(wanted):
-                cell = runtime._cell(kind, self.owner, key[len(base) :])
-                if not cell.loaded:
-                    cell.load(stored)
-            runtime.scanned.append(wanted)
+        runtime._scan(kind, self.owner, wanted)
         cells = [cell for cell in runtime.by_map.get(base, []) if cell.key.startswith(wanted)]
         cells.sort(key=_id_of)
         return [cell.id.decode() for cell in cells if self._alive(cell) is not None]

@@ -48,16 +48,18 @@ class Handler:
 
 class Service(On[R]):
     """`name`: of the service, its topics of state and its records; `rules`: a frozen dataclass of numbers, texts and
-    truth values that decide results besides the logs; each is a flag of `run`."""
+    truth values that decide results besides the logs; each is a flag of `run`. `namespace`: of its records, by default
+    its name."""
 
     @overload
-    def __init__(self: Service[None], name: str) -> None: ...
+    def __init__(self: Service[None], name: str, *, namespace: str = "") -> None: ...
     @overload
-    def __init__(self, name: str, rules: R) -> None: ...
-    def __init__(self, name: str, rules: Any = None) -> None:
+    def __init__(self, name: str, rules: R, *, namespace: str = "") -> None: ...
+    def __init__(self, name: str, rules: Any = None, *, namespace: str = "") -> None:
         if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", name):
             raise ServiceError(f"service {name!r}: no name for a service.", "use a to z, 0 to 9 and -.")
         self.name = name
+        self.namespace = namespace or name.replace("-", "_")
         self.rules: R = rules
         self.inputs: list[Input[Any]] = []
         self.outputs: list[Output[Any]] = []

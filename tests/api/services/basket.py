@@ -95,6 +95,8 @@ def add(ctx: ms.Context[Rules], e: Added, total: Total, items: ms.Entries[Item],
     if e.n == 13:
         ctx.emit(gone, Gone(ctx.key, e.item))
         raise ms.Reject("unlucky", "13")
+    if e.n == 15:
+        ctx.forget()
     if e.n == 14:
         ctx.dead_letter("odd")
 

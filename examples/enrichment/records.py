@@ -1,0 +1,143 @@
+"""The enrichment's records, as avro/events and avro/enriched have them. Amounts are decimals that pass through as they
+came, so they are bytes here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+import moneystate as ms
+
+Status = Annotated[Literal["JOINED", "NO_SESSION", "LOOKED_UP", "NOT_FOUND", "LOOKUP_FAILED"], ms.Name("SessionStatus")]
+
+
+@dataclass(frozen=True)
+class Event:
+    id: str
+    user_id: str
+    processed_at: ms.Millis
+
+
+@dataclass(frozen=True)
+class MoneyEvent:
+    id: str
+    user_id: str
+    user_session_id: str | None
+    processed_at: ms.Millis
+    amount: bytes
+    currency: str
+    opening_balance: bytes
+    closing_balance: bytes
+    money_type: str
+
+
+@dataclass(frozen=True)
+class PaymentEvent(MoneyEvent):
+    payment_related_thing: str
+    is_old_money_event: bool = False
+
+
+@dataclass(frozen=True)
+class TransactionEvent(MoneyEvent):
+    transaction_related_thing: str
+    is_old_money_event: bool = False
+
+
+@dataclass(frozen=True)
+class KindOfWalletEvent(Event):
+    something_interesting: str
+
+
+@dataclass(frozen=True)
+class ChangeAddressEvent(Event):
+    address: str
+    resident_country_code: str
+    postal_code: str
+
+
+@dataclass(frozen=True)
+class ChangeBirthDateEvent(Event):
+    birth_year: str
+    birth_city_place: str
+
+
+@dataclass(frozen=True)
+class ForgetUserRequested(Event):
+    requested_by: str
+
+
+@dataclass(frozen=True)
+class OtherUserEvent(Event):
+    something_util: str
+
+
+@dataclass(frozen=True)
+class UserSessionCreatedEvent(Event):
+    client_country_code: str
+
+
+@dataclass(frozen=True)
+class UserSessionClosedEvent(Event):
+    reason: str
+
+
+@ms.named("moneystate.enriched.Money")
+@dataclass(frozen=True)
+class Money:
+    id: str
+    user_id: str
+    user_session_id: str | None
+    processed_at: ms.Millis
+    amount: bytes
+    currency: str
+    closing_balance: bytes
+    money_type: str
+    is_old_money_event: bool
+
+
+@ms.named("moneystate.enriched.UserInfo")
+@dataclass(frozen=True)
+class UserInfo:
+    birth_year: str | None = None
+    resident_country_code: str | None = None
+
+
+@ms.named("moneystate.enriched.SessionInfo")
+@dataclass(frozen=True)
+class SessionInfo:
+    client_country_code: str
+
+
+@ms.named("moneystate.enriched.MoneyEnriched")
+@dataclass(frozen=True)
+class MoneyEnriched:
+    money: Money
+    user_info: UserInfo | None
+    session_info: SessionInfo | None
+    first_occurrence: bool
+    session_status: Status
+
+
+# State
+
+
+@dataclass
+class User:
+    """`waited`: how much money has waited, a number for the next."""
+
+    info: UserInfo | None = None
+    money_types: list[str] = field(default_factory=list)
+    waited: int = 0
+
+
+@dataclass(frozen=True)
+class Session:
+    country: str
+    expires_ms: int
+
+
+@dataclass(frozen=True)
+class Waiting:
+    money: Money
+    user_info: UserInfo | None
+    first_occurrence: bool
