@@ -11,6 +11,7 @@ from moneystate.cli.durations import parse_ms
 from moneystate.cli.options import KafkaConfig, KafkaConfigFile, check_given, flag, kafka_settings
 from moneystate.errors import ConfigError
 from moneystate.serving import serving
+from moneystate.serving.limits import Limits
 from moneystate.serving.options import Security, ServeOptions
 
 DEFAULT_LISTEN = "127.0.0.1:8484"
@@ -56,6 +57,18 @@ def serve(
     page_token_key: Annotated[
         str, flag("PAGE_TOKEN_KEY", "File that replicas share so that listings go on at another; else one in --data.")
     ] = "",
+    max_streams: Annotated[
+        int, flag("MAX_STREAMS", "Streams at once, in each worker; more are refused.")
+    ] = Limits.streams,
+    max_streams_per_caller: Annotated[
+        int, flag("MAX_STREAMS_PER_CALLER", "The same of one caller: a token's subject, a certificate, or a machine.")
+    ] = Limits.streams_per_caller,
+    max_calls: Annotated[
+        int, flag("MAX_CALLS", "Listings and other long calls at once, in each worker.")
+    ] = Limits.calls,
+    max_calls_per_caller: Annotated[
+        int, flag("MAX_CALLS_PER_CALLER", "The same of one caller.")
+    ] = Limits.calls_per_caller,
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
 ) -> None:
@@ -85,5 +98,20 @@ def serve(
         security=Security(
             tls_cert, tls_key, client_ca, token_key, token_audience, token_issuer, scopes, audit_log
         ),
+        limits=_limits(max_streams, max_streams_per_caller, max_calls, max_calls_per_caller),
     )  # fmt: skip
     serving.serve(options, registry.FACE, lambda line: typer.echo(line, err=True))
+
+
+def _limits(streams: int, streams_per_caller: int, calls: int, calls_per_caller: int) -> Limits:
+    """Raises ConfigError."""
+    given = {
+        "--max-streams": streams,
+        "--max-streams-per-caller": streams_per_caller,
+        "--max-calls": calls,
+        "--max-calls-per-caller": calls_per_caller,
+    }
+    for name, most in given.items():
+        if most < 1:
+            raise ConfigError(f"{name} {most}: expected 1 or more.")
+    return Limits(streams, streams_per_caller, calls, calls_per_caller)

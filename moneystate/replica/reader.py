@@ -208,13 +208,24 @@ class Reader(Generic[View, Snap]):
 
     def _few_changed(self, low: int, high: int, start: bytes) -> Iterator[bytes] | None:
         """Where not much has changed in between: the index keys of the users in question. None: it is too much."""
-        span = self._open().keys(rows.CHANGE + rows.long(low + 1), rows.CHANGE + rows.long(high + 1))
-        changes = list(islice(span, FEW + 1))
-        if len(changes) > FEW:
+        users = self._changed(low, high, FEW)
+        if users is None:
             return None
-        users = {rows.unescape(key, 1 + rows.LONG_BYTES)[0] for key in changes}
         index = rows.INDEX + rows.BY_USER
         return iter(sorted(key for key in (index + user for user in users) if key >= start))
+
+    def changed_since(self, after: Version, most: int) -> set[str] | None:
+        start, newest = self._find(after), self._newest()
+        users = self._changed(start.number, newest.number, most)
+        return None if users is None else {text(user) for user in users}
+
+    def _changed(self, low: int, high: int, most: int) -> set[bytes] | None:
+        """The users of the changes after revision `low`, up to `high`; None: of more than `most` changes."""
+        span = self._open().keys(rows.CHANGE + rows.long(low + 1), rows.CHANGE + rows.long(high + 1))
+        changes = list(islice(span, most + 1))
+        if len(changes) > most:
+            return None
+        return {rows.unescape(key, 1 + rows.LONG_BYTES)[0] for key in changes}
 
     def status(self) -> Status:
         record, head = self.record, self._head()

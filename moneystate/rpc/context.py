@@ -64,9 +64,10 @@ class Context:
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Metadata = ()) -> NoReturn:
         raise Abort(code, details, trailing_metadata)
 
-    async def write(self, message: Message) -> None:
-        """One message of a stream. Raises Gone."""
-        send = cygrpc.SendMessageOperation(message.SerializeToString(), NO_FLAGS)
+    async def write(self, message: Message | bytes) -> None:
+        """One message of a stream; bytes: it is encoded. Raises Gone."""
+        encoded = message if isinstance(message, bytes) else message.SerializeToString()
+        send = cygrpc.SendMessageOperation(encoded, NO_FLAGS)
         await self.batch(*self._opening(), send)
 
     async def read(self) -> bytes | None:

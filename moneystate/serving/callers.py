@@ -39,6 +39,11 @@ class Caller:
     expires_s: float = float("inf")
 
     @property
+    def identity(self) -> str:
+        """Whose share of the server this call takes: the subject's, or its machine's where it has none."""
+        return self.subject or machine(self.peer)
+
+    @property
     def personal(self) -> bool:
         return READ_PERSONAL in self.scopes
 
@@ -144,6 +149,11 @@ class Callers:
 
     def _certified(self, context: Context) -> str:
         return _certificate_name(context) if self.certificates else ""
+
+
+def machine(peer: str) -> str:
+    """A peer as gRPC has it (ipv4:127.0.0.1:1234), without its port."""
+    return peer.rpartition(":")[0] or peer
 
 
 def _bearer(context: Context) -> str:

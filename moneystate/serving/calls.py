@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,8 +14,9 @@ from google.protobuf.message import Message
 from moneystate.replica.model import ReplicaError, Version
 from moneystate.rpc.context import Abort, Context
 from moneystate.serving.audit import Audit
-from moneystate.serving.callers import Caller, Callers
+from moneystate.serving.callers import Caller, Callers, machine
 from moneystate.serving.failures import Failure, of_store
+from moneystate.serving.limits import Rooms
 from moneystate.serving.metrics import Metrics
 
 MAX_ANSWER_BYTES: Final = 8 << 20
@@ -46,7 +48,7 @@ class Call:
 
 Point = Callable[[Any, Call], Message]  # of bounded time: some ms at most
 Unary = Callable[[Any, Call], Awaitable[Message]]
-Streaming = Callable[[Any, Call], AsyncIterator[Message]]
+Streaming = Callable[[Any, Call], AsyncGenerator[bytes]]  # gives encoded answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,9 @@ class Endpoint:
 
 
 class Calls:
-    def __init__(self, callers: Callers, audit: Audit, metrics: Metrics) -> None:
+    def __init__(self, callers: Callers, audit: Audit, metrics: Metrics, rooms: Rooms) -> None:
         self.callers = callers
+        self.rooms = rooms
         self.audit = audit
         self.metrics = metrics
         self.is_cut = False
@@ -86,18 +89,32 @@ class Calls:
 
         async def run(request: Any, context: Context) -> Message:
             with seconds.time(), _Way(name, self) as way:
-                return await handler(request, way.enter(context, scope))
+                call = way.enter(context, scope)
+                with self.rooms.calls.of(call.caller.identity):
+                    return await handler(request, call)
 
         return run
 
     def streaming(self, name: str, scope: str, handler: Streaming) -> Wrapped:
-        async def run(request: Any, context: Context) -> AsyncIterator[Message]:
+        async def run(request: Any, context: Context) -> AsyncIterator[bytes]:
             with self.metrics.streams.track_inprogress(), _Way(name, self) as way:
-                async for answer in handler(request, way.enter(context, scope)):
-                    way.note_personal(STREAMING)  # a stream has no end to wait for
-                    yield answer
+                call = way.enter(context, scope)
+                with self.rooms.streams.of(call.caller.identity):
+                    async with aclosing(handler(request, call)) as answers:
+                        async for answer in answers:
+                            way.note_personal(STREAMING)  # a stream has no end to wait for
+                            yield answer
 
         return run
+
+    @contextmanager
+    def anybodys_stream(self, context: Context) -> Iterator[None]:
+        """Of a service that needs no token. Raises Abort where there are too many."""
+        try:
+            with self.rooms.streams.of(machine(context.peer())):
+                yield
+        except Failure as e:
+            raise Abort(e.code, e.message, e.trailers()) from None
 
 
 def too_big() -> Failure:

@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 from moneystate.ports.replica import ReplicaModel
 from moneystate.serving.calls import Endpoint
+from moneystate.serving.feed import Feed
 from moneystate.serving.options import ServeOptions
 from moneystate.serving.page_tokens import PageTokens
-from moneystate.serving.pulse import Pulse
 from moneystate.serving.reads import Reads
 
 
@@ -19,7 +19,7 @@ class Answers(Protocol):
     @property
     def reads(self) -> Reads: ...
 
-    def endpoints(self, tokens: PageTokens, pulse: Pulse) -> dict[str, Endpoint]:
+    def endpoints(self, tokens: PageTokens, feed: Feed) -> dict[str, Endpoint]:
         """Of every method, by SERVICE.METHOD: a missing one fails at the start."""
         ...
 

@@ -33,6 +33,8 @@ CODES: Final[dict[str, grpc.StatusCode]] = {
     "BAD_TOKEN": grpc.StatusCode.UNAUTHENTICATED,
     "SCOPE_MISSING": grpc.StatusCode.PERMISSION_DENIED,
     "TOO_BIG": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "TOO_MANY_STREAMS": grpc.StatusCode.RESOURCE_EXHAUSTED,
+    "TOO_MANY_CALLS": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "DEADLINE": grpc.StatusCode.DEADLINE_EXCEEDED,
 }
 

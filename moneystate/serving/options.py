@@ -10,6 +10,7 @@ from moneystate.errors import ConfigError
 from moneystate.serving import addresses
 from moneystate.serving.audit import Audit
 from moneystate.serving.callers import SCOPES, Callers, TokenCheck
+from moneystate.serving.limits import Limits
 from moneystate.serving.tls import Certificates, TlsFiles
 
 
@@ -118,3 +119,4 @@ class ServeOptions:
     page_token_key: str = ""
     kafka_config: dict[str, str] = field(default_factory=dict)
     security: Security = field(default_factory=Security)
+    limits: Limits = field(default_factory=Limits)

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc
+from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health_pb2
 from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from moneystate.rpc import methods
+from moneystate.rpc.context import Context
 from moneystate.rpc.core import Queue
 from moneystate.rpc.methods import Start
 from moneystate.rpc.server import Server
 from moneystate.serving.calls import MAX_ANSWER_BYTES, Calls
 from moneystate.serving.face import Answers
+from moneystate.serving.feed import Feed
 from moneystate.serving.metrics import Metrics
 from moneystate.serving.page_tokens import PageTokens
-from moneystate.serving.pulse import Pulse
 from moneystate.serving.reporting import gauge
 
 MAX_REQUEST_BYTES: Final = 1 << 20
@@ -75,9 +77,9 @@ class QueryServer:
         self.reads = answers.reads
         self.metrics = metrics
         self.listen = listen
-        self.pulse = Pulse(answers.reads)
+        self.feed = Feed(answers.reads)
         self.health = HealthServicer()
-        self.endpoints = answers.endpoints(tokens, self.pulse)
+        self.endpoints = answers.endpoints(tokens, self.feed)
         self.calls = calls
         self.serving: bool | None = None
         self.tasks: list[asyncio.Task[None]] = []
@@ -93,7 +95,7 @@ class QueryServer:
         await self._tell_health(False)
         port = self.server.listen(self.listen.address, self.listen.credentials)
         self.server.start()
-        self.tasks = [asyncio.create_task(self.pulse.run()), asyncio.create_task(self._report())]
+        self.tasks = [asyncio.create_task(self.feed.run()), asyncio.create_task(self._report())]
         return port
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -110,7 +112,7 @@ class QueryServer:
         with suppress(TimeoutError):
             async with asyncio.timeout(HEALTH_S):
                 await self.health.enter_graceful_shutdown()
-        await self.pulse.drain()
+        await self.feed.drain()
         # what still runs then is not the caller's to end
         asyncio.get_running_loop().call_later(grace_s, self.calls.cut)
         await self.server.stop(grace_s)
@@ -131,15 +133,25 @@ class QueryServer:
     def _add_health(self) -> None:
         parse, spawn, path = _parser(HEALTH.methods_by_name["Check"]), self.server.spawn, f"/{HEALTH.full_name}"
         self.server.add(f"{path}/Check", methods.unary(parse, self.health.Check, spawn))
-        self.server.add(f"{path}/Watch", methods.server_stream(parse, self.health.Watch, spawn))
+        self.server.add(f"{path}/Watch", methods.server_stream(parse, self._watch_health, spawn))
+
+    async def _watch_health(self, request: Any, context: Context) -> None:
+        with self.calls.anybodys_stream(context):
+            await self.health.Watch(request, context)
 
     def _add_reflection(self) -> None:
         names = [*(s.full_name for s in self.services), HEALTH.full_name, reflection.SERVICE_NAME]
         tell = reflection.aio.ReflectionServicer(names).ServerReflectionInfo
+
+        async def told(requests: Any, context: Context) -> AsyncIterator[Message]:
+            with self.calls.anybodys_stream(context):
+                async for answer in tell(requests, context):
+                    yield answer
+
         service = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
         (method,) = service.methods
         path = f"/{service.full_name}/{method.name}"
-        self.server.add(path, methods.both_streams(_parser(method), tell, self.server.spawn))
+        self.server.add(path, methods.both_streams(_parser(method), told, self.server.spawn))
 
     async def _report(self) -> None:
         while True:

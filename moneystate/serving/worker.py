@@ -14,6 +14,7 @@ from moneystate.rpc import loop
 from moneystate.rpc.core import Queue
 from moneystate.serving.calls import Calls
 from moneystate.serving.face import Face
+from moneystate.serving.limits import Rooms
 from moneystate.serving.metrics import Metrics
 from moneystate.serving.options import ServeOptions
 from moneystate.serving.page_tokens import PageTokens, key_of
@@ -61,7 +62,7 @@ async def _serve(task: WorkerTask, parent: Connection, queue: Queue) -> None:
     answers = task.face.open(options)
     metrics = Metrics()
     audit = options.security.audit()
-    calls = Calls(options.security.callers(task.address), audit, metrics)
+    calls = Calls(options.security.callers(task.address), audit, metrics, Rooms(options.limits))
     tokens = PageTokens(key_of(Path(task.page_token_key)))
     listen = Listen(task.address, options.security.credentials(), shared=True)
     server = QueryServer(task.face.services, answers, calls, tokens, metrics, listen, queue)

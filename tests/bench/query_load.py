@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from itertools import product
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
@@ -52,6 +53,7 @@ PREFIX = "query-load-"
 CHANGELOG = PREFIX + topics.CHANGELOG
 GROUPS, PARTITIONS = 64, 4
 BATCH_S = 0.4  # as long as a batch of the job takes
+MAX_STREAMS = 100_000  # for the server: all watchers are one caller
 LOAD_BATCH = 50_000
 START_MS = 1_700_000_000_000
 SEEN_IDS = 3
@@ -68,13 +70,17 @@ class Setting:
     seconds: float
     workers: int
     connections: int
+    watchers: list[int]
+    watch_all: bool
+    batch_s: float
+    bare: bool
 
 
 @dataclass(frozen=True)
 class Figures:
-    """Times in ms. `cpu`: cores that the server's processes took; `behind`: records that the replica lagged at the end;
-    `visible`: from a version's last record to the version's first being read, at most: median and longest. None: of no
-    meaning for the bare server."""
+    """Times in ms. `cpu`: cores that the server's processes took; `told`: messages to watchers a second; `behind`:
+    records that the replica lagged at the end; `visible`: from a version's last record to the version's first being
+    read, at most: median and longest. None: of no meaning for the bare server."""
 
     what: str
     rate: int
@@ -86,6 +92,8 @@ class Figures:
     p999: float
     most: float
     cpu: float
+    watchers: int
+    told: float
     behind: int | None = None
     visible: tuple[float, float] | None = None
 
@@ -145,15 +153,15 @@ class Changer:
         self.batch += 1
 
 
-def change(servers: str, users: int, changes: int, first_batch: int, stop: Event) -> None:
-    """Until told to stop: `changes` users a second, by chance, in a batch each BATCH_S."""
+def change(servers: str, users: int, changes: int, batch_s: float, first_batch: int, stop: Event) -> None:
+    """Until told to stop: `changes` users a second, by chance, in a batch each `batch_s`."""
     changer, chance, turns = Changer(servers, first_batch), random.Random(first_batch), Counter[int]()
     due = time.monotonic()
     while not stop.wait(max(0.0, due - time.monotonic())):
-        chosen = chance.sample(range(users), int(changes * BATCH_S))
+        chosen = chance.sample(range(users), int(changes * batch_s))
         turns.update(chosen)
         changer.write((n, turns[n]) for n in chosen)
-        due += BATCH_S
+        due += batch_s
 
 
 def load(servers: str, users: int) -> int:
@@ -175,6 +183,7 @@ def served(servers: str, data: Path, workers: int) -> Iterator[tuple[subprocess.
     """The server's process and address, once it listens."""
     command = [sys.executable, "-m", "moneystate.cli.main", "serve", "--bootstrap-servers", servers]
     command += ["--topic-prefix", PREFIX, "--data", str(data), "--listen", "127.0.0.1:0", "--workers", str(workers)]
+    command += ["--max-streams", str(MAX_STREAMS), "--max-streams-per-caller", str(MAX_STREAMS)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
@@ -198,7 +207,7 @@ def measure(servers: str, setting: Setting) -> Iterator[Figures]:
     with tempfile.TemporaryDirectory(prefix="query-load-") as folder:
         go = f"{folder}/load"
         subprocess.run([str(Path(sys.executable).with_name("go")), "build", "-o", go, "./load"], cwd=GO, check=True)
-        for transport in (AIO, OURS):
+        for transport in (AIO, OURS) if setting.bare else ():
             with bare_server(transport) as (pid, address):
                 for rate in setting.rates:
                     yield _at_rate(f"bare {transport}", go, address, pid, rate, setting)
@@ -209,13 +218,14 @@ def measure(servers: str, setting: Setting) -> Iterator[Figures]:
             print(f"caught up after {seconds:.1f} s, {setting.users / seconds:,.0f} users/s", file=sys.stderr)
             context = multiprocessing.get_context("spawn")
             stop = context.Event()
-            changer = context.Process(target=change, args=(servers, setting.users, setting.changes, batches, stop))
+            arguments = (servers, setting.users, setting.changes, setting.batch_s, batches, stop)
+            changer = context.Process(target=change, args=arguments)
             changer.start()
             try:
                 await_caught_up(client, batches + 5)
-                for rate in setting.rates:
+                for rate, watchers in product(setting.rates, setting.watchers):
                     with Visible(client) as visible:
-                        found = _at_rate("replica", go, address, process.pid, rate, setting)
+                        found = _at_rate("replica", go, address, process.pid, rate, setting, watchers)
                     status = client.call("Status.GetStatus", status_pb2.GetStatusRequest())
                     yield replace(found, behind=status.lag_records, visible=visible.figures())
             finally:
@@ -223,15 +233,17 @@ def measure(servers: str, setting: Setting) -> Iterator[Figures]:
                 changer.join(60)
 
 
-def _at_rate(what: str, go: str, address: str, pid: int, rate: int, setting: Setting) -> Figures:
+def _at_rate(what: str, go: str, address: str, pid: int, rate: int, setting: Setting, watchers: int = 0) -> Figures:
     command = [go, "-address", address, "-rate", str(rate), "-seconds", str(setting.seconds)]
     command += ["-users", str(setting.users), "-connections", str(setting.connections)]
+    command += ["-watchers", str(watchers), f"-watch-all={setting.watch_all}".lower()]
     before, began = _cpu_s(pid), time.monotonic()
-    told = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    told = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+    assert not told["ended"], f"{told['ended']} watchers were ended"
     cpu = (_cpu_s(pid) - before) / (time.monotonic() - began)
     return Figures(
         what, rate, told["reads"], told["failed"], told["seconds"], told["p50_ms"], told["p99_ms"], told["p999_ms"],
-        told["max_ms"], cpu,
+        told["max_ms"], cpu, watchers, told["messages"] / told["seconds"],
     )  # fmt: skip
 
 
@@ -278,17 +290,31 @@ def main(arguments: list[str]) -> None:
     p.add_argument("--seconds", type=float, default=15.0, help="of each rate")
     p.add_argument("--workers", type=int, default=1, help="processes that answer")
     p.add_argument("--connections", type=int, default=8)
+    p.add_argument("--watchers", type=int, action="append", help="streams beside the reads; may be repeated (0)")
+    p.add_argument("--watch-all", action="store_true", help="they watch all users, else one each")
+    p.add_argument("--batch-s", type=float, default=BATCH_S, help="seconds between versions")
+    p.add_argument("--no-bare", action="store_true", help="without the bare servers")
     a = p.parse_args(arguments)
     rates = a.rate or list(range(1_000, 8_001, 1_000))
-    setting = Setting(a.users, a.changes, rates, a.seconds, a.workers, a.connections)
-    table = Table("", "reads/s", "done/s", "failed", "p50 ms", "p99 ms", "p99.9 ms", "max ms")
+    watched = (a.watchers or [0], a.watch_all, a.batch_s, not a.no_bare)
+    setting = Setting(a.users, a.changes, rates, a.seconds, a.workers, a.connections, *watched)
+    table = Table("", "watchers", "told/s", "reads/s", "done/s", "failed", "p50 ms", "p99 ms", "p99.9 ms", "max ms")
     for title in ("server cores", "behind", "visible ms, median", "longest"):
         table.add_column(title)
     with tempfile.TemporaryDirectory(prefix="bench-broker-") as folder, DevBroker(Path(folder), heap="1g") as broker:
         for f in measure(broker.bootstrap_servers, setting):
             times = [f"{ms:,.2f}" for ms in (f.p50, f.p99, f.p999, f.most)]
             done = f"{(f.reads - f.failed) / f.seconds:,.0f}"
-            row = [f.what, f"{f.rate:,}", done, f"{f.failed:,}", *times, f"{f.cpu:.2f}"]
+            row = [
+                f.what,
+                f"{f.watchers:,}",
+                f"{f.told:,.0f}",
+                f"{f.rate:,}",
+                done,
+                f"{f.failed:,}",
+                *times,
+                f"{f.cpu:.2f}",
+            ]
             row += ["" if f.behind is None else f"{f.behind:,}"]
             table.add_row(*row, *("" if ms is None else f"{ms:,.0f}" for ms in f.visible or (None, None)))
     Console(width=130).print(table)

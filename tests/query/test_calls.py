@@ -16,6 +16,7 @@ from moneystate.rpc.context import Abort
 from moneystate.serving.audit import Audit
 from moneystate.serving.callers import READ, Callers
 from moneystate.serving.calls import Call, Calls
+from moneystate.serving.limits import Limits, Rooms
 from moneystate.serving.metrics import Metrics
 
 Handler = Callable[[Any, Call], query_pb2.GetUserResponse]
@@ -53,7 +54,7 @@ def counted(calls: Calls) -> dict[str, float]:
 
 @pytest.fixture
 def calls() -> Calls:
-    return Calls(Callers(None, frozenset({READ}), False), Audit(""), Metrics())
+    return Calls(Callers(None, frozenset({READ}), False), Audit(""), Metrics(), Rooms(Limits()))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -12,7 +11,6 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
-	"google.golang.org/protobuf/proto"
 
 	queryv1 "moneystate.example/query-client/moneystate/query/v1"
 )
@@ -22,6 +20,7 @@ const (
 	deadline   = "5S" // as grpc-timeout says it
 	ourWindow  = 1 << 30
 	firstQuota = 100 // streams at once, until the server has said how many
+	maxRequest = 1 << 10
 )
 
 // read is one GetUser: what it asks, when it was due, how it ended.
@@ -49,6 +48,9 @@ type connection struct {
 	running map[uint32]*read
 	waiting []*read
 	broken  error
+
+	watched  map[uint32]bool // streams of watchers: whether a message has come
+	watchers *watchers
 }
 
 func dial(address string) (*connection, error) {
@@ -100,26 +102,11 @@ func (c *connection) begin() {
 }
 
 func (c *connection) beginOne(r *read) bool {
-	message, _ := proto.Marshal(&queryv1.GetUserRequest{UserId: r.user})
-	framed := make([]byte, 5, 5+len(message))
-	binary.BigEndian.PutUint32(framed[1:], uint32(len(message)))
-	framed = append(framed, message...)
-	if c.window < int64(len(framed)) {
+	if c.window < maxRequest {
 		return false
 	}
-	c.window -= int64(len(framed))
-	c.packed.Reset()
-	for _, field := range [][2]string{
-		{":method", "POST"}, {":scheme", "http"}, {":path", path}, {":authority", "localhost"},
-		{"content-type", "application/grpc"}, {"te", "trailers"}, {"grpc-timeout", deadline},
-	} {
-		_ = c.headers.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]})
-	}
-	id := c.next
-	c.next += 2
-	c.running[id] = r
-	_ = c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.packed.Bytes(), EndHeaders: true})
-	_ = c.framer.WriteData(id, true, framed)
+	c.running[c.next] = r
+	c.request(path, &queryv1.GetUserRequest{UserId: r.user}, deadline)
 	return true
 }
 
@@ -148,6 +135,7 @@ func (c *connection) receive() {
 				c.begin()
 			}
 		case *http2.DataFrame:
+			c.told(f.StreamID)
 			if unread += uint32(len(f.Data())); unread > ourWindow/2 {
 				_ = c.framer.WriteWindowUpdate(0, unread)
 				unread = 0
@@ -177,6 +165,7 @@ func (c *connection) settings(f *http2.SettingsFrame) {
 }
 
 func (c *connection) answered(id uint32, err error) {
+	c.over(id, err)
 	if r, ok := c.running[id]; ok {
 		delete(c.running, id)
 		c.finish(r, err)
@@ -195,6 +184,9 @@ func (c *connection) finish(r *read, err error) {
 func (c *connection) end(err error) {
 	if c.broken == nil {
 		c.broken = err
+	}
+	for id := range c.watched {
+		c.over(id, err)
 	}
 	for id, r := range c.running {
 		delete(c.running, id)

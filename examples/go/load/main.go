@@ -28,6 +28,10 @@ type result struct {
 	P99     float64 `json:"p99_ms"`
 	P999    float64 `json:"p999_ms"`
 	Max     float64 `json:"max_ms"`
+
+	// of streams beside the reads: messages that they got meanwhile, streams that ended
+	Messages int64 `json:"messages"`
+	Ended    int64 `json:"ended"`
 }
 
 func main() {
@@ -37,6 +41,8 @@ func main() {
 	seconds := flag.Float64("seconds", 10, "how long")
 	warm := flag.Float64("warm", 1, "seconds before that, which do not count")
 	users := flag.Int("users", 1_000_000, "users to choose from")
+	watching := flag.Int("watchers", 0, "streams of changes that are open all the while")
+	all := flag.Bool("watch-all", false, "they watch all users, else one each")
 	form := flag.String("user-form", "user-%07d", "a user's id, from its number")
 	flag.Parse()
 	connections := make([]*connection, *number)
@@ -49,8 +55,16 @@ func main() {
 		connections[i] = connection
 	}
 	user := func() string { return fmt.Sprintf(*form, rand.IntN(*users)) }
+	watchers, err := open(*address, *watching, *all, user)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	run(connections, user, *rate, *warm)
-	_ = json.NewEncoder(os.Stdout).Encode(run(connections, user, *rate, *seconds))
+	before := watchers.messages.Load()
+	measured := run(connections, user, *rate, *seconds)
+	measured.Messages, measured.Ended = watchers.messages.Load()-before, watchers.ended.Load()
+	_ = json.NewEncoder(os.Stdout).Encode(measured)
 }
 
 func run(connections []*connection, user func() string, rate int, seconds float64) result {

@@ -107,6 +107,11 @@ class Reads(Protocol):
         longer kept, Future, Malformed."""
         ...
 
+    def changed_since(self, after: Version, most: int) -> set[str] | None:
+        """The users that were changed in any version after `after`; None where there were more than `most` changes.
+        Raises Pruned, Future."""
+        ...
+
     def diff(
         self, before: Snapshot, after: Snapshot, *, limit: int, mark: bytes | None = None
     ) -> Page[UserChange[UserView]]:

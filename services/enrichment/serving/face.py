@@ -7,9 +7,9 @@ from typing import Any, Final
 from moneystate.query.v1 import admin_pb2, query_pb2, status_pb2, watch_pb2
 from moneystate.serving.callers import ADMIN, READ
 from moneystate.serving.calls import Endpoint
+from moneystate.serving.feed import Feed
 from moneystate.serving.options import ServeOptions
 from moneystate.serving.page_tokens import PageTokens
-from moneystate.serving.pulse import Pulse
 from moneystate.serving.reporting import Reporting
 from services.enrichment.replica.replica_model import REPLICA, open_reads
 from services.enrichment.serving.entries import Entries
@@ -23,9 +23,9 @@ class Answers:
         self.reads = open_reads(options.data)
         self.log = RequestLog(options.bootstrap_servers, options.topic_prefix, options.kafka_config)
 
-    def endpoints(self, tokens: PageTokens, pulse: Pulse) -> dict[str, Endpoint]:
+    def endpoints(self, tokens: PageTokens, feed: Feed) -> dict[str, Endpoint]:
         reads = self.reads
-        reading, watching = Reading(reads, tokens), Watching(reads, pulse)
+        reading, watching = Reading(reads, tokens), Watching(reads, feed)
         reporting, forgetting = Reporting(reads), Forgetting(reads, self.log)
         return {
             "Query.GetUser": Endpoint(READ, reading.get_user),

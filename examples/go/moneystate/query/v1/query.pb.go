@@ -15,6 +15,8 @@
 //   PERMISSION_DENIED   SCOPE_MISSING               metadata: scope, the one that the token would need
 //   DEADLINE_EXCEEDED                               the call's own deadline has passed
 //   RESOURCE_EXHAUSTED  TOO_BIG                     one user alone is more than an answer holds
+//   RESOURCE_EXHAUSTED  TOO_MANY_STREAMS            metadata: limit, of ("caller" or "server"); with a RetryInfo
+//   RESOURCE_EXHAUSTED  TOO_MANY_CALLS              the same of calls that take long: listings, differences, batches
 //
 // Scopes: all calls of Query, Watch and Status need `state.read`. `state.read.personal` unmasks personal fields;
 // ListEntries, and ListUsers by country, need it.

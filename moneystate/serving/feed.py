@@ -1,0 +1,152 @@
+"""Gives watchers their turn: whom a new version concerns is found once for all, and only a few watchers are at work in
+each turn of the loop, so that the reads of others come in between. Where there is too little time for all, watchers
+are told later.
+
+Nobody else asks the replica for what is newer: what `seen` says is what reads answer from.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from typing import Final
+
+from moneystate.replica.model import ReplicaError, Version
+from moneystate.serving.failures import Failure
+from moneystate.serving.reads import Reads
+
+LOOK_S: Final = 0.002  # how often the replica is looked at: a look holds reads up for as long as there is to take over
+WOKEN_AT_ONCE: Final = 8  # about a millisecond of work
+MANY: Final = 4_000  # users that a version may change before all watchers are woken: to find them takes some 10 ms
+EARLY: Final = 0.3  # the most by which a wait without news is cut short, so that not all end together
+
+
+class Watcher:
+    """One stream. `user_id`: None: it watches all users. `news`: since it was last cleared, a version concerned it."""
+
+    __slots__ = ("feed", "is_queued", "news", "share", "user_id", "waiting")
+
+    def __init__(self, feed: Feed, user_id: str | None) -> None:
+        self.feed = feed
+        self.user_id = user_id
+        self.news = False
+        self.is_queued = False
+        self.share = 1.0 - EARLY * random.random()
+        self.waiting: asyncio.Future[None] | None = None
+
+    async def wait(self, timeout_s: float) -> None:
+        """Until there is news, or for no more than `timeout_s`, and its turn. Raises Failure DRAINING."""
+        if self.news:
+            await self.turn()
+            return
+        over = asyncio.get_running_loop().call_later(timeout_s, self.feed.enqueue, self)
+        try:
+            await self._woken()
+        finally:
+            over.cancel()
+
+    async def turn(self) -> None:
+        """Until those have had theirs who have waited for longer. Raises Failure DRAINING."""
+        self.feed.enqueue(self)
+        await self._woken()
+
+    async def _woken(self) -> None:
+        if not self.feed.draining:
+            self.waiting = asyncio.get_running_loop().create_future()
+            try:
+                await self.waiting
+            finally:
+                self.waiting = None
+        if self.feed.draining:
+            raise Failure("DRAINING", "the server is on its way down; go on with `after` at another")
+
+    def wake(self) -> None:
+        if self.waiting is not None and not self.waiting.done():
+            self.waiting.set_result(None)
+
+
+class Feed:
+    def __init__(self, reads: Reads) -> None:
+        self.reads = reads
+        self.seen: Version | None = None
+        self.draining = False
+        self.of_all: set[Watcher] = set()
+        self.of_one: dict[str, set[Watcher]] = {}
+        self.queue: deque[Watcher] = deque()
+
+    async def run(self) -> None:
+        look_at = 0.0
+        loop = asyncio.get_running_loop()
+        while not self.draining:
+            await asyncio.sleep(0 if self.queue else LOOK_S)
+            if loop.time() >= look_at:
+                self._look()
+                look_at = loop.time() + LOOK_S
+            self._wake_some()
+
+    async def drain(self) -> None:
+        self.draining = True
+        for watcher in self._all():
+            self.enqueue(watcher)
+        while self.queue:
+            self._wake_some()
+            await asyncio.sleep(0)
+
+    @contextmanager
+    def join(self, user_id: str | None) -> Iterator[Watcher]:
+        watcher = Watcher(self, user_id)
+        mine = self.of_all if user_id is None else self.of_one.setdefault(user_id, set())
+        mine.add(watcher)
+        try:
+            yield watcher
+        finally:
+            mine.discard(watcher)
+            if user_id is not None and not mine:
+                self.of_one.pop(user_id, None)
+
+    def _look(self) -> None:
+        newest = self.reads.newest()
+        if newest != self.seen:
+            before, self.seen = self.seen, newest
+            self._tell(self._changed(before))
+
+    def _changed(self, before: Version | None) -> set[str] | None:
+        """Users that are not as they were; None: not known, or too many."""
+        if not self.of_one and not self.of_all:
+            return set()
+        try:
+            return None if before is None else self.reads.changed_since(before, MANY)
+        except ReplicaError:  # it was built anew, or goes back: each watcher is told what that means for it
+            return None
+
+    def enqueue(self, watcher: Watcher) -> None:
+        if not watcher.is_queued:
+            watcher.is_queued = True
+            self.queue.append(watcher)
+
+    def _all(self) -> Iterator[Watcher]:
+        yield from self.of_all
+        for watchers in self.of_one.values():
+            yield from watchers
+
+    def _tell(self, users: set[str] | None) -> None:
+        if users is None:
+            concerned = self._all()
+        elif users:
+            ones = (watcher for user in self.of_one.keys() & users for watcher in self.of_one[user])
+            concerned = chain(self.of_all, ones)
+        else:
+            return
+        for watcher in concerned:
+            watcher.news = True
+            self.enqueue(watcher)
+
+    def _wake_some(self) -> None:
+        for _ in range(min(WOKEN_AT_ONCE, len(self.queue))):
+            watcher = self.queue.popleft()
+            watcher.is_queued = False
+            watcher.wake()

@@ -1,0 +1,65 @@
+"""How much of the server its callers may take at once: streams, and calls that take more than one turn of the loop.
+
+Point reads are answered as they arrive, one by one: they need no limit of their own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from moneystate.serving.failures import Failure
+
+RETRY_S: Final = 1.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """At once, in each process that answers."""
+
+    streams: int = 10_000
+    streams_per_caller: int = 1_000
+    calls: int = 1_000
+    calls_per_caller: int = 100
+
+
+class Room:
+    """`reason`: of the failure; `what`: in words."""
+
+    def __init__(self, reason: str, what: str, most: int, most_per_caller: int) -> None:
+        self.reason = reason
+        self.what = what
+        self.most = most
+        self.most_per_caller = most_per_caller
+        self.taken: Counter[str] = Counter()
+        self.in_all = 0
+
+    @contextmanager
+    def of(self, who: str) -> Iterator[None]:
+        """Raises Failure where there is none left."""
+        if self.in_all >= self.most:
+            raise self._full("server", self.most)
+        if self.taken[who] >= self.most_per_caller:
+            raise self._full("caller", self.most_per_caller)
+        self.in_all += 1
+        self.taken[who] += 1
+        try:
+            yield
+        finally:
+            self.in_all -= 1
+            self.taken[who] -= 1
+            if not self.taken[who]:
+                del self.taken[who]
+
+    def _full(self, whose: str, limit: int) -> Failure:
+        message = f"expected no more than {limit} {self.what} at once of the {whose}; end some, or try again later"
+        return Failure(self.reason, message, retry_s=RETRY_S, metadata={"limit": str(limit), "of": whose})
+
+
+class Rooms:
+    def __init__(self, limits: Limits) -> None:
+        self.streams = Room("TOO_MANY_STREAMS", "streams", limits.streams, limits.streams_per_caller)
+        self.calls = Room("TOO_MANY_CALLS", "calls", limits.calls, limits.calls_per_caller)
