@@ -18,6 +18,9 @@ from moneystate.rpc.core import Queue
 
 LOOK_S: Final = 0.005  # the longest that asyncio's descriptors wait for a look
 AT_A_STRETCH: Final = 64  # events before asyncio has its turn
+# A poll that does not wait looks at one socket, and has nothing where that leads to no event: others may have
+# something. With one look in each turn, a call waited a turn for each connection that was written to.
+SOCKETS_AT_A_STRETCH: Final = 8
 
 Result = TypeVar("Result")
 
@@ -33,14 +36,19 @@ class CompletionSelector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         wait_s = LOOK_S if timeout is None else min(max(timeout, 0.0), LOOK_S)
-        self._hand_out(time.time() + wait_s)
+        self._hand_out(time.time() + wait_s, 1 if wait_s else SOCKETS_AT_A_STRETCH)
         return super().select(0)
 
-    def _hand_out(self, until: float) -> None:
+    def _hand_out(self, until: float, looks: int) -> None:
+        """`looks`: how often the queue may say that it has nothing."""
         for _ in range(AT_A_STRETCH):
             event = self.queue.poll(until)
-            if event.tag is None or self._left_work(event):
-                return
+            if event.tag is None:
+                looks -= 1
+                if not looks:
+                    return
+            elif self._left_work(event):
+                until = 0.0  # what is there goes on first: a call must not wait a turn for each message of a stream
             del event  # it may hold the last reference to a call, which the C core waits for
 
     @staticmethod

@@ -30,6 +30,7 @@ class Seen:
     remaining_s: list[float] = field(default_factory=list)
     waiting: threading.Event = field(default_factory=threading.Event)
     cancelled: threading.Event = field(default_factory=threading.Event)
+    told_at: list[int] = field(default_factory=list)  # turns of the loop after the gate was opened
 
 
 class Running:
@@ -38,8 +39,10 @@ class Running:
     def __init__(self) -> None:
         self.seen = Seen()
         self.port = 0
+        self.turns = 0
         self.up = threading.Event()
         self.stopped: asyncio.Event
+        self.gate: asyncio.Event
         self.running: asyncio.AbstractEventLoop
         self.grace_s = 0.0
         self.thread = threading.Thread(target=self._run)
@@ -67,7 +70,7 @@ class Running:
         loop.run(self._serve)
 
     async def _serve(self, queue: Queue) -> None:
-        self.stopped, self.running = asyncio.Event(), asyncio.get_running_loop()
+        self.stopped, self.gate, self.running = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop()
         server = self.server = Server(queue, OPTIONS)
         parse, spawn = StringValue.FromString, server.spawn
         server.add("/test/point", methods.point(parse, self.point))
@@ -102,7 +105,18 @@ class Running:
             fail(letter)
             if letter == "w":
                 await self._wait()
+            if letter == "g":
+                await self.gate.wait()
             yield StringValue(value=letter)
+            if letter == "g":
+                self.seen.told_at.append(self.turns)
+
+    async def open_gate(self) -> None:
+        """For streams that wait there, and count turns until the server stops."""
+        self.gate.set()
+        while not self.stopped.is_set():
+            self.turns += 1
+            await asyncio.sleep(0)
 
     async def chat(self, requests: AsyncIterator[StringValue], context: Context) -> AsyncIterator[StringValue]:
         async for request in requests:

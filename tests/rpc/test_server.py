@@ -224,3 +224,17 @@ def test_a_timer_of_asyncio_goes_on_while_calls_come(running: Running, channel: 
         ask(channel, "/test/point", str(n))
     wait_for(lambda: len(ticks) > 3)
     running.running.call_soon_threadsafe(lambda: [task.cancel() for task in running.server.tasks])
+
+
+def test_what_many_streams_send_together_does_not_take_a_turn_of_the_loop_for_each(
+    running: Running, channel: grpc.Channel
+) -> None:
+    """Calls of others stand behind it in the queue."""
+    streams = [begin(channel, "/test/stream", "ag") for _ in range(64)]
+    assert [next(stream).value for stream in streams] == ["a"] * 64
+    counting = asyncio.run_coroutine_threadsafe(running.open_gate(), running.running)
+    assert [next(stream).value for stream in streams] == ["g"] * 64
+    wait_for(lambda: len(running.seen.told_at) == 64)
+    running.stop(0.0)
+    counting.result(UP_S)
+    assert max(running.seen.told_at) < 32
