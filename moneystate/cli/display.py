@@ -16,6 +16,7 @@ from moneystate.spark.progress import BatchProgress
 
 LOG_EVERY_S = 10.0
 RATE_BATCHES = 5
+SHOWN_IDLE = 3
 
 
 class Display:
@@ -66,7 +67,7 @@ class Display:
         assert p is not None
         parts = [f"batch {p.batch}", f"{self.rate():,.0f} records/s", f"watermark {_time(p)} {_lag(p)}".rstrip()]
         counts = [f"{name} {n:,}" for name, n in _counts(p)]
-        return ", ".join([*parts, *counts, *[f"{name} {text}" for name, text in _oldest(p)]])
+        return ", ".join([*parts, *counts, *[f"{name} {text}" for name, text in [*_oldest(p), *_partitions(p)]]])
 
     def _table(self, p: BatchProgress) -> Table:
         table = Table(box=None, pad_edge=False)
@@ -77,7 +78,7 @@ class Display:
             ("lag", _lag(p)),
         ]
         cells += [(name, f"{n:,}") for name, n in _counts(p)]
-        cells += _oldest(p)
+        cells += [*_oldest(p), *_partitions(p)]
         for name, _ in cells:
             table.add_column(name, justify="right")
         table.add_row(*[text for _, text in cells])
@@ -101,6 +102,8 @@ class Display:
             "late": None if p is None else p.count("late"),
             "dead_letters": None if p is None else p.dead_letters(),
             "silent_partitions": None if p is None else p.silent,
+            "idle_partitions": None if p is None else p.idle,
+            "watermark_held_by": None if p is None else p.held_by,
         }
 
 
@@ -111,6 +114,15 @@ def _counts(p: BatchProgress) -> list[tuple[str, int]]:
 
 def _oldest(p: BatchProgress) -> list[tuple[str, str]]:
     return [] if p.oldest_wait_ms is None else [("oldest wait", f"{p.oldest_wait_ms / 1000:.0f}s")]
+
+
+def _partitions(p: BatchProgress) -> list[tuple[str, str]]:
+    """What decides the watermark: which partition holds it back, which ones are idle."""
+    held = [] if p.held_by is None or p.drained else [("held by", p.held_by)]
+    if not p.idle:
+        return held
+    more = f" and {len(p.idle) - SHOWN_IDLE} more" if len(p.idle) > SHOWN_IDLE else ""
+    return [*held, ("idle", " ".join(p.idle[:SHOWN_IDLE]) + more)]
 
 
 def _time(p: BatchProgress) -> str:

@@ -18,7 +18,7 @@ from moneystate.engine.clock import Clock
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import NO_TIME, Item, Output
 from moneystate.engine.keys import is_engines
-from moneystate.engine.order import Partition, advance, settle, silent
+from moneystate.engine.order import Partition, advance, holder, settle, silent
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.engine.processor import Change, Processor
 from moneystate.engine.state import StateAccess
@@ -36,16 +36,24 @@ def slot_width_ms(bound_ms: int) -> int:
 
 class BatchResult:
     """What one key group did in one batch. `changes`: entries of the processor, for the changelog; `silent`: partitions
-    that hold the watermark back as they have had no record; `oldest`: since when something is held, NO_TIME if nothing
-    is."""
+    that hold the watermark back as they have had no record; `holder`: the one that holds it back most; `oldest`: since
+    when something is held, NO_TIME if nothing is."""
 
-    def __init__(self, outputs: list[Output], changes: list[Change], clock: Clock, silent: list[Partition]) -> None:
+    def __init__(
+        self,
+        outputs: list[Output],
+        changes: list[Change],
+        clock: Clock,
+        silent: list[Partition],
+        holder: list[Partition],
+    ) -> None:
         self.outputs = outputs
         self.changes = changes
         self.watermark = clock.watermark
         self.counts = clock.counts
         self.buffered = clock.buffered()
         self.silent = silent
+        self.holder = holder
         self.oldest = clock.oldest()
 
 
@@ -81,7 +89,8 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
     changes.update(kept)
     changes[clocks.KEY] = clocks.encode(clock, block.version or STATE_VERSION)
     state.apply(list(changes.items()))
-    return BatchResult(effects.outputs, kept, clock, silent(clock.highs, block.marks))
+    highs, marks = clock.highs, block.marks
+    return BatchResult(effects.outputs, kept, clock, silent(highs, marks), holder(highs, marks))
 
 
 def _rewritten(state: StateAccess, processor: Processor[Any], version: int, kept: list[Change]) -> list[Change]:

@@ -67,6 +67,17 @@ def advance(highs: dict[Partition, int], marks: list[Mark], bound_ms: int, water
     return max(watermark, least - bound_ms)
 
 
+def holder(highs: dict[Partition, int], marks: list[Mark]) -> list[Partition]:
+    """The partition that holds the watermark back most, as a list of one; none where all are idle."""
+    least: list[tuple[int, int, int]] = []
+    for topic, partition, _, holds in marks:
+        if holds:
+            place = (highs.get((topic, partition), NO_TIME), topic, partition)
+            if not least or place < least[0]:
+                least = [place]
+    return [(topic, partition) for _, topic, partition in least]
+
+
 def silent(highs: dict[Partition, int], marks: list[Mark]) -> list[Partition]:
     """The partitions that hold the watermark back because they have never had a record."""
     return [(topic, partition) for topic, partition, _, holds in marks if holds and (topic, partition) not in highs]

@@ -205,17 +205,42 @@ def _horizon_bounds(backlogs: Mapping[TopicPartition, Backlog]) -> tuple[float, 
 
 @dataclass
 class Idleness:
-    """Which partitions are idle by wall clock; only a live run declares any. Times in seconds of a monotonic clock."""
+    """Which partitions are idle by wall clock; only a live run declares any. Times in seconds of a monotonic clock.
+
+    Only time that was looked at counts. Between two looks it is half of the timeout at most: after a pause of the
+    process or the machine, producers get the other half to speak. After a look that failed it begins at zero.
+    """
 
     timeout_s: float | None
-    last_news: dict[TopicPartition, float] = field(default_factory=dict)
+    quiet_s: dict[TopicPartition, float] = field(default_factory=dict)
+    looked_at_s: float | None = None
 
-    def state(self, tp: TopicPartition, before: str, news: bool, now_s: float) -> str:
-        """The state of a partition whose state was `before`; `news`: this batch reads something of it."""
+    def look(self, now_s: float) -> None:
+        """All partitions are looked at now; `state` then says of each what was seen."""
+        if self.timeout_s is None:
+            return
+        if self.looked_at_s is not None:
+            passed = min(now_s - self.looked_at_s, self.timeout_s / 2)
+            self.quiet_s = {tp: quiet + passed for tp, quiet in self.quiet_s.items()}
+        self.looked_at_s = now_s
+
+    def failed(self) -> None:
+        """Nothing could be seen."""
+        self.quiet_s = {}
+        self.looked_at_s = None
+
+    def is_due(self, tp: TopicPartition, before: str) -> bool:
+        """Whether a partition is idle unless this look has news of it."""
+        if self.timeout_s is None:
+            return False
+        return before == IDLE or self.quiet_s.get(tp, -1.0) >= self.timeout_s
+
+    def state(self, tp: TopicPartition, before: str, news: bool) -> str:
+        """The state of a partition whose state was `before`; `news`: there is something of it to read."""
         if news:
-            self.last_news[tp] = now_s
+            self.quiet_s[tp] = 0.0
             return ACTIVE
-        since = self.last_news.setdefault(tp, now_s)
-        if before != IDLE and self.timeout_s is not None and now_s - since >= self.timeout_s:
+        if self.is_due(tp, before):
             return IDLE
+        self.quiet_s.setdefault(tp, 0.0)
         return before

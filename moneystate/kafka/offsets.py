@@ -49,9 +49,13 @@ def log_ends(admin: AdminClient, partitions: Iterable[FullPartition]) -> dict[Fu
 
 
 def high_watermark(admin: AdminClient, topic: str, partition: int) -> int:
+    return high_watermarks(admin, [(topic, partition)])[topic, partition]
+
+
+def high_watermarks(admin: AdminClient, partitions: Iterable[FullPartition]) -> dict[FullPartition, int]:
     """Where the log ends with what open transactions have written."""
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    return _list(admin, [(topic, partition)], latest, IsolationLevel.READ_UNCOMMITTED)[topic, partition]
+    return _list(admin, partitions, latest, IsolationLevel.READ_UNCOMMITTED)
 
 
 def log_starts(admin: AdminClient, partitions: Iterable[FullPartition]) -> dict[FullPartition, int]:

@@ -20,7 +20,7 @@ from moneystate.engine.plan import Backlog, PartitionPlan, Plan
 from moneystate.engine.processor import Decoder, Rejected
 from moneystate.errors import BrokerError, RetentionError, SetupError, UnknownSchemaId
 from moneystate.kafka.client import admin_client, is_end_of_partition, place, range_consumer, reason
-from moneystate.kafka.offsets import TopicState, log_ends, log_starts, topic_states
+from moneystate.kafka.offsets import TopicState, high_watermarks, log_ends, log_starts, topic_states
 from moneystate.kafka.source_spec import SourceSpec
 
 METADATA_EVERY_S = 5.0  # how soon a new partition is noticed
@@ -71,6 +71,7 @@ class Planner:
                     return following
                 give_up = time.monotonic() + BROKER_AWAY_S
             except BrokerError:
+                self.idleness.failed()
                 if time.monotonic() > give_up:
                     raise
             time.sleep(RETRY_S)
@@ -150,9 +151,11 @@ class Planner:
 
     def _following(self, plan: Plan, ends: dict[plans.TopicPartition, int]) -> Plan:
         takes = self._share({tp: (p.end, ends.get(tp, p.end)) for tp, p in plan.partitions.items()})
-        now = time.monotonic()
+        self.idleness.look(time.monotonic())
+        news = {tp for tp, p in plan.partitions.items() if ends.get(tp, p.end) > p.end}
+        news |= self._in_transaction(plan, news)
         partitions = {
-            tp: PartitionPlan(p.end + takes[tp], self._state(tp, p, takes[tp], ends.get(tp, p.end), now))
+            tp: PartitionPlan(p.end + takes[tp], self._state(tp, p, takes[tp], tp in news))
             for tp, p in plan.partitions.items()
         }
         fresh = {tp: (self.spec.topic(tp[0]), tp[1]) for tp in ends.keys() - partitions.keys()}
@@ -163,9 +166,18 @@ class Planner:
         ids = {name: state.topic_id for name, state in self._topics().items()}
         return Plan(self.spec.rules, ids, partitions, False, max(plan.tick, self.spec.first_tick))
 
-    def _state(self, tp: plans.TopicPartition, before: PartitionPlan, takes: int, end: int, now: float) -> str:
+    def _in_transaction(self, plan: Plan, news: set[plans.TopicPartition]) -> set[plans.TopicPartition]:
+        """The partitions that would be idle, but have records of an open transaction: these may be behind the others'
+        and can be read as soon as it is committed."""
+        due = [tp for tp, p in plan.partitions.items() if tp not in news and self.idleness.is_due(tp, p.state)]
+        if not due:
+            return set()
+        highs = high_watermarks(self.admin, [(self.spec.topic(topic), number) for topic, number in due])
+        return {tp for tp in due if highs[self.spec.topic(tp[0]), tp[1]] > plan.partitions[tp].end}
+
+    def _state(self, tp: plans.TopicPartition, before: PartitionPlan, takes: int, news: bool) -> str:
         """A partition whose records only wait for their turn is not idle: they may be behind the others'."""
-        state = self.idleness.state(tp, before.state, end > before.end, now)
+        state = self.idleness.state(tp, before.state, news)
         return before.state if takes == 0 and before.state == plans.EMPTY and state == plans.ACTIVE else state
 
     def _log_ends(self) -> dict[plans.TopicPartition, int]:

@@ -46,6 +46,7 @@ class GroupResult(NamedTuple):
     buffered: int
     silent: list[Partition]
     oldest: int
+    holder: list[Partition]
 
 
 class KeyGroupOperator(StatefulProcessor):
@@ -122,7 +123,7 @@ class KeyGroupOperator(StatefulProcessor):
 
 def pack(key_group: int, result: BatchResult) -> bytes:
     r = result
-    packed = (key_group, r.outputs, r.changes, r.watermark, r.counts, r.buffered, r.silent, r.oldest)
+    packed = (key_group, r.outputs, r.changes, r.watermark, r.counts, r.buffered, r.silent, r.oldest, r.holder)
     return marshal.dumps(packed)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from moneystate.engine.deadletter import COUNT_PREFIX
 from moneystate.engine.items import END_OF_TIME, NO_TIME
-from moneystate.engine.plan import Plan
+from moneystate.engine.plan import IDLE, Plan
 from moneystate.engine.processor import InputTopic
 from moneystate.spark.sink import Report
 
@@ -16,7 +16,8 @@ from moneystate.spark.sink import Report
 class BatchProgress:
     """`records`: read in this batch; `watermark_ms` None: none yet, or the end of time after a drain (`drained`).
 
-    `silent`: partitions that hold the watermark back because they have had no record. `oldest_wait_ms`: how long, in
+    `silent`: partitions that hold the watermark back because they have had no record. `held_by`: the partition that
+    holds it back most, None where all are idle. `idle`: those that do not hold it back. `oldest_wait_ms`: how long, in
     event time and to ten seconds, the oldest waiting money has waited; None where none does or the job is drained.
     `changes`: entries of the state that were written.
     """
@@ -32,6 +33,8 @@ class BatchProgress:
     silent: list[str] = field(default_factory=list)
     oldest_wait_ms: int | None = None
     changes: int = 0
+    held_by: str | None = None
+    idle: list[str] = field(default_factory=list)
 
     def count(self, name: str) -> int:
         return self.counts.get(name, 0)
@@ -50,6 +53,7 @@ class Meter:
         now = time.monotonic()
         seconds, self.last = now - self.last, now
         names = {t.code: t.name for t in inputs}
+        ordered = {t.name for t in inputs if t.ordered}
         records = sum(p.end - start.partitions.get(tp, p).end for tp, p in end.partitions.items())
         return BatchProgress(
             batch=number,
@@ -61,6 +65,8 @@ class Meter:
             buffered=report.buffered,
             counts=report.counts,
             silent=[f"{names[topic]}/{partition}" for topic, partition in report.silent],
+            held_by=next((f"{names[topic]}/{partition}" for topic, partition in report.holder), None),
+            idle=[f"{t}/{n}" for (t, n), p in sorted(end.partitions.items()) if p.state == IDLE and t in ordered],
             oldest_wait_ms=_oldest_wait(report),
             changes=report.changes,
         )

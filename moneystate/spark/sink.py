@@ -48,6 +48,7 @@ class Report:
     silent: list[tuple[int, int]] = field(default_factory=list)
     oldest: int = END_OF_TIME
     changes: int = 0
+    holder: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, result: GroupResult) -> None:
         self.outputs += len(result.outputs)
@@ -55,6 +56,7 @@ class Report:
         self.watermark = result.watermark
         self.buffered += result.buffered
         self.silent = result.silent
+        self.holder = result.holder
         if result.oldest != NO_TIME:
             self.oldest = min(self.oldest, result.oldest)
         self._add_counts(result.counts)
@@ -65,6 +67,7 @@ class Report:
         self.watermark = other.watermark or self.watermark
         self.buffered += other.buffered
         self.silent = other.silent or self.silent
+        self.holder = other.holder or self.holder
         self.oldest = min(self.oldest, other.oldest)
         self.changes += other.changes
         self._add_counts(other.counts)
@@ -75,7 +78,7 @@ class Report:
 
     def pack(self) -> bytes:
         first = (self.outputs, self.written, self.watermark, self.buffered)
-        return marshal.dumps((*first, self.counts, self.silent, self.oldest, self.changes))
+        return marshal.dumps((*first, self.counts, self.silent, self.oldest, self.changes, self.holder))
 
 
 def run_sink(results: DataFrame, spec: SinkSpec, batch: BatchId) -> Report:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moneystate.engine.items import END_OF_TIME, MAX_EVENT_TIME, MIN_EVENT_TIME, NO_TIME, Mark
-from moneystate.engine.order import Partition, RangeOrder, advance, settle, silent
+from moneystate.engine.order import Partition, RangeOrder, advance, holder, settle, silent
 from tests.engine.tiny import ALPHA, BETA, BOUND_MS, TinyRun
 
 BOUND = 10
@@ -209,3 +209,10 @@ def test_late_is_exactly_beyond_the_bound(lateness: int) -> None:
     run.log.put(ALPHA, 10_000 - BOUND_MS - lateness, "a")
     run.batch(drain=True)
     assert run.sim.counts.get("late", 0) == lateness
+
+
+def test_the_holder_is_the_partition_with_the_least_high_that_is_not_idle() -> None:
+    highs = {(1, 0): 50, (1, 1): 40, (2, 0): 10}
+    assert holder(highs, [(1, 0, 0, 1), (1, 1, 0, 1), (2, 0, 0, 0)]) == [(1, 1)]
+    assert holder(highs, [(1, 0, 0, 1), (3, 7, 0, 1)]) == [(3, 7)]  # it has had no record
+    assert holder(highs, [(1, 0, 0, 0)]) == []

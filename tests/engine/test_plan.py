@@ -179,28 +179,59 @@ def test_partitions_of_any_density_are_read_side_by_side_to_their_ends(lengths: 
 # Idleness
 
 
+TP = ("alpha", 0)
+
+
+def states(idleness: Idleness, before: str, *looks: tuple[float, bool]) -> list[str]:
+    """Of one partition after looks at these times, with or without news."""
+    found = []
+    for now_s, news in looks:
+        idleness.look(now_s)
+        before = idleness.state(TP, before, news)
+        found.append(before)
+    return found
+
+
 def test_a_partition_is_idle_after_the_timeout_without_news() -> None:
-    idleness = Idleness(30.0)
-    tp = ("alpha", 0)
-    assert idleness.state(tp, EMPTY, True, 100.0) == ACTIVE
-    assert idleness.state(tp, ACTIVE, False, 129.9) == ACTIVE
-    assert idleness.state(tp, ACTIVE, False, 130.0) == IDLE
-    assert idleness.state(tp, IDLE, False, 131.0) == IDLE
-    assert idleness.state(tp, IDLE, True, 132.0) == ACTIVE
-    assert idleness.state(tp, ACTIVE, False, 161.0) == ACTIVE
+    looks = [
+        (100.0, True),
+        (115.0, False),
+        (129.9, False),
+        (130.0, False),
+        (131.0, False),
+        (132.0, True),
+        (147.0, False),
+    ]
+    assert states(Idleness(30.0), EMPTY, *looks) == [ACTIVE, ACTIVE, ACTIVE, IDLE, IDLE, ACTIVE, ACTIVE]
 
 
 def test_the_time_of_a_partition_never_seen_begins_with_the_first_look() -> None:
+    assert states(Idleness(30.0), EMPTY, (1_000.0, False), (1_015.0, False), (1_030.0, False)) == [EMPTY, EMPTY, IDLE]
+
+
+def test_a_pause_between_two_looks_counts_as_half_of_the_timeout() -> None:
+    """A machine that was frozen for an hour has seen no hour of silence."""
+    looks = [(0.0, True), (3_600.0, False), (3_614.0, False), (3_615.0, False)]
+    assert states(Idleness(30.0), EMPTY, *looks) == [ACTIVE, ACTIVE, ACTIVE, IDLE]
+
+
+def test_after_a_look_that_failed_the_time_begins_anew() -> None:
     idleness = Idleness(30.0)
-    assert idleness.state(("alpha", 0), EMPTY, False, 1_000.0) == EMPTY
-    assert idleness.state(("alpha", 0), EMPTY, False, 1_030.0) == IDLE
+    assert states(idleness, EMPTY, (0.0, True), (14.0, False), (28.0, False)) == [ACTIVE] * 3
+    idleness.failed()
+    looks = [(40.0, False), (55.0, False), (69.0, False), (70.0, False)]
+    assert states(idleness, ACTIVE, *looks) == [ACTIVE, ACTIVE, ACTIVE, IDLE]
+
+
+def test_what_is_idle_stays_so_when_a_look_fails() -> None:
+    idleness = Idleness(30.0)
+    idleness.failed()
+    assert states(idleness, IDLE, (0.0, False)) == [IDLE]
 
 
 def test_a_bounded_run_declares_no_partition_idle_and_wakes_none() -> None:
-    idleness = Idleness(None)
-    assert idleness.state(("alpha", 0), ACTIVE, False, 0.0) == ACTIVE
-    assert idleness.state(("alpha", 0), ACTIVE, False, 1e9) == ACTIVE
-    assert idleness.state(("alpha", 0), IDLE, False, 1e9) == IDLE
+    assert states(Idleness(None), ACTIVE, (0.0, False), (1e9, False)) == [ACTIVE, ACTIVE]
+    assert states(Idleness(None), IDLE, (1e9, False)) == [IDLE]
 
 
 PLAN = Plan("rules", {"alpha": "id of alpha"}, {("alpha", 0): PartitionPlan(7, ACTIVE)})

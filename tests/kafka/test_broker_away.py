@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 from moneystate.devbroker import DevBroker
+from moneystate.engine import plan as plans
 from tests.kafka.logs import Cluster
 from tests.kafka.test_planner import NAMES, Planned, beats
 from tests.reference.model import WALLET
+
+TIMEOUT_S = 1.0  # no broker is up again within that
 
 
 def test_planning_waits_for_a_broker_that_is_restarted(tmp_path: Path) -> None:
@@ -25,3 +29,24 @@ def test_planning_waits_for_a_broker_that_is_restarted(tmp_path: Path) -> None:
             assert planned.next() == {f"{WALLET}/0": 2}
         finally:
             starting.join()
+
+
+def test_after_a_broker_was_away_for_longer_than_the_timeout_no_partition_is_idle(tmp_path: Path) -> None:
+    """Nobody could see what the partitions had to say."""
+    with DevBroker(tmp_path / "broker") as broker:
+        cluster = Cluster(broker.bootstrap_servers, "away-")
+        for name in NAMES:
+            cluster.create(name)
+        cluster.send(cluster.prefix + WALLET, beats([0, 1]))
+        planned = Planned(cluster, tmp_path, idle_timeout_s=TIMEOUT_S)
+        planned.next()
+        killed = time.monotonic()
+        broker.kill()
+        starting = threading.Thread(target=broker.start)
+        starting.start()
+        try:
+            planned.next()
+        finally:
+            starting.join()
+        assert time.monotonic() - killed > TIMEOUT_S
+        assert plans.IDLE not in {p.state for p in planned.plan.partitions.values()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -160,6 +161,48 @@ def test_a_partition_without_news_is_idle_in_a_live_run_until_it_speaks(inputs: 
     inputs.send(inputs.prefix + WALLET, beats([1]))
     planned.next()
     assert planned.plan.partitions[WALLET, 0].state == plans.ACTIVE
+
+
+def test_a_partition_with_an_open_transaction_is_not_idle(inputs: Cluster, tmp_path: Path) -> None:
+    """Its records are in the log and can be read as soon as it is committed: they may be behind the others'."""
+    planned = Planned(inputs, tmp_path, idle_timeout_s=0.0)
+    inputs.send(inputs.prefix + USER, beats([0]))
+    planned.next()
+    producer = inputs.producer(**{"transactional.id": inputs.prefix})
+    producer.init_transactions(30)
+
+    def begin() -> None:
+        producer.begin_transaction()
+        producer.produce(inputs.prefix + WALLET, beats([1])[0], partition=0)
+        producer.flush(30)
+
+    begin()
+    planned.next()
+    assert states(planned) == {WALLET: plans.EMPTY, USER: plans.IDLE, SESSION: plans.IDLE}
+    producer.commit_transaction(30)
+    inputs.settle(inputs.prefix + WALLET)
+    planned.next()
+    planned.next()
+    assert states(planned)[WALLET] == plans.IDLE
+    begin()
+    planned.next()
+    assert states(planned) == {WALLET: plans.ACTIVE, USER: plans.IDLE, SESSION: plans.IDLE}
+    producer.abort_transaction(30)
+
+
+def states(planned: Planned) -> dict[str, str]:
+    return {topic: p.state for (topic, _), p in planned.plan.partitions.items()}
+
+
+def test_a_pause_of_the_planner_makes_no_partition_idle(
+    inputs: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = Planned(inputs, tmp_path)
+    planned.next()
+    real = time.monotonic
+    monkeypatch.setattr(time, "monotonic", lambda: real() + 3_600)
+    planned.next()
+    assert plans.IDLE not in states(planned).values()
 
 
 def test_a_partition_whose_records_wait_for_their_turn_is_not_idle(inputs: Cluster, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ class Outcome:
 def row(values: list[str]) -> bytes:
     """One key group's result, as the operator gives it."""
     outputs: list[Output] = [(0, b"key", value.encode(), []) for value in values]
-    return write_results([pack(0, BatchResult(outputs, [], clock.decode(None), []))])
+    return write_results([pack(0, BatchResult(outputs, [], clock.decode(None), [], []))])
 
 
 def say(line: dict[str, Any]) -> None:
