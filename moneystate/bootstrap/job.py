@@ -224,6 +224,7 @@ class Bootstrap:
             bound_ms=job.bound_ms,
             max_future_ms=job.max_future_ms,
             dead_letter_stream=job.dead_letter_stream,
+            max_record_bytes=job.max_record_bytes,
             max_records=o.max_records_per_chunk,
             rules=plans.rules_hash(job.rules),
             start={},

@@ -16,6 +16,9 @@ from moneystate.cli import facts_view, registry
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.options import (
     DEDUP_TTL,
+    MAX_RECORD_BYTES,
+    MAX_RECORD_HELP,
+    MIN_RECORD_BYTES,
     Format,
     KafkaConfig,
     KafkaConfigFile,
@@ -80,6 +83,9 @@ def bootstrap(
     max_future: Annotated[
         str, flag("MAX_FUTURE", "A record further ahead of its Kafka timestamp is a dead letter.")
     ] = "10m",
+    max_record_bytes: Annotated[
+        int, typer.Option(min=MIN_RECORD_BYTES, help=MAX_RECORD_HELP, envvar="MONEYSTATE_MAX_RECORD_BYTES")
+    ] = MAX_RECORD_BYTES,
     session_lookup: Annotated[
         SessionLookup, flag("SESSION_LOOKUP", "topic: read the replies of lookups, too.")
     ] = SessionLookup.none,
@@ -112,6 +118,7 @@ def bootstrap(
         "dedup_ttl_ms": parse_ms(dedup_ttl, "--dedup-ttl", 1),
         "session_wait_ms": parse_ms(session_wait, "--session-wait"),
         "max_future_ms": parse_ms(max_future, "--max-future"),
+        "max_record_bytes": max_record_bytes,
         "lookup": session_lookup is SessionLookup.topic,
     }
     options = BootstrapOptions(

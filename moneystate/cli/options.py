@@ -15,6 +15,9 @@ from moneystate.kafka import settings
 
 FORMATS = ("avro", "json", "confluent")
 DEDUP_TTL = "1h"
+MAX_RECORD_BYTES = 128 * 1024
+MIN_RECORD_BYTES = 1024
+MAX_RECORD_HELP = "An event with a larger value is a dead letter: it could not be written again in every form."
 
 
 class SessionLookup(StrEnum):

@@ -19,10 +19,14 @@ REASONS: Final = [
     "no_event_time",
     "wrong_topic",
     "too_far_ahead",
+    "too_large",
 ]
 PREFIX: Final = "moneystate."
 COUNT_PREFIX: Final = "dead_letters."
 MAX_BYTES: Final = 900_000  # below the broker's default max.message.bytes, with room for the headers
+LARGEST: Final = MAX_BYTES + 4096  # with them
+DETAIL_CHARACTERS: Final = 500  # a detail may name a path in somebody else's schema
+HEADER_OVERHEAD: Final = 6  # two lengths in the record
 
 
 class Letter:
@@ -51,7 +55,7 @@ def write(letter: Letter, reason: str, detail: str) -> tuple[bytes | None, bytes
     """Key, value and headers of the dead letter."""
     about: list[Header] = [
         (PREFIX + "reason", reason.encode()),
-        (PREFIX + "detail", detail.encode()),
+        (PREFIX + "detail", detail[:DETAIL_CHARACTERS].encode()),
         (PREFIX + "topic", letter.topic.encode()),
         (PREFIX + "partition", str(letter.partition).encode()),
         (PREFIX + "offset", str(letter.offset).encode()),
@@ -68,5 +72,5 @@ def write(letter: Letter, reason: str, detail: str) -> tuple[bytes | None, bytes
 def _size(letter: Letter) -> int:
     total = len(letter.key or b"") + len(letter.value or b"")
     for name, content in letter.headers:
-        total += len(name) + len(content or b"")
+        total += len(name.encode()) + len(content or b"") + HEADER_OVERHEAD
     return total

@@ -32,7 +32,8 @@ class PlannedPartition:
 
 
 class Intake:
-    """`converts`: for topics that are not in canonical form, what makes a value canonical (raises Rejected)."""
+    """`converts`: for topics that are not in canonical form, what makes a value canonical (raises Rejected);
+    `max_record_bytes`: of an event's canonical value, 0 for no limit."""
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Intake:
         max_future_ms: int,
         dead_letter_stream: int,
         converts: dict[int, Convert],
+        max_record_bytes: int = 0,
     ) -> None:
         self.decoder = decoder
         self.inputs = {t.code: t for t in inputs}
@@ -55,6 +57,7 @@ class Intake:
         self.max_future_ms = max_future_ms
         self.dead_letter_stream = dead_letter_stream
         self.converts = converts
+        self.max_record_bytes = max_record_bytes
         self.marks: list[Mark] = []
         self.blocks: list[Block] = []
         self.unsealed = 0
@@ -82,6 +85,8 @@ class Intake:
         try:
             canonical = self._canonical(topic, value)
             time, key = self.decoder.decode(topic, canonical)
+            if key is not None and 0 < self.max_record_bytes < len(canonical):
+                raise Rejected("too_large", f"{len(canonical)} bytes, the limit is {self.max_record_bytes}")
             # what has a key on a topic outside the order has no event time of its own
             timed = key is None or self.inputs[topic].ordered
             if timed and timestamp_ms >= 0 and time > timestamp_ms + self.max_future_ms:

@@ -36,7 +36,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from moneystate.engine import keys
 from moneystate.engine.ends import EndOfBatch
@@ -44,6 +44,7 @@ from moneystate.engine.items import Output
 from moneystate.engine.marker import Decision, Marker, WrongMarker, decide, marker_key
 from moneystate.engine.processor import Change
 from moneystate.errors import BrokerError, MarkerError
+from moneystate.kafka import sizes
 from moneystate.kafka.client import base_config, new_client, reason
 from moneystate.kafka.faults import reached
 from moneystate.kafka.markers import MarkerLog
@@ -72,6 +73,7 @@ class SinkConfig:
     key_groups: int
     superseded: list[str] = field(default_factory=list)
     reader_rules: dict[str, Any] = field(default_factory=dict)
+    max_message_bytes: int = sizes.PRODUCER_BYTES
 
     def end_key(self, partition: int) -> bytes:
         """The key of an output partition's end-of-batch records in the changelog."""
@@ -222,19 +224,20 @@ class PartitionSink:
                 "transaction.timeout.ms": int(TRANSACTION_S * 1000),
                 "partitioner": "murmur2_random",
                 "linger.ms": 5,
-                "batch.size": 512 * 1024,
+                "batch.size": sizes.BATCH_BYTES,
                 "compression.type": "lz4",
                 "queue.buffering.max.messages": 500_000,
                 "queue.buffering.max.kbytes": 256 * 1024,
-                "message.max.bytes": 8 * 1024 * 1024,
+                sizes.PRODUCER_SETTING: c.max_message_bytes,
             },
         )
 
 
 def broker_error(config: SinkConfig, what: str, e: KafkaException) -> BrokerError:
-    return BrokerError(
-        f"{config.bootstrap_servers}: expected {what}, but {reason(e)}.", "see the broker's log; start again."
-    )
+    do = "see the broker's log; start again."
+    if e.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:  # a batch that was planned under other rules
+        do = "raise message.max.bytes in --kafka-config and max.message.bytes of the topic; start again."
+    return BrokerError(f"{config.bootstrap_servers}: expected {what}, but {reason(e)}.", do)
 
 
 _sinks: dict[tuple[str, str, int], PartitionSink] = {}

@@ -18,6 +18,7 @@ class SourceSpec:
     `rewrite`: plan no input, but this many batches that bring the state to this version. `stop_file`: once it exists
     no new batch is planned. `start`: the offset that the first batch starts at. `first_tick`: plans have at least this
     one, so that the first batch comes even without records.
+    `max_record_bytes`: of an event's canonical value, 0 for no limit.
     `replies_s`: how long a drained job goes on reading its unordered inputs, until `settled_file` exists.
     """
 
@@ -46,6 +47,7 @@ class SourceSpec:
     registry_url: str | None = None
     rewrite: tuple[int, int] | None = None
     replies_s: float = 0.0
+    max_record_bytes: int = 0
 
     @property
     def settled_file(self) -> str:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from moneystate.errors import BrokerError, SetupError
@@ -15,18 +15,23 @@ from moneystate.kafka.offsets import log_ends, topic_states
 
 UP_S = 30.0  # until a new topic's partitions have their leaders
 LOOK_S = 0.05
+MESSAGE_BYTES = "max.message.bytes"
+BROKER_MESSAGE_BYTES = 1_048_588  # a broker's default
+NOT_ALLOWED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 
 
 @dataclass(frozen=True)
 class TopicSpec:
     """`name` with prefix; `compacted`: it keeps the last record of each key, else its records are kept by time;
-    `at_least`: one that is there already must have as many partitions, or gets them."""
+    `at_least`: one that is there already must have as many partitions, or gets them; `message_bytes`: the least
+    `max.message.bytes` that it may have, 0 for any."""
 
     name: str
     partitions: int
     compacted: bool = False
     keep_for_good: bool = False
     at_least: bool = False
+    message_bytes: int = 0
 
     def config(self) -> dict[str, str]:
         config: dict[str, str] = {}
@@ -34,6 +39,8 @@ class TopicSpec:
             config["cleanup.policy"] = "compact"
         if self.keep_for_good:
             config["retention.ms"] = "-1"
+        if self.message_bytes:
+            config[MESSAGE_BYTES] = str(max(BROKER_MESSAGE_BYTES, self.message_bytes))
         return config
 
 
@@ -47,8 +54,42 @@ def partition_counts(admin: AdminClient) -> dict[str, int]:
 
 
 def check_topics(admin: AdminClient, wanted: list[TopicSpec], create: bool) -> list[TopicSpec]:
-    """Those that are missing. Raises SetupError for one that must not be created, or given the partitions it lacks."""
-    return _check(wanted, partition_counts(admin), create)
+    """Those that are missing. Raises SetupError for one that must not be created, or given the partitions it lacks,
+    and for one that does not take the largest message."""
+    there = partition_counts(admin)
+    missing = _check(wanted, there, create)
+    _check_sizes(admin, [t for t in wanted if t.message_bytes and t.name in there])
+    return missing
+
+
+def _check_sizes(admin: AdminClient, wanted: list[TopicSpec]) -> None:
+    settings = topic_settings(admin, [t.name for t in wanted])
+    for t in wanted:
+        found = int(settings[t.name].get(MESSAGE_BYTES, t.message_bytes))
+        if found < t.message_bytes:
+            raise SetupError(
+                f"{t.name}: expected {MESSAGE_BYTES} of at least {t.message_bytes}, found {found}: one large record "
+                "would end the job.",
+                "raise it, or lower --max-record-bytes.",
+            )
+
+
+def topic_settings(admin: AdminClient, names: list[str]) -> dict[str, dict[str, str]]:
+    """By topic. Empty for one whose settings this user may not read. Raises BrokerError."""
+    if not names:
+        return {}
+    wanted = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
+    found: dict[str, dict[str, str]] = {}
+    for resource, future in admin.describe_configs(wanted, request_timeout=METADATA_TIMEOUT_S).items():
+        try:
+            found[resource.name] = {name: entry.value for name, entry in future.result().items()}
+        except KafkaException as e:
+            if e.args[0].code() not in NOT_ALLOWED:
+                raise BrokerError(
+                    f"{resource.name}: expected its settings, but {reason(e)}.", "check the broker."
+                ) from None
+            found[resource.name] = {}
+    return found
 
 
 def _check(wanted: list[TopicSpec], there: dict[str, int], create: bool) -> list[TopicSpec]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from moneystate.engine.items import Output
@@ -23,7 +23,9 @@ class JobSpec:
     decides results besides the logs; `asked_again`: the request to the outside that an entry of the state is still
     waiting for, if it is; `awaits`: the count of what waits for records of unordered inputs, None: there are none;
     `reader_rules`: names of the rules that readers of the changelog need, to tell what is over in the state;
-    `application`: see `application_id`."""
+    `application`: see `application_id`;
+    `max_record_bytes`: of an event's value, 0 for no limit; `largest`: bytes of the largest record of an output topic,
+    as far as it is known."""
 
     name: str
     inputs: list[InputTopic]
@@ -41,6 +43,8 @@ class JobSpec:
     awaits: str | None = None
     reader_rules: Sequence[str] = ()
     application: str = ""
+    max_record_bytes: int = 0
+    largest: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_kinds(self.state.kinds)

@@ -31,6 +31,7 @@ from moneystate.kafka.groups import GroupProgress
 from moneystate.kafka.markers import read_markers
 from moneystate.kafka.publish import NoContent, Publisher
 from moneystate.kafka.sink import BatchId, SinkConfig
+from moneystate.kafka.sizes import producer_bytes
 from moneystate.kafka.source_spec import SourceSpec
 from moneystate.kafka.starting import resolve_start
 from moneystate.kafka.topics import TopicSpec, check_topics, ensure_topics, partition_counts
@@ -148,6 +149,7 @@ class Job:
 
     def _prepare(self) -> None:
         o, checkpoint = self.options, self.checkpoint
+        self._producer_bytes()
         check_reachable(o.bootstrap_servers, o.kafka_config)
         checkpoint.check_writable()
         settings = startup.settings_of(self.spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix)
@@ -159,8 +161,13 @@ class Job:
         changelog = o.topic_prefix + self.spec.changelog
         chosen = startup.check_changelog(admin, checkpoint, changelog, o.finish_batch)
         inputs = [TopicSpec(o.topic_prefix + t.name, o.topic_partitions, keep_for_good=True) for t in self.spec.inputs]
-        outputs = [TopicSpec(o.topic_prefix + name, o.topic_partitions) for name in self.spec.streams]
-        outputs.append(TopicSpec(changelog, chosen or o.topic_partitions, compacted=True))
+        sizes = startup.message_bytes(self.spec, o.formats)
+        outputs = [
+            TopicSpec(o.topic_prefix + name, o.topic_partitions, message_bytes=sizes[name])
+            for name in self.spec.streams
+        ]
+        of_changelog = sizes[self.spec.changelog]
+        outputs.append(TopicSpec(changelog, chosen or o.topic_partitions, compacted=True, message_bytes=of_changelog))
         outputs.append(TopicSpec(o.topic_prefix + self.spec.commits, o.partitions, compacted=True, at_least=True))
         commits = o.topic_prefix + self.spec.commits
         missing = {t.name for t in check_topics(admin, inputs + outputs, o.create_topics)}
@@ -186,6 +193,11 @@ class Job:
             checkpoint.keep_setting(startup.CHANGELOG_PARTITIONS, partition_counts(admin)[changelog])
         checkpoint.keep_rules(self.spec.rules)
         self._publish()
+
+    def _producer_bytes(self) -> int:
+        """Raises ConfigError where the user's setting is too small."""
+        o = self.options
+        return producer_bytes(o.kafka_config, max(startup.message_bytes(self.spec, o.formats).values()))
 
     def _look_at_initial(self) -> None:
         """Open the savepoint that a new checkpoint is to begin with."""
@@ -290,6 +302,7 @@ class Job:
             registry_url=o.registry_url,
             rewrite=o.rewrite,
             replies_s=o.replies_s if o.drain else 0.0,
+            max_record_bytes=self.spec.max_record_bytes,
         )
 
     def _sink(self) -> SinkSpec:
@@ -305,6 +318,7 @@ class Job:
             changelog_partitions=self.checkpoint.settings()[startup.CHANGELOG_PARTITIONS],
             superseded=self.checkpoint.start()["superseded"],
             reader_rules={name: self.spec.rules[name] for name in self.spec.reader_rules},
+            max_message_bytes=self._producer_bytes(),
         )
         return SinkSpec(config, self.spec.streams, o.topic_prefix, o.formats, o.registry_url)
 

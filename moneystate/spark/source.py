@@ -128,6 +128,7 @@ def open_intake(spec: SourceSpec, plan: TaskPlan) -> Intake:
         spec.max_future_ms,
         spec.dead_letter_stream,
         converters(spec.formats, spec.inputs, spec.registry_url),
+        spec.max_record_bytes,
     )
     intake.open(plan.task, plan.tasks, plan.drain, None if plan.rewrite is None else plans.Rewrite(*plan.rewrite))
     return intake

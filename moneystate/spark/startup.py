@@ -7,11 +7,15 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
+from moneystate.engine import deadletter
 from moneystate.engine import plan as plans
 from moneystate.engine.marker import Marker, marker_key
 from moneystate.errors import CheckpointError, MarkerError, RetentionError, SetupError
+from moneystate.kafka import sizes
+from moneystate.kafka.convert import PLAIN
 from moneystate.kafka.offsets import log_ends, log_starts, topic_states
 from moneystate.kafka.topics import partition_counts
+from moneystate.ports.service import JobSpec
 from moneystate.spark.checkpoint import FORMAT, Checkpoint
 
 CHANGELOG_PARTITIONS = "changelog_partitions"  # among the settings; not of a checkpoint of an earlier version
@@ -44,6 +48,13 @@ def check_changelog(admin: AdminClient, checkpoint: Checkpoint, topic: str, fini
             "start a new checkpoint from a savepoint: moneystate state export, then enrich --initial-state.",
         )
     return chosen
+
+
+def message_bytes(spec: JobSpec, formats: Mapping[str, str]) -> dict[str, int]:
+    """The `max.message.bytes` that each output topic needs; topics without prefix."""
+    largest = {**spec.largest, spec.streams[spec.dead_letter_stream]: deadletter.LARGEST}
+    names = [*spec.streams, spec.changelog]
+    return {name: sizes.message_bytes(largest.get(name, 0), formats.get(name, PLAIN)) for name in names}
 
 
 def check_existing(

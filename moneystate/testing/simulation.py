@@ -45,6 +45,7 @@ class Simulation:
         key_groups: int = 4,
         tasks: int = 2,
         dead_letter_stream: int = 2,
+        max_record_bytes: int = 0,
     ) -> None:
         self.decoder = decoder
         self.inputs = inputs
@@ -55,6 +56,7 @@ class Simulation:
         self.key_groups = key_groups
         self.tasks = tasks
         self.dead_letter_stream = dead_letter_stream
+        self.max_record_bytes = max_record_bytes
         self.states = [MemoryState() for _ in range(key_groups)]
         self.outputs: list[Output] = []
         self.changes: list[Change] = []
@@ -95,7 +97,7 @@ class Simulation:
             planned = [PlannedPartition(t, p, 0 if (t, p) in idle else 1) for t, p in mine]
             intake = Intake(
                 self.decoder, self.inputs, planned, self.key_groups, self.bound_ms, self.max_future_ms,
-                self.dead_letter_stream, {},
+                self.dead_letter_stream, {}, self.max_record_bytes,
             )  # fmt: skip
             intake.open(task, self.tasks, drain, rewrite)
             for record in records:

@@ -27,8 +27,13 @@ USER: Final = 6
 TIME: Final = 7
 INT: Final = 8
 REQUESTED_AT: Final = 9  # an order time plus a wait: it may lie beyond the last event time
+KEPT_TEXT: Final = 10  # an id, a type, a code: the state keeps it beyond the event, as it does USER and OPTIONAL_TEXT
 
-MONEY_FIELDS: Final = [TEXT, USER, OPTIONAL_TEXT, TIME, BYTES, TEXT, BYTES, BYTES, TEXT, TEXT, BOOLEAN]
+# A page of state holds dozens of texts and is one Kafka message, and some go out with other events: this bounds both.
+# Amounts are held to it, too: as text, a number of any size would take quadratic time.
+MAX_KEPT_BYTES: Final = 1024
+
+MONEY_FIELDS: Final = [KEPT_TEXT, USER, OPTIONAL_TEXT, TIME, BYTES, TEXT, BYTES, BYTES, KEPT_TEXT, TEXT, BOOLEAN]
 NOT_IN_MONEY: Final = [6, 9]  # openingBalance; paymentRelatedThing, transactionRelatedThing
 ANYWHERE: Final = -1
 
@@ -56,15 +61,15 @@ TYPES: Final[dict[bytes, EventType]] = {
     fp.PAYMENT_EVENT: EventType(PAYMENT, WALLET_EVENTS, MONEY_FIELDS),
     fp.TRANSACTION_EVENT: EventType(TRANSACTION, WALLET_EVENTS, MONEY_FIELDS),
     fp.KIND_OF_WALLET_EVENT: EventType(IGNORED, WALLET_EVENTS, [TEXT, USER, TIME, TEXT]),
-    fp.CHANGE_ADDRESS_EVENT: EventType(ADDRESS, USER_EVENTS, [TEXT, USER, TIME, TEXT, TEXT, TEXT]),
-    fp.CHANGE_BIRTH_DATE_EVENT: EventType(BIRTH_DATE, USER_EVENTS, [TEXT, USER, TIME, TEXT, TEXT]),
-    fp.FORGET_USER_REQUESTED: EventType(FORGET, USER_EVENTS, [TEXT, USER, TIME, TEXT]),
+    fp.CHANGE_ADDRESS_EVENT: EventType(ADDRESS, USER_EVENTS, [TEXT, USER, TIME, TEXT, KEPT_TEXT, TEXT]),
+    fp.CHANGE_BIRTH_DATE_EVENT: EventType(BIRTH_DATE, USER_EVENTS, [TEXT, USER, TIME, KEPT_TEXT, TEXT]),
+    fp.FORGET_USER_REQUESTED: EventType(FORGET, USER_EVENTS, [KEPT_TEXT, USER, TIME, KEPT_TEXT]),
     fp.OTHER_USER_EVENT: EventType(IGNORED, USER_EVENTS, [TEXT, USER, TIME, TEXT]),
-    fp.USER_SESSION_CREATED_EVENT: EventType(SESSION_CREATED, SESSION_EVENTS, [TEXT, USER, TIME, TEXT]),
+    fp.USER_SESSION_CREATED_EVENT: EventType(SESSION_CREATED, SESSION_EVENTS, [KEPT_TEXT, USER, TIME, KEPT_TEXT]),
     fp.USER_SESSION_CLOSED_EVENT: EventType(IGNORED, SESSION_EVENTS, [TEXT, USER, TIME, TEXT]),
     fp.HEARTBEAT: EventType(HEARTBEAT, ANYWHERE, [TIME]),
     fp.SESSION_LOOKUP_COMPLETED: EventType(
-        LOOKUP_COMPLETED, LOOKUP_RESULTS, [TEXT, USER, TEXT, REQUESTED_AT, OUTCOME, OPTIONAL_TEXT, INT, LONG]
+        LOOKUP_COMPLETED, LOOKUP_RESULTS, [KEPT_TEXT, USER, TEXT, REQUESTED_AT, OUTCOME, OPTIONAL_TEXT, INT, LONG]
     ),
 }
 # Known schemas that are no input: they have no event time (DESIGN.md section 3).
@@ -82,7 +87,7 @@ def decode(topic: int, value: bytes) -> tuple[int, bytes | None]:
             raise Rejected("no_event_time", "a known type without the field processedAt")
         raise Rejected("unknown_schema", "no known schema has this fingerprint")
     try:
-        time, user, end = walk(event_type.fields, value)
+        time, user, end, longest = walk(event_type.fields, value)
     except Malformed as e:
         raise Rejected("malformed", str(e)) from None
     if end != len(value):
@@ -93,23 +98,33 @@ def decode(topic: int, value: bytes) -> tuple[int, bytes | None]:
         raise Rejected("wrong_topic", "the type belongs to another topic")
     if event_type.kind >= IGNORED:
         return time, None
+    if longest > MAX_KEPT_BYTES:
+        raise Rejected("too_large", f"an id, code or amount of {longest} bytes, the limit is {MAX_KEPT_BYTES}")
     return time, user
 
 
-def walk(fields: list[int], value: bytes) -> tuple[int, bytes, int]:
-    """Event time, user and end of a body, all of it checked. Raises Malformed."""
+def walk(fields: list[int], value: bytes) -> tuple[int, bytes, int, int]:
+    """Event time, user and end of a body, all of it checked, and the bytes of its longest part that is held to
+    `MAX_KEPT_BYTES`. Raises Malformed."""
     pos = HEADER_BYTES
     time = 0
+    longest = 0
     user = b""
     for field in fields:
-        if field == TEXT:
+        if field in (TEXT, KEPT_TEXT):
             start, pos = skip_bytes(value, pos)
             _check_text(value[start:pos])
+            if field == KEPT_TEXT and pos - start > longest:
+                longest = pos - start
         elif field == BYTES:
             start, pos = skip_bytes(value, pos)
+            if pos - start > longest:
+                longest = pos - start
         elif field == USER:
             user, pos = read_bytes(value, pos)
             _check_text(user)
+            if len(user) > longest:
+                longest = len(user)
         elif field == TIME:
             time, pos = read_long(value, pos)
             if time < MIN_EVENT_TIME or time > MAX_EVENT_TIME:
@@ -129,6 +144,8 @@ def walk(fields: list[int], value: bytes) -> tuple[int, bytes, int]:
             if branch == 1:
                 start, pos = skip_bytes(value, pos)
                 _check_text(value[start:pos])
+                if pos - start > longest:
+                    longest = pos - start
             elif branch != 0:
                 raise Malformed("a union branch that the schema does not have")
         elif field == BOOLEAN:
@@ -139,7 +156,7 @@ def walk(fields: list[int], value: bytes) -> tuple[int, bytes, int]:
             outcome, pos = read_long(value, pos)
             if outcome < 0 or outcome > 2:
                 raise Malformed("an enum symbol that the schema does not have")
-    return time, user, pos
+    return time, user, pos, longest
 
 
 def _check_text(text: bytes) -> None:

@@ -15,6 +15,7 @@ from services.enrichment.emit import asked_again
 from services.enrichment.rules import LOGIC_VERSION, Rules
 from services.enrichment.state_model import STATE
 from services.enrichment.step import Enrichment
+from services.enrichment.users import PAGE_ITEMS
 
 
 class EventDecoder:
@@ -27,6 +28,7 @@ class EventDecoder:
 DECODER = EventDecoder()
 NAME = "moneystate-enrich"
 FORMATTED = [t.name for t in topics.INPUTS] + topics.STREAMS[:2]  # topics whose format can be chosen
+FULL_PAGE = 4 * PAGE_ITEMS  # items: pages are filled by hash, to `PAGE_ITEMS` on average
 
 
 def known_schemas() -> list[str]:
@@ -40,6 +42,19 @@ def known_schemas() -> list[str]:
             if known & fingerprints:
                 known |= fingerprints
     return sorted(known)
+
+
+def largest_records(rules: Rules) -> dict[str, int]:
+    """Bytes of the largest record of each output topic: key, value and headers. What is of fixed size is less than
+    another kept text."""
+    texts = 5 * events.MAX_KEPT_BYTES
+    with_money = rules.max_record_bytes + texts
+    page = FULL_PAGE * (2 * events.MAX_KEPT_BYTES + 64)
+    return {
+        topics.STREAMS[topics.ENRICHED]: with_money,
+        topics.STREAMS[topics.LOOKUP_REQUESTS]: texts,
+        topics.CHANGELOG: max(with_money, page),
+    }
 
 
 def enrichment_job(rules: Rules) -> JobSpec:
@@ -57,6 +72,8 @@ def enrichment_job(rules: Rules) -> JobSpec:
         bound_ms=rules.bound_ms,
         max_future_ms=rules.max_future_ms,
         awaits="looking_up" if rules.lookup else None,
+        max_record_bytes=rules.max_record_bytes,
+        largest=largest_records(rules),
         asked_again=asked_again,
         state=STATE,
         application="moneystate",

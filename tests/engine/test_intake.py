@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from moneystate.engine.block import Block, unpack
-from moneystate.engine.deadletter import MAX_BYTES, Letter
+from moneystate.engine.deadletter import HEADER_OVERHEAD, LARGEST, MAX_BYTES, Letter
 from moneystate.engine.intake import Convert, Intake, PlannedPartition
 from moneystate.engine.items import NO_TIME
 from moneystate.engine.keygroup import key_group_of
@@ -137,7 +137,7 @@ def test_a_null_value_and_key_stay_null() -> None:
 
 
 def test_the_largest_dead_letter_goes_on_whole() -> None:
-    value = b"x" * (MAX_BYTES - 1 - len("h") - 1 - len("empty"))
+    value = b"x" * (MAX_BYTES - 1 - len("h") - 1 - len("empty") - 2 * HEADER_OVERHEAD)
     assert written(letter(value))[1] == value
 
 
@@ -153,6 +153,32 @@ def test_a_larger_one_becomes_coordinates_and_a_digest() -> None:
 
 def test_headers_count_toward_the_size() -> None:
     assert written(letter(b"", b"", headers=MAX_BYTES // 7 + 1))[1] is None
+
+
+@pytest.mark.parametrize("name", ["", "n", "\u20ac" * 80])
+def test_no_dead_letter_is_larger_than_its_topic_takes(name: str) -> None:
+    """Headers without a name cost bytes in the record, too, and a detail may quote somebody else's schema."""
+    for count in (MAX_BYTES // (len(name.encode()) + HEADER_OVERHEAD), 520_000):
+        one = Letter("alpha", 3, 17, 99, b"", b"", [(name, None)] * count)
+        made = intake()
+        made.reject(one, Rejected("malformed", "x" * 100_000))
+        (passed,) = [block.passed[0] for block in blocks(made) if block.passed]
+        _, key, value, headers = passed
+        headers_bytes = sum(len(n.encode()) + len(content or b"") + HEADER_OVERHEAD for n, content in headers)
+        assert len(key or b"") + len(value or b"") + headers_bytes <= LARGEST
+
+
+def test_what_is_larger_than_the_limit_is_too_large_and_what_goes_nowhere_is_not() -> None:
+    made = intake()
+    value = value_of(500, "a")
+    made.max_record_bytes = len(value)
+    assert made.add(ALPHA, 0, 0, -1, value) is None
+    made.max_record_bytes = len(value) - 1
+    why = made.add(ALPHA, 0, 1, -1, value)
+    assert why is not None
+    assert why.reason == "too_large"
+    made.max_record_bytes = 1
+    assert made.add(ALPHA, 0, 2, -1, value_of(900)) is None  # a heartbeat is never written again
 
 
 def test_dead_letters_are_counted_by_reason() -> None:

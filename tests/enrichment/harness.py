@@ -28,12 +28,21 @@ def simulation(
         session_wait_ms=rules.session_wait_ms,
         max_future_ms=rules.max_future_ms,
         lookup=rules.lookup,
+        max_record_bytes=rules.max_record_bytes,
     )
     job = enrichment_job(own)
     known = {t.name for t in job.inputs}
     planned = [(CODES[topic], p) for topic, p in partitions if topic in known]
     return Simulation(
-        DECODER, job.inputs, planned, partial(Enrichment, own), own.bound_ms, own.max_future_ms, key_groups, tasks
+        DECODER,
+        job.inputs,
+        planned,
+        partial(Enrichment, own),
+        own.bound_ms,
+        own.max_future_ms,
+        key_groups,
+        tasks,
+        max_record_bytes=own.max_record_bytes,
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from moneystate.errors import SetupError
 from moneystate.kafka.offsets import log_ends
-from moneystate.kafka.topics import TopicSpec, check_topics, ensure_topics, partition_counts
+from moneystate.kafka.topics import TopicSpec, check_topics, ensure_topics, partition_counts, topic_settings
 from tests.kafka.logs import Cluster
 
 
@@ -35,3 +37,18 @@ def test_partitions_whose_number_matters_are_added(cluster: Cluster) -> None:
     topic = cluster.create("small", 2)
     ensure_topics(cluster.admin, [TopicSpec(topic, 3, at_least=True)], True)
     assert partition_counts(cluster.admin)[topic] == 3
+
+
+def test_a_topic_that_takes_smaller_messages_than_will_be_written_is_refused(cluster: Cluster) -> None:
+    topic = cluster.create("small", max_message_bytes="1000")
+    assert check_topics(cluster.admin, [TopicSpec(topic, 1, message_bytes=1000)], True) == []
+    with pytest.raises(SetupError):
+        check_topics(cluster.admin, [TopicSpec(topic, 1, message_bytes=1001)], True)
+
+
+def test_a_created_topic_takes_what_will_be_written_and_no_less_than_a_broker_does(cluster: Cluster) -> None:
+    large, small = TopicSpec(cluster.prefix + "large", 1, message_bytes=3_000_000), TopicSpec(cluster.prefix + "s", 1)
+    wanted = [large, replace(small, message_bytes=5)]
+    ensure_topics(cluster.admin, wanted, True)
+    settings = topic_settings(cluster.admin, [t.name for t in wanted])
+    assert [settings[t.name]["max.message.bytes"] for t in wanted] == ["3000000", "1048588"]

@@ -36,6 +36,7 @@ def test_each_outcome_as_the_service_says_it(lookups: Lookups) -> None:
         "number": Said(200, b'{"clientCountryCode": 7}'),
         "list": Said(200, b"[]"),
         "half": Said(200, b'{"clientCountryCode": "\\ud800"}'),
+        "large": found("x" * 1025),
         "long": Said(200, b'"' + b"x" * 100_000 + b'"'),
         "moved": Said(302, headers={"Location": "/sessions/known"}),
         "": found("FI"),

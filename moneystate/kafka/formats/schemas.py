@@ -26,7 +26,8 @@ class TypeSchema:
     """One record type. `fingerprint` is the 8 bytes of CRC-64-AVRO as single-object encoding has them (little-endian).
 
     `source` is the file's content (`source_text` without white space), `parsed` what fastavro makes of it, `raw` the
-    same without logical types: with it times are plain ms and decimals plain bytes, whatever their range.
+    same without logical types: with it times are plain ms and decimals plain bytes, whatever their range. `skip` and
+    `raw_skip` check bodies of either.
     """
 
     name: str
@@ -39,6 +40,7 @@ class TypeSchema:
     canonical_form: str
     fingerprint: bytes
     skip: Skip
+    raw_skip: Skip
 
     @property
     def prefix(self) -> bytes:
@@ -81,7 +83,8 @@ class SchemaSet:
 
     def open(self, value: bytes | None) -> TypeSchema:
         """The type of a value in canonical form, checked to the last byte. Raises Undecodable. The body begins at
-        `moneystate.engine.avro.HEADER_BYTES`."""
+        `moneystate.engine.avro.HEADER_BYTES`. A decimal may have any digits, as Avro itself allows: what was read from
+        one topic must go into another."""
         if value is None:
             raise Undecodable("null_value")
         if len(value) < HEADER_BYTES or not value.startswith(MAGIC):
@@ -89,7 +92,7 @@ class SchemaSet:
         found = self.by_fingerprint.get(value[len(MAGIC) : HEADER_BYTES])
         if found is None:
             raise Undecodable("unknown_schema", f"fingerprint {value[len(MAGIC) : HEADER_BYTES].hex()}")
-        check_body(found.skip, value, HEADER_BYTES)
+        check_body(found.raw_skip, value, HEADER_BYTES)
         return found
 
 
@@ -151,4 +154,5 @@ def _type_schema(source: dict[str, Any]) -> TypeSchema:
         canonical_form=canonical_form,
         fingerprint=bytes.fromhex(fingerprint(canonical_form, "CRC-64-AVRO")),
         skip=compile_skip(parsed),
+        raw_skip=compile_skip(raw),
     )

@@ -12,6 +12,9 @@ from moneystate.cli.display import Display
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.options import (
     DEDUP_TTL,
+    MAX_RECORD_BYTES,
+    MAX_RECORD_HELP,
+    MIN_RECORD_BYTES,
     Format,
     KafkaConfig,
     KafkaConfigFile,
@@ -49,6 +52,9 @@ def enrich(
     max_future: Annotated[
         str, flag("MAX_FUTURE", "A record further ahead of its Kafka timestamp is a dead letter.")
     ] = "10m",
+    max_record_bytes: Annotated[
+        int, typer.Option(min=MIN_RECORD_BYTES, help=MAX_RECORD_HELP, envvar="MONEYSTATE_MAX_RECORD_BYTES")
+    ] = MAX_RECORD_BYTES,
     idle_timeout: Annotated[
         str, flag("IDLE_TIMEOUT", "In a live run, a partition without news for so long holds nothing back.")
     ] = "30s",
@@ -117,6 +123,7 @@ def enrich(
         session_wait_ms=parse_ms(session_wait, "--session-wait"),
         max_future_ms=parse_ms(max_future, "--max-future"),
         lookup=session_lookup is SessionLookup.topic,
+        max_record_bytes=max_record_bytes,
     )
     spec = planned_job(checkpoint) if finish_batch else enrichment_job(rules)
     parse_start(starting_offsets, [t.name for t in spec.inputs])  # before a broker is asked

@@ -15,6 +15,7 @@ from urllib.parse import quote
 import httpx
 
 from moneystate.errors import ConfigError
+from services.enrichment.events import MAX_KEPT_BYTES
 from services.enrichment.lookup.limiter import retry_after_s
 
 PLACE = "{userSessionId}"
@@ -170,6 +171,8 @@ def _country(body: bytes) -> Said:
     country = answer.get("clientCountryCode") if isinstance(answer, dict) else None
     if not isinstance(country, str) or not country or not _is_text(country):
         return Unusable("JSON without a text clientCountryCode", works=False)
+    if len(country.encode()) > MAX_KEPT_BYTES:  # the job would refuse the reply, and the money wait for ever
+        return Unusable(f"a clientCountryCode of more than {MAX_KEPT_BYTES} bytes", works=False)
     return Found(country)
 
 

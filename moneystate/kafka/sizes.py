@@ -1,0 +1,39 @@
+"""How large messages become: what output topics and producers have to take, whatever the input is.
+
+A record's size is bounded at intake (`moneystate.engine.intake`), by a rule, so that the verdict is the same in every
+run. From that follows here what a topic must take; a start checks it (`moneystate.kafka.topics`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from moneystate.errors import ConfigError
+from moneystate.kafka.settings import resolved
+
+PRODUCER_SETTING = "message.max.bytes"
+JSON_GROWTH = 6  # a control character is one byte in Avro and six in JSON
+JSON_NAMES = 4096  # names of fields
+BATCH_BYTES = 512 * 1024  # up to which a producer fills its batches; a broker holds a batch to the topic's limit
+BATCH_OVERHEAD = 1024
+PRODUCER_BYTES = 8 * 1024 * 1024  # what a producer takes at least, unless the user says otherwise
+
+
+def message_bytes(largest: int, value_format: str) -> int:
+    """The `max.message.bytes` that a topic needs. `largest`: bytes of its largest record as Avro."""
+    grown = JSON_GROWTH * largest + JSON_NAMES if value_format == "json" else largest
+    return max(grown, BATCH_BYTES) + BATCH_OVERHEAD
+
+
+def producer_bytes(extra: Mapping[str, str], needed: int) -> int:
+    """A producer's `message.max.bytes`: the user's, where there is one. Raises ConfigError where that is too small."""
+    given = resolved(extra).get(PRODUCER_SETTING)
+    if given is None:
+        return max(PRODUCER_BYTES, needed)
+    if not given.isdigit() or int(given) < needed:
+        raise ConfigError(
+            f"--kafka-config {PRODUCER_SETTING}={given}: expected at least {needed}, the largest record that the job "
+            "may write.",
+            "raise it, or lower --max-record-bytes.",
+        )
+    return int(given)
