@@ -3,6 +3,9 @@
 Consumers are kept by the process between batches: the next range mostly begins where the last one ended, and its
 records are then already here. Compacted or aborted records and transaction markers leave gaps in the offsets, so a
 range ends where the consumer's position says so (a later record, or the end of the partition), not at a count.
+
+What is fetched ahead of need is bounded in bytes, for all partitions of a reader together (`FETCHED_AHEAD_BYTES`). A
+partition that comes further ahead of its range than its share allows is let go, and fetched again when its turn comes.
 """
 
 from __future__ import annotations
@@ -21,9 +24,18 @@ from moneystate.kafka.client import is_passing, range_consumer
 # reading it.
 Message = Any
 
+MIB = 1024 * 1024
+QUEUE_BYTES = 24 * MIB  # librdkafka fetches no more while it holds so much
+FETCH_BYTES = 16 * MIB  # of one answer of a broker, as the broker has it (compressed); may come on top of the queue
+CONSUME_BYTES = 8 * MIB  # about so much is taken from librdkafka at once
+KEPT_BYTES = 16 * MIB  # records that came beyond their ranges
+FETCHED_AHEAD_BYTES = QUEUE_BYTES + FETCH_BYTES + CONSUME_BYTES + KEPT_BYTES
+# Of one partition in one answer: all together as much as an answer, or a partition would come far ahead of its range.
+LEAST_OF_PARTITION, MOST_OF_PARTITION = 128 * 1024, 4 * MIB
+MESSAGE_BYTES = 512  # what a message costs beside its value
 CONSUME_AT_ONCE = 10_000
+CONSUME_FIRST = 100  # messages, before their size is known
 POLL_S = 0.02  # how long the tail of a range with gaps may wait for records that do not exist
-MOST_AHEAD = 100_000  # of one partition; a reader with more of it begins anew, or it would keep them all
 NEAR_END = 10_000  # records
 STALL_S = 60.0  # a broker that gives nothing for as long as this is taken as gone
 
@@ -39,9 +51,10 @@ class Range:
 
 
 class RangeReader:
-    """One consumer and where it stands."""
+    """One consumer and where it stands. `partitions`: about how many it is to read at a time."""
 
-    def __init__(self, bootstrap_servers: str, extra: dict[str, str], group: str) -> None:
+    def __init__(self, bootstrap_servers: str, extra: dict[str, str], group: str, partitions: int = 1) -> None:
+        each = max(LEAST_OF_PARTITION, min(MOST_OF_PARTITION, FETCH_BYTES // max(1, partitions)))
         self.consumer: Consumer = range_consumer(
             bootstrap_servers,
             extra,
@@ -50,12 +63,15 @@ class RangeReader:
                 "fetch.wait.max.ms": 20,
                 "fetch.queue.backoff.ms": 10,
                 "queued.min.messages": 100_000,
-                "queued.max.messages.kbytes": 65_536,
-                "fetch.message.max.bytes": 4 * 1024 * 1024,
+                "queued.max.messages.kbytes": QUEUE_BYTES // 1024,
+                "fetch.max.bytes": FETCH_BYTES,
+                "fetch.message.max.bytes": each,
             },
         )
         self.ends: dict[tuple[str, int], int] = {}  # where the last range of each assigned partition ended
         self.ahead: dict[tuple[str, int], list[Message]] = {}  # what came beyond it with its last records
+        self.ahead_bytes = 0
+        self.at_once = CONSUME_FIRST
 
     def read(self, ranges: list[Range]) -> Iterator[Message]:
         """The records of `ranges`, each partition's in offset order, partitions mixed.
@@ -67,20 +83,23 @@ class RangeReader:
         if not open_ranges:
             return
         early = self._move_to(open_ranges)
-        self.ends = {tp: r.end for tp, r in open_ranges.items()}
         left = {tp: r.end - r.start for tp, r in open_ranges.items()}
         yield from self._within(early, open_ranges, left)
         last_news = time.monotonic()
         while open_ranges:
             wanted = sum(left[tp] for tp in open_ranges)
-            messages = self.consumer.consume(min(CONSUME_AT_ONCE, wanted), POLL_S)
+            messages = self.consumer.consume(min(self.at_once, wanted), POLL_S)
             if messages:
-                last_news = time.monotonic()
+                each = sum(map(len, messages)) // len(messages) + MESSAGE_BYTES
+                self.at_once = min(CONSUME_AT_ONCE, 1 + CONSUME_BYTES // each)
             elif time.monotonic() - last_news > STALL_S:
                 raise BrokerError(
                     f"{sorted(open_ranges)}: expected records, none came for {STALL_S:.0f} s.", "check the broker."
                 )
             yield from self._within(messages, open_ranges, left)
+            if messages:
+                last_news = time.monotonic()  # whoever takes the records may take long
+                messages = []  # or they would be here beside the next ones
         self._rest(ranges)
 
     def _rest(self, ranges: list[Range]) -> None:
@@ -90,8 +109,13 @@ class RangeReader:
             _, high = self.consumer.get_watermark_offsets(TopicPartition(r.topic, r.partition), cached=True)
             if high - r.end > NEAR_END:
                 return
-        self.consumer.unassign()
-        self.ends, self.ahead = {}, {}
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Hold nothing and fetch nothing."""
+        if self.ends:
+            self.consumer.unassign()
+        self.ends, self.ahead, self.ahead_bytes = {}, {}, 0
 
     def _within(
         self, messages: list[Message], open_ranges: dict[tuple[str, int], Range], left: dict[tuple[str, int], int]
@@ -114,20 +138,34 @@ class RangeReader:
                     del open_ranges[tp]
 
     def _keep(self, tp: tuple[str, int], message: Message) -> None:
-        kept = self.ahead.setdefault(tp, [])
-        kept.append(message)
-        if len(kept) > MOST_AHEAD:
-            kept.clear()
-            self.ends = {}
+        if tp not in self.ends:
+            return  # let go: it came before librdkafka knew
+        self.ahead.setdefault(tp, []).append(message)
+        self.ahead_bytes += _cost(message)
+        if self.ahead_bytes > KEPT_BYTES:
+            self._let_go_of(tp)
+
+    def _let_go_of(self, tp: tuple[str, int]) -> None:
+        """Fetch no more of a partition that is ahead of its range: its next one begins anew."""
+        self.consumer.incremental_unassign([TopicPartition(*tp)])
+        self.ahead_bytes -= sum(map(_cost, self.ahead.pop(tp)))
+        del self.ends[tp]
 
     def _move_to(self, open_ranges: dict[tuple[str, int], Range]) -> list[Message]:
-        """Go on where the last ranges ended, with what was read beyond them, or assign anew."""
-        if self.ends.keys() == open_ranges.keys() and all(self.ends[tp] == r.start for tp, r in open_ranges.items()):
-            early = [message for messages in self.ahead.values() for message in messages]
+        """Go on where the last ranges ended, with what was read beyond them; other partitions are assigned anew."""
+        going_on = {tp for tp, r in open_ranges.items() if self.ends.get(tp) == r.start}
+        over = [TopicPartition(*tp) for tp in self.ends if tp not in going_on]
+        anew = [TopicPartition(r.topic, r.partition, r.start) for tp, r in open_ranges.items() if tp not in going_on]
+        if not going_on:
+            self.consumer.assign(anew)
         else:
-            early = []
-            self.consumer.assign([TopicPartition(r.topic, r.partition, r.start) for r in open_ranges.values()])
-        self.ahead = {}
+            if over:
+                self.consumer.incremental_unassign(over)
+            if anew:
+                self.consumer.incremental_assign(anew)
+        early = [message for tp in going_on for message in self.ahead.get(tp, ())]
+        self.ends = {tp: r.end for tp, r in open_ranges.items()}
+        self.ahead, self.ahead_bytes = {}, 0
         return early
 
     def _fail(self, error: KafkaError, tp: tuple[str, int]) -> None:
@@ -140,14 +178,22 @@ class RangeReader:
             raise BrokerError(f"{tp[0]}, partition {tp[1]}: {error.str()}.", "see the broker's log.")
 
 
+def _cost(message: Message) -> int:
+    return len(message) + MESSAGE_BYTES
+
+
 _readers: dict[tuple[str, str, str, int], RangeReader] = {}
 
 
-def cached_reader(bootstrap_servers: str, extra: dict[str, str], group: str, slot: int) -> RangeReader:
-    """This process's reader for task number `slot`."""
+def cached_reader(bootstrap_servers: str, extra: dict[str, str], group: str, slot: int, partitions: int) -> RangeReader:
+    """This process's reader for task number `slot`, which reads so many partitions. A process has one task at a time:
+    what its other readers have fetched ahead is read by other processes by now."""
     key = (bootstrap_servers, repr(sorted(extra.items())), group, slot)
     if key not in _readers:
-        _readers[key] = RangeReader(bootstrap_servers, extra, group)
+        _readers[key] = RangeReader(bootstrap_servers, extra, group, partitions)
+    for other, reader in _readers.items():
+        if other != key:
+            reader.let_go()
     return _readers[key]
 
 

@@ -138,7 +138,7 @@ def take_in(intake: Intake, spec: SourceSpec, slot: int, planned: list[tuple[int
     """Kafka's records of the planned ranges, by this process's reader number `slot`."""
     names = {t.code: spec.topic(t.name) for t in spec.inputs}
     codes = {name: code for code, name in names.items()}
-    reader = cached_reader(spec.bootstrap_servers, spec.extra, spec.group, slot)
+    reader = cached_reader(spec.bootstrap_servers, spec.extra, spec.group, slot, len(planned))
     ranges = [Range(names[code], partition, start, end) for code, partition, start, end, _ in planned]
     try:
         for message in reader.read(ranges):

@@ -8,7 +8,7 @@ import pytest
 
 from moneystate.errors import RetentionError
 from moneystate.kafka import ranges
-from moneystate.kafka.ranges import Range, RangeReader
+from moneystate.kafka.ranges import MESSAGE_BYTES, Range, RangeReader
 from tests.kafka.logs import Cluster, numbered, places
 
 
@@ -90,7 +90,7 @@ def test_nothing_but_an_aborted_transaction_after_a_range_that_ended_with_a_mark
 def test_what_comes_ahead_of_its_range_is_not_kept_without_bound(
     cluster: Cluster, reader: RangeReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranges, "MOST_AHEAD", 100)
+    monkeypatch.setattr(ranges, "KEPT_BYTES", 100 * MESSAGE_BYTES)
     topic = cluster.create("in", partitions=2)
     for partition in range(2):
         cluster.send(topic, numbered(0, 5_000), partition=partition)
@@ -98,7 +98,25 @@ def test_what_comes_ahead_of_its_range_is_not_kept_without_bound(
         found = read(reader, Range(topic, 0, n, n + 1), Range(topic, 1, n * 1_000, (n + 1) * 1_000))
         assert [offset for partition, offset, _ in found if partition == 0] == [n]
         assert [offset for partition, offset, _ in found if partition == 1] == [*range(n * 1_000, (n + 1) * 1_000)]
-        assert all(len(kept) <= 100 for kept in reader.ahead.values())
+        assert sum(map(len, reader.ahead.values())) <= 100
+
+
+def test_a_partition_that_was_let_go_is_read_on_and_the_others_beside_it(
+    cluster: Cluster, reader: RangeReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ranges that go on, jump, rest for a batch and come back, with next to nothing kept of what is ahead."""
+    monkeypatch.setattr(ranges, "KEPT_BYTES", 10 * MESSAGE_BYTES)
+    topic = cluster.create("in", partitions=3)
+    for partition in range(3):
+        cluster.send(topic, numbered(0, 2_000), partition=partition)
+    at = [0, 0, 0]
+    for takes in ((1, 500, 3), (0, 500, 2), (700, 1, 0), (5, 5, 600), (1, 900, 1), (1_293, 94, 1_394)):
+        wanted = [Range(topic, p, at[p], at[p] + n) for p, n in enumerate(takes)]
+        at = [first + n for first, n in zip(at, takes, strict=True)]
+        assert [(p, offset) for p, offset, _ in read(reader, *wanted)] == [
+            (r.partition, offset) for r in wanted for offset in range(r.start, r.end)
+        ]
+    assert at == [2_000] * 3
 
 
 def test_several_partitions_at_once(cluster: Cluster, reader: RangeReader) -> None:
