@@ -10,7 +10,7 @@ from moneystate.api.plan import Plan
 from moneystate.engine.items import Item
 from moneystate.errors import StepError
 
-_PLATFORM: Final = str(Path(__file__).resolve().parent)
+_PLATFORM: Final = ("moneystate/api/", "<generated")  # compiled modules have relative paths
 DO: Final = (
     "mend the code and start again: no part of the batch was written, so the same start goes on with it. "
     "--on-error dead-letter would turn such records away."
@@ -25,7 +25,8 @@ def where_of(plan: Plan, item: Item) -> tuple[str, int, int]:
 def failure(plan: Plan, item: Item, function: str, error: Exception) -> tuple[str, str]:
     """One line, and what to do."""
     topic, partition, offset = where_of(plan, item)
-    own = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith((_PLATFORM, "<generated"))]
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if not any(part in Path(f.filename).as_posix() for part in _PLATFORM)]
     at = f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
     told = " ".join(str(error).split())
     what = told if isinstance(error, StepError) else f"{type(error).__name__}: {told.rstrip('.')}."

@@ -57,7 +57,7 @@ class ServiceProcessor:
         self.context: Context[Any] = Context(self, plan.rules)
         self.cells: dict[bytes, Cell] = {}
         self.by_map: dict[bytes, list[Cell]] = {}
-        self.scanned: list[bytes] = []
+        self.scanned: dict[bytes, list[bytes]] = {}
         self.undo: list[tuple[Cell, Any, int, int, bool, bool]] = []
         self.undo_counts: list[tuple[str, int]] = []
         self.item: Item | None = None
@@ -78,7 +78,7 @@ class ServiceProcessor:
         self.watermark_before = watermark_before
         self.cells = {}
         self.by_map = {}
-        self.scanned = []
+        self.scanned = {}
         self.asides = {aside: self._event(aside[0], aside[3], aside[4]) for aside in asides}
         works: list[Work | None] = [self._work(item) for item in items]
         self._load([cell for cell in self.cells.values() if not cell.loaded])
@@ -295,7 +295,8 @@ class ServiceProcessor:
         effects = self.effects
         del effects.outputs[outputs:]
         del effects.timers[timers:]
-        for cell, value, at, sweep_at, live, dirty in reversed(self.undo):
+        self.undo.reverse()
+        for cell, value, at, sweep_at, live, dirty in self.undo:
             cell.value, cell.at, cell.sweep_at, cell.live, cell.dirty = value, at, sweep_at, live, dirty
         for name, n in self.undo_counts:
             effects.count(name, -n)
@@ -355,7 +356,7 @@ class ServiceProcessor:
         body = string_bytes(topic.encode()) + long_bytes(partition) + long_bytes(offset) + long_bytes(at) + timer
         return LINEAGE, self.plan.lineage + body
 
-    def set_timer(self, timer: Timer | MapTimer[Any], when: int, id: str) -> None:
+    def set_timer(self, timer: Timer | MapTimer[Any], when: Any, id: str) -> None:
         cell = self._timer_cell(timer, id)
         item = self.item
         assert item is not None
@@ -373,7 +374,7 @@ class ServiceProcessor:
         cell.live = True
         cell.value = None
 
-    def _timer_cell(self, timer: Timer | MapTimer[Any], id: str) -> Cell:
+    def _timer_cell(self, timer: Timer | MapTimer[Any], id: Any) -> Cell:
         plan = self.plan.timers.get(timer)
         if plan is None:
             raise StepError(f"{timer!r} belongs to the service {timer.service!r}.", "use one of this service.")
@@ -391,6 +392,7 @@ class ServiceProcessor:
         for prefix, kind in self.plan.by_prefix.items():
             base = layout.entry_key(prefix, self.owner)
             self._scan(kind, self.owner, base)
+            # only of a map are the cells of a key gathered; a key is forgotten once in a while
             for cell in [cell for key, cell in self.cells.items() if key.startswith(base)]:
                 self._wake(cell)
                 self._change(cell)
@@ -398,14 +400,16 @@ class ServiceProcessor:
 
     def _scan(self, kind: RecordKind | SeenKind | TimerKind, owner: bytes, wanted: bytes) -> None:
         """Have a cell for each stored entry of the owner whose key begins with `wanted`."""
-        if any(wanted.startswith(done) for done in self.scanned):
+        base = layout.entry_key(kind.prefix, owner)
+        done = self.scanned.setdefault(base, [])
+        if any(wanted.startswith(prefix) for prefix in done):
             return
-        skip = len(layout.entry_key(kind.prefix, owner))
+        skip = len(base)
         for key, stored in self.state.scan(wanted):
             cell = self._cell(kind, owner, key[skip:])
             if not cell.loaded:
                 cell.load(stored)
-        self.scanned.append(wanted)
+        done.append(wanted)
 
     def source(self) -> EventSource:
         assert self.item is not None
@@ -485,7 +489,7 @@ def _id_of(cell: Cell) -> bytes:
     return cell.id
 
 
-def id_bytes(id: str) -> bytes:
+def id_bytes(id: Any) -> bytes:
     if type(id) is not str:
         raise StepError(f"expected a text as an id, found {id!r}.")
     found = id.encode()
