@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -103,12 +104,15 @@ def watch_health(_: Client, channel: grpc.Channel) -> Any:
 
 def reflect(_: Client, channel: grpc.Channel) -> Any:
     stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
+    ended = threading.Event()
 
     def requests() -> Iterator[reflection_pb2.ServerReflectionRequest]:
         yield reflection_pb2.ServerReflectionRequest(list_services="")
-        wait_for(lambda: not stream.is_active())
+        ended.wait(UP_S)
 
     stream = stub.ServerReflectionInfo(requests(), timeout=UP_S)
+    if not stream.add_callback(ended.set):
+        ended.set()  # it has ended already
     return stream
 
 
