@@ -4,124 +4,126 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import fields, replace
-from functools import lru_cache
+from functools import cached_property
 from importlib import import_module
 from typing import Any, Final
 
 from moneystate.api import layout
-from moneystate.api.cells import NEVER, NO_TTL, Cell, RecordKind, SeenKind, TimerKind
+from moneystate.api.cells import NEVER, NO_TTL, Cell, RecordKind, SeenKind
+from moneystate.api.layout import Place
 from moneystate.api.plan import Plan
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.engine.items import Item
 from moneystate.engine.plan import STATE_VERSION
-from moneystate.ports.state import ENGINE_SCHEMAS, USERS, Fact, Field, Pair, Row, Versions, time_text
+from moneystate.ports.state import ENGINE_SCHEMAS, USERS, Fact, Pair, Row, Versions
 
-NAMES: Final = {layout.VALUE: "value", layout.ENTRY: "map entry", layout.TIMER: "timer", layout.SEEN: "seen id"}
+_NAMES: Final = {layout.VALUE: "value", layout.ENTRY: "map", layout.TIMER: "timer", layout.SEEN: "seen"}
+TIMERS: Final = "timers"
+SEEN_IDS: Final = "seen"
 
 
-class PlainState:
-    """Of the service MODULE:NAME, which is how Spark's tasks find it."""
+class ServiceState:
+    """`where`: MODULE:NAME of the service, so that it can be pickled into Spark's tasks; `rules`: of the run, None for
+    those that the service is declared with; `codes`: of topics, as they were first assigned."""
 
-    kinds = layout.KINDS
-    titles: Mapping[str, str] = {"entries": "entries"}
+    def __init__(self, where: str, rules: Any = None, codes: Mapping[str, int] | None = None) -> None:
+        self.where = where
+        self.rules = rules
+        self.codes = codes
 
-    def __init__(self, service: str) -> None:
-        self.service = service
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ServiceState, (self.where, self.rules, self.codes)
+
+    @cached_property
+    def plan(self) -> Plan:
+        module, _, name = self.where.partition(":")
+        return Plan(getattr(import_module(module), name), self.rules, self.codes)
+
+    @property
+    def kinds(self) -> bytes:
+        return layout.KINDS
 
     @property
     def topics(self) -> Mapping[int, str]:
-        return plan_of(self.service).topics
+        return self.plan.topics
+
+    @property
+    def titles(self) -> Mapping[str, str]:
+        return {name: name for name in [*self.plan.kinds, TIMERS, SEEN_IDS]}
 
     @property
     def versions(self) -> Versions:
-        headers = {kind.header for kind in plan_of(self.service).by_prefix.values()}
+        headers = {kind.header for kind in self.plan.by_prefix.values()}
         return Versions({STATE_VERSION: [*ENGINE_SCHEMAS, *sorted(headers)]})
 
     def owner_of(self, key: bytes) -> bytes | None:
+        """None for an entry of a state that the service does not declare, too: nobody could say what it means."""
         place = layout.place_of(key)
-        return None if place is None or _kind(plan_of(self.service), place) is None else place.owner
+        return place.owner if place is not None and self._declares(place) else None
+
+    def _declares(self, place: Place) -> bool:
+        return layout.prefix_of(place.kind, place.name) in self.plan.by_prefix
 
     def counts_owner(self, key: bytes) -> bool:
         return key.startswith(layout.VALUE)
 
     def facts(self, key: bytes, value: bytes, watermark: int, rules: Mapping[str, Any]) -> Iterator[Fact]:
-        place, cell = _opened(self._plan(rules), key, value)
-        if not _is_over(cell, watermark):
-            id = (place.name.encode(), place.id)
-            yield Fact(USERS, NAMES[place.kind], place.owner, id, _content(cell))
+        """An entry is one fact. When it is to be swept is none."""
+        place, cell = self._open(key, value)
+        if _expired(cell, watermark):
+            return
+        at = cell.at if cell.at != NEVER else None
+        if isinstance(cell.kind, RecordKind):
+            content: tuple[bytes | int | None, ...] = (at, cell.kind.codec.write_body(cell.value))
+        elif isinstance(cell.kind, SeenKind):
+            content = (at,)
+        else:
+            content = (value[HEADER_BYTES:],)
+        yield Fact(USERS, f"{_NAMES[place.kind]} {place.name}", place.owner, (place.id,), content)
+
+    def _open(self, key: bytes, value: bytes) -> tuple[Place, Cell]:
+        place = layout.place_of(key)
+        if place is None or not self._declares(place):
+            raise Malformed(f"an entry with the key {key!r}, which the service does not declare")
+        cell = Cell(key, self.plan.by_prefix[layout.prefix_of(place.kind, place.name)], place.owner, place.id)
+        cell.load(value)
+        cell.wake()
+        return place, cell
 
     def held_since(self, key: bytes, value: bytes) -> int | None:
         return None
 
     def view(self, entries: Iterable[Pair], watermark: int, rules: Mapping[str, Any]) -> Row:
-        return {"entries": [_row(*_opened(self._plan(rules), *entry), watermark) for entry in entries]}
+        """By the names of values and maps, then timers and seen ids."""
+        found: Row = {name: [] for name in self.titles}
+        for key, value in sorted(entries):
+            place, cell = self._open(key, value)
+            if _expired(cell, watermark):
+                continue
+            id = {"id": place.id.decode()} if place.id else {}
+            if isinstance(cell.kind, RecordKind):
+                row = json.loads(cell.kind.codec.to_json(cell.value))
+                row.pop("type", None)
+                found[place.name].append({**id, **row})
+            elif isinstance(cell.kind, SeenKind):
+                found[SEEN_IDS].append({"topic": place.name, **id, "at": cell.at})
+            else:
+                found[TIMERS].append({"name": place.name, **id, "due": cell.value[0]})
+        return found
 
     def event_view(self, value: bytes) -> Any:
-        codecs = [inp.codec for found in plan_of(self.service).inputs.values() for inp in found.values()]
-        for codec in codecs:
-            if value.startswith(codec.header):
+        header = value[:HEADER_BYTES]
+        for inputs in self.plan.inputs.values():
+            if header in inputs:
+                codec = inputs[header].codec
                 return json.loads(codec.to_json(codec.decode(value)))
-        raise Malformed(f"no input takes an event of the schema {value[2:HEADER_BYTES].hex()}")
+        raise Malformed("an event of a type that the service does not declare")
 
     def timer_view(self, item: Item) -> str:
         prefix, id = layout.parts_of_timer(item[8])
-        kind = plan_of(self.service).by_prefix.get(prefix)
-        name = prefix[2:].decode("ascii", "replace") if kind is None else kind.name
-        return f"{name} {id.decode('utf-8', 'replace')}".strip()
-
-    def _plan(self, rules: Mapping[str, Any]) -> Plan:
-        """A time to live may be a rule."""
-        return plan_of(
-            self.service, tuple(sorted((n, v) for n, v in rules.items() if isinstance(v, int | str | float)))
-        )
+        what = "timer" if prefix in self.plan.timer_of else "removal of"
+        return " ".join([what, prefix[2:].decode(), id.decode()]).strip()
 
 
-@lru_cache(maxsize=16)
-def plan_of(path: str, rules: tuple[tuple[str, Any], ...] = ()) -> Plan:
-    """The service at MODULE:NAME, by rules as a savepoint keeps them."""
-    module, _, name = path.partition(":")
-    service = getattr(import_module(module), name)
-    mine = {f.name for f in fields(service.rules)} if service.rules is not None else set()
-    given = {n: v for n, v in rules if n in mine}
-    return Plan(service, replace(service.rules, **given) if given else None)
-
-
-def _kind(plan: Plan, place: layout.Place) -> RecordKind | SeenKind | TimerKind | None:
-    return plan.by_prefix.get(layout.prefix_of(place.kind, place.name))
-
-
-def _opened(plan: Plan, key: bytes, value: bytes) -> tuple[layout.Place, Cell]:
-    place = layout.place_of(key)
-    kind = None if place is None else _kind(plan, place)
-    if place is None or kind is None:
-        raise Malformed(f"an entry with the key {key!r} is none of this service")
-    cell = Cell(key, kind, place.owner, place.id)
-    cell.load(value)
-    cell.wake()
-    return place, cell
-
-
-def _is_over(cell: Cell, watermark: int) -> bool:
+def _expired(cell: Cell, watermark: int) -> bool:
     return cell.kind.ttl_ms != NO_TTL and cell.at != NEVER and watermark >= cell.at + cell.kind.ttl_ms
-
-
-def _content(cell: Cell) -> tuple[Field, ...]:
-    """A record as the current schema has it; of a timer when it is due; of a seen id when it was seen."""
-    if isinstance(cell.kind, RecordKind):
-        return (cell.at if cell.kind.ttl_ms else None, cell.kind.codec.encode(cell.value))
-    if isinstance(cell.kind, SeenKind):
-        return (cell.at,)
-    due: int = cell.value[0]
-    return (due,)
-
-
-def _row(place: layout.Place, cell: Cell, watermark: int) -> Row:
-    shown: Any = None
-    if isinstance(cell.kind, RecordKind):
-        shown = json.loads(cell.kind.codec.to_json(cell.value))
-    elif not isinstance(cell.kind, SeenKind):
-        shown = time_text(cell.value[0])
-    id = place.id.decode("utf-8", "replace")
-    row = {"kind": NAMES[place.kind], "name": place.name, "id": id or None, "value": shown}
-    return {**row, "since": None if cell.at == NEVER else time_text(cell.at), "over": _is_over(cell, watermark)}

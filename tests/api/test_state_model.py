@@ -1,88 +1,59 @@
-"""The platform's ports over a plain service: fingerprints, rescaling and a look at an owner need nothing of its own."""
+"""What the platform can tell of a plain service's entries."""
 
 from __future__ import annotations
 
 import pickle
-import random
 
 import pytest
 
-from moneystate.api.layout import entry_key, place_of, prefix_of
-from moneystate.api.state_model import PlainState
-from moneystate.engine import keys
-from moneystate.engine.keygroup import key_group_of
-from moneystate.errors import CheckpointError
-from moneystate.savepoint.facts import facts
-from moneystate.savepoint.fingerprint import Fingerprint, of_group
-from moneystate.savepoint.rescale import rescaled
-from moneystate.savepoint.view import owner_view
+from moneystate.api.state_model import ServiceState
+from moneystate.engine.avro import Malformed
+from moneystate.engine.keys import check_kinds
+from moneystate.ports.state import StateModel
 from moneystate.testing import Bench
 from tests.api.services import basket
+from tests.api.services.basket import Added, Looked
 
-STATE: PlainState = pickle.loads(pickle.dumps(PlainState("tests.api.services.basket:service")))
-BOUND_MS = 5_000
-RULES = {"keep_ms": 10_000, "visit_ms": 60_000, "bound_ms": BOUND_MS, "logic": 1}
-
-
-def ran(seed: int, key_groups: int, events: int = 120) -> Bench:
-    rng, bench = random.Random(3), Bench(basket.service, BOUND_MS, seed=seed, key_groups=key_groups)
-    for n in range(events):
-        name, at = f"basket-{rng.randrange(12)}", 1_000_000 + 700 * n
-        bench.send(basket.Added(name, f"item-{rng.randrange(5)}", rng.randrange(1, 4), at))
-        if n % 5 == 0:
-            bench.send(basket.Looked([name], at))
-    bench.count("added")  # runs what was sent
-    return bench
+S = 1_000
+STATE: StateModel = ServiceState("tests.api.services.basket:service")
 
 
-def groups(bench: Bench) -> list[list[tuple[bytes, bytes]]]:
-    return [sorted(state.entries.items()) for state in bench.run.sim.states]
+def bench() -> Bench:
+    b = Bench(basket.service, bound_ms=2 * S)
+    b.send(Added("b", "x", 1, S), Added("b", "y", 2, 2 * S), Looked(["c"], 3 * S))
+    return b
 
 
-def fingerprint(found: list[list[tuple[bytes, bytes]]]) -> str:
-    return str(sum([of_group(n, entries, STATE, RULES) for n, entries in enumerate(found)], Fingerprint()))
+def test_owners_are_told_and_what_is_not_declared_has_none() -> None:
+    owners = {STATE.owner_of(key) for key, _ in bench().entries()}
+    assert owners == {b"b", b"c"}
+    assert STATE.owner_of(b"v\x05other\x00\x01b") is None
+    assert STATE.owner_of(b"x") is None
+    check_kinds(STATE.kinds)
+    with pytest.raises(Malformed):
+        list(STATE.facts(b"v\x05other\x00\x01b", b"", 0, {}))
 
 
-def test_the_fingerprint_is_the_same_whatever_batches_and_key_groups_led_to_it() -> None:
-    one, other = groups(ran(1, 3)), groups(ran(2, 5))
-    assert fingerprint(one) == fingerprint(other)
-    assert fingerprint(one) != fingerprint(groups(ran(1, 3, events=121)))
+def test_each_entry_is_a_fact_until_it_has_expired() -> None:
+    entries = list(bench().entries())
+    facts = [fact for key, value in entries for fact in STATE.facts(key, value, 3 * S, {})]
+    assert len(facts) == len(entries)
+    assert len({(fact.kind, fact.user, fact.id) for fact in facts}) == len(entries)
+    later = {fact.kind for key, value in entries for fact in STATE.facts(key, value, 3 * S + 60 * S, {})}
+    assert later == {"value total", "map items", "timer forget", "timer nightly"}
 
 
-def test_a_rescaled_state_is_the_same_and_in_the_groups_of_its_owners() -> None:
-    old = groups(ran(1, 3))
-    moved = [rescaled(STATE, group, 7, old.__getitem__, 3, BOUND_MS, {}) for group in range(7)]
-    assert fingerprint(moved) == fingerprint(old)
-    kinds = set()
-    for group, entries in enumerate(moved):
-        for key, _ in entries:
-            if not keys.is_engines(key):
-                place = place_of(key)
-                assert place is not None
-                assert key_group_of(place.owner, 7) == group
-                kinds.add(place.kind)
-    assert {b"v", b"m", b"t"} <= kinds
+def test_the_view_has_the_entries_of_an_owner_by_name() -> None:
+    mine = [(key, value) for key, value in bench().entries() if STATE.owner_of(key) == b"b"]
+    view = STATE.view(mine, 3 * S, {})
+    assert view["total"] == [{"n": 3, "lasts": ["x", "y"]}]
+    assert view["items"] == [{"id": "x", "n": 1, "notes": []}, {"id": "y", "n": 2, "notes": []}]
+    assert {"name": "forget", "id": "x", "due": 11 * S} in view["timers"]
+    assert view["visits"] == []
 
 
-def test_an_owner_is_shown_with_its_values_entries_events_and_timers() -> None:
-    bench = ran(1, 1)
-    (entries,) = groups(bench)
-    owners = {fact.user for fact in facts(entries, STATE, RULES, with_clock=False) if fact.user}
-    views = {owner: owner_view(STATE, owner, entries, RULES) for owner in owners}
-    assert len(views) > 5
-    totals = 0
-    for owner, view in views.items():
-        assert view is not None
-        shown = {row["name"]: row["value"] for row in view["entries"] if row["kind"] == "value"}
-        total = bench.state(basket.total, owner.decode())
-        assert shown.get("total", {"n": 0})["n"] == total.n
-        totals += total.n
-    assert totals > 5
-    assert any(view["timers"] for view in views.values() if view)
-    assert owner_view(STATE, b"nobody", entries, RULES) is None
-
-
-@pytest.mark.parametrize("key", [b"x", entry_key(prefix_of(b"v", "of-another-version"), b"basket-1")])
-def test_an_entry_that_the_service_did_not_declare_is_refused(key: bytes) -> None:
-    with pytest.raises(CheckpointError):
-        of_group(1, [(key, b"")], STATE, RULES)
+def test_it_goes_into_sparks_tasks_and_knows_its_schemas() -> None:
+    again = pickle.loads(pickle.dumps(STATE))
+    headers = {value[:10] for _, value in bench().entries()}
+    assert headers <= set(again.versions.written[max(again.versions.written)])
+    assert again.topics == {0: "added", 1: "looked"}
