@@ -21,7 +21,9 @@ STAMP = ROOT / "moneystate" / "engine" / ".compiled"
 ENRICHMENT = (
     "fingerprints", "topics", "source", "money_ids", "migrations", "events", "page", "state", "users", "step", "emit",
 )  # fmt: skip
+API = ("avro_parts", "cells", "decoder", "layout", "runtime")
 IN_PART = {
+    "moneystate/api": API,
     "services/enrichment": ENRICHMENT,
     "services/enrichment/replica": ("decode",),
     "moneystate/replica": ("rows",),
