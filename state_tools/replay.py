@@ -12,9 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
-
 from moneystate.bootstrap.job import Bootstrap, Progress
 from moneystate.bootstrap.options import KAFKA, BootstrapOptions
 from moneystate.bootstrap.tasks import SparkTasks
@@ -25,11 +22,12 @@ from moneystate.engine.items import NO_TIME, Output
 from moneystate.engine.keygroup import run_batch
 from moneystate.engine.plan import Plan, TopicPartition
 from moneystate.engine.state import MemoryState
-from moneystate.errors import BrokerError, CheckpointError, RetentionError, SetupError
-from moneystate.kafka.client import admin_client, check_reachable, reason
+from moneystate.errors import CheckpointError, RetentionError, SetupError
+from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.convert import converted, writers
 from moneystate.kafka.offsets import log_ends, log_starts, topic_states
 from moneystate.kafka.ranges import Range, RangeReader
+from moneystate.kafka.topics import check_not_compacted
 from moneystate.ports.service import JobSpec
 from moneystate.savepoint.compare import Comparison, compare
 from moneystate.savepoint.fingerprint import Fingerprint, of_group
@@ -104,7 +102,7 @@ class Replay:
         admin = admin_client(o.bootstrap_servers, o.kafka_config)
         check_logs(admin, self.plan, self.plan, self.prefix)
         names = [self.prefix + t.name for t in self.job.inputs]
-        _check_not_compacted(admin, names)
+        check_not_compacted(admin, names)
         there = {(t.removeprefix(self.prefix), p) for t, s in topic_states(admin, names).items() for p in s.partitions}
         for topic, partition in sorted(there - self.plan.partitions.keys()):
             raise SetupError(
@@ -193,20 +191,6 @@ def one_more_batch(replayed: Savepoint, out: Path, plan: Plan, job: JobSpec) -> 
 def _chained(first: Iterable[Output], then: Iterable[Output]) -> Iterator[Output]:
     yield from first
     yield from then
-
-
-def _check_not_compacted(admin: AdminClient, topics: list[str]) -> None:
-    futures = admin.describe_configs([ConfigResource(ResourceType.TOPIC, name) for name in topics])
-    for resource, future in futures.items():
-        try:
-            policy = future.result()["cleanup.policy"].value
-        except KafkaException as e:
-            raise BrokerError(f"{resource.name}: expected its configuration, but {reason(e)}.") from None
-        if "compact" in (policy or ""):
-            raise RetentionError(
-                f"{resource.name}: expected a log with all its records, it is compacted.",
-                "an input has to keep them: cleanup.policy=delete.",
-            )
 
 
 def digest_of(key: bytes | None, value: bytes | None) -> bytes:

@@ -42,6 +42,15 @@ class Display:
         if self.live is not None:
             self.live.stop()
 
+    def new_inputs(self, topics: list[str]) -> None:
+        """Also where the progress is not shown: a mistyped prefix would be a job that waits for ever."""
+        self.console.print(
+            f"[yellow]warning: {', '.join(topics)}: no such input topics, created empty.[/] "
+            "If records should be there, check --topic-prefix.",
+            highlight=False,
+            soft_wrap=True,
+        )
+
     def publishing(self, entries: int) -> None:
         """Before the first batch: how much of the state it begins with is in the changelog."""
         if self.live is not None:

@@ -12,6 +12,7 @@ import typer
 
 from moneystate.errors import ConfigError
 from moneystate.kafka import settings
+from moneystate.kafka.topics import Replication
 
 FORMATS = ("avro", "json", "confluent")
 DEDUP_TTL = "1h"
@@ -55,6 +56,12 @@ KafkaConfig = Annotated[
 KafkaConfigFile = Annotated[
     Path | None, flag("KAFKA_CONFIG_FILE", "Properties file of such settings; --kafka-config goes before it.")
 ]
+ReplicationFactor = Annotated[
+    int, flag("REPLICATION_FACTOR", "Replicas of topics that are created; 0: the broker's default.")
+]
+MinInsyncReplicas = Annotated[
+    int, flag("MIN_INSYNC_REPLICAS", "min.insync.replicas of topics that are created; 0: the broker's default.")
+]
 SparkConfig = Annotated[list[str] | None, repeated("SPARK_CONFIG", "NAME=VALUE for Spark.")]
 Format = Annotated[list[str] | None, repeated("FORMAT", "TOPIC=avro|json|confluent, by topic without prefix.")]
 
@@ -62,6 +69,18 @@ Format = Annotated[list[str] | None, repeated("FORMAT", "TOPIC=avro|json|conflue
 def kafka_settings(file: Path | None, texts: list[str] | None) -> dict[str, str]:
     """For all Kafka clients. Raises ConfigError."""
     return settings.kafka_settings(file, pairs(texts or [], settings.FLAG))
+
+
+def replication(factor: int, min_insync: int) -> Replication:
+    """Raises ConfigError."""
+    for flag, value in (("--replication-factor", factor), ("--min-insync-replicas", min_insync)):
+        if value < 0:
+            raise ConfigError(f"{flag} {value}: expected 0 or more.")
+    if factor and min_insync > factor:
+        raise ConfigError(
+            f"--min-insync-replicas {min_insync}: expected no more than the {factor} replicas of --replication-factor."
+        )
+    return Replication(factor, min_insync)
 
 
 def check_given(**values: str) -> None:

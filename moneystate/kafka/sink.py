@@ -49,9 +49,10 @@ from moneystate.kafka.client import base_config, new_client, reason
 from moneystate.kafka.faults import reached
 from moneystate.kafka.markers import MarkerLog
 
-# A transaction is open while the operator works on the batch, and the broker aborts what is open for longer. A job that
-# dies holds read_committed readers back for as long, unless it is started again, which ends its transactions at once.
-TRANSACTION_S = 600.0
+# A transaction is open while the operator works on the batch, a few seconds, and the broker aborts what is open for
+# longer than this. A job that dies holds read_committed readers back for as long, unless it is started again, which
+# ends its transactions at once. A user's `transaction.timeout.ms` goes before it.
+TRANSACTION_MS = 60_000
 CALL_S = 60.0  # the longest that one call to the transaction coordinator may take
 # A broker forgets a producer's sequence numbers after a day without records (`producer.id.expiration.ms`) and its
 # transactional id after seven: one that has been idle for long is replaced well before.
@@ -99,6 +100,8 @@ class PartitionSink:
         self.producer: Producer | None = None
         self.marker: Marker | None = None
         self.last_used_s = 0.0
+        self.begun_s: float | None = None  # the transaction that is open
+        self.transaction_ms = TRANSACTION_MS
         self.changed: dict[int, int] = {}  # records of the batch in each changelog partition
 
     def open(self, batch: BatchId) -> Decision:
@@ -110,10 +113,11 @@ class PartitionSink:
         decision = self._decide(batch)
         if decision is Decision.WRITE:
             assert self.producer is not None
+            self.begun_s = self.last_used_s
             try:
                 self.producer.begin_transaction()
             except KafkaException as e:
-                raise broker_error(self.config, "to begin a transaction", e) from None
+                raise self._failed("to begin a transaction", e) from None
             reached("begun", batch.number)
         return decision
 
@@ -126,12 +130,13 @@ class PartitionSink:
 
     def fence(self) -> None:
         """Step 1."""
+        self.begun_s = None
         self.producer = self._new_producer()
         try:
             self.producer.init_transactions(CALL_S)
         except KafkaException as e:
             self.abort()
-            raise broker_error(self.config, "to begin transactions", e) from None
+            raise self._failed("to begin transactions", e) from None
 
     def _start_anew(self, batch: BatchId) -> None:
         c = self.config
@@ -194,7 +199,7 @@ class PartitionSink:
             self.producer.commit_transaction(CALL_S)
         except KafkaException as e:
             self.producer = None
-            raise broker_error(self.config, "to commit a transaction", e) from None
+            raise self._failed("to commit a transaction", e) from None
         self.marker = marker
         reached("committed", batch.number)
 
@@ -212,16 +217,34 @@ class PartitionSink:
             except BufferError:
                 self.producer.poll(0.05)
             except KafkaException as e:
-                raise broker_error(self.config, f"to write to {topic}", e) from None
+                raise self._failed(f"to write to {topic}", e) from None
+
+    def _failed(self, what: str, e: KafkaException) -> BrokerError:
+        """The error to raise for one of the producer's."""
+        where = self.config.bootstrap_servers
+        setting = f"transaction.timeout.ms={self.transaction_ms}"
+        if e.args[0].code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+            return BrokerError(
+                f"{where}: expected {what} with {setting}, which is more than the broker allows.",
+                "lower it by --kafka-config, or raise the broker's transaction.max.timeout.ms.",
+            )
+        open_s = 0.0 if self.begun_s is None else time.monotonic() - self.begun_s
+        if open_s * 1000 > self.transaction_ms:
+            return BrokerError(
+                f"{where}: expected {what} within {setting}, it took {open_s:.0f} s ({reason(e)}).",
+                "raise it by --kafka-config and start again; the broker's transaction.max.timeout.ms is its limit.",
+            )
+        return broker_error(self.config, what, e)
 
     def _new_producer(self) -> Producer:
         c = self.config
+        config = {"transaction.timeout.ms": TRANSACTION_MS, **base_config(c.bootstrap_servers, c.extra)}
+        self.transaction_ms = int(config["transaction.timeout.ms"])
         return new_client(
             Producer,
             {
-                **base_config(c.bootstrap_servers, c.extra),
+                **config,
                 "transactional.id": f"{c.application_id}-{self.partition}",
-                "transaction.timeout.ms": int(TRANSACTION_S * 1000),
                 "partitioner": "murmur2_random",
                 "linger.ms": 5,
                 "batch.size": sizes.BATCH_BYTES,

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from moneystate.errors import BrokerError, SetupError
+from moneystate.errors import BrokerError, RetentionError, SetupError
 from moneystate.kafka.client import METADATA_TIMEOUT_S, reason
 from moneystate.kafka.offsets import log_ends, topic_states
 
@@ -42,6 +42,20 @@ class TopicSpec:
         if self.message_bytes:
             config[MESSAGE_BYTES] = str(max(BROKER_MESSAGE_BYTES, self.message_bytes))
         return config
+
+
+@dataclass(frozen=True)
+class Replication:
+    """Of topics that are created. `factor`, `min_insync`: 0: as the broker has it."""
+
+    factor: int = 0
+    min_insync: int = 0
+
+    def config(self) -> dict[str, str]:
+        return {"min.insync.replicas": str(self.min_insync)} if self.min_insync else {}
+
+
+AS_THE_BROKER = Replication()
 
 
 def partition_counts(admin: AdminClient) -> dict[str, int]:
@@ -92,6 +106,17 @@ def topic_settings(admin: AdminClient, names: list[str]) -> dict[str, dict[str, 
     return found
 
 
+def check_not_compacted(admin: AdminClient, names: list[str]) -> None:
+    """Raises RetentionError for a topic that may lose a record between two attempts at the same batch."""
+    for name, settings in topic_settings(admin, names).items():
+        if "compact" in settings.get("cleanup.policy", "").split(","):
+            raise RetentionError(
+                f"{name}: expected an input topic with cleanup.policy=delete, found {settings['cleanup.policy']}: a "
+                "record that compaction takes between two attempts at a batch would make state and output differ.",
+                "set its cleanup.policy to delete, or copy it to a topic that is not compacted.",
+            )
+
+
 def _check(wanted: list[TopicSpec], there: dict[str, int], create: bool) -> list[TopicSpec]:
     missing = [t for t in wanted if t.name not in there]
     if missing and not create:
@@ -110,7 +135,9 @@ def _too_small(wanted: list[TopicSpec], there: dict[str, int]) -> list[TopicSpec
     return [t for t in wanted if t.at_least and there.get(t.name, t.partitions) < t.partitions]
 
 
-def ensure_topics(admin: AdminClient, wanted: list[TopicSpec], create: bool, replication: int = -1) -> list[str]:
+def ensure_topics(
+    admin: AdminClient, wanted: list[TopicSpec], create: bool, replication: Replication = AS_THE_BROKER
+) -> list[str]:
     """The names of those that were created, once they can be read and written. Raises SetupError as `check_topics`
     does, and for one that cannot be created."""
     there = partition_counts(admin)
@@ -151,8 +178,9 @@ def _enlarge(admin: AdminClient, small: list[TopicSpec]) -> None:
         _await(admin, [t.name], t.partitions)
 
 
-def _create(admin: AdminClient, missing: list[TopicSpec], replication: int) -> None:
-    new = [NewTopic(t.name, t.partitions, replication, config=t.config()) for t in missing]
+def _create(admin: AdminClient, missing: list[TopicSpec], replication: Replication) -> None:
+    config, factor = replication.config(), replication.factor or -1
+    new = [NewTopic(t.name, t.partitions, factor, config={**t.config(), **config}) for t in missing]
     for name, future in admin.create_topics(new, operation_timeout=30).items():
         try:
             future.result()

@@ -34,7 +34,15 @@ from moneystate.kafka.sink import BatchId, SinkConfig
 from moneystate.kafka.sizes import producer_bytes
 from moneystate.kafka.source_spec import SourceSpec
 from moneystate.kafka.starting import resolve_start
-from moneystate.kafka.topics import TopicSpec, check_topics, ensure_topics, partition_counts
+from moneystate.kafka.topics import (
+    AS_THE_BROKER,
+    Replication,
+    TopicSpec,
+    check_not_compacted,
+    check_topics,
+    ensure_topics,
+    partition_counts,
+)
 from moneystate.ports.service import JobSpec
 from moneystate.savepoint.format import Savepoint
 from moneystate.spark import initial, startup
@@ -75,6 +83,7 @@ class RunOptions:
     master: str | None = None
     create_topics: bool = True
     topic_partitions: int = 4
+    replication: Replication = AS_THE_BROKER
     kafka_config: dict[str, str] = field(default_factory=dict)
     spark_config: dict[str, str] = field(default_factory=dict)
     source_tasks: int = 2
@@ -97,14 +106,17 @@ class Job:
         on_batch: Callable[[BatchProgress], None],
         look: Callable[[SparkSession], None] = lambda _: None,
         on_publish: Callable[[int], None] = lambda _: None,
+        on_new_inputs: Callable[[list[str]], None] = lambda _: None,
     ) -> None:
-        """`on_publish`: told how many entries of the state that a checkpoint begins with are in the changelog."""
+        """`on_publish`: told how many entries of the state that a checkpoint begins with are in the changelog;
+        `on_new_inputs`: told which input topics were missing and have been created."""
         self.spec = spec
         application_id = options.application_id or spec.application_id(options.topic_prefix)
         self.options = options = replace(options, application_id=application_id)
         self.on_batch = on_batch
         self.look = look
         self.on_publish = on_publish
+        self.on_new_inputs = on_new_inputs
         self.initial: Savepoint | None = None
         self.checkpoint = Checkpoint(options.checkpoint)
         self.scratch = Path(tempfile.mkdtemp(prefix="moneystate-"))
@@ -171,6 +183,7 @@ class Job:
         outputs.append(TopicSpec(o.topic_prefix + self.spec.commits, o.partitions, compacted=True, at_least=True))
         commits = o.topic_prefix + self.spec.commits
         missing = {t.name for t in check_topics(admin, inputs + outputs, o.create_topics)}
+        check_not_compacted(admin, [t.name for t in inputs if t.name not in missing])
         if commits not in missing:
             markers = read_markers(o.bootstrap_servers, o.kafka_config, commits)
             if self.initial is not None and not o.new_epoch:
@@ -183,7 +196,10 @@ class Job:
             startup.check_retention(admin, checkpoint, o.topic_prefix)
         elif self.initial is not None or missing.isdisjoint(t.name for t in inputs):
             self._start_plan(admin)
-        ensure_topics(admin, inputs + outputs, o.create_topics)
+        created = ensure_topics(admin, inputs + outputs, o.create_topics, o.replication)
+        new_inputs = [name for t in self.spec.inputs if t.ordered and (name := o.topic_prefix + t.name) in created]
+        if new_inputs:
+            self.on_new_inputs(new_inputs)
         if checkpoint.is_new():
             note = None if self.initial is None else initial.note_of(self.initial)
             publish = o.new_epoch or note is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import pytest
 
 from moneystate.cli import main
 from moneystate.cli.display import Display
+from moneystate.devbroker import DevBroker
 from moneystate.ports.service import JobSpec
-from moneystate.spark.job import RunOptions
+from moneystate.spark.job import Job, RunOptions
+from moneystate.spark.sink import Report
 from services.enrichment.cli import enrich
 
 NEEDED = ("--bootstrap-servers", "127.0.0.1:1", "--checkpoint", "no/such/folder")
@@ -229,6 +232,41 @@ def test_without_any_batch_the_counts_are_not_known() -> None:
     totals = Display(quiet=True).totals()
     assert (totals["records"], totals["outputs"]) == (0, 0)
     assert [value for name, value in totals.items() if name not in ("records", "outputs")] == [None] * (len(totals) - 2)
+
+
+def test_input_topics_that_are_created_are_named(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], broker: DevBroker, tmp_path: Path
+) -> None:
+    """Also without progress. The run ends before Spark, as there is nothing to finish."""
+    monkeypatch.setattr(Job, "_run_spark", lambda _: Report())
+    checkpoint = str(tmp_path / "checkpoint")
+    prefix = f"new{uuid.uuid4().hex[:8]}-"
+    where = ("--bootstrap-servers", broker.bootstrap_servers, "--checkpoint", checkpoint, "--topic-prefix", prefix)
+    assert run(monkeypatch, "enrich", *where, "--quiet", "--session-lookup", "topic") == 0
+    said = capfd.readouterr().err
+    assert re.fullmatch(r"warning: (\S+), (\S+), (\S+): .*\n", said)
+    for name in ("wallet-events", "user-events", "user-session-events"):
+        assert prefix + name in said
+    assert "session-lookup-results" not in said  # it may well be empty
+    assert "--topic-prefix" in said
+    assert run(monkeypatch, "enrich", *where, "--quiet", "--session-lookup", "topic") == 0
+    assert "warning" not in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--replication-factor", "-1"),
+        ("--min-insync-replicas", "-1"),
+        ("--min-insync-replicas", "3", "--replication-factor", "2"),
+    ],
+    ids=" ".join,
+)
+def test_replication_that_cannot_be(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], job: Recorder, wrong: tuple[str, ...]
+) -> None:
+    assert run(monkeypatch, "enrich", *NEEDED, *wrong) == 2
+    assert wrong[0] in capfd.readouterr().err
 
 
 def test_help_shows_each_flags_default_and_variable(

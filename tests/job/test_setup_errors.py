@@ -13,7 +13,7 @@ from moneystate.devbroker import DevBroker
 from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import Setup, small_workload
 from tests.kafka.logs import Cluster, settle
-from tests.reference.model import WALLET, Rules
+from tests.reference.model import TIMED_TOPICS, WALLET, Rules
 
 CONFIG, SETUP, CHECKPOINT = 2, 3, 4
 BOUNDED = ("--until-caught-up", "--max-records-per-batch", "300")
@@ -62,6 +62,17 @@ def test_starting_offsets_that_cannot_be(setup: Setup) -> None:
     """Also where the topics are still to be created."""
     assert setup.refused("--starting-offsets", "latest").code == CONFIG
     assert_nothing_written(setup)
+
+
+def test_a_compacted_input_topic(setup: Setup) -> None:
+    cluster = Cluster(setup.bootstrap_servers, setup.prefix)
+    for topic in TIMED_TOPICS:
+        cluster.create(topic, setup.partitions, cleanup_policy="compact" if topic == WALLET else "delete")
+    before = setup.topics()
+    refused = setup.refused()
+    assert (refused.code, setup.topics()) == (SETUP, before)
+    assert setup.prefix + WALLET in refused.err
+    assert not setup.checkpoint.exists()
 
 
 # A checkpoint with a batch that is planned and not finished

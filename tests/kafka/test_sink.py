@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -233,3 +234,20 @@ def test_a_key_groups_changes_keep_to_one_changelog_partition_with_an_end_record
         0: {**common, "keyGroups": [0, 2], "records": 2},
         1: {**common, "keyGroups": [1], "records": 1},
     }
+
+
+def test_a_batch_that_writes_for_too_long_says_what_to_raise_and_then_gets_through(cluster: Cluster) -> None:
+    config = config_of(cluster)
+    slow = PartitionSink(replace(config, extra={"transaction.timeout.ms": "1000"}), 0)
+    uncommitted(slow, 0, "too slow")
+    values(config)  # once the broker has ended the transaction
+    with pytest.raises(BrokerError, match=r"transaction\.timeout\.ms=1000"):
+        slow.commit(batch(0))
+    assert write(PartitionSink(config, 0), 0, "v0") is Decision.WRITE
+    assert values(config) == [b"v0"]
+
+
+def test_a_timeout_that_the_broker_does_not_allow_says_what_to_lower(cluster: Cluster) -> None:
+    config = replace(config_of(cluster), extra={"transaction.timeout.ms": "90000000"})
+    with pytest.raises(BrokerError, match=r"transaction\.max\.timeout\.ms"):
+        write(PartitionSink(config, 0), 0, "v0")

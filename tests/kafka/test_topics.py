@@ -8,7 +8,15 @@ import pytest
 
 from moneystate.errors import SetupError
 from moneystate.kafka.offsets import log_ends
-from moneystate.kafka.topics import TopicSpec, check_topics, ensure_topics, partition_counts, topic_settings
+from moneystate.kafka.topics import (
+    Replication,
+    TopicSpec,
+    check_not_compacted,
+    check_topics,
+    ensure_topics,
+    partition_counts,
+    topic_settings,
+)
 from tests.kafka.logs import Cluster
 
 
@@ -52,3 +60,22 @@ def test_a_created_topic_takes_what_will_be_written_and_no_less_than_a_broker_do
     ensure_topics(cluster.admin, wanted, True)
     settings = topic_settings(cluster.admin, [t.name for t in wanted])
     assert [settings[t.name]["max.message.bytes"] for t in wanted] == ["3000000", "1048588"]
+
+
+def test_created_topics_have_the_replication_that_was_asked_for(cluster: Cluster) -> None:
+    plain, asked = cluster.prefix + "plain", cluster.prefix + "asked"
+    ensure_topics(cluster.admin, [TopicSpec(plain, 1)], True)
+    ensure_topics(cluster.admin, [TopicSpec(asked, 1, compacted=True)], True, Replication(1, 7))
+    settings = topic_settings(cluster.admin, [plain, asked])
+    assert [settings[name]["min.insync.replicas"] for name in (plain, asked)] == ["1", "7"]
+    assert settings[asked]["cleanup.policy"] == "compact"
+    with pytest.raises(SetupError, match=r"(?i)replication.factor"):  # of one broker
+        ensure_topics(cluster.admin, [TopicSpec(cluster.prefix + "three", 1)], True, Replication(3))
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_a_compacted_input_topic_is_refused(cluster: Cluster, policy: str) -> None:
+    kept, compacted = cluster.create("kept"), cluster.create("compacted", cleanup_policy=policy)
+    check_not_compacted(cluster.admin, [kept])
+    with pytest.raises(SetupError, match=compacted):
+        check_not_compacted(cluster.admin, [kept, compacted])

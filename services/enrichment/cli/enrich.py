@@ -18,6 +18,8 @@ from moneystate.cli.options import (
     Format,
     KafkaConfig,
     KafkaConfigFile,
+    MinInsyncReplicas,
+    ReplicationFactor,
     SessionLookup,
     SparkConfig,
     check_given,
@@ -25,6 +27,7 @@ from moneystate.cli.options import (
     formats,
     kafka_settings,
     pairs,
+    replication,
 )
 from moneystate.errors import CheckpointError, ConfigError
 from moneystate.kafka.starting import EARLIEST, parse_start
@@ -102,6 +105,8 @@ def enrich(
     ] = "10m",
     create_topics: Annotated[bool, flag("CREATE_TOPICS", "Create topics that are missing.")] = True,
     topic_partitions: Annotated[int, flag("TOPIC_PARTITIONS", "Partitions of topics that are created.")] = 4,
+    replication_factor: ReplicationFactor = 0,
+    min_insync_replicas: MinInsyncReplicas = 0,
     source_tasks: Annotated[int, flag("SOURCE_TASKS", "Tasks that read the input of a batch.")] = 2,
     master: Annotated[str, flag("MASTER", "Spark master; else what spark-submit says, or local[*].")] = "",
     kafka_config: KafkaConfig = None,
@@ -152,12 +157,13 @@ def enrich(
         master=master or None,
         create_topics=create_topics,
         topic_partitions=topic_partitions,
+        replication=replication(replication_factor, min_insync_replicas),
         kafka_config=kafka_settings(kafka_config_file, kafka_config),
         spark_config=pairs(spark_config or [], "--spark-config"),
         source_tasks=source_tasks,
     )
     with Display(quiet) as display:
-        job = Job(spec, options, display.batch, on_publish=display.publishing)
+        job = Job(spec, options, display.batch, on_publish=display.publishing, on_new_inputs=display.new_inputs)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: job.stop())
         job.run()

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,7 +21,18 @@ import typer
 from prometheus_client import start_http_server
 
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.options import Format, KafkaConfig, KafkaConfigFile, check_given, flag, formats, kafka_settings
+from moneystate.cli.options import (
+    Format,
+    KafkaConfig,
+    KafkaConfigFile,
+    MinInsyncReplicas,
+    ReplicationFactor,
+    check_given,
+    flag,
+    formats,
+    kafka_settings,
+    replication,
+)
 from moneystate.engine.processor import InputTopic
 from moneystate.errors import ConfigError, JobError, SetupError
 from moneystate.kafka.client import admin_client, check_reachable
@@ -77,6 +89,8 @@ def lookup_worker(
     schema_registry: Annotated[str, flag("SCHEMA_REGISTRY", "URL, for topics in the confluent format.")] = "",
     create_topics: Annotated[bool, flag("CREATE_TOPICS", "Create topics that are missing.")] = True,
     topic_partitions: Annotated[int, flag("TOPIC_PARTITIONS", "Partitions of topics that are created.")] = 4,
+    replication_factor: ReplicationFactor = 0,
+    min_insync_replicas: MinInsyncReplicas = 0,
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
     metrics_port: Annotated[int, flag("METRICS_PORT", "Port of Prometheus metrics; 0: none.")] = 0,
@@ -101,6 +115,7 @@ def lookup_worker(
             raise ConfigError(f"{name} {value}: expected at least 1.")
     if rate_limit < 0:
         raise ConfigError(f"--rate-limit {rate_limit}: expected 0 or more.")
+    created_as = replication(replication_factor, min_insync_replicas)
     by_topic = formats(format or [], schema_registry, [REQUESTS, RESULTS])
     read = converters(by_topic, [topics.INPUTS[topics.LOOKUP_RESULTS], REQUESTS_INPUT], schema_registry or None)
     policy = Policy(
@@ -135,19 +150,24 @@ def lookup_worker(
             from_results=read.get(topics.LOOKUP_RESULTS),
             to_results=writers(by_topic, [RESULTS], topic_prefix, schema_registry or None).get(0),
         )
-        totals = _run(config, (metrics_host, metrics_port), create_topics, topic_partitions, quiet)
+        wanted = [
+            TopicSpec(config.requests, topic_partitions),
+            TopicSpec(config.results, topic_partitions, keep_for_good=True),
+        ]
+
+        def ensure() -> None:
+            ensure_topics(admin_client(bootstrap_servers, config.extra), wanted, create_topics, created_as)
+
+        totals = _run(config, (metrics_host, metrics_port), ensure, quiet)
     if json_output:
         typer.echo(json.dumps(totals))
 
 
-def _run(
-    config: WorkerConfig, metrics_at: tuple[str, int], create: bool, partitions: int, quiet: bool
-) -> dict[str, Any]:
+def _run(config: WorkerConfig, metrics_at: tuple[str, int], ensure: Callable[[], None], quiet: bool) -> dict[str, Any]:
     metrics = Metrics()
     worker = Worker(config, metrics)
     check_reachable(config.bootstrap_servers, config.extra)
-    wanted = [TopicSpec(config.requests, partitions), TopicSpec(config.results, partitions, keep_for_good=True)]
-    ensure_topics(admin_client(config.bootstrap_servers, config.extra), wanted, create)
+    ensure()
     _serve(metrics, *metrics_at)
     set_up_log()
     with LookupDisplay(worker, metrics, quiet) as display:
