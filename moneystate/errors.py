@@ -11,6 +11,7 @@
     │   ├── RulesError              other rules than those of the planned batch
     │   ├── DrainedError            the checkpoint was ended by --drain
     │   ├── MarkerError             the markers in Kafka are not those of this checkpoint
+    │   ├── InstanceError           another instance runs with this application id
     │   └── SavepointError          a savepoint that is not whole, or does not fit
     ├── JobError               5    the running job failed
     │   ├── UnknownSchemaId         a record names a schema that the registry does not know (yet)
@@ -70,6 +71,10 @@ class DrainedError(CheckpointError):
 
 
 class MarkerError(CheckpointError):
+    pass
+
+
+class InstanceError(CheckpointError):
     pass
 
 

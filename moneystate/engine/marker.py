@@ -3,6 +3,9 @@
 A marker is written in the same transaction as a batch's output: application, output partition -> epoch, the number of
 the next batch, digest of the batch's end offset. It tells, whatever happened to the checkpoint or the process, how far
 this output partition has got.
+
+A claim is written by a run before its first batch, for all output partitions in one transaction: application, output
+partition -> instance. Only the instance of the last claim may write.
 """
 
 from __future__ import annotations
@@ -16,6 +19,8 @@ FIRST_BATCH: Final = 0
 # What a new checkpoint puts into the changelog before its first batch (`moneystate.kafka.publish`) is like a batch that
 # ends where the checkpoint begins.
 BEFORE_FIRST_BATCH: Final = -1
+CLAIM: Final = b"/claim"
+FENCED: Final = b"/fenced"
 
 
 class Decision(Enum):
@@ -37,13 +42,42 @@ class Marker:
         return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
 
+@dataclass(frozen=True)
+class Claim:
+    """Who owns an output partition. `instance`: one run of a job; `who`: the same for people."""
+
+    instance: str
+    who: str
+
+    def encode(self) -> bytes:
+        """With a marker's fields, too: programs from before claims take every record of the topic for a marker."""
+        fields = {"version": 1, "instance": self.instance, "who": self.who}
+        as_marker = {"epoch": "", "nextBatch": 0, "digest": ""}
+        return json.dumps({**fields, **as_marker}, sort_keys=True, separators=(",", ":")).encode()
+
+
 def decode(value: bytes) -> Marker:
     fields = json.loads(value)
     return Marker(fields["epoch"], fields["nextBatch"], fields["digest"])
 
 
+def decode_claim(value: bytes) -> Claim:
+    fields = json.loads(value)
+    return Claim(fields["instance"], fields["who"])
+
+
 def marker_key(application_id: str, output_partition: int) -> bytes:
     return f"{application_id}/{output_partition}".encode()
+
+
+def claim_key(application_id: str, output_partition: int) -> bytes:
+    """The instance that owns an output partition."""
+    return marker_key(application_id, output_partition) + CLAIM
+
+
+def fenced_key(application_id: str, output_partition: int) -> bytes:
+    """The last instance that another application's producer of the same name has fenced there."""
+    return marker_key(application_id, output_partition) + FENCED
 
 
 class WrongMarker(Exception):

@@ -1,13 +1,16 @@
-"""A job's progress as a consumer group's offsets, so that ordinary lag tools see it. Nothing reads them back."""
+"""A job's progress as a consumer group's offsets, so that ordinary lag tools see it.
+
+No job goes on from them. They tell which topic prefixes an application id was used with lately.
+"""
 
 from __future__ import annotations
 
 import contextlib
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 
 from moneystate.engine.plan import Plan
-from moneystate.kafka.client import range_consumer
+from moneystate.kafka.client import METADATA_TIMEOUT_S, admin_client, range_consumer
 
 
 class GroupProgress:
@@ -23,3 +26,18 @@ class GroupProgress:
 
     def close(self) -> None:
         self.consumer.close()
+
+
+def other_prefixes(
+    bootstrap_servers: str, extra: dict[str, str], group: str, inputs: list[str], topic_prefix: str
+) -> list[str]:
+    """The prefixes besides `topic_prefix` whose `inputs` the group has offsets of; none where the broker does not
+    say."""
+    admin = admin_client(bootstrap_servers, extra)
+    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=METADATA_TIMEOUT_S)
+    try:
+        found = asked[group].result().topic_partitions
+    except KafkaException:
+        return []
+    prefixes = {tp.topic.removesuffix(name) for tp in found for name in inputs if tp.topic.endswith(name)}
+    return sorted(prefixes - {topic_prefix})

@@ -6,7 +6,7 @@ import time
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from moneystate.engine.marker import Marker, decode
+from moneystate.engine.marker import CLAIM, FENCED, Claim, Marker, decode, decode_claim
 from moneystate.errors import BrokerError, MarkerError
 from moneystate.kafka.client import admin_client, is_end_of_partition, is_passing, place, range_consumer, reason
 from moneystate.kafka.offsets import high_watermark, log_ends, log_starts, topic_states
@@ -26,6 +26,7 @@ class MarkerLog:
         )
         self.positions: dict[int, int] = {}
         self.markers: dict[bytes, Marker] = {}
+        self.claims: dict[bytes, Claim] = {}  # by `claim_key` and `fenced_key`
 
     def read(self) -> dict[bytes, Marker]:
         """All markers by key that are committed at this moment, but for those behind an open transaction."""
@@ -86,9 +87,13 @@ class MarkerLog:
     def _keep(self, key: bytes, value: bytes | None) -> None:
         if value is None:
             self.markers.pop(key, None)
+            self.claims.pop(key, None)
             return
         try:
-            self.markers[key] = decode(value)
+            if key.endswith((CLAIM, FENCED)):
+                self.claims[key] = decode_claim(value)
+            else:
+                self.markers[key] = decode(value)
         except (ValueError, KeyError, TypeError):
             raise MarkerError(
                 f"{self.topic}: expected a marker under the key {key!r}, came {value[:80]!r}.",

@@ -3,9 +3,8 @@
 Replicas and whoever else follows the changelog know nothing but what stands in it. A checkpoint that begins with state
 (a savepoint), or takes over from another one, therefore first makes the changelog its own:
 
-1. Each output partition's producer is begun as for a batch (`moneystate.kafka.sink`, steps 1 to 3), so that every job
-   that wrote before is fenced and none of its transactions is open. Those of output partitions that this job no longer
-   has are fenced, too.
+1. Each output partition's producer is begun as for a batch (`moneystate.kafka.sink`, steps 1 to 3). Every job that
+   wrote before is fenced (`moneystate.kafka.claims`), also in output partitions that this one does not have.
 2. Tombstones for every key in the changelog that is not in the state, or not in that partition of the changelog.
 3. Outputs that come with the state, in transactions of bounded size. Each has a note in the commits topic, under the
    key `<marker's key>/before`, of how many records are written: after a crash it goes on behind them, exactly once.
@@ -156,7 +155,6 @@ class Publisher:
         todo = [sink for sink in sinks if sink.begin() is Decision.WRITE]
         if not todo:
             return
-        self._fence_former()
         stale = self._stale()
         for sink in todo:
             self._remove(sink, stale)
@@ -168,14 +166,6 @@ class Publisher:
 
     def _groups(self, sink: PartedSink) -> list[int]:
         return list(range(sink.partition, self.config.key_groups, self.partitions))
-
-    def _fence_former(self) -> None:
-        """Producers of output partitions that this job does not have."""
-        prefix = marker_key(self.config.application_id, 0)[:-1]
-        for key in list(marker_log(self.config).read()):
-            number = key.removeprefix(prefix)
-            if key.startswith(prefix) and number.isdigit() and int(number) >= self.partitions:
-                PartitionSink(self.config, int(number)).fence()
 
     # Step 2
 

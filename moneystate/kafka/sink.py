@@ -3,14 +3,19 @@
 Its protocol, and what a crash after each step leaves behind (`tests/job/test_crash.py` kills the job after each of
 them):
 
+Before its first batch a run claims all its output partitions (`moneystate.kafka.claims`); the last run to do so owns
+them. Then, for each batch:
+
 0. *planned*: Spark has written the batch's end offset to its offset log. After a crash the same batch is planned
    again, as it was.
-1. *init*: `init_transactions` of a new producer. It ends a transaction that a predecessor left open (aborting it) and
-   fences the predecessor. Nothing is written.
-2. *marker read*: the marker says whether this batch is already in Kafka (`moneystate.engine.marker.decide`). It can be
-   trusted only now: before step 1 the predecessor could still commit. Each output partition has a partition of the
-   commits topic to itself: in a common one, a transaction that another output partition's predecessor left open would
-   hide this marker from read_committed readers. What other applications have open there is waited for.
+1. *init*: `init_transactions` of a new producer, unless the claim is another run's: an attempt that comes late must not
+   fence its successor. It ends a transaction that a predecessor left open (aborting it) and fences the predecessor.
+   Nothing is written.
+2. *marker read*: the claim must still be this run's. The marker says whether this batch is already in Kafka
+   (`moneystate.engine.marker.decide`). It can be trusted only now: before step 1 the predecessor could still commit.
+   Each output partition has a partition of the commits topic to itself: in a common one, a transaction that another
+   output partition's predecessor left open would hide this marker from read_committed readers. What other applications
+   have open there is waited for.
 3. *begun*: `begin_transaction`; nothing is visible.
 4. *produced*: the batch's records are with the broker, uncommitted. A crash leaves an open transaction, which
    step 1 of the next run aborts; read_committed readers never see it.
@@ -25,7 +30,9 @@ A producer is kept between batches by the sink host (`moneystate.spark.sink_host
 is none. Processes may take turns on an output partition (workers, executors), so a kept producer goes on only where
 the marker that it wrote itself is the one that this batch follows; else another process may have fenced it, and it is
 replaced (steps 1 and 2). A producer that is fenced after that is an error, never a reason to start anew: two jobs that
-did so would fence each other for ever. Hence `spark.speculation` has to be off.
+did so would fence each other for ever. Spark may retry the task, in any process; the claim stops it there (step 1).
+A job with another topic prefix and the same application id has its claims in another topic: whoever is fenced by it
+notes that in the commits topic, under `fenced_key`, and later attempts of its run find the note.
 """
 
 from __future__ import annotations
@@ -41,12 +48,22 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from moneystate.engine import keys
 from moneystate.engine.ends import EndOfBatch
 from moneystate.engine.items import Output
-from moneystate.engine.marker import Decision, Marker, WrongMarker, decide, marker_key
+from moneystate.engine.marker import (
+    Claim,
+    Decision,
+    Marker,
+    WrongMarker,
+    claim_key,
+    decide,
+    fenced_key,
+    marker_key,
+)
 from moneystate.engine.processor import Change
-from moneystate.errors import BrokerError, MarkerError
+from moneystate.errors import BrokerError, InstanceError, MarkerError
 from moneystate.kafka import sizes
 from moneystate.kafka.client import base_config, new_client, reason
 from moneystate.kafka.faults import reached
+from moneystate.kafka.groups import other_prefixes
 from moneystate.kafka.markers import MarkerLog
 
 # A transaction is open while the operator works on the batch, a few seconds, and the broker aborts what is open for
@@ -57,12 +74,15 @@ CALL_S = 60.0  # the longest that one call to the transaction coordinator may ta
 # A broker forgets a producer's sequence numbers after a day without records (`producer.id.expiration.ms`) and its
 # transactional id after seven: one that has been idle for long is replaced well before.
 IDLE_S = 3600.0
+FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FATAL)
 
 
 @dataclass(frozen=True)
 class SinkConfig:
     """`streams`: topic of each stream number, with prefix; `changelog`: None to write none; `key_groups`: how many the
-    job has, so that readers of the changelog know when they have all; `reader_rules`: those that they are told."""
+    job has, so that readers of the changelog know when they have all; `reader_rules`: those that they are told;
+    `instance`: the run that the sink belongs to; `inputs`: topics without prefix, which tell whose progress is in the
+    application's consumer group."""
 
     bootstrap_servers: str
     extra: dict[str, str]
@@ -75,6 +95,9 @@ class SinkConfig:
     superseded: list[str] = field(default_factory=list)
     reader_rules: dict[str, Any] = field(default_factory=dict)
     max_message_bytes: int = sizes.PRODUCER_BYTES
+    instance: str = ""
+    topic_prefix: str = ""
+    inputs: list[str] = field(default_factory=list)
 
     def end_key(self, partition: int) -> bytes:
         """The key of an output partition's end-of-batch records in the changelog."""
@@ -140,12 +163,54 @@ class PartitionSink:
 
     def _start_anew(self, batch: BatchId) -> None:
         c = self.config
+        with _marker_log_lock:
+            marker_log(c).read()
+        self._check_owner()
         self.fence()
         reached("init", batch.number)
         with _marker_log_lock:
             markers = marker_log(c).read_whole(self.partition)
+        self._check_owner()
         self.marker = markers.get(marker_key(c.application_id, self.partition))
         reached("marker read", batch.number)
+
+    def _check_owner(self) -> None:
+        """By the claims read so far. Raises InstanceError where another instance owns the output partition."""
+        c = self.config
+        claims = marker_log(c).claims
+        owner = claims.get(claim_key(c.application_id, self.partition))
+        if owner is not None and owner.instance != c.instance:
+            raise superseded(c.application_id, owner)
+        fenced = claims.get(fenced_key(c.application_id, self.partition))
+        if fenced is not None and fenced.instance == c.instance:
+            raise InstanceError(fenced.who, ONE_ID_EACH)
+
+    def _fenced(self, what: str, e: KafkaException) -> BrokerError | InstanceError:
+        """The error to raise for one of the producer's; where it was fenced, by whom."""
+        if e.args[0].code() not in FENCED:
+            return broker_error(self.config, what, e)
+        self.abort()
+        with _marker_log_lock:
+            marker_log(self.config).read()
+        self._check_owner()
+        c = self.config
+        others = other_prefixes(c.bootstrap_servers, c.extra, c.application_id, c.inputs, c.topic_prefix)
+        if not others:
+            return broker_error(self.config, what, e)
+        names = ", ".join(repr(prefix) for prefix in others)
+        message = (
+            f"application {c.application_id}, topic prefix {c.topic_prefix!r}: expected to write output partition "
+            f"{self.partition} alone, another job with this application id has taken it over. The id is used with "
+            f"topic prefix {names}, too."
+        )
+        self._note_fenced(Claim(c.instance, message))
+        return InstanceError(message, ONE_ID_EACH)
+
+    def _note_fenced(self, note: Claim) -> None:
+        c = self.config
+        producer = new_client(Producer, base_config(c.bootstrap_servers, c.extra))
+        producer.produce(c.commits, note.encode(), fenced_key(c.application_id, self.partition), self.partition)
+        producer.flush(CALL_S)
 
     def _decide(self, batch: BatchId) -> Decision:
         try:
@@ -219,7 +284,7 @@ class PartitionSink:
             except KafkaException as e:
                 raise self._failed(f"to write to {topic}", e) from None
 
-    def _failed(self, what: str, e: KafkaException) -> BrokerError:
+    def _failed(self, what: str, e: KafkaException) -> BrokerError | InstanceError:
         """The error to raise for one of the producer's."""
         where = self.config.bootstrap_servers
         setting = f"transaction.timeout.ms={self.transaction_ms}"
@@ -234,7 +299,7 @@ class PartitionSink:
                 f"{where}: expected {what} within {setting}, it took {open_s:.0f} s ({reason(e)}).",
                 "raise it by --kafka-config and start again; the broker's transaction.max.timeout.ms is its limit.",
             )
-        return broker_error(self.config, what, e)
+        return self._fenced(what, e)
 
     def _new_producer(self) -> Producer:
         c = self.config
@@ -254,6 +319,17 @@ class PartitionSink:
                 sizes.PRODUCER_SETTING: c.max_message_bytes,
             },
         )
+
+
+ONE_ID_EACH = "give each job an --application-id of its own."
+
+
+def superseded(application_id: str, owner: Claim) -> InstanceError:
+    return InstanceError(
+        f"application {application_id}: expected to be its only instance, another one was started after this one "
+        f"({owner.who}) and has taken over.",
+        "let one of them run; another job needs an --application-id of its own.",
+    )
 
 
 def broker_error(config: SinkConfig, what: str, e: KafkaException) -> BrokerError:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
 import shutil
+import socket
 import tempfile
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +27,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from moneystate import errors
 from moneystate.engine import plan as plans
-from moneystate.errors import JobError, MoneystateError
+from moneystate.errors import InstanceError, JobError, MoneystateError
+from moneystate.kafka import claims
 from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.convert import writers
 from moneystate.kafka.faults import reached
@@ -120,6 +125,8 @@ class Job:
         self.initial: Savepoint | None = None
         self.checkpoint = Checkpoint(options.checkpoint)
         self.scratch = Path(tempfile.mkdtemp(prefix="moneystate-"))
+        self.instance = uuid.uuid4().hex
+        self.watch: claims.Watch | None = None
         self.stop_file = self.scratch / "stop"
         self.stopped_file = self.scratch / "stop.seen"
         self.failure: MoneystateError | None = None
@@ -137,6 +144,8 @@ class Job:
             except Exception as e:
                 raise self.failure or as_one_line(e, self.log()) from e
         finally:
+            if self.watch is not None:
+                self.watch.close()
             shutil.rmtree(self.scratch, ignore_errors=True)
 
     def _run_spark(self) -> Report:
@@ -191,7 +200,7 @@ class Job:
             takes_over = o.new_epoch or self.initial is not None
             replaced = startup.check_markers(checkpoint, markers, o.application(), o.partitions, takes_over)
         else:
-            replaced = []
+            markers, replaced = {}, []
         if not checkpoint.is_new():
             startup.check_retention(admin, checkpoint, o.topic_prefix)
         elif self.initial is not None or missing.isdisjoint(t.name for t in inputs):
@@ -200,6 +209,7 @@ class Job:
         new_inputs = [name for t in self.spec.inputs if t.ordered and (name := o.topic_prefix + t.name) in created]
         if new_inputs:
             self.on_new_inputs(new_inputs)
+        self._claim(markers)
         if checkpoint.is_new():
             note = None if self.initial is None else initial.note_of(self.initial)
             publish = o.new_epoch or note is not None
@@ -214,6 +224,14 @@ class Job:
         """Raises ConfigError where the user's setting is too small."""
         o = self.options
         return producer_bytes(o.kafka_config, max(startup.message_bytes(self.spec, o.formats).values()))
+
+    def _claim(self, markers: Iterable[bytes]) -> None:
+        """Become the only instance of the application, before anything is written to the checkpoint."""
+        o = self.options
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        who = f"host {socket.gethostname()}, process {os.getpid()}, since {started}"
+        partitions = claims.output_partitions(o.application(), o.partitions, markers)
+        self.watch = claims.take(self._sink_config(0, []), who, partitions, self.checkpoint.last_planned())
 
     def _look_at_initial(self) -> None:
         """Open the savepoint that a new checkpoint is to begin with."""
@@ -265,7 +283,12 @@ class Job:
         source = self._source()
         blocks = session.readStream.format("moneystate").option(OPTION, source.to_json()).load()
         operator = KeyGroupOperator(
-            self.spec.make, o.key_groups, o.partitions, self.spec.bound_ms, o.pipelined, self._initial_folder()
+            self.spec.make,
+            o.key_groups,
+            o.partitions,
+            self.spec.bound_ms,
+            o.pipelined,
+            self._initial_folder(),
         )
         results = blocks.groupBy("key").transformWithState(operator, RESULT_SCHEMA, "Append", "None")
         loop = _BatchLoop(self, self._sink(), Path(source.settled_file))
@@ -275,6 +298,7 @@ class Job:
         elif o.trigger_interval_s:
             writer = writer.trigger(processingTime=f"{o.trigger_interval_s} seconds")
         try:
+            self._check_alone()
             self._wait(writer.start())
         finally:
             loop.group.close()
@@ -283,11 +307,22 @@ class Job:
     def _wait(self, query: StreamingQuery) -> None:
         """Until the query has ended by itself, or is told to stop and has no batch in hand."""
         while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]  # it takes parts of a second, too
+            try:
+                self._check_alone()
+            except InstanceError as e:
+                self.failure = e  # what a batch says that is interrupted does not count
+                query.stop()
+                raise
             # The planner has seen the stop file; or the query waits for its next trigger, and what that asks the
             # planner for comes after the stop file.
             if self.stopped_file.exists() or (self.stop_file.exists() and _waits(query)):
                 query.stop()
                 return
+
+    def _check_alone(self) -> None:
+        """Raises InstanceError."""
+        assert self.watch is not None
+        self.watch.check()
 
     def _source(self) -> SourceSpec:
         o = self.options
@@ -323,7 +358,13 @@ class Job:
 
     def _sink(self) -> SinkSpec:
         o = self.options
-        config = SinkConfig(
+        partitions = self.checkpoint.settings()[startup.CHANGELOG_PARTITIONS]
+        config = self._sink_config(partitions, self.checkpoint.start()["superseded"])
+        return SinkSpec(config, self.spec.streams, o.topic_prefix, o.formats, o.registry_url)
+
+    def _sink_config(self, changelog_partitions: int, superseded: list[str]) -> SinkConfig:
+        o = self.options
+        return SinkConfig(
             bootstrap_servers=o.bootstrap_servers,
             extra=o.kafka_config,
             application_id=o.application(),
@@ -331,12 +372,14 @@ class Job:
             commits=o.topic_prefix + self.spec.commits,
             changelog=o.topic_prefix + self.spec.changelog,
             key_groups=o.key_groups,
-            changelog_partitions=self.checkpoint.settings()[startup.CHANGELOG_PARTITIONS],
-            superseded=self.checkpoint.start()["superseded"],
+            changelog_partitions=changelog_partitions,
+            superseded=superseded,
             reader_rules={name: self.spec.rules[name] for name in self.spec.reader_rules},
             max_message_bytes=self._producer_bytes(),
+            instance=self.instance,
+            topic_prefix=o.topic_prefix,
+            inputs=[t.name for t in self.spec.inputs],
         )
-        return SinkSpec(config, self.spec.streams, o.topic_prefix, o.formats, o.registry_url)
 
 
 class _BatchLoop:
@@ -350,15 +393,13 @@ class _BatchLoop:
         self.meter = Meter()
         o = job.options
         self.group = GroupProgress(o.bootstrap_servers, o.kafka_config, o.application(), o.topic_prefix)
+        self.group.commit(plans.from_offset(job.checkpoint.offset(job.checkpoint.last_committed())))
 
     def __call__(self, results: DataFrame, number: int) -> None:
         try:
             self._batch(results, number)
-        except MoneystateError as e:
-            self.job.failure = e
-            raise
         except Exception as e:
-            self.job.failure = as_one_line(e, self.job.log())
+            self.job.failure = self.job.failure or as_one_line(e, self.job.log())
             raise
 
     def _batch(self, results: DataFrame, number: int) -> None:

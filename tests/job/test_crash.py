@@ -1,4 +1,5 @@
-"""The whole process tree is killed after each step of the commit protocol that `moneystate.kafka.sink` numbers."""
+"""The whole process tree is killed after each step of the commit protocol that `moneystate.kafka.sink` numbers, and of
+a start's that `moneystate.kafka.claims` numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from tests.reference.model import Rules
 
 RULES = Rules(lookup=False)
 FLAGS = ("--until-caught-up", "--drain", "--json", "--max-records-per-batch", "300")
-STEPS = ("planned", "init", "marker read", "begun", "produced", "marked")
+CHECKPOINT = 4  # exit code
+STEPS = ("claimed", "fenced", "planned", "init", "marker read", "begun", "produced", "marked")
 
 
 def test_a_kill_at_any_step_neither_repeats_nor_loses_a_record(setup: Setup) -> None:
@@ -22,6 +24,7 @@ def kill_at_each(setup: Setup) -> None:
     setup.send(small_workload("--events", "1200", "--flush-marker"))
     checkpoint = Checkpoint(str(setup.checkpoint))
     seen = 0
+    setup.kill_at("planned@1", *FLAGS)
     for step in STEPS:  # until the commit nothing of the batch is to be seen
         setup.kill_at(f"{step}@1", *FLAGS)
         assert (checkpoint.last_planned(), checkpoint.last_committed()) == (1, 0)
@@ -33,7 +36,8 @@ def kill_at_each(setup: Setup) -> None:
     assert (checkpoint.last_planned(), checkpoint.last_committed()) == (2, 1)
     before = begun(setup)
     done = setup.run(*FLAGS)
-    assert begun(setup) == [count + 1 for count in before]  # one producer for all the batches of a run
+    # one producer for all the batches of a run, after the one that fences those of the run before
+    assert begun(setup) == [count + 2 for count in before]
     want = setup.check_output(RULES, drain=True)
     assert {name: done.totals[name] for name in counts(want)} == counts(want)
 
@@ -42,3 +46,20 @@ def begun(setup: Setup) -> list[int]:
     """How many producers each output partition has had."""
     producers = producers_begun(setup.bootstrap_servers)
     return [producers[f"{setup.prefix}-{partition}"] for partition in range(setup.partitions)]
+
+
+def test_a_second_instance_takes_over_and_the_first_says_so(setup: Setup) -> None:
+    setup.create_inputs()
+    records = small_workload("--events", "600", "--flush-marker")
+    setup.send(records[: len(records) // 2])
+    checkpoint = Checkpoint(str(setup.checkpoint))
+    with setup.start("--quiet") as first:
+        first.wait_for(lambda: checkpoint.last_committed() >= 0, "batch 0")
+        with setup.start(*FLAGS) as second:
+            replaced = first.finish()  # with nothing to write: it looks for itself
+            setup.send(records[len(records) // 2 :])
+            done = second.finish()
+    assert replaced.code == CHECKPOINT
+    assert [line.partition(" ")[0] for line in replaced.err.splitlines()] == ["error:"], replaced.err
+    assert f"process {second.process.pid}," in replaced.err
+    assert done.code == 0, done.err

@@ -6,13 +6,16 @@ import json
 import multiprocessing
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from moneystate.engine.items import Output
 from moneystate.engine.marker import Decision
-from moneystate.errors import BrokerError
+from moneystate.errors import InstanceError
+from moneystate.kafka import claims
+from moneystate.kafka.markers import read_markers
 from moneystate.kafka.publish import NoContent, Publisher
 from moneystate.kafka.sink import BatchId, PartitionSink, SinkConfig
 from tests.kafka.logs import Cluster, settle
@@ -160,9 +163,13 @@ def test_jobs_that_wrote_before_are_fenced_also_those_of_output_partitions_that_
     for sink in old:
         sink.open(BatchId("old", 0, START, "offset 1"))
         sink.commit(BatchId("old", 0, START, "offset 1"))
-    publish(config_of(topics, ["old"]), State())
+    new = replace(config_of(topics, ["old"]), instance="new")
+    markers = read_markers(config.bootstrap_servers, {}, config.commits)
+    partitions = claims.output_partitions(config.application_id, PARTITIONS, markers)
+    claims.take(new, "the new one", partitions, 0).close()
+    publish(new, State())
     for sink in old:
         following = BatchId("old", 1, "offset 1", "offset 2")
         sink.open(following)
-        with pytest.raises(BrokerError):
+        with pytest.raises(InstanceError, match="the new one"):
             sink.commit(following)

@@ -1,0 +1,98 @@
+"""How a run becomes the only one that writes an application's output, before its first batch.
+
+1. *claimed*: a claim for each output partition is in the commits topic, in the same partition as its marker, all in one
+   transaction: of two runs that start at once, one owns all of them. After a crash the next run claims them anew.
+2. *fenced*: `init_transactions` for the producer of each output partition. What earlier runs had open is aborted, and
+   their producers can write no more. An attempt of theirs that begins a new producer finds the claim
+   (`moneystate.kafka.sink`, steps 1 and 2).
+
+So from here on nothing is committed but by this run, until another one claims. That one wins: a run cannot tell a
+predecessor that lives from one that has just died, and after a crash nobody wants to wait. The one before ends with an
+error as soon as it sees the claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from moneystate.engine.marker import Claim, claim_key, decode_claim, marker_key
+from moneystate.errors import InstanceError
+from moneystate.kafka.client import base_config, new_client, place, range_consumer
+from moneystate.kafka.faults import reached
+from moneystate.kafka.sink import CALL_S, FENCED, ONE_ID_EACH, PartitionSink, SinkConfig, broker_error, superseded
+
+FENCED_AT_ONCE = 8
+
+
+def output_partitions(application_id: str, partitions: int, markers: Iterable[bytes]) -> list[int]:
+    """The output partitions of a job, and those that the application had before, by the keys of its `markers`."""
+    prefix = marker_key(application_id, 0)[:-1]
+    numbers = [key.removeprefix(prefix) for key in markers if key.startswith(prefix)]
+    return sorted({*range(partitions), *(int(number) for number in numbers if number.isdigit())})
+
+
+def take(config: SinkConfig, who: str, partitions: list[int], batch: int) -> Watch:
+    """Own `partitions` for `config.instance`; the watch sees who takes them over. `batch`: for tests alone."""
+    offset = _write(config, Claim(config.instance, who), partitions)
+    reached("claimed", batch)
+    with ThreadPoolExecutor(FENCED_AT_ONCE) as pool:
+        list(pool.map(lambda partition: PartitionSink(config, partition).fence(), partitions))
+    reached("fenced", batch)
+    return Watch(config, offset + 1)
+
+
+def _write(config: SinkConfig, claim: Claim, partitions: list[int]) -> int:
+    """Gives the claim's offset in partition 0."""
+    places: dict[int, int] = {}
+
+    def delivered(_error: KafkaError | None, message: Message[bytes, bytes]) -> None:
+        _, partition, offset = place(message)
+        places[partition] = offset
+
+    producer = new_client(
+        Producer,
+        {
+            **base_config(config.bootstrap_servers, config.extra),
+            "transactional.id": f"{config.application_id}-claim",
+        },
+    )
+    try:
+        producer.init_transactions(CALL_S)
+        producer.begin_transaction()
+        for partition in partitions:
+            key = claim_key(config.application_id, partition)
+            producer.produce(config.commits, claim.encode(), key, partition, on_delivery=delivered)
+        producer.commit_transaction(CALL_S)
+    except KafkaException as e:
+        if e.args[0].code() not in FENCED:
+            raise broker_error(config, "to claim the output partitions", e) from None
+        raise InstanceError(
+            f"application {config.application_id}: another instance was started at the same moment.", ONE_ID_EACH
+        ) from None
+    return places[0]
+
+
+class Watch:
+    """Of the claims from an offset of the commits topic's partition 0."""
+
+    def __init__(self, config: SinkConfig, offset: int) -> None:
+        self.config = config
+        self.key = claim_key(config.application_id, 0)
+        self.consumer: Consumer = range_consumer(config.bootstrap_servers, config.extra, "moneystate-claims")
+        self.consumer.assign([TopicPartition(config.commits, 0, offset)])
+
+    def check(self) -> None:
+        """Never waits. Raises InstanceError once another instance has claimed the application."""
+        while (message := self.consumer.poll(0)) is not None:
+            value = message.value()
+            if message.error() is not None or message.key() != self.key or value is None:
+                continue
+            owner = decode_claim(value)
+            if owner.instance != self.config.instance:
+                raise superseded(self.config.application_id, owner)
+
+    def close(self) -> None:
+        self.consumer.close()
