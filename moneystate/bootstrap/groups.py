@@ -13,6 +13,7 @@ from moneystate.bootstrap.work import write_json
 from moneystate.engine import clock as clocks
 from moneystate.engine.block import merge
 from moneystate.engine.clock import Clock
+from moneystate.engine.failure import StepFailed, step_error
 from moneystate.engine.items import NO_TIME, Output
 from moneystate.engine.keygroup import run_batch
 from moneystate.engine.order import Partition
@@ -27,7 +28,7 @@ from moneystate.savepoint.format import write_output, write_state
 @dataclass(frozen=True)
 class GroupSpec:
     """`highs`: of partitions whose history does not begin at their beginning; `state`, `rules`: for the
-    fingerprint."""
+    fingerprint; `topics`: their names by what stands for them in items, for errors."""
 
     work: Path
     chunks: int
@@ -38,6 +39,7 @@ class GroupSpec:
     rules: dict[str, Any]
     highs: dict[Partition, int]
     with_output: bool
+    topics: dict[int, str]
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,10 @@ class _Run:
         s = self.spec
         for chunk in range(s.chunks):
             blocks = [read_segment(segment_path(s.work, chunk, task), self.group) for task in range(s.tasks)]
-            result = run_batch(merge(blocks), self.state, s.make(), s.bound_ms)
+            try:
+                result = run_batch(merge(blocks), self.state, s.make(), s.bound_ms)
+            except StepFailed as e:
+                raise step_error(e, s.topics) from e
             self.watermark, self.counts, self.buffered = result.watermark, result.counts, result.buffered
             self.silent = result.silent
             yield from result.outputs

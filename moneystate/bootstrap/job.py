@@ -146,6 +146,7 @@ class Bootstrap:
             dict(self.job.rules),
             dict(initial_highs(started.history, self.job.inputs)),
             self.options.with_output,
+            {t.code: t.name for t in self.job.inputs},
         )
         groups = list(range(self.options.key_groups))
         sizes = {result_path(self.work, group): 1 for group in groups}

@@ -16,12 +16,14 @@ from moneystate.engine import slots
 from moneystate.engine.block import Block
 from moneystate.engine.clock import Clock
 from moneystate.engine.effects import Effects
-from moneystate.engine.items import NO_TIME, Item, Output
+from moneystate.engine.failure import StepFailed
+from moneystate.engine.items import NO_TIME, TIMER_RANK, Aside, Item, Output
 from moneystate.engine.keys import is_engines
 from moneystate.engine.order import Partition, advance, holder, settle, silent
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.engine.processor import Change, Processor
 from moneystate.engine.state import StateAccess
+from moneystate.errors import MoneystateError
 
 
 def key_group_of(key: bytes, key_groups: int) -> int:
@@ -76,8 +78,7 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
     effects = Effects()
     effects.outputs.extend(block.passed)
     parsed = processor.begin(state, due, block.asides, before)
-    for aside in block.asides:
-        processor.aside(aside, effects)
+    _take_asides(block.asides, processor, effects)
     _run_due(due, parsed, processor, effects, watermark, later)
     kept = processor.finish(effects)
     if block.rewrite:
@@ -117,6 +118,19 @@ def _settle_all(items: list[Item], clock: Clock, bound_ms: int) -> list[Item]:
     return settled
 
 
+def _take_asides(asides: list[Aside], processor: Processor[Any], effects: Effects) -> None:
+    at = 0
+    try:
+        for aside in asides:
+            processor.aside(aside, effects)
+            at += 1
+    except MoneystateError:
+        raise
+    except Exception as e:
+        aside = asides[at]
+        raise StepFailed(aside[0], aside[1], aside[2], False, e) from e
+
+
 def _run_due(
     due: list[Item],
     parsed: list[Any],
@@ -125,21 +139,34 @@ def _run_due(
     watermark: int,
     later: list[Item],
 ) -> None:
-    """All due items in the total order, merged with the timers that they set and that are due, too."""
+    """All due items in the total order, merged with the timers that they set and that are due, too.
+
+    Raises StepFailed, which says at which item.
+    """
     set_here: list[Item] = []
     at = 0
     n = len(due)
     _take_timers(effects, watermark, set_here, later)
-    while True:
-        if set_here and (at == n or set_here[0] < due[at]):
-            processor.step(heappop(set_here), None, effects)
-        elif at < n:
-            processor.step(due[at], parsed[at], effects)
-            at += 1
-        else:
-            return
-        if effects.timers:
-            _take_timers(effects, watermark, set_here, later)
+    item: Item | None = None
+    try:
+        while True:
+            if set_here and (at == n or set_here[0] < due[at]):
+                item = heappop(set_here)
+                processor.step(item, None, effects)
+            elif at < n:
+                item = due[at]
+                processor.step(item, parsed[at], effects)
+                at += 1
+            else:
+                return
+            if effects.timers:
+                _take_timers(effects, watermark, set_here, later)
+    except MoneystateError:  # which says where
+        raise
+    except Exception as e:
+        if item is None:
+            raise
+        raise StepFailed(item[3], item[4], item[5], item[1] >= TIMER_RANK, e) from e
 
 
 def _take_timers(effects: Effects, watermark: int, set_here: list[Item], later: list[Item]) -> None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from moneystate.engine import plan as plans
 from moneystate.errors import CheckpointError, ConfigError, DrainedError, RulesError
+from moneystate.ports.service import VERSION_RULES
 
 FORMAT = 1
 
@@ -147,15 +148,32 @@ class Checkpoint:
             return None
         return str(self.offset(planned)["rules"])
 
-    def check_rules(self, rules: Mapping[str, Any]) -> None:
-        """Raises RulesError where an unfinished batch was planned with other rules."""
+    def changed_rules(self, rules: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+        """The rules that an unfinished batch was planned with where they are others than `rules`, and those."""
         planned = self.planned_rules()
         if planned is None or planned == plans.rules_hash(rules):
-            return
+            return {}
         before = self.rules(planned)
+        return {name: (before.get(name), now) for name, now in rules.items() if before.get(name) != now}
+
+    def replan(self, rules: Mapping[str, Any]) -> None:
+        """Have the unfinished batch read what it was planned to, by other rules."""
+        file = self.root / "offsets" / str(self.last_planned())
+        plan = {**self.offset(self.last_planned()), "rules": plans.rules_hash(rules)}
+        lines = [*file.read_text().splitlines()[:-1], json.dumps(plan)]
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Spark's checksum, which it does without
+        _replace(file, "\n".join(lines))
+
+    def check_rules(self, rules: Mapping[str, Any]) -> None:
+        """Raises RulesError where an unfinished batch was planned with other flags; as to another program, see
+        `moneystate.spark.startup.check_plan`."""
         changed = [
-            f"{name} {before.get(name)} -> {value}" for name, value in rules.items() if before.get(name) != value
+            f"{name} {before} -> {now}"
+            for name, (before, now) in self.changed_rules(rules).items()
+            if name not in VERSION_RULES
         ]
+        if not changed:
+            return
         raise RulesError(
             f"{self.root}: expected the rules of the planned batch {self.last_planned()}, changed are "
             f"{', '.join(changed)}.",
@@ -181,9 +199,13 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     """Whole or not at all, also when the machine goes down."""
-    temporary = path.with_suffix(".tmp")
+    _replace(path, json.dumps(content, sort_keys=True, indent=1))
+
+
+def _replace(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.stem}.tmp")
     with temporary.open("w") as f:
-        json.dump(content, f, sort_keys=True, indent=1)
+        f.write(text)
         f.flush()
         os.fsync(f.fileno())
     temporary.replace(path)

@@ -199,6 +199,8 @@ class Job:
                 initial.check_origin(self.initial.manifest, markers, o.application(), o.partitions)
             takes_over = o.new_epoch or self.initial is not None
             replaced = startup.check_markers(checkpoint, markers, o.application(), o.partitions, takes_over)
+            if not checkpoint.is_new():
+                startup.check_plan(checkpoint, markers, settings, self.spec.rules)
         else:
             markers, replaced = {}, []
         if not checkpoint.is_new():
@@ -218,6 +220,10 @@ class Job:
         elif chosen is None:  # begun by a version that did not keep it
             checkpoint.keep_setting(startup.CHANGELOG_PARTITIONS, partition_counts(admin)[changelog])
         checkpoint.keep_rules(self.spec.rules)
+        if checkpoint.changed_rules(self.spec.rules):
+            markers = read_markers(o.bootstrap_servers, o.kafka_config, commits)  # which are final, after the claim
+            startup.check_plan(checkpoint, markers, settings, self.spec.rules)
+            checkpoint.replan(self.spec.rules)
         self._publish()
 
     def _producer_bytes(self) -> int:
@@ -289,6 +295,7 @@ class Job:
             self.spec.bound_ms,
             o.pipelined,
             self._initial_folder(),
+            {t.code: o.topic_prefix + t.name for t in self.spec.inputs},
         )
         results = blocks.groupBy("key").transformWithState(operator, RESULT_SCHEMA, "Append", "None")
         loop = _BatchLoop(self, self._sink(), Path(source.settled_file))

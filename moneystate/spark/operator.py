@@ -5,7 +5,8 @@ from __future__ import annotations
 import marshal
 import secrets
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pyspark import TaskContext
@@ -14,6 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from moneystate.engine.block import Block, merge
+from moneystate.engine.failure import StepFailed, step_error
 from moneystate.engine.items import Output
 from moneystate.engine.keygroup import BatchResult, run_batch
 from moneystate.engine.logged import LoggedState
@@ -51,7 +53,8 @@ class GroupResult(NamedTuple):
 
 class KeyGroupOperator(StatefulProcessor):
     """`make`: builds the service's processor, once in each Python worker and batch; `partitions`: of the operator;
-    `initial`: folder of a savepoint that key groups without state begin with, empty for none.
+    `initial`: folder of a savepoint that key groups without state begin with, empty for none; `topics`: their names
+    by what stands for them in items, for errors.
 
     Each exchange with the state store makes both sides wait for one another. So a task first gathers the blocks of its
     key groups, up to `TOGETHER_BYTES`, and then reads for all of them, runs them and writes for all of them.
@@ -65,6 +68,7 @@ class KeyGroupOperator(StatefulProcessor):
         bound_ms: int,
         pipelined: bool,
         initial: str = "",
+        topics: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         self.run = uuid.uuid4().hex
         self.make = make
@@ -73,6 +77,7 @@ class KeyGroupOperator(StatefulProcessor):
         self.bound_ms = bound_ms
         self.pipelined = pipelined
         self.initial = initial
+        self.topics = dict(topics)
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.stores = stores_of(handle.getMapState(STATE_NAME, KEY_SCHEMA, VALUE_SCHEMA), self.pipelined)
@@ -113,7 +118,10 @@ class KeyGroupOperator(StatefulProcessor):
             state = LoggedState(store, first, cache, group, secrets.randbits(ORIGIN_BITS))
             if self.initial:
                 load(self.initial, group, state)
-            result = run_batch(block, state, self.processor, self.bound_ms)
+            try:
+                result = run_batch(block, state, self.processor, self.bound_ms)
+            except StepFailed as e:
+                raise step_error(e, self.topics) from e
             changes.append((key, state.end(block.version or STATE_VERSION)))
             yield pack(group, result)
 

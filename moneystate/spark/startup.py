@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from moneystate.engine import deadletter
 from moneystate.engine import plan as plans
 from moneystate.engine.marker import Marker, marker_key
-from moneystate.errors import CheckpointError, MarkerError, RetentionError, SetupError
+from moneystate.errors import CheckpointError, MarkerError, RetentionError, RulesError, SetupError
 from moneystate.kafka import sizes
 from moneystate.kafka.convert import PLAIN
 from moneystate.kafka.offsets import log_ends, log_starts, topic_states
@@ -116,6 +116,31 @@ def _check_not_rolled_back(checkpoint: Checkpoint, mine: list[Marker]) -> None:
             f"{checkpoint.last_planned()}: the checkpoint was rolled back or restored.",
             "restore the newest copy, or start a new checkpoint with --new-epoch.",
         )
+
+
+def check_plan(
+    checkpoint: Checkpoint, markers: Mapping[bytes, Marker], settings: Mapping[str, Any], rules: Mapping[str, Any]
+) -> None:
+    """An unfinished batch that another program planned may be run by this one where nothing of it is written: what
+    ended it may be mended in this one. Raises RulesError where a part is."""
+    changed = checkpoint.changed_rules(rules)
+    if not changed:
+        return
+    planned, epoch = checkpoint.last_planned(), checkpoint.epoch()
+    keys = [(p, marker_key(settings["application_id"], p)) for p in range(settings["partitions"])]
+    written = [p for p, key in keys if key in markers and _has(markers[key], epoch, planned)]
+    if written:
+        names = ", ".join(changed)
+        raise RulesError(
+            f"{checkpoint.root}: expected the program that planned batch {planned}, as output partition "
+            f"{written[0]} has it already; this one differs in {names}.",
+            f"finish it with --finish-batch and a program of the same {names}: mend in it what ended the batch, if "
+            "anything did; or start a new checkpoint from a savepoint or with --new-epoch.",
+        )
+
+
+def _has(marker: Marker, epoch: str | None, batch: int) -> bool:
+    return marker.epoch == epoch and marker.next_batch > batch
 
 
 def check_retention(admin: AdminClient, checkpoint: Checkpoint, topic_prefix: str) -> None:

@@ -173,21 +173,14 @@ def enrich(
 
 
 def planned_job(checkpoint: str) -> JobSpec:
-    """The job by the rules that the unfinished batch was planned with."""
+    """The job by the rules that the unfinished batch was planned with, as far as flags choose them."""
     kept = Checkpoint(checkpoint)
     planned = None if kept.is_new() else kept.planned_rules()
     if planned is None:
         raise CheckpointError(
             f"{checkpoint}: expected a planned batch to finish, there is none.", "start without --finish-batch."
         )
-    rules = kept.rules(planned)
-    spec = ENRICHMENT.job(rules)
-    if not spec.is_program_of(rules):
-        raise CheckpointError(
-            f"{checkpoint}: the planned batch belongs to another version of the program.",
-            "finish it with that version.",
-        )
-    return spec
+    return ENRICHMENT.job(kept.rules(planned))
 
 
 def _check(drain: bool, until_caught_up: bool, key_groups: int, partitions: int, max_records: int) -> None:

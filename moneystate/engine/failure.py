@@ -1,0 +1,45 @@
+"""A step that ended with an exception, and where."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+
+from moneystate.errors import StepError
+
+
+class StepFailed(Exception):
+    """`topic`: as items have it; `timer`: not the record's own step, but that of a timer that it set. `cause`: what
+    went wrong (compiled code does not keep `__cause__`)."""
+
+    def __init__(self, topic: int, partition: int, offset: int, timer: bool, cause: Exception) -> None:
+        super().__init__(topic, partition, offset, timer)
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self.timer = timer
+        self.cause = cause
+
+
+def step_error(failed: StepFailed, topics: Mapping[int, str]) -> StepError:
+    """For the user. `topics`: their names by what stands for them in items."""
+    cause = failed.cause
+    step = "the step of a timer that it set" if failed.timer else "its step"
+    return StepError(
+        f"{topics.get(failed.topic, failed.topic)}, partition {failed.partition}, offset {failed.offset}: expected a "
+        f"record that the service can take, {step} ended with {_one_line(cause)} ({_line(cause)}).",
+        "mend the program and start again with the same folder and flags.",
+    )
+
+
+def _one_line(cause: Exception) -> str:
+    text = " ".join(str(cause).split())
+    return f"{type(cause).__name__}: {text}" if text else type(cause).__name__
+
+
+def _line(cause: Exception) -> str:
+    frames = traceback.extract_tb(cause.__traceback__)
+    if not frames:
+        return "at a line that is not known"
+    last = frames[-1]
+    return f"{last.filename}, line {last.lineno}, in {last.name}"

@@ -1,0 +1,53 @@
+"""`moneystate` with a logic that fails at some records: `python -m tests.job.poison LOGIC_VERSION POISON ARGUMENTS`.
+
+`POISON`: the money id, or empty, at which a step ends with an exception.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import services.enrichment.job
+from moneystate.cli.main import main
+from moneystate.engine.effects import Effects
+from moneystate.engine.items import Aside, Item
+from moneystate.engine.processor import Change
+from moneystate.engine.state import StateAccess
+from services.enrichment.rules import Rules
+from services.enrichment.step import Enrichment
+
+
+class Poisoned:
+    """The enrichment, but for one record."""
+
+    def __init__(self, poison: bytes, rules: Rules) -> None:
+        self.poison = poison
+        self.enrichment = Enrichment(rules)
+
+    def begin(
+        self, state: StateAccess, items: Sequence[Item], asides: Sequence[Aside], watermark_before: int
+    ) -> list[Any]:
+        return self.enrichment.begin(state, items, asides, watermark_before)
+
+    def aside(self, record: Aside, effects: Effects) -> None:
+        self.enrichment.aside(record, effects)
+
+    def step(self, item: Item, parsed: Any, effects: Effects) -> None:
+        if self.poison and self.poison in item[8]:
+            raise ZeroDivisionError("poison\nin two lines")
+        self.enrichment.step(item, parsed, effects)
+
+    def finish(self, effects: Effects) -> list[Change]:
+        return self.enrichment.finish(effects)
+
+    def rewrite(self, entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
+        return self.enrichment.rewrite(entries, version)
+
+
+if __name__ == "__main__":
+    logic, poison = int(sys.argv.pop(1)), sys.argv.pop(1)
+    vars(services.enrichment.job).update(LOGIC_VERSION=logic, Enrichment=partial(Poisoned, poison.encode()))
+    main()

@@ -1,0 +1,79 @@
+"""A step that ends with an exception: the record is named, and a mended program goes on where nothing was written."""
+
+from __future__ import annotations
+
+import sys
+
+from moneystate.errors import CheckpointError
+from moneystate.spark.checkpoint import Checkpoint
+from tests.job.harness import Finished, JobProcess, Setup, small_workload
+from tests.reference import codec
+from tests.reference.model import WALLET, LogRecord, Rules
+
+FAILED, CHECKPOINT = 5, CheckpointError.exit_code
+BOUNDED = ("--until-caught-up", "--drain", "--max-records-per-batch", "300")
+
+
+def program(setup: Setup, logic: int, poison: str, *flags: str) -> Finished:
+    """One run of the job by a program of this version of the logic, which fails at the money with id `poison`."""
+    command = (sys.executable, "-m", "tests.job.poison", str(logic), poison)
+    with JobProcess(setup.arguments(*BOUNDED, *flags), setup.folder, None, command) as job:
+        return job.finish()
+
+
+def last_money(records: list[LogRecord]) -> tuple[str, LogRecord]:
+    """An id of which there is only one record, and that record: it comes with the last batch."""
+    payments = [(record, codec.decode(record.value or b"")) for record in records if record.topic == WALLET]
+    return next((f["id"], record) for record, (kind, f) in reversed(payments) if kind == "PaymentEvent")
+
+
+def one_line(done: Finished) -> str:
+    assert [line.partition(" ")[0] for line in done.err.splitlines()] == ["error:"], done.err
+    return done.err
+
+
+def test_the_record_is_named_and_the_mended_program_goes_on(setup: Setup) -> None:
+    setup = setup._replace(partitions=1)
+    setup.create_inputs(2)
+    setup.send(small_workload("--events", "700", "--flush-marker", "--garbage", "0", "--odd", "0"))
+    poison, _ = last_money(setup.inputs()[0])
+    record = next(r for r in setup.inputs()[0] if r.topic == WALLET and poison.encode() in (r.value or b""))
+    failed = program(setup, 2, poison)
+    assert failed.code == FAILED
+    where = f"{setup.prefix}{WALLET}, partition {record.partition}, offset {record.offset}:"
+    assert where in one_line(failed)
+    assert "ZeroDivisionError: poison in two lines" in failed.err
+    assert "poison.py, line " in failed.err
+    checkpoint = Checkpoint(str(setup.checkpoint))
+    planned = checkpoint.last_planned()
+    assert planned == checkpoint.last_committed() + 1
+    before = checkpoint.offset(planned)
+
+    # other flags are no reason to leave the plan
+    assert program(setup, 3, "", "--bound", "1s").code == CHECKPOINT
+    # the mended program reads what was planned, by its own rules
+    finished = program(setup, 3, "", "--bound", "1s", "--finish-batch")
+    assert finished.code == 0, finished.err
+    after = checkpoint.offset(planned)
+    assert {**after, "rules": ""} == {**before, "rules": ""}
+    assert checkpoint.rules(after["rules"])["logic"] == 3
+    assert checkpoint.last_committed() >= planned
+    done = program(setup, 3, "")
+    assert done.code == 0, done.err
+    setup.check_output(Rules(lookup=False), drain=True)
+
+
+def test_where_a_part_is_written_the_rest_is_not_written_by_another_logic(setup: Setup) -> None:
+    setup = setup._replace(partitions=1)
+    setup.create_inputs(2)
+    setup.send(small_workload("--events", "700", "--flush-marker"))
+    setup.kill_at("committed@1", *BOUNDED)
+    before = Checkpoint(str(setup.checkpoint)).offset(1)
+    for flags in ((), ("--finish-batch",)):
+        refused = program(setup, 3, "", *flags)
+        assert refused.code == CHECKPOINT
+        assert "logic" in one_line(refused)
+        assert Checkpoint(str(setup.checkpoint)).offset(1) == before
+    done = program(setup, 2, "")
+    assert done.code == 0, done.err
+    setup.check_output(Rules(lookup=False), drain=True)
