@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from moneystate.engine.runs import entries_of
+from moneystate.spark.local_path import spark_path
 from moneystate.spark.operator import STATE_NAME
 
 SCHEMA = "grp int, entry binary, content binary"
@@ -52,7 +53,7 @@ def entry_rows(
     """
     # in a session that has run no stream the state data source does not find its coordinator until this was touched
     _ = session.streams.active
-    reader = session.read.format("statestore").option("path", str(checkpoint)).option("stateVarName", STATE_NAME)
+    reader = session.read.format("statestore").option("path", spark_path(checkpoint)).option("stateVarName", STATE_NAME)
     if batch is not None:
         reader = reader.option("batchId", batch)
     stored = reader.load().selectExpr(

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from moneystate.engine import plan as plans
-from moneystate.errors import CheckpointError, ConfigError, DrainedError, RulesError
+from moneystate.errors import CheckpointError, DrainedError, RulesError
 from moneystate.ports.service import VERSION_RULES
+from moneystate.spark.local_path import local_folder
 
 FORMAT = 1
 
@@ -27,12 +28,7 @@ class Checkpoint:
     """A folder that driver and executors see under the same path."""
 
     def __init__(self, path: str) -> None:
-        if "://" in path and not path.startswith("file://"):
-            raise ConfigError(
-                f"--checkpoint {path}: expected a folder, came the address of another file system.",
-                "mount it and give the folder; driver and executors must see it under the same path.",
-            )
-        self.root = Path(path.removeprefix("file://")).absolute()
+        self.root = local_folder(path, "--checkpoint")
         self.own = self.root / "moneystate"
 
     def check_writable(self) -> None:

@@ -20,6 +20,7 @@ from moneystate.kafka.starting import offsets_from_file
 from moneystate.ports.service import VERSION_RULES, AskedAgain
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.manifest import NAME, Manifest
+from moneystate.spark.local_path import local_folder
 
 OFFSETS_FLAG = "--initial-offsets"
 
@@ -56,8 +57,8 @@ def note_of(savepoint: Savepoint) -> dict[str, str]:
 
 
 def open_initial(folder: str) -> Savepoint:
-    """Raises SavepointError."""
-    return Savepoint(Path(folder).absolute())
+    """Raises SavepointError, ConfigError."""
+    return Savepoint(local_folder(folder, "--initial-state"))
 
 
 def check_same(folder: str, note: Mapping[str, str] | None) -> None:

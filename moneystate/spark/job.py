@@ -52,6 +52,7 @@ from moneystate.ports.service import JobSpec
 from moneystate.savepoint.format import Savepoint
 from moneystate.spark import initial, startup
 from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark.local_path import spark_path
 from moneystate.spark.operator import RESULT_SCHEMA, KeyGroupOperator
 from moneystate.spark.progress import BatchProgress, Meter
 from moneystate.spark.session import ARROW_ROWS, open_session, under_spark_submit
@@ -299,7 +300,7 @@ class Job:
         )
         results = blocks.groupBy("key").transformWithState(operator, RESULT_SCHEMA, "Append", "None")
         loop = _BatchLoop(self, self._sink(), Path(source.settled_file))
-        writer = results.writeStream.foreachBatch(loop).option("checkpointLocation", str(self.checkpoint.root))
+        writer = results.writeStream.foreachBatch(loop).option("checkpointLocation", spark_path(self.checkpoint.root))
         if o.bounded or o.finish_batch:
             writer = writer.trigger(availableNow=True)
         elif o.trigger_interval_s:

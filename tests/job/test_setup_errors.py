@@ -53,8 +53,11 @@ def test_a_checkpoint_folder_below_a_file(setup: Setup) -> None:
     assert_nothing_written(setup)
 
 
-def test_a_checkpoint_on_another_file_system(setup: Setup) -> None:
-    assert setup.refused("--checkpoint", "s3://bucket/checkpoint").code == CONFIG
+@pytest.mark.parametrize("address", ["s3://bucket/checkpoint", "dbfs:/checkpoint", "file://host/checkpoint"])
+def test_a_checkpoint_on_another_file_system(setup: Setup, address: str) -> None:
+    done = setup.refused("--checkpoint", address)
+    assert done.code == CONFIG
+    assert address in done.err
     assert_nothing_written(setup)
 
 

@@ -24,6 +24,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from moneystate.devbroker.java import find_java
 from moneystate.spark.archive import MAKE, USE, archive_file, earlier_archives
 from moneystate.spark.jvm.classes import our_jar
+from moneystate.spark.local_path import spark_path
 from moneystate.spark.operator import KEY_SCHEMA, RESULT_SCHEMA, STATE_NAME, VALUE_SCHEMA
 from moneystate.spark.session import DEFAULTS, JAVA_OPTIONS, open_session
 from moneystate.spark.state_access import stores_of
@@ -83,7 +84,7 @@ def run_query(session: SparkSession, folder: Path) -> None:
     results = blocks.groupBy("key").transformWithState(Operator(), RESULT_SCHEMA, "Append", "None")
     done: list[int] = []
     query = results.writeStream.foreachBatch(lambda frame, number: done.append(sink(frame, number)))
-    running = query.option("checkpointLocation", str(folder / "checkpoint")).start()
+    running = query.option("checkpointLocation", spark_path(folder / "checkpoint")).start()
     for _ in range(QUERY_S):
         if len(done) >= BATCHES or running.awaitTermination(1):
             break

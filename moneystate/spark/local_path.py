@@ -1,0 +1,33 @@
+"""Folders of this machine, as users name them and as Spark has to be told of them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from moneystate.errors import ConfigError
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+
+
+def local_folder(text: str, what: str) -> Path:
+    """A path, `file:/x` or `file:///x`. Raises ConfigError, which calls it `what`, for any other address."""
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return Path(text).absolute()
+    path = text[scheme.end() :]
+    if scheme[1].lower() == "file" and path.startswith("/"):
+        if not path.startswith("//"):
+            return Path(path)
+        if path.startswith("///"):
+            return Path(path[2:])
+    raise ConfigError(
+        f"{what} {text}: expected a folder or file:///FOLDER, found an address of scheme {scheme[1]}.",
+        "mount the file system and give the folder; driver and executors must see it under the same path.",
+    )
+
+
+def spark_path(path: Path) -> str:
+    """With its scheme: Spark takes a path without one to be on its default file system (`fs.defaultFS`), which Python
+    never writes to. Not quoted as in a URI: Hadoop takes it letter by letter."""
+    return f"file://{path.absolute()}"
