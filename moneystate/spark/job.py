@@ -10,9 +10,7 @@ import contextlib
 import logging
 import os
 import re
-import shutil
 import socket
-import tempfile
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -55,6 +53,7 @@ from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.local_path import spark_path
 from moneystate.spark.operator import RESULT_SCHEMA, KeyGroupOperator
 from moneystate.spark.progress import BatchProgress, Meter
+from moneystate.spark.run_folder import RunFolder, local_dirs
 from moneystate.spark.session import ARROW_ROWS, open_session, under_spark_submit
 from moneystate.spark.sink import Report, SinkSpec, run_sink
 from moneystate.spark.source import OPTION, MoneystateSource
@@ -125,11 +124,12 @@ class Job:
         self.on_new_inputs = on_new_inputs
         self.initial: Savepoint | None = None
         self.checkpoint = Checkpoint(options.checkpoint)
-        self.scratch = Path(tempfile.mkdtemp(prefix="moneystate-"))
+        job = f"{self.checkpoint.root} {options.application()}"
+        self.own = RunFolder(local_dirs(options.spark_config), job)
         self.instance = uuid.uuid4().hex
         self.watch: claims.Watch | None = None
-        self.stop_file = self.scratch / "stop"
-        self.stopped_file = self.scratch / "stop.seen"
+        self.stop_file = self.own.path / "stop"
+        self.stopped_file = self.own.path / "stop.seen"
         self.failure: MoneystateError | None = None
 
     def stop(self) -> None:
@@ -147,7 +147,6 @@ class Job:
         finally:
             if self.watch is not None:
                 self.watch.close()
-            shutil.rmtree(self.scratch, ignore_errors=True)
 
     def _run_spark(self) -> Report:
         o = self.options
@@ -155,7 +154,7 @@ class Job:
         logging.getLogger("py4j").setLevel(logging.CRITICAL)
         logging.getLogger().addHandler(logging.NullHandler())
         # a checkpoint is a folder always: moneystate/spark/checkpoint.py
-        session = open_session(self.spec.name, o.master, o.partitions, o.spark_config, self.log(), True)
+        session = open_session(self.spec.name, o.master, o.partitions, o.spark_config, self.log(), True, self.own)
         try:
             self.look(session)
             return self._run_query(session)

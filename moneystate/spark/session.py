@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
@@ -16,6 +18,7 @@ from moneystate.devbroker.java import find_java
 from moneystate.errors import SetupError
 from moneystate.spark.archive import archive_options
 from moneystate.spark.jvm.classes import LOCAL_CHECKPOINT_FILES, our_jar
+from moneystate.spark.run_folder import RunFolder
 
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 CLASS_PATH = "spark.driver.extraClassPath"
@@ -63,11 +66,13 @@ def open_session(
     more: dict[str, str],
     log: Path | None = None,
     local_checkpoint: bool = False,
+    own: RunFolder | None = None,
 ) -> SparkSession:
     """`master` None: as spark-submit says, else local[*]. `more`: settings of the user.
 
     `log`: file for all that the JVM and its Python workers print, else stderr. Under spark-submit the JVM is not ours,
     and prints where spark-submit does. `local_checkpoint`: all checkpoints of the session are folders of this machine.
+    `own`: for the files of a JVM that is ours, and of its workers.
     """
     if not under_spark_submit():
         java = find_java()
@@ -79,6 +84,8 @@ def open_session(
             more = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", **more}
         if _in_one_jvm(more.get("spark.master", master)):
             more = with_our_classes(more, java, local_checkpoint)
+        if own is not None:
+            more = _with_folder(more, own)
     conf = SparkConf().setAppName(name)
     if master:
         conf.setMaster(master)
@@ -126,6 +133,16 @@ def _with_archive(options: str, java: Path, jar: Path) -> str:
     return f"{options} {archive_options(java, jar)}".rstrip()
 
 
+def _with_folder(more: dict[str, str], own: RunFolder) -> dict[str, str]:
+    """Spark's local folders, and the JVM's temporary one, where sessions have their artifacts."""
+    options = more.get(JAVA_OPTIONS, DEFAULTS[JAVA_OPTIONS])
+    return {
+        **more,
+        "spark.local.dir": ",".join(map(str, own.paths)),
+        JAVA_OPTIONS: f'{options} "-Djava.io.tmpdir={own.path}"',
+    }
+
+
 def _open_context(conf: SparkConf, log: Path | None) -> SparkContext:
     # prints a stack trace where the JVM is gone, beside the one line that says so
     AccumulatorTCPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
@@ -133,12 +150,23 @@ def _open_context(conf: SparkConf, log: Path | None) -> SparkContext:
     try:
         if log is None or under_spark_submit():
             return SparkContext(conf=conf)
-        with _anew(log).open("wb") as out:
+        with _anew(log).open("wb") as out, _without_local_dirs():
             gateway = launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
         return SparkContext(conf=conf, gateway=gateway)
     finally:
         # SparkContext puts a handler in place that cancels the batch in hand
         signal.signal(signal.SIGINT, on_interrupt)
+
+
+@contextmanager
+def _without_local_dirs() -> Iterator[None]:
+    """Spark takes this variable before its setting, which a run folder has been made of."""
+    told = os.environ.pop("SPARK_LOCAL_DIRS", None)
+    try:
+        yield
+    finally:
+        if told is not None:
+            os.environ["SPARK_LOCAL_DIRS"] = told
 
 
 def _anew(log: Path) -> Path:

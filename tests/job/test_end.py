@@ -7,10 +7,12 @@ import time
 import psutil
 
 from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark.run_folder import RunFolder
 from tests.job.harness import JobProcess, Setup, small_workload
 
 FAILED = 5
 AT_ONCE_S = 30.0  # far less than the trigger interval, far more than a busy machine takes to end the job
+LEFT = ("blockmgr-", "spark-", "moneystate-entries-", "moneystate-runs-", "artifacts")
 TRIGGER = ("--trigger-interval", "300s")
 
 
@@ -45,3 +47,23 @@ def test_a_jvm_that_is_killed_is_one_line_and_code_5(setup: Setup) -> None:
     assert done.code == FAILED
     assert [line.partition(" ")[0] for line in done.err.splitlines()] == ["error:"]
     assert str(setup.checkpoint / "moneystate" / "driver.log") in done.err
+
+
+def test_what_a_killed_run_leaves_is_removed_by_the_next(setup: Setup) -> None:
+    setup.create_inputs()
+    setup.send(small_workload("--events", "700", "--flush-marker"))
+    local = setup.folder / "local dir"
+    spark = ("--spark-config", f"spark.local.dir={local}", "--until-caught-up", "--max-records-per-batch", "300")
+    paused = setup.folder / "paused"
+    with setup.start(*spark, pause_at="produced@1") as killed:
+        killed.wait_for(paused.exists, "batch 1")
+        (left,) = local.glob("moneystate-*/run-*")
+        names = [path.name for path in left.rglob("*")]
+        assert all(any(name.startswith(kind) for name in names) for kind in LEFT), names
+        killed.kill()
+        assert sorted(path.name for path in killed.folder.iterdir()) == ["err", "out"]  # which has its TMPDIR
+    assert left.exists()
+    live = RunFolder([local], "another job").path
+    setup.run(*spark)
+    assert [path for path in local.iterdir() if path != live.parent] == []
+    assert live.exists()

@@ -1,0 +1,113 @@
+"""A run's own folder: all that it, its JVM and their workers write that is of no use after it.
+
+    <local dir>/moneystate-<digest of user and job>/run-*/     `lock` is held by the run's process as long as it lives
+
+The next run of the same job removes what runs have left that were killed. A run that lives keeps its folder: the system
+lets go of a lock when its process ends, however that ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+from moneystate.errors import SetupError
+
+LOCK = "lock"
+PREFIX = "run-"
+
+
+def local_dirs(spark_config: Mapping[str, str]) -> list[Path]:
+    """Where Spark is told to keep its files, else the system's temporary folder."""
+    told = os.environ.get("SPARK_LOCAL_DIRS") or spark_config.get("spark.local.dir") or tempfile.gettempdir()
+    return [Path(folder).absolute() for folder in told.split(",")]
+
+
+class RunFolder:
+    """In each of `within`, until the process ends. `job`: the same for all runs of a job."""
+
+    def __init__(self, within: list[Path], job: str) -> None:
+        name = f"moneystate-{hashlib.sha256(f'{os.getuid()} {job}'.encode()).hexdigest()[:16]}"
+        self.paths: list[Path] = []
+        self.locks: list[IO[str]] = []
+        atexit.register(self.remove)
+        for folder in within:
+            path, lock = _new(_own(folder / name))
+            self.paths.append(path)
+            self.locks.append(lock)
+            _remove_left(path.parent)
+        self.path = self.paths[0]
+
+    def remove(self) -> None:
+        for path in self.paths:
+            shutil.rmtree(path, ignore_errors=True)
+            _remove_empty(path.parent)
+        for lock in self.locks:
+            lock.close()
+        self.paths, self.locks = [], []
+        atexit.unregister(self.remove)
+
+
+def _own(folder: Path) -> Path:
+    """Raises SetupError where the folder cannot be made, or somebody else has."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owner = folder.lstat().st_uid
+    except OSError as e:
+        raise SetupError(
+            f"{folder}: expected to make a folder for temporary files, but {e.strerror}.",
+            "name another place with --spark-config spark.local.dir=FOLDER.",
+        ) from None
+    if owner != os.getuid() or folder.is_symlink():
+        raise SetupError(
+            f"{folder}: expected a folder of this user, it is another's.",
+            "remove it, or name another place with --spark-config spark.local.dir=FOLDER.",
+        )
+    return folder
+
+
+def _new(job: Path) -> tuple[Path, IO[str]]:
+    """A new folder with its lock. Another start may take it for a killed run's until it is locked: then once more."""
+    while True:
+        job.mkdir(mode=0o700, exist_ok=True)
+        try:
+            path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=job))
+            lock = (path / LOCK).open("w")
+        except FileNotFoundError:
+            continue
+        if _locked(lock) and (path / LOCK).exists():
+            return path, lock
+        lock.close()
+
+
+def _locked(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _remove_left(job: Path) -> None:
+    for left in job.glob(f"{PREFIX}*"):
+        try:
+            lock = (left / LOCK).open("a")
+        except OSError:  # removed by another, this very moment
+            continue
+        with lock:
+            if _locked(lock):
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _remove_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        return
