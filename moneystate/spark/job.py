@@ -50,6 +50,7 @@ from moneystate.ports.service import JobSpec
 from moneystate.savepoint.format import Savepoint
 from moneystate.spark import initial, startup
 from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark.jvm_signals import stop_with_jvm
 from moneystate.spark.local_path import spark_path
 from moneystate.spark.operator import RESULT_SCHEMA, KeyGroupOperator
 from moneystate.spark.progress import BatchProgress, Meter
@@ -156,6 +157,8 @@ class Job:
         # a checkpoint is a folder always: moneystate/spark/checkpoint.py
         session = open_session(self.spec.name, o.master, o.partitions, o.spark_config, self.log(), True, self.own)
         try:
+            if under_spark_submit():
+                stop_with_jvm(session, self.stop)
             self.look(session)
             return self._run_query(session)
         finally:

@@ -16,6 +16,7 @@ import psutil
 import pyspark
 
 from moneystate.devbroker.java import find_java
+from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import POLL_S, ROOT, JobProcess, Setup, counts, small_workload
 from tests.ports import free_port
 from tests.reference.model import Rules
@@ -94,15 +95,34 @@ def cluster(folder: Path) -> Iterator[str]:
         yield address
 
 
+def submitted(setup: Setup, master: str, *flags: str) -> JobProcess:
+    """The job by spark-submit, whose JVM is the process."""
+    command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master, "--conf", "spark.executor.memory=1g"]
+    command += ["--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.driver.host=127.0.0.1"]
+    command.append(str(ROOT / "services" / "enrichment" / "submit.py"))
+    return JobProcess(setup.arguments(*flags)[1:], setup.folder, environment(setup.folder), command)
+
+
+def test_told_to_stop_it_finishes_the_batch_in_hand(setup: Setup) -> None:
+    setup.create_inputs()
+    records = small_workload("--events", "700")
+    setup.send(records[: len(records) // 2])
+    checkpoint = Checkpoint(str(setup.checkpoint))
+    with submitted(setup, "local[2]", "--quiet") as job:
+        job.wait_for(lambda: checkpoint.last_committed() >= 0, "batch 0")
+        setup.send(records[len(records) // 2 :])
+        job.wait_for(lambda: checkpoint.last_planned() > checkpoint.last_committed(), "a batch in hand")
+        done = job.stop()
+    assert done.code == 0, done.err
+    assert checkpoint.last_planned() == checkpoint.last_committed() > 0
+
+
 def test_on_a_standalone_cluster_it_writes_what_it_writes_anywhere(setup: Setup) -> None:
     setup.create_inputs()
     setup.send(small_workload("--events", "1000", "--flush-marker"))
     with cluster(setup.folder) as master:
-        command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master, "--conf", "spark.executor.memory=1g"]
-        command += ["--conf", "spark.driver.bindAddress=127.0.0.1", "--conf", "spark.driver.host=127.0.0.1"]
-        command.append(str(ROOT / "services" / "enrichment" / "submit.py"))
-        flags = setup.arguments("--until-caught-up", "--drain", "--json", "--max-records-per-batch", "400")
-        with JobProcess(flags[1:], setup.folder, environment(setup.folder), command) as job:
+        flags = ("--until-caught-up", "--drain", "--json", "--max-records-per-batch", "400")
+        with submitted(setup, master, *flags) as job:
             done = job.finish()
         assert done.code == 0, done.err
     want = setup.check_output(Rules(lookup=False), drain=True)
