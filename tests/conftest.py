@@ -10,6 +10,7 @@ from moneystate.devbroker import DevBroker
 
 # Their tests start the whole job: first, so that several processes end at about the same time.
 LONG = ("job", "evolution", "demo", "savepoint", "query", "lookup", "bootstrap")
+KEPT: list[DevBroker] = []  # the broker's watcher ends it once nothing holds the object any more
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -24,6 +25,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> DevBroker:
     """
     running = DevBroker(tmp_path_factory.mktemp("broker"))
     running.start()
+    KEPT.append(running)
     return running
 
 
