@@ -11,7 +11,7 @@ from tests.reference import codec
 from tests.reference.model import WALLET, LogRecord, Rules
 
 FAILED, CHECKPOINT = 5, CheckpointError.exit_code
-BOUNDED = ("--until-caught-up", "--drain", "--max-records-per-batch", "300")
+BOUNDED = ("--until-caught-up", "--drain", "--quiet", "--max-records-per-batch", "300")
 
 
 def program(setup: Setup, logic: int, poison: str, *flags: str) -> Finished:
