@@ -6,10 +6,12 @@ import sys
 
 from moneystate.errors import CheckpointError
 from moneystate.spark.checkpoint import Checkpoint
+from services.enrichment.rules import LOGIC_VERSION
 from tests.job.harness import Finished, JobProcess, Setup, small_workload
 from tests.reference import codec
 from tests.reference.model import WALLET, LogRecord, Rules
 
+MENDED = LOGIC_VERSION + 1
 FAILED, CHECKPOINT = 5, CheckpointError.exit_code
 BOUNDED = ("--until-caught-up", "--drain", "--quiet", "--max-records-per-batch", "300")
 
@@ -42,7 +44,7 @@ def test_the_record_is_named_and_the_mended_program_goes_on(setup: Setup) -> Non
     setup.create_inputs(2)
     setup.send(small_workload("--events", "700", "--flush-marker", "--garbage", "0", "--odd", "0"))
     poison, record = last_money(setup.inputs()[0])
-    failed = program(setup, 2, poison)
+    failed = program(setup, LOGIC_VERSION, poison)
     assert failed.code == FAILED
     where = f"{setup.prefix}{WALLET}, partition {record.partition}, offset {record.offset}:"
     assert where in one_line(failed)
@@ -54,15 +56,15 @@ def test_the_record_is_named_and_the_mended_program_goes_on(setup: Setup) -> Non
     before = checkpoint.offset(planned)
 
     # other flags are no reason to leave the plan
-    assert program(setup, 3, "", "--bound", "1s").code == CHECKPOINT
+    assert program(setup, MENDED, "", "--bound", "1s").code == CHECKPOINT
     # the mended program reads what was planned, by its own rules
-    finished = program(setup, 3, "", "--bound", "1s", "--finish-batch")
+    finished = program(setup, MENDED, "", "--bound", "1s", "--finish-batch")
     assert finished.code == 0, finished.err
     after = checkpoint.offset(planned)
     assert {**after, "rules": ""} == {**before, "rules": ""}
-    assert checkpoint.rules(after["rules"])["logic"] == 3
+    assert checkpoint.rules(after["rules"])["logic"] == MENDED
     assert checkpoint.last_committed() >= planned
-    done = program(setup, 3, "")
+    done = program(setup, MENDED, "")
     assert done.code == 0, done.err
     setup.check_output(Rules(lookup=False), drain=True)
 
@@ -74,10 +76,10 @@ def test_where_a_part_is_written_the_rest_is_not_written_by_another_logic(setup:
     setup.kill_at("committed@1", *BOUNDED)
     before = Checkpoint(str(setup.checkpoint)).offset(1)
     for flags in ((), ("--finish-batch",)):
-        refused = program(setup, 3, "", *flags)
+        refused = program(setup, MENDED, "", *flags)
         assert refused.code == CHECKPOINT
         assert "logic" in one_line(refused)
         assert Checkpoint(str(setup.checkpoint)).offset(1) == before
-    done = program(setup, 2, "")
+    done = program(setup, LOGIC_VERSION, "")
     assert done.code == 0, done.err
     setup.check_output(Rules(lookup=False), drain=True)
