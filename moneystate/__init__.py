@@ -58,6 +58,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    found = getattr(import_module(_HOME_OF[name]), name)
-    globals()[name] = found
-    return found
+    exported = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = exported
+    return exported

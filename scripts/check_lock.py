@@ -26,26 +26,26 @@ def wanted() -> list[Requirement]:
 
 def problems(lock: str) -> list[str]:
     entries = [line for line in re.sub(r"\\\n", " ", lock).splitlines() if line and not line.lstrip().startswith("#")]
-    found = [f"an address: {line}" for line in lock.splitlines() if "://" in line or line.startswith("-")]
+    messages = [f"an address: {line}" for line in lock.splitlines() if "://" in line or line.startswith("-")]
     pins: dict[str, list[Version]] = {}
     for entry in entries:
         pin = PIN.match(entry)
         if pin is None or "--hash=sha256:" not in entry:
-            found.append(f"not a pin with hashes: {entry[:80]}")
+            messages.append(f"not a pin with hashes: {entry[:80]}")
         else:
             pins.setdefault(canonicalize_name(pin["name"]), []).append(Version(pin["version"]))
     for requirement in wanted():
         versions = pins.get(canonicalize_name(requirement.name), [])
         if not versions or not all(version in requirement.specifier for version in versions):
-            found.append(f"{requirement} is asked for, locked is {', '.join(map(str, versions)) or 'nothing'}")
-    return found
+            messages.append(f"{requirement} is asked for, locked is {', '.join(map(str, versions)) or 'nothing'}")
+    return messages
 
 
 def main() -> int:
-    found = problems((ROOT / "requirements.lock").read_text())
-    for problem in found:
+    messages = problems((ROOT / "requirements.lock").read_text())
+    for problem in messages:
         print(f"requirements.lock: {problem}. Do: make lock", file=sys.stderr)
-    return 1 if found else 0
+    return 1 if messages else 0
 
 
 if __name__ == "__main__":

@@ -28,13 +28,13 @@ def main() -> int:
         python.mkdir()
         go.mkdir()
         generate_python(python)
-        found = stale(ROOT / "moneystate", python / "moneystate", ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py"))
+        outdated = stale(ROOT / "moneystate", python / "moneystate", ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py"))
         if has_go():
             generate_go(go)
-            found += stale(GO, go, (".pb.go",))
-    for path in found:
+            outdated += stale(GO, go, (".pb.go",))
+    for path in outdated:
         print(f"{path}: not what its .proto file says. Do: .venv/bin/python scripts/generate_proto.py", file=sys.stderr)
-    return 1 if found else 0
+    return 1 if outdated else 0
 
 
 if __name__ == "__main__":

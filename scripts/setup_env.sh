@@ -176,7 +176,7 @@ make_archive() {
     key=$(archive_key)
     [ "$(cat "$archive_stamp" 2>/dev/null)" = "$key" ] && return
     say "making the class archive for Spark's JVM (once, 30 s, 170 MB in the cache folder)"
-    .venv/bin/python -m moneystate.spark.jvm.make_archive </dev/null || true
+    .venv/bin/python -m moneystate.spark.jvm.make_class_archive </dev/null || true
     printf '%s\n' "$key" >"$archive_stamp"
 }
 

@@ -1,4 +1,4 @@
-"""The entries in a checkpoint, from the runs in its state store, read offline with Spark's state data source."""
+"""The entries in a checkpoint, from the segments in its state store, read offline with Spark's state data source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from moneystate.engine.runs import entries_of
+from moneystate.engine.segments import entries_of
 from moneystate.spark.local_path import spark_path
 from moneystate.spark.operator import STATE_NAME
 
@@ -65,8 +65,10 @@ def entry_rows(
 
 
 def _entries(stored: pa.Table) -> pa.Table:
-    """A key group's entries, from its runs."""
-    found = entries_of(dict(zip(stored.column("entry").to_pylist(), stored.column("content").to_pylist(), strict=True)))
-    columns = [pa.array([group] * len(found), pa.int32()) for group in stored.column("grp")[:1].to_pylist()]
-    columns += [pa.array(list(found), pa.binary()), pa.array(list(found.values()), pa.binary())]
+    """A key group's entries, from its segments."""
+    entries = entries_of(
+        dict(zip(stored.column("entry").to_pylist(), stored.column("content").to_pylist(), strict=True))
+    )
+    columns = [pa.array([group] * len(entries), pa.int32()) for group in stored.column("grp")[:1].to_pylist()]
+    columns += [pa.array(list(entries), pa.binary()), pa.array(list(entries.values()), pa.binary())]
     return pa.Table.from_arrays(columns, names=["grp", "entry", "content"])

@@ -23,7 +23,7 @@ from moneystate.spark.session import ARROW_ROWS
 from state_tools.entries import entry_rows
 
 RESULT = pa.schema([("result", pa.binary())])
-ROWS_AT_ONCE = "2000"  # entries are far smaller than the blocks of a running job
+ROWS_PER_BATCH = "2000"  # entries are far smaller than the blocks of a running job
 
 
 def open_checkpoint(folder: str) -> Checkpoint:
@@ -94,7 +94,7 @@ def _write_groups(
 ) -> list[Any]:
     """What was written of each key group, in their order."""
     key_groups = checkpoint.settings()["key_groups"]
-    session.conf.set(ARROW_ROWS, ROWS_AT_ONCE)
+    session.conf.set(ARROW_ROWS, ROWS_PER_BATCH)
     rows = entry_rows(session, checkpoint.root, key_groups, checkpoint.last_committed())
     cores = session.sparkContext.defaultParallelism
     placed = rows.repartition(min(key_groups, 4 * cores), "grp").sortWithinPartitions("grp", "entry")
@@ -104,11 +104,11 @@ def _write_groups(
             entries = [(key, value) for _, key, value in group]
             clock = clocks.decode(next(value for key, value in entries if key == clocks.KEY))
             written = write_state(folder, number, entries)
-            found = of_group(number, entries, state, rules)
+            fingerprint = of_group(number, entries, state, rules)
             result = {
                 "group": number,
                 "file": (written.name, written.entries, written.bytes, written.sha256),
-                "fingerprint": (found.users, found.buffer),
+                "fingerprint": (fingerprint.users, fingerprint.buffer),
                 "watermark": clock.watermark,
                 "counts": clock.counts,
             }

@@ -199,15 +199,15 @@ def digest_of(key: bytes | None, value: bytes | None) -> bytes:
 
 def _in_topic(o: BootstrapOptions, ranges: list[Range]) -> dict[bytes, tuple[int, bytes]]:
     """How often each record is in the topic, with its key, by digest: some 200 bytes a record of memory."""
-    found: dict[bytes, tuple[int, bytes]] = {}
+    counts: dict[bytes, tuple[int, bytes]] = {}
     reader = RangeReader(o.bootstrap_servers, o.kafka_config, "moneystate-verify")
     try:
         for message in reader.read(ranges):
             digest = digest_of(message.key(), message.value())
-            found[digest] = (found.get(digest, (0, b""))[0] + 1, message.key() or b"")
+            counts[digest] = (counts.get(digest, (0, b""))[0] + 1, message.key() or b"")
     finally:
         reader.consumer.close()
-    return found
+    return counts
 
 
 def _first_stream(replayed: Savepoint, convert: dict[int, Convert]) -> Iterator[tuple[bytes | None, bytes | None]]:

@@ -151,11 +151,11 @@ def test_a_source_is_the_same_everywhere(record: str) -> None:
 
 def definitions(schema: Any, name: str) -> list[Any]:
     if isinstance(schema, list):
-        return [found for part in schema for found in definitions(part, name)]
+        return [definition for part in schema for definition in definitions(part, name)]
     if not isinstance(schema, dict):
         return []
     here = [schema] if schema.get("name") == name and schema.get("type") == "record" else []
-    return here + [found for part in schema.values() for found in definitions(part, name)]
+    return here + [definition for part in schema.values() for definition in definitions(part, name)]
 
 
 def test_waiting_money_has_the_money_and_user_info_of_the_output() -> None:

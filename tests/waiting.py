@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-LOOK_S = 0.01
+POLL_S = 0.01
 
 Result = TypeVar("Result")
 
@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 def until(holds: Callable[[], Result], why: Callable[[], str], within_s: float) -> Result:
     """Its first true value. Raises AssertionError past the deadline: `why` says what was there."""
     deadline = time.monotonic() + within_s
-    while not (found := holds()):
+    while not (result := holds()):
         assert time.monotonic() < deadline, why()
-        threading.Event().wait(LOOK_S)
-    return found
+        threading.Event().wait(POLL_S)
+    return result

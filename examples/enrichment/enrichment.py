@@ -82,11 +82,11 @@ def money(
     first = e.money_type not in user.money_types
     if first:
         user.money_types.append(e.money_type)
-    kept = Money(
+    pending = Money(
         e.id, e.user_id, e.user_session_id, e.processed_at, e.amount, e.currency, e.closing_balance, e.money_type,
         e.is_old_money_event,
     )  # fmt: skip
-    held = Waiting(kept, user.info, first)
+    held = Waiting(pending, user.info, first)
     if e.user_session_id is None:
         put_out(ctx, held, "NO_SESSION")
         return

@@ -38,8 +38,8 @@ def double_of(value: float) -> bytes:
 def read_double(buf: bytes, pos: int) -> tuple[float, int]:
     if pos + 8 > len(buf):
         raise Malformed("a number is cut off")
-    found: float = _DOUBLE.unpack_from(buf, pos)[0]
-    return found, pos + 8
+    value: float = _DOUBLE.unpack_from(buf, pos)[0]
+    return value, pos + 8
 
 
 def read_text(buf: bytes, pos: int) -> tuple[str, int]:
@@ -101,10 +101,10 @@ def read_exact(buf: bytes, pos: int, precision: int, scale: int) -> tuple[Decima
 
 
 def symbol_number(numbers: dict[str, bytes], value: Any) -> bytes:
-    found = numbers.get(value)
-    if found is None:
+    number = numbers.get(value)
+    if number is None:
         raise Unencodable(f"expected one of {', '.join(numbers)}, found {value!r}")
-    return found
+    return number
 
 
 def read_symbol(symbols: tuple[str, ...], buf: bytes, pos: int) -> tuple[str, int]:

@@ -79,13 +79,13 @@ class RecordKind(Kind):
     """Of a value or a map. `kept`: the header of `<Record>Kept`, where there is a time to live; `empty`: makes the
     record that is no entry, None of a map."""
 
-    def __init__(self, prefix: bytes, name: str, ttl_ms: int, codec: Codec, kept: bytes, empty: Any) -> None:
+    def __init__(self, prefix: bytes, name: str, ttl_ms: int, codec: Codec, kept_header: bytes, empty: Any) -> None:
         super().__init__(prefix, name, ttl_ms)
         self.codec = codec
-        self.kept = kept
+        self.kept = kept_header
         self.empty = empty
         self.none: Any = None if empty is None else empty()
-        self.header = kept if ttl_ms else codec.header
+        self.header = kept_header if ttl_ms else codec.header
         self.immutable = is_immutable(codec.record)
 
     def decode(self, cell: Cell, stored: bytes) -> None:

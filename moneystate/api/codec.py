@@ -36,10 +36,10 @@ class Codec:
 
     def decode(self, value: bytes) -> Any:
         """A value of this schema. Raises Malformed."""
-        found, end = self.read_body(value, HEADER_BYTES)
+        record, end = self.read_body(value, HEADER_BYTES)
         if end != len(value):
             raise TrailingBytes(f"{len(value) - end} bytes after the body")
-        return found
+        return record
 
     def read_body(self, value: bytes, pos: int) -> tuple[Any, int]:
         try:

@@ -12,20 +12,20 @@ from moneystate.engine.processor import Rejected
 class ServiceDecoder:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.elsewhere = {header: its for found in plan.inputs.values() for header, its in found.items()}
+        self.elsewhere = {header: its for by_header in plan.inputs.values() for header, its in by_header.items()}
         self.outputs = {output.codec.header: output.codec for output in plan.outputs.values()}
 
     def decode(self, topic: int, value: bytes) -> tuple[int, bytes | list[bytes] | None]:
         """Event time in ms and key, or keys; key None: nothing but its time counts. Raises Rejected."""
         header = value[:HEADER_BYTES]
-        found = self.plan.inputs[topic].get(header)
+        planned = self.plan.inputs[topic].get(header)
         try:
-            if found is not None:
-                record, end = found.codec.read_body(value, HEADER_BYTES)
-                time = checked_time(found.time(record))
+            if planned is not None:
+                record, end = planned.codec.read_body(value, HEADER_BYTES)
+                time = checked_time(planned.time(record))
                 if end != len(value):
                     raise TrailingBytes(f"{len(value) - end} bytes after the body")
-                return time, self._key(found, record)
+                return time, self._key(planned, record)
             if header == self.plan.heartbeat.header:
                 return checked_time(self.plan.heartbeat.decode(value).processed_at), None
             raise self._elsewhere(header, value)
@@ -34,11 +34,11 @@ class ServiceDecoder:
         except Malformed as e:
             raise Rejected("malformed", str(e)) from None
 
-    def _key(self, found: InputPlan, record: object) -> bytes | list[bytes] | None:
-        if found.handler is None or found.keys is None:
+    def _key(self, planned: InputPlan, record: object) -> bytes | list[bytes] | None:
+        if planned.handler is None or planned.keys is None:
             return None
         try:
-            keys = found.keys.keys(record)
+            keys = planned.keys.keys(record)
         except Malformed as e:
             raise Rejected("bad_key", str(e)) from None
         return keys[0] if len(keys) == 1 else keys

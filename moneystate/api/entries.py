@@ -48,6 +48,6 @@ class Entries(Generic[S]):
     def items(self, prefix: str = "") -> Iterator[tuple[str, S]]:
         """Ids and entries, in the order of the ids; those there were when it began."""
         for id in self.ids(prefix):
-            found = self.get(id)
-            if found is not None:
-                yield id, found
+            entry = self.get(id)
+            if entry is not None:
+                yield id, entry

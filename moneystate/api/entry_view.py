@@ -38,13 +38,13 @@ class EntryView:
 
     def get(self, value: Value[S], key: str) -> S:
         kind = self.plan.kinds[value.name]
-        found = self._record(kind, layout.entry_key(kind.prefix, key.encode()))
-        return kind.empty() if found is None else found  # type: ignore[no-any-return]
+        record = self._record(kind, layout.entry_key(kind.prefix, key.encode()))
+        return kind.empty() if record is None else record  # type: ignore[no-any-return]
 
     def entry(self, of: Map[S], key: str, id: str) -> S | None:
         kind = self.plan.kinds[of.name]
-        found: S | None = self._record(kind, layout.entry_key(kind.prefix, key.encode(), id.encode()))
-        return found
+        record: S | None = self._record(kind, layout.entry_key(kind.prefix, key.encode(), id.encode()))
+        return record
 
     def entries(self, of: Map[S], key: str, prefix: str = "") -> Iterator[tuple[str, S]]:
         kind = self.plan.kinds[of.name]
@@ -57,14 +57,14 @@ class EntryView:
 
     def find(self, index: Index[S, V], by: V) -> Iterator[tuple[str, S]]:
         kind = self.plan.kinds[index.of.name]
-        found: list[tuple[str, S]] = []
+        owners: list[tuple[str, S]] = []
         for entry_key, stored in self.entries_.scan(kind.prefix):
             record = self._decoded(kind, entry_key, stored)
             place = layout.place_of(entry_key)
             if record is not None and place is not None and index.by(record) == by:
-                found.append((place.owner.decode(), record))
-        found.sort(key=lambda pair: pair[0])
-        yield from found
+                owners.append((place.owner.decode(), record))
+        owners.sort(key=lambda pair: pair[0])
+        yield from owners
 
     def _record(self, kind: RecordKind, key: bytes) -> Any:
         stored = self.entries_.get(key)

@@ -27,7 +27,10 @@ def failure(plan: Plan, item: Item, function: str, error: Exception) -> tuple[st
     topic, partition, offset = where_of(plan, item)
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not any(part in Path(f.filename).as_posix() for part in _PLATFORM)]
-    at = f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+    location = f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
     told = " ".join(str(error).split())
-    what = told if isinstance(error, StepError) else f"{type(error).__name__}: {told.rstrip('.')}."
-    return f"{topic}, partition {partition}, offset {offset}: {function}{at}: {what}", "" if " Do: " in told else DO
+    problem = told if isinstance(error, StepError) else f"{type(error).__name__}: {told.rstrip('.')}."
+    return (
+        f"{topic}, partition {partition}, offset {offset}: {function}{location}: {problem}",
+        "" if " Do: " in told else DO,
+    )

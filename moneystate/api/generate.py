@@ -113,21 +113,21 @@ class AvroCode:
 
     def _read_items(self, depth: int, shape: Array | Table, into: str) -> None:
         line, fresh = self.source.line, self.source.fresh
-        item, found, count, key = fresh("item"), fresh("found"), fresh("count"), fresh("key")
-        line(depth, f"{found} = {'[]' if isinstance(shape, Array) else '{}'}")
+        item, items, count, key = fresh("item"), fresh("found"), fresh("count"), fresh("key")
+        line(depth, f"{items} = {'[]' if isinstance(shape, Array) else '{}'}")
         line(depth, "while True:")
         line(depth + 1, f"{count}, pos = read_count(buf, pos)")
         line(depth + 1, f"if {count} == 0: break")
         line(depth + 1, f"for {count} in range({count}):")
         if isinstance(shape, Table):
             line(depth + 2, f"{key}, pos = read_text(buf, pos)")
-            line(depth + 2, f"if {key} in {found}: raise Malformed('a key stands twice in a map')")
+            line(depth + 2, f"if {key} in {items}: raise Malformed('a key stands twice in a map')")
             self._read(depth + 2, shape.of, item)
-            line(depth + 2, f"{found}[{key}] = {item}")
+            line(depth + 2, f"{items}[{key}] = {item}")
         else:
             self._read(depth + 2, shape.of, item)
-            line(depth + 2, f"{found}.append({item})")
-        line(depth, f"{into} = {found}")
+            line(depth + 2, f"{items}.append({item})")
+        line(depth, f"{into} = {items}")
 
     # Writing
 
@@ -155,11 +155,11 @@ class AvroCode:
         if isinstance(shape, Plain) and shape.kind == "boolean":
             return [f"b'\\x01' if {value} else b'\\x00'"]
         if isinstance(shape, Maybe):
-            found, out = fresh("x"), fresh("out")
-            line(depth, f"{found} = {value}")
-            line(depth, f"if {found} is None: {out} = b'\\x00'")
+            content, out = fresh("x"), fresh("out")
+            line(depth, f"{content} = {value}")
+            line(depth, f"if {content} is None: {out} = b'\\x00'")
             line(depth, "else:")
-            parts = self._write(depth + 1, shape.of, found)
+            parts = self._write(depth + 1, shape.of, content)
             line(depth + 1, f"{out} = b'\\x02' + " + " + ".join([f"({part})" for part in parts]))
             return [out]
         if isinstance(shape, (Array, Table)):
@@ -182,16 +182,16 @@ class AvroCode:
 
     def _write_items(self, depth: int, shape: Array | Table, value: str) -> str:
         line, fresh = self.source.line, self.source.fresh
-        found, parts, item, key = fresh("x"), fresh("parts"), fresh("item"), fresh("key")
-        line(depth, f"{found} = {value}")
-        line(depth, f"{parts} = [long_of(len({found}))] if {found} else []")
+        items, parts, item, key = fresh("x"), fresh("parts"), fresh("item"), fresh("key")
+        line(depth, f"{items} = {value}")
+        line(depth, f"{parts} = [long_of(len({items}))] if {items} else []")
         if isinstance(shape, Table):
-            line(depth, f"for {key} in sorted({found}):")
-            line(depth + 1, f"{item} = {found}[{key}]")
+            line(depth, f"for {key} in sorted({items}):")
+            line(depth + 1, f"{item} = {items}[{key}]")
             for part in self._write(depth + 1, Plain("string"), key):
                 line(depth + 1, f"{parts}.append({part})")
         else:
-            line(depth, f"for {item} in {found}:")
+            line(depth, f"for {item} in {items}:")
         for part in self._write(depth + 1, shape.of, item):
             line(depth + 1, f"{parts}.append({part})")
         line(depth, f"{parts}.append(b'\\x00')")

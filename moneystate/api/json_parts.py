@@ -27,10 +27,10 @@ def string_in(value: Any) -> str:
 def long_in(value: Any) -> int:
     if type(value) is not Number or not value.lstrip("-").isdigit() or len(value) > _DIGITS_OF_A_LONG + 1:
         raise Malformed("not a whole number of at most 64 bits")
-    found = int(value)
-    if found < LONG_MIN or found > LONG_MAX:
+    number = int(value)
+    if number < LONG_MIN or number > LONG_MAX:
         raise Malformed("not a whole number of at most 64 bits")
-    return found
+    return number
 
 
 def millis_in(value: Any) -> int:
@@ -45,10 +45,10 @@ def millis_in(value: Any) -> int:
 def double_in(value: Any) -> float:
     if type(value) is not Number:
         raise Malformed("not a number")
-    found = float(value)
-    if math.isinf(found):
+    number = float(value)
+    if math.isinf(number):
         raise Malformed("a number beyond all bounds")
-    return found
+    return number
 
 
 def boolean_in(value: Any) -> bool:
@@ -74,13 +74,13 @@ def exact_in(precision: int, scale: int) -> Callable[[Any], Decimal]:
         if type(value) is not Number:
             raise Malformed("not a number")
         try:
-            found = Decimal(value)
-            unscaled(found, precision, scale)
+            number = Decimal(value)
+            unscaled(number, precision, scale)
         except ArithmeticError:
             raise Malformed("a number beyond all bounds") from None
         except Unencodable as e:
             raise Malformed(str(e)) from None
-        return found
+        return number
 
     return read
 
@@ -94,24 +94,24 @@ def symbol_in(symbols: tuple[str, ...]) -> Callable[[Any], str]:
     return read
 
 
-def maybe_in(of: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: None if value is None else of(value)
+def maybe_in(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else convert(value)
 
 
-def array_in(of: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
+def array_in(convert: Callable[[Any], Any]) -> Callable[[Any], list[Any]]:
     def read(value: Any) -> list[Any]:
         if type(value) is not list:
             raise Malformed("not an array")
-        return [of(item) for item in value]
+        return [convert(item) for item in value]
 
     return read
 
 
-def table_in(of: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
+def table_in(convert: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
     def read(value: Any) -> dict[str, Any]:
         if type(value) is not dict:
             raise Malformed("not an object")
-        return {key: of(item) for key, item in value.items()}
+        return {key: convert(item) for key, item in value.items()}
 
     return read
 
@@ -172,16 +172,16 @@ def symbol_out(symbols: tuple[str, ...]) -> Callable[[str], str]:
     return write
 
 
-def maybe_out(of: Callable[[Any], str]) -> Callable[[Any], str]:
-    return lambda value: "null" if value is None else of(value)
+def maybe_out(convert: Callable[[Any], str]) -> Callable[[Any], str]:
+    return lambda value: "null" if value is None else convert(value)
 
 
-def array_out(of: Callable[[Any], str]) -> Callable[[list[Any]], str]:
-    return lambda value: "[" + ",".join([of(item) for item in value]) + "]"
+def array_out(convert: Callable[[Any], str]) -> Callable[[list[Any]], str]:
+    return lambda value: "[" + ",".join([convert(item) for item in value]) + "]"
 
 
-def table_out(of: Callable[[Any], str]) -> Callable[[dict[str, Any]], str]:
-    return lambda value: "{" + ",".join([quote(key) + ":" + of(value[key]) for key in sorted(value)]) + "}"
+def table_out(convert: Callable[[Any], str]) -> Callable[[dict[str, Any]], str]:
+    return lambda value: "{" + ",".join([quote(key) + ":" + convert(value[key]) for key in sorted(value)]) + "}"
 
 
 def inside(name: str, error: Malformed) -> Malformed:

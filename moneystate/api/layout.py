@@ -43,13 +43,13 @@ def place_of(key: bytes) -> Place | None:
     kind = key[:1]
     if not kind or kind not in KINDS or len(key) < 2:
         return None
-    at = 2 + key[1]
-    if len(key) < at + 2:
+    name_end = 2 + key[1]
+    if len(key) < name_end + 2:
         return None
-    end = at + 2 + int.from_bytes(key[at : at + 2], "big")
+    end = name_end + 2 + int.from_bytes(key[name_end : name_end + 2], "big")
     if len(key) < end:
         return None
-    return Place(kind, key[2:at].decode("ascii", "replace"), key[at + 2 : end], key[end:])
+    return Place(kind, key[2:name_end].decode("ascii", "replace"), key[name_end + 2 : end], key[end:])
 
 
 def owner_of(key: bytes) -> bytes | None:
@@ -65,5 +65,5 @@ def timer_value(prefix: bytes, id: bytes) -> bytes:
 
 def parts_of_timer(value: bytes) -> tuple[bytes, bytes]:
     """The prefix and the id of the entry that an item of the buffer is for."""
-    at = 2 + value[1]
-    return value[:at], value[at:]
+    name_end = 2 + value[1]
+    return value[:name_end], value[name_end:]

@@ -71,9 +71,9 @@ class OutputPlan:
         self.keys = keys
 
 
-def assign_codes(names: Iterable[str], kept: Mapping[str, int]) -> dict[str, int]:
+def assign_codes(names: Iterable[str], saved: Mapping[str, int]) -> dict[str, int]:
     """The numbers that stand for topics in state: those that are kept, and the next ones in the order of the names."""
-    codes = dict(kept)
+    codes = dict(saved)
     following = max(codes.values(), default=-1) + 1
     for name in sorted(set(names) - set(codes)):
         codes[name] = following
@@ -114,11 +114,11 @@ class Plan:
         self.heartbeat = Codec(HEARTBEAT_RECORD)
         self.lineage = header_of(LINEAGE_RECORD)
         self._check_indices()
-        if not any(i.handler for found in self.inputs.values() for i in found.values()):
+        if not any(i.handler for by_header in self.inputs.values() for i in by_header.values()):
             service.fail("no function runs on any of its inputs.", "put @service.on(...) before one.")
 
-    def _where(self, what: object) -> str:
-        return f"service {self.name!r}: {what!r}"
+    def _where(self, declared: object) -> str:
+        return f"service {self.name!r}: {declared!r}"
 
     def codec(self, cls: type, where: str) -> Codec:
         if cls not in self.codecs:
@@ -126,16 +126,16 @@ class Plan:
         return self.codecs[cls]
 
     def duration(self, given: int | Callable[[Any], int], where: str) -> int:
-        found = given(self.rules) if callable(given) else given
-        if type(found) is not int or found < 0:
-            self.service.fail(f"{where}: expected a duration in ms, found {found!r}.", "give a whole number.")
-        return found
+        duration_ms = given(self.rules) if callable(given) else given
+        if type(duration_ms) is not int or duration_ms < 0:
+            self.service.fail(f"{where}: expected a duration in ms, found {duration_ms!r}.", "give a whole number.")
+        return duration_ms
 
     # Inputs
 
     def input_topics(self) -> list[InputTopic]:
         """As the engine takes them, by code."""
-        found = []
+        topics = []
         for number, topic in enumerate(dict.fromkeys([i.topic for i in self.service.inputs])):
             declared = [i for i in self.service.inputs if i.topic == topic]
             ranks = {i.rank for i in declared}
@@ -147,8 +147,8 @@ class Plan:
             rank = min(number, MOST_RANKS - 1) if given is None else given
             if not 0 <= rank < MOST_RANKS:
                 self.service.fail(f"input {topic!r}: rank={rank}.", f"give one from 0 to {MOST_RANKS - 1}.")
-            found.append(InputTopic(self.codes[topic], topic, declared[0].ordered, rank))
-        return sorted(found)
+            topics.append(InputTopic(self.codes[topic], topic, declared[0].ordered, rank))
+        return sorted(topics)
 
     def _input(self, declared: Input[Any]) -> None:
         where = self._where(declared)
@@ -173,22 +173,22 @@ class Plan:
     def _seen(self, topic: str, within_ms: int) -> SeenKind:
         """Ids are seen by topic: the first of any of its types counts."""
         prefix = layout.prefix_of(layout.SEEN, topic)
-        found = self.by_prefix.get(prefix)
-        if not isinstance(found, SeenKind):
-            found = SeenKind(prefix, topic, within_ms, header_of(SEEN_RECORD))
-            self.by_prefix[prefix] = found
-        if found.ttl_ms != within_ms:
+        seen_kind = self.by_prefix.get(prefix)
+        if not isinstance(seen_kind, SeenKind):
+            seen_kind = SeenKind(prefix, topic, within_ms, header_of(SEEN_RECORD))
+            self.by_prefix[prefix] = seen_kind
+        if seen_kind.ttl_ms != within_ms:
             self.service.fail(f"input {topic!r}: its types have different within_ms.", "give all of them the same.")
-        return found
+        return seen_kind
 
     # State
 
     def _kind(self, state: Value[Any] | Map[Any]) -> RecordKind:
         codec = self.codec(state.record, repr(state))
         ttl_ms = self.duration(state.ttl_ms, f"{state!r}, ttl_ms")
-        kept = header_of(kept_record(codec.record)) if ttl_ms != NO_TTL else b""
+        kept_header = header_of(kept_record(codec.record)) if ttl_ms != NO_TTL else b""
         if isinstance(state, Map):
-            return RecordKind(layout.prefix_of(layout.ENTRY, state.name), state.name, ttl_ms, codec, kept, None)
+            return RecordKind(layout.prefix_of(layout.ENTRY, state.name), state.name, ttl_ms, codec, kept_header, None)
         cls = state.record.__name__
         if not codec.record.has_defaults():
             missing = ", ".join([f.name for f in codec.record.fields if f.default is None])
@@ -196,7 +196,7 @@ class Plan:
         if state.record.__dataclass_params__.frozen:
             self.service.fail(f"{state!r}: {cls} is frozen, so no step could change it.", "use @dataclass without it.")
         prefix = layout.prefix_of(layout.VALUE, state.name)
-        return RecordKind(prefix, state.name, ttl_ms, codec, kept, state.record)
+        return RecordKind(prefix, state.name, ttl_ms, codec, kept_header, state.record)
 
     def _handler(self, source: Input[Any] | Timer | MapTimer[Any], handler: Handler) -> HandlerPlan:
         states = []

@@ -39,19 +39,19 @@ Headers = Mapping[str, bytes | None]
 NO_HEADERS: Final[Headers] = {}
 
 
-def path_of(record: Record, path: str, where: str, what: str) -> tuple[Callable[[Any], Any], Shape]:
+def path_of(record: Record, path: str, where: str, argument: str) -> tuple[Callable[[Any], Any], Shape]:
     """What gives the value at a path of fields, and its shape. Raises ServiceError where there is none."""
     shape: Shape = record
     for name in path.split("."):
-        found = shape.field(name) if isinstance(shape, Record) else None
-        if found is None:
+        field = shape.field(name) if isinstance(shape, Record) else None
+        if field is None:
             has = ", ".join([f.name for f in shape.fields]) if isinstance(shape, Record) else "no fields"
             cls = shape.cls.__name__ if isinstance(shape, Record) else path.rpartition(f".{name}")[0]
             raise ServiceError(
-                f"{where}: {what}={path!r}, but {cls} has no field {name!r}; it has {has}.",
-                f"name a field of {cls} as {what}=, or add one.",
+                f"{where}: {argument}={path!r}, but {cls} has no field {name!r}; it has {has}.",
+                f"name a field of {cls} as {argument}=, or add one.",
             )
-        shape = found.shape
+        shape = field.shape
     return operator.attrgetter(path), shape
 
 
@@ -85,11 +85,11 @@ def header_time(headers: Headers, name: str) -> int:
 
 def header_text(headers: Headers, name: str) -> str:
     """Raises Malformed where the record has no such header."""
-    found = headers.get(name)
-    if found is None:
+    content = headers.get(name)
+    if content is None:
         raise Malformed(f"no header {name}")
     try:
-        return found.decode()
+        return content.decode()
     except UnicodeDecodeError:
         raise Malformed(f"header {name}: a text that is not UTF-8") from None
 
@@ -99,19 +99,19 @@ def key_parts(record: Record, key: Key, where: str) -> list[Callable[[Any], Any]
     parts = key if isinstance(key, tuple) else (key,)
     if not parts:
         raise ServiceError(f"{where}: key=() names no field.", "name a field as key=.")
-    found: list[Callable[[Any], Any] | Header] = []
+    key_readers: list[Callable[[Any], Any] | Header] = []
     for part in parts:
         if isinstance(part, str):
             read, shape = path_of(record, part, where, "key")
             of = shape.of if isinstance(shape, Maybe) else shape
             if not isinstance(of, Symbols) and (not isinstance(of, Plain) or of.kind not in _KEY_KINDS):
                 raise ServiceError(f"{where}: key={part!r} is neither a text nor a whole number.", "use another field.")
-            found.append(read)
+            key_readers.append(read)
         elif isinstance(part, Header) or not isinstance(key, tuple):
-            found.append(part)
+            key_readers.append(part)
         else:
             raise ServiceError(f"{where}: key={part!r} is neither a field, a header nor a function.")
-    return found
+    return key_readers
 
 
 def key_text(parts: tuple[Any, ...]) -> str:

@@ -23,7 +23,7 @@ from moneystate.engine import deadletter
 from moneystate.engine.avro import HEADER_BYTES, Malformed, long_bytes, string_bytes
 from moneystate.engine.deadletter import COUNT_PREFIX, Letter
 from moneystate.engine.effects import Effects
-from moneystate.engine.items import CLEANUP_RANK, END_OF_TIME, NO_TIME, TIMER_RANK, Aside, Header, Item
+from moneystate.engine.items import CLEANUP_RANK, END_OF_TIME, NO_TIME, TIMER_RANK, Header, Item, UnorderedRecord
 from moneystate.engine.processor import Change
 from moneystate.engine.state import StateAccess
 from moneystate.errors import StepError
@@ -72,22 +72,25 @@ class ServiceProcessor:
     # A batch
 
     def begin(
-        self, state: StateAccess, items: Sequence[Item], asides: Sequence[Aside], watermark_before: int
+        self, state: StateAccess, items: Sequence[Item], unordered: Sequence[UnorderedRecord], watermark_before: int
     ) -> list[Work | None]:
         self.state = state
         self.watermark_before = watermark_before
         self.cells = {}
         self.by_map = {}
         self.scanned = {}
-        self.asides = {aside: self._event(aside[0], aside[3], aside[4]) for aside in asides}
+        self.unordered = {
+            process_unordered: self._event(process_unordered[0], process_unordered[3], process_unordered[4])
+            for process_unordered in unordered
+        }
         works: list[Work | None] = [self._work(item) for item in items]
         self._load([cell for cell in self.cells.values() if not cell.loaded])
         return works
 
     def _load(self, cells: list[Cell]) -> None:
         if cells:
-            found = self.state.get_many([cell.key for cell in cells])
-            for cell, stored in zip(cells, found, strict=True):
+            entries = self.state.get_many([cell.key for cell in cells])
+            for cell, stored in zip(cells, entries, strict=True):
                 cell.load(stored)
 
     def _work(self, item: Item) -> Work:
@@ -163,11 +166,11 @@ class ServiceProcessor:
 
     # A step
 
-    def aside(self, record: Aside, effects: Effects) -> None:
+    def process_unordered(self, record: UnorderedRecord, effects: Effects) -> None:
         """A record of an unordered input runs at the watermark before its batch."""
         now = self.watermark_before
         item: Item = (now, 0, 0, record[0], record[1], record[2], now, record[3], record[4])
-        self._run(item, self.asides[record], effects)
+        self._run(item, self.unordered[record], effects)
 
     def step(self, item: Item, parsed: Work | None, effects: Effects) -> None:
         work = self._work(item) if parsed is None else parsed
@@ -351,9 +354,9 @@ class ServiceProcessor:
         assert item is not None
         assert work is not None
         topic, partition, offset = where_of(self.plan, item)
-        at = item[0] if work.timer is None else item[2]
+        time_ms = item[0] if work.timer is None else item[2]
         timer = b"\x00" if work.timer is None else b"\x02" + string_bytes(work.timer.name.encode())
-        body = string_bytes(topic.encode()) + long_bytes(partition) + long_bytes(offset) + long_bytes(at) + timer
+        body = string_bytes(topic.encode()) + long_bytes(partition) + long_bytes(offset) + long_bytes(time_ms) + timer
         return LINEAGE, self.plan.lineage + body
 
     def set_timer(self, timer: Timer | MapTimer[Any], when: Any, id: str) -> None:
@@ -492,10 +495,10 @@ def _id_of(cell: Cell) -> bytes:
 def id_bytes(id: Any) -> bytes:
     if type(id) is not str:
         raise StepError(f"expected a text as an id, found {id!r}.")
-    found = id.encode()
-    if len(found) > layout.MAX_ID_BYTES:
-        raise StepError(f"an id of {len(found):,} bytes, at most {layout.MAX_ID_BYTES:,} are allowed.")
-    return found
+    encoded = id.encode()
+    if len(encoded) > layout.MAX_ID_BYTES:
+        raise StepError(f"an id of {len(encoded):,} bytes, at most {layout.MAX_ID_BYTES:,} are allowed.")
+    return encoded
 
 
 def sweep_time(owner: bytes, expires: int, ttl_ms: int) -> int:

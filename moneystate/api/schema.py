@@ -125,10 +125,10 @@ def _canonical_field(f: Any) -> str:
 
 def fingerprint(canonical: str) -> int:
     """CRC-64-AVRO."""
-    found = _EMPTY
+    crc = _EMPTY
     for byte in canonical.encode():
-        found = (found >> 8) ^ _TABLE[(found ^ byte) & 0xFF]
-    return found
+        crc = (crc >> 8) ^ _TABLE[(crc ^ byte) & 0xFF]
+    return crc
 
 
 def _table() -> list[int]:

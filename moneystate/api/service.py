@@ -144,8 +144,8 @@ class Service(On[R]):
         self.queries[self._new(function.__name__, self.queries, "query")] = function
         return function
 
-    def fail(self, what: str, do: str) -> NoReturn:
-        raise ServiceError(f"service {self.name!r}: {what}", do)
+    def fail(self, problem: str, do: str) -> NoReturn:
+        raise ServiceError(f"service {self.name!r}: {problem}", do)
 
     def _new(self, name: str, of: dict[str, Any], kind: str) -> str:
         if not _NAME.fullmatch(name):

@@ -135,8 +135,8 @@ class Shapes:
         if cls in self.records:
             return self.records[cls]
         if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
-            found = cls.__name__ if isinstance(cls, type) else repr(cls)
-            raise ServiceError(f"{where}: expected a dataclass, found {found}.", "put @dataclass before the class.")
+            shown = cls.__name__ if isinstance(cls, type) else repr(cls)
+            raise ServiceError(f"{where}: expected a dataclass, found {shown}.", "put @dataclass before the class.")
         if cls in self.open:
             raise ServiceError(
                 f"{where}: the record {cls.__name__} contains itself.", "keep its parts as entries of a map."
@@ -183,8 +183,8 @@ class Shapes:
             named = all(_NAME.fullmatch(symbol) for symbol in args)
             return Symbols(enum_name if named else "", args)
         if origin in (Union, UnionType) and len(args) == 2 and NoneType in args:
-            of = self.shape(args[0] if args[1] is NoneType else args[1], where, enum_name)
-            return Maybe(of)
+            inner = self.shape(args[0] if args[1] is NoneType else args[1], where, enum_name)
+            return Maybe(inner)
         if origin is list:
             return Array(self._item(args[0], where, enum_name))
         if origin is dict and args[0] is str:
@@ -194,22 +194,22 @@ class Shapes:
         raise ServiceError(f"{where}: no type that a record can have: {_shown(hint)}.", _ALLOWED)
 
     def _annotated(self, hint: Any, where: str, enum_name: str) -> Shape:
-        of, *marks = get_args(hint)
+        inner, *marks = get_args(hint)
         name = next((mark.name for mark in marks if isinstance(mark, Name)), enum_name)
         if "." not in name:
             name = f"{enum_name.rpartition('.')[0]}.{name}"
-        if of is int and MILLIS in marks:
+        if inner is int and MILLIS in marks:
             return Plain(MILLIS_KIND)
         digits = next((mark for mark in marks if isinstance(mark, Digits)), None)
-        if of is Decimal and digits is not None:
+        if inner is Decimal and digits is not None:
             return Exact(digits)
-        return self.shape(of, where, name)
+        return self.shape(inner, where, name)
 
     def _item(self, hint: Any, where: str, enum_name: str) -> Shape:
-        of = self.shape(hint, where, enum_name)
-        if isinstance(of, Record) and not of.fields:
+        item = self.shape(hint, where, enum_name)
+        if isinstance(item, Record) and not item.fields:
             raise ServiceError(f"{where}: many of a record without fields.", "keep a number.")
-        return of
+        return item
 
 
 def _hints(cls: type, where: str) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class ServiceState:
 
     def view(self, entries: Iterable[Pair], watermark: int, rules: Mapping[str, Any]) -> Row:
         """By the names of values and maps, then timers and seen ids."""
-        found: Row = {name: [] for name in self.titles}
+        values: Row = {name: [] for name in self.titles}
         for key, value in sorted(entries):
             place, cell = self._open(key, value)
             if _expired(cell, watermark):
@@ -104,12 +104,12 @@ class ServiceState:
             if isinstance(cell.kind, RecordKind):
                 row = json.loads(cell.kind.codec.to_json(cell.value))
                 row.pop("type", None)
-                found[place.name].append({**id, **row})
+                values[place.name].append({**id, **row})
             elif isinstance(cell.kind, SeenKind):
-                found[SEEN_IDS].append({"topic": place.name, **id, "at": cell.at})
+                values[SEEN_IDS].append({"topic": place.name, **id, "at": cell.at})
             else:
-                found[TIMERS].append({"name": place.name, **id, "due": cell.value[0]})
-        return found
+                values[TIMERS].append({"name": place.name, **id, "due": cell.value[0]})
+        return values
 
     def event_view(self, value: bytes) -> Any:
         header = value[:HEADER_BYTES]
@@ -121,8 +121,8 @@ class ServiceState:
 
     def timer_view(self, item: Item) -> str:
         prefix, id = layout.parts_of_timer(item[8])
-        what = "timer" if prefix in self.plan.timer_of else "removal of"
-        return " ".join([what, prefix[2:].decode(), id.decode()]).strip()
+        title = "timer" if prefix in self.plan.timer_of else "removal of"
+        return " ".join([title, prefix[2:].decode(), id.decode()]).strip()
 
 
 def _expired(cell: Cell, watermark: int) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
-from moneystate.bootstrap.files import AVRO, NO_TIMESTAMP, Kept, write_file
+from moneystate.bootstrap.files import AVRO, NO_TIMESTAMP, ArchivedRecord, write_file
 from moneystate.bootstrap.history import BEGIN_ADVICE, Cut, parse_cut, read_initial_highs
 from moneystate.bootstrap.layout import RangeNote, read_note
 from moneystate.engine.intake import Convert
@@ -46,7 +46,7 @@ class ArchiveOptions:
 
 
 @dataclass(frozen=True)
-class ToArchive:
+class PartitionWork:
     """Offsets `start` to `end`, of which those before `done` are archived; `high`: the note's."""
 
     topic: str
@@ -81,17 +81,17 @@ class Archiver:
         ends = log_ends(self.admin, self.names.values())
         if self.cut.at_ms is not None:
             ends = offsets_at(self.admin, self.names.values(), self.cut.at_ms)
-        found = {tp: ends[full] for tp, full in self.names.items()}
+        end_offsets = {tp: ends[full] for tp, full in self.names.items()}
         for tp, end in self.cut.offsets.items():
-            if tp not in found or end > found[tp]:
+            if tp not in end_offsets or end > end_offsets[tp]:
                 raise ConfigError(
-                    f"--as-of: expected an offset up to {found.get(tp, 'none')} for {tp[0]}, partition {tp[1]}, "
+                    f"--as-of: expected an offset up to {end_offsets.get(tp, 'none')} for {tp[0]}, partition {tp[1]}, "
                     f"came {end}."
                 )
-            found[tp] = end
-        return found
+            end_offsets[tp] = end
+        return end_offsets
 
-    def _planned(self, tp: TopicPartition, start: int) -> ToArchive:
+    def _planned(self, tp: TopicPartition, start: int) -> PartitionWork:
         """What is left to do of a partition. An earlier run's note says where it began."""
         folder = self.folder(tp)
         note = read_note(folder)
@@ -99,7 +99,7 @@ class Archiver:
         if note is None:
             if folder.is_dir() and any(folder.iterdir()):
                 raise ArchiveError(f"{folder}: expected an archive's note beside its files.", "give another --out.")
-            return ToArchive(*tp, start, start, max(start, self.ends[tp]), self._known_high(tp, start, first))
+            return PartitionWork(*tp, start, start, max(start, self.ends[tp]), self._known_high(tp, start, first))
         if note.topic_id != self.ids[tp[0]]:
             raise ArchiveError(
                 f"{folder}: expected the archive of topic {self.ids[tp[0]]}, came one of {note.topic_id}.",
@@ -111,7 +111,7 @@ class Archiver:
                 f"{tp[0]}, partition {tp[1]}: expected to go on at offset {done}, the log begins at {first}.",
                 "what is between them is lost; give another --out.",
             )
-        return ToArchive(*tp, note.start, done, max(done, self.ends[tp]), note.initial_high)
+        return PartitionWork(*tp, note.start, done, max(done, self.ends[tp]), note.initial_high)
 
     def _known_high(self, tp: TopicPartition, start: int, first: int) -> int | None:
         """Of a range that does not begin at its partition's beginning: what was given for it; it is worked out when
@@ -141,7 +141,7 @@ class Archiver:
         finally:
             reader.consumer.close()
 
-    def _partition(self, reader: RangeReader, w: ToArchive) -> Iterator[int]:
+    def _partition(self, reader: RangeReader, w: PartitionWork) -> Iterator[int]:
         tp = (w.topic, w.partition)
         folder = self.folder(tp)
         try:
@@ -164,7 +164,7 @@ class Archiver:
     def _file(self, reader: RangeReader, tp: TopicPartition, note: RangeNote, first: int, end: int) -> None:
         folder = self.folder(tp)
         path = folder / f"{first:020d}-{end - 1:020d}.{self.options.file_format}"
-        records = write_file(path, map(_kept, reader.read([Range(*self.names[tp], first, end)])))
+        records = write_file(path, map(_archived_record, reader.read([Range(*self.names[tp], first, end)])))
         with path.open("rb") as f:
             sha256 = hashlib.file_digest(f, "sha256").hexdigest()
         note.files[path.name] = {"offsets": end - first, "records": records, "sha256": sha256}
@@ -184,9 +184,9 @@ class Archiver:
         return None if high == NO_TIME else high
 
 
-def _kept(message: Message) -> Kept:
+def _archived_record(message: Message) -> ArchivedRecord:
     kind, timestamp = message.timestamp()
     if not kind:
         timestamp = NO_TIMESTAMP
     headers = list(message.headers() or [])
-    return Kept(message.offset(), timestamp, kind - 1, message.key(), message.value(), headers)
+    return ArchivedRecord(message.offset(), timestamp, kind - 1, message.key(), message.value(), headers)

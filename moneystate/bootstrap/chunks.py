@@ -15,28 +15,31 @@ Chunk = dict[TopicPartition, tuple[int, int]]  # offsets from, to (not in it), o
 
 def cut_into_chunks(partitions: list[PartitionHistory], most: int) -> list[Chunk]:
     """Chunks of at most `most` offsets that together are all of `partitions`; one at least."""
-    at = {p.tp: p.start for p in partitions}
+    positions = {p.tp: p.start for p in partitions}
     chunks: list[Chunk] = []
     while True:
-        takes = share({p.tp: _backlog(p, at[p.tp]) for p in partitions}, most)
-        chunks.append({tp: (start, start + takes[tp]) for tp, start in at.items()})
-        at = {tp: end for tp, (_, end) in chunks[-1].items()}
-        if all(at[p.tp] == p.end for p in partitions):
+        takes = share({p.tp: _backlog(p, positions[p.tp]) for p in partitions}, most)
+        chunks.append({tp: (start, start + takes[tp]) for tp, start in positions.items()})
+        positions = {tp: end for tp, (_, end) in chunks[-1].items()}
+        if all(positions[p.tp] == p.end for p in partitions):
             return chunks
 
 
-def _backlog(p: PartitionHistory, at: int) -> Backlog:
-    """What is left of a partition, with its way through event time from `at` on."""
-    after = bisect_right(p.points, (at, 1 << 62))
-    ahead = [(offset - at, ms) for offset, ms in p.points[after : after + POINTS_AHEAD]]
+def _backlog(p: PartitionHistory, position: int) -> Backlog:
+    """What is left of a partition, with its way through event time from `position` on."""
+    after = bisect_right(p.points, (position, 1 << 62))
+    ahead = [(offset - position, ms) for offset, ms in p.points[after : after + POINTS_AHEAD]]
     if after == 0:
-        return Backlog(p.end - at, tuple(_from_head(ahead)))
+        return Backlog(p.end - position, tuple(_from_head(ahead)))
     offset, ms = p.points[after - 1]
     if not ahead:
         before = p.points[after - 2] if after > 1 else (offset, ms)
-        return Backlog(p.end - at, ((0, ms + _run_on(before, (offset, ms), at)), *_slope(before, (offset, ms), at)))
-    gone, way = at - offset, ahead[0][0] + at - offset
-    return Backlog(p.end - at, ((0, ms + (ahead[0][1] - ms) * gone // way), *ahead))
+        return Backlog(
+            p.end - position,
+            ((0, ms + _run_on(before, (offset, ms), position)), *_slope(before, (offset, ms), position)),
+        )
+    gone, way = position - offset, ahead[0][0] + position - offset
+    return Backlog(p.end - position, ((0, ms + (ahead[0][1] - ms) * gone // way), *ahead))
 
 
 def _from_head(ahead: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -44,14 +47,14 @@ def _from_head(ahead: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return [(0, ahead[0][1]), *ahead[1:]] if ahead else []
 
 
-def _run_on(before: tuple[int, int], last: tuple[int, int], at: int) -> int:
-    """Event time from the last point to `at`, at the rate of the stretch before it."""
+def _run_on(before: tuple[int, int], last: tuple[int, int], offset: int) -> int:
+    """Event time from the last point to `offset`, at the rate of the stretch before it."""
     if last[0] == before[0]:
         return 0
-    return max(0, last[1] - before[1]) * (at - last[0]) // (last[0] - before[0])
+    return max(0, last[1] - before[1]) * (offset - last[0]) // (last[0] - before[0])
 
 
-def _slope(before: tuple[int, int], last: tuple[int, int], at: int) -> list[tuple[int, int]]:
+def _slope(before: tuple[int, int], last: tuple[int, int], offset: int) -> list[tuple[int, int]]:
     """A second point beyond the last one, so that the rate is known."""
     n = last[0] - before[0]
-    return [] if n == 0 else [(n, last[1] + _run_on(before, last, at + n))]
+    return [] if n == 0 else [(n, last[1] + _run_on(before, last, offset + n))]

@@ -26,7 +26,7 @@ FORMATS = (AVRO, PARQUET, JSON_LINES)
 NO_OFFSET: Final = -1
 NO_TIMESTAMP: Final = -1
 NO_TIMESTAMP_TYPE: Final = -1
-ROWS_AT_ONCE = 8192
+ROWS_PER_BATCH = 8192
 DEFLATE_LEVEL = 1  # of zlib: three times smaller at a quarter of the time that its default takes
 
 HEADER = {
@@ -62,7 +62,7 @@ PARQUET_SCHEMA = pa.schema(
 FIELDS = tuple(PARQUET_SCHEMA.names)
 
 
-class Kept(NamedTuple):
+class ArchivedRecord(NamedTuple):
     """A record as it is kept. `offset` NO_OFFSET: not kept; `timestamp_ms` NO_TIMESTAMP: it has none."""
 
     offset: int
@@ -82,26 +82,26 @@ def format_of(path: Path) -> str | None:
 # Reading
 
 
-def read_file(path: Path) -> Iterator[Kept]:
+def read_file(path: Path) -> Iterator[ArchivedRecord]:
     """The records of a file, in their order. Raises ArchiveError where it cannot be read to its end."""
     records = READERS[path.suffix.removeprefix(".")](path)
     try:
         for fields in records:
-            yield _kept(fields)
+            yield _archived_record(fields)
     except ArchiveError:
         raise
     except Exception as e:  # what a damaged file makes the libraries raise is of many kinds
-        what = " ".join(str(e).split()) or type(e).__name__
-        raise ArchiveError(f"{path}: expected a whole archive file, but {what}.", "restore the file.") from None
+        reason = " ".join(str(e).split()) or type(e).__name__
+        raise ArchiveError(f"{path}: expected a whole archive file, but {reason}.", "restore the file.") from None
 
 
-def _kept(fields: dict[str, Any]) -> Kept:
+def _archived_record(fields: dict[str, Any]) -> ArchivedRecord:
     offset = fields.get("offset")
     timestamp = fields.get("timestamp")
     kind = fields.get("timestampType")
     if timestamp is None or kind == NO_TIMESTAMP_TYPE:
         timestamp = kind = NO_TIMESTAMP
-    return Kept(
+    return ArchivedRecord(
         NO_OFFSET if offset is None else int(offset),
         int(timestamp),
         0 if kind is None else int(kind),
@@ -130,7 +130,7 @@ def _read_avro(path: Path) -> Iterator[dict[str, Any]]:
 def _read_parquet(path: Path) -> Iterator[dict[str, Any]]:
     with pq.ParquetFile(path) as f:
         columns = [name for name in FIELDS if name in f.schema_arrow.names]
-        for batch in f.iter_batches(batch_size=ROWS_AT_ONCE, columns=columns):
+        for batch in f.iter_batches(batch_size=ROWS_PER_BATCH, columns=columns):
             yield from _in_ms(batch).to_pylist()
 
 
@@ -175,7 +175,7 @@ READERS: dict[str, Callable[[Path], Iterator[dict[str, Any]]]] = {
 # Writing
 
 
-def write_file(path: Path, records: Iterable[Kept]) -> int:
+def write_file(path: Path, records: Iterable[ArchivedRecord]) -> int:
     """Write a whole file or none; how many records it has. The end of its name says the format."""
     temporary = path.with_name(path.name + ".tmp")
     counted = _Counted(records)
@@ -188,17 +188,17 @@ def write_file(path: Path, records: Iterable[Kept]) -> int:
 
 
 class _Counted:
-    def __init__(self, records: Iterable[Kept]) -> None:
+    def __init__(self, records: Iterable[ArchivedRecord]) -> None:
         self.records = records
         self.n = 0
 
-    def __iter__(self) -> Iterator[Kept]:
+    def __iter__(self) -> Iterator[ArchivedRecord]:
         for record in self.records:
             self.n += 1
             yield record
 
 
-def _fields(r: Kept) -> dict[str, Any]:
+def _fields(r: ArchivedRecord) -> dict[str, Any]:
     headers = [{"key": name, "value": content} for name, content in r.headers]
     return {
         "offset": r.offset,
@@ -210,23 +210,23 @@ def _fields(r: Kept) -> dict[str, Any]:
     }
 
 
-def _write_avro(f: Any, records: Iterable[Kept]) -> None:
+def _write_avro(f: Any, records: Iterable[ArchivedRecord]) -> None:
     rows = map(_fields, records)
     fastavro.writer(f, AVRO_SCHEMA, rows, codec="deflate", codec_compression_level=DEFLATE_LEVEL)
 
 
-def _write_parquet(f: Any, records: Iterable[Kept]) -> None:
+def _write_parquet(f: Any, records: Iterable[ArchivedRecord]) -> None:
     with pq.ParquetWriter(f, PARQUET_SCHEMA, compression="zstd") as writer:
         rows: list[dict[str, Any]] = []
         for record in records:
             rows.append(_fields(record))
-            if len(rows) == ROWS_AT_ONCE:
+            if len(rows) == ROWS_PER_BATCH:
                 writer.write_batch(pa.RecordBatch.from_pylist(rows, PARQUET_SCHEMA))
                 rows = []
         writer.write_batch(pa.RecordBatch.from_pylist(rows, PARQUET_SCHEMA))
 
 
-def _write_json_lines(f: Any, records: Iterable[Kept]) -> None:
+def _write_json_lines(f: Any, records: Iterable[ArchivedRecord]) -> None:
     for record in records:
         fields = _fields(record)
         for header in fields["headers"]:
@@ -239,7 +239,7 @@ def _base64(content: bytes | None) -> str | None:
     return None if content is None else base64.b64encode(content).decode()
 
 
-WRITERS: dict[str, Callable[[Any, Iterable[Kept]], None]] = {
+WRITERS: dict[str, Callable[[Any, Iterable[ArchivedRecord]], None]] = {
     AVRO: _write_avro,
     PARQUET: _write_parquet,
     JSON_LINES: _write_json_lines,

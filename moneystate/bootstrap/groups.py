@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from moneystate.bootstrap.segments import read_segment, segment_path
+from moneystate.bootstrap.shuffle_files import read_shuffle_file, shuffle_path
 from moneystate.bootstrap.work import write_json
 from moneystate.engine import clock as clocks
 from moneystate.engine.block import merge
@@ -88,18 +88,20 @@ class _Run:
         entries = sorted(self.state.entries.items())
         written = asdict(write_state(folder, self.group, entries))
         kinds: dict[str, int] = {}
-        found = of_facts(_counted(facts(entries, self.spec.state, self.spec.rules, with_clock=self.group == 0), kinds))
+        fingerprint = of_facts(
+            _counted(facts(entries, self.spec.state, self.spec.rules, with_clock=self.group == 0), kinds)
+        )
         users = sum(1 for key, _ in entries if self.spec.state.counts_owner(key))
         return GroupResult(
             self.watermark, self.counts, self.buffered, [list(p) for p in self.silent], users, kinds,
-            (found.users, found.buffer), written, output,
+            (fingerprint.users, fingerprint.buffer), written, output,
         )  # fmt: skip
 
     def _outputs(self) -> Iterator[Output]:
         """Runs chunk after chunk; a chunk's outputs are in memory at a time."""
         s = self.spec
         for chunk in range(s.chunks):
-            blocks = [read_segment(segment_path(s.work, chunk, task), self.group) for task in range(s.tasks)]
+            blocks = [read_shuffle_file(shuffle_path(s.work, chunk, task), self.group) for task in range(s.tasks)]
             try:
                 result = run_batch(merge(blocks), self.state, s.make(), s.bound_ms)
             except StepFailed as e:
@@ -118,8 +120,8 @@ def _beginning(highs: dict[Partition, int]) -> dict[bytes, bytes]:
     return {clocks.KEY: clocks.encode(clock)}
 
 
-def _counted(found: Iterable[Fact], kinds: dict[str, int]) -> Iterator[Fact]:
-    for fact in found:
+def _counted(group_facts: Iterable[Fact], kinds: dict[str, int]) -> Iterator[Fact]:
+    for fact in group_facts:
         kinds[fact.kind] = kinds.get(fact.kind, 0) + 1
         yield fact
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from moneystate.bootstrap.inspect import FileFacts
-from moneystate.bootstrap.layout import NOTE, Found, FoundFile
+from moneystate.bootstrap.layout import NOTE, ArchivedPartition, ArchiveFile
 from moneystate.engine.plan import ACTIVE, EMPTY, PartitionPlan, Plan, TopicPartition
 from moneystate.errors import ArchiveError, ConfigError, RetentionError
 from moneystate.kafka.starting import offsets_from_file, time_ms
@@ -56,7 +56,7 @@ def read_initial_highs(path: Path | None, topics: list[str]) -> dict[TopicPartit
 
 
 @dataclass(frozen=True)
-class Piece:
+class FileRange:
     """A file that holds the offsets `first` to `end`; `counted`: its records have none, they are counted from
     `first`; `stamp`: its size and time of change, as it was looked at."""
 
@@ -70,18 +70,18 @@ class Piece:
 def _stamp(path: str) -> str:
     """Raises ArchiveError."""
     try:
-        found = Path(path).stat()
+        stat = Path(path).stat()
     except OSError as e:
         raise ArchiveError(f"{path}: expected a file of the archive, but {e.strerror}.", "put it back.") from None
-    return f"{found.st_size} {found.st_mtime_ns}"
+    return f"{stat.st_size} {stat.st_mtime_ns}"
 
 
 def check_unchanged(history: History) -> None:
     """Raises ArchiveError where a file is not the one that was looked at: what was read of it may be in already."""
-    for piece in [piece for partition in history.partitions for piece in partition.files]:
-        if _stamp(piece.path) != piece.stamp:
+    for file_range in [file_range for partition in history.partitions for file_range in partition.files]:
+        if _stamp(file_range.path) != file_range.stamp:
             raise ArchiveError(
-                f"{piece.path}: expected the file that this bootstrap began with, it has changed since.",
+                f"{file_range.path}: expected the file that this bootstrap began with, it has changed since.",
                 "put it back, or remove the --work folder to begin anew.",
             )
 
@@ -98,13 +98,13 @@ class PartitionHistory:
     start: int
     end: int
     initial_high: int | None = None
-    files: list[Piece] = field(default_factory=list)
+    files: list[FileRange] = field(default_factory=list)
     kafka_from: int | None = None
     points: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def counted(self) -> bool:
-        return any(piece.counted for piece in self.files)
+        return any(file_range.counted for file_range in self.files)
 
     @property
     def tp(self) -> TopicPartition:
@@ -140,49 +140,56 @@ class KafkaLog:
     topic_ids: Mapping[str, str]
 
 
-def from_archive(found: Found, facts: list[FileFacts], highs: Mapping[TopicPartition, int | None]) -> PartitionHistory:
+def from_archive(
+    archived: ArchivedPartition, facts: list[FileFacts], highs: Mapping[TopicPartition, int | None]
+) -> PartitionHistory:
     """One partition's whole archive. Raises ArchiveError where its files do not go together."""
-    full = [(file, fact) for file, fact in zip(found.files, facts, strict=True) if fact.records]
-    kept = [fact.kept for _, fact in full]
-    if any(kept) and not all(kept):
-        without = next(file.path for file, fact in full if not fact.kept)
+    full = [(file, fact) for file, fact in zip(archived.files, facts, strict=True) if fact.records]
+    has_offsets = [fact.has_offsets for _, fact in full]
+    if any(has_offsets) and not all(has_offsets):
+        without = next(file.path for file, fact in full if not fact.has_offsets)
         raise ArchiveError(
             f"{without}: expected offsets in its records, as other files of the partition have them.",
             "keep one kind of file.",
         )
-    if full and not any(kept):
-        return _counted(found, facts, highs)
-    return _with_offsets(found, facts, highs)
+    if full and not any(has_offsets):
+        return _counted(archived, facts, highs)
+    return _with_offsets(archived, facts, highs)
 
 
-def _counted(found: Found, facts: list[FileFacts], highs: Mapping[TopicPartition, int | None]) -> PartitionHistory:
-    pieces, points, at = [], [], 0
-    for file, fact in zip(found.files, facts, strict=True):
-        pieces.append(Piece(file.path, at, at + fact.records, True, _stamp(file.path)))
-        points += [(at + number, ms) for number, ms in fact.points]
-        at += fact.records
-    high = highs.get((found.topic, found.partition))
-    return PartitionHistory(found.topic, found.partition, 0, at, high, pieces, None, points)
+def _counted(
+    archived: ArchivedPartition, facts: list[FileFacts], highs: Mapping[TopicPartition, int | None]
+) -> PartitionHistory:
+    file_ranges, points, position = [], [], 0
+    for file, fact in zip(archived.files, facts, strict=True):
+        file_ranges.append(FileRange(file.path, position, position + fact.records, True, _stamp(file.path)))
+        points += [(position + number, ms) for number, ms in fact.points]
+        position += fact.records
+    high = highs.get((archived.topic, archived.partition))
+    return PartitionHistory(archived.topic, archived.partition, 0, position, high, file_ranges, None, points)
 
 
-def _with_offsets(found: Found, facts: list[FileFacts], highs: Mapping[TopicPartition, int | None]) -> PartitionHistory:
-    tp = (found.topic, found.partition)
-    note = found.first_note()
-    pieces = [Piece(file.path, *_span(file), False, _stamp(file.path)) for file in found.files]
-    first = pieces[0].first if pieces else (note.start if note else 0)
+def _with_offsets(
+    archived: ArchivedPartition, facts: list[FileFacts], highs: Mapping[TopicPartition, int | None]
+) -> PartitionHistory:
+    tp = (archived.topic, archived.partition)
+    note = archived.first_note()
+    file_ranges = [FileRange(file.path, *_span(file), False, _stamp(file.path)) for file in archived.files]
+    first = file_ranges[0].first if file_ranges else (note.start if note else 0)
     if first > (note.start if note else 0) and tp not in highs:
         raise ArchiveError(
-            f"{found.topic}, partition {found.partition}: expected offsets from {note.start if note else 0} on, the "
+            f"{archived.topic}, partition {archived.partition}: expected offsets from {note.start if note else 0} on, "
+            f"the "
             f"archive begins at {first}.",
             BEGIN_ADVICE,
         )
-    end = pieces[-1].end if pieces else first
+    end = file_ranges[-1].end if file_ranges else first
     points = [point for fact in facts for point in fact.points]
     high = highs.get(tp, note.initial_high if note else None)
-    return PartitionHistory(found.topic, found.partition, first, end, high, pieces, None, points)
+    return PartitionHistory(archived.topic, archived.partition, first, end, high, file_ranges, None, points)
 
 
-def _span(file: FoundFile) -> tuple[int, int]:
+def _span(file: ArchiveFile) -> tuple[int, int]:
     assert file.first is not None
     assert file.last is not None
     return file.first, file.last + 1
@@ -190,17 +197,17 @@ def _span(file: FoundFile) -> tuple[int, int]:
 
 def archive_cut(history: PartitionHistory, facts: list[FileFacts]) -> int | None:
     """The offset of the first record with a timestamp at or after the time that the inspection looked for."""
-    for piece, fact in zip(history.files, facts, strict=True):
+    for file_range, fact in zip(history.files, facts, strict=True):
         if fact.first_at is not None:
-            return fact.first_at + (piece.first if piece.counted else 0)
+            return fact.first_at + (file_range.first if file_range.counted else 0)
     return None
 
 
-def archive_topic_ids(found: Mapping[TopicPartition, Found], topics: list[str]) -> dict[str, str]:
+def archive_topic_ids(archived: Mapping[TopicPartition, ArchivedPartition], topics: list[str]) -> dict[str, str]:
     """By topic, empty where no note says. Raises ArchiveError where notes differ."""
     ids: dict[str, str] = {}
     for topic in topics:
-        known = sorted({n.topic_id for (t, _), f in found.items() if t == topic for n in f.notes if n.topic_id})
+        known = sorted({n.topic_id for (t, _), f in archived.items() if t == topic for n in f.notes if n.topic_id})
         if len(known) > 1:
             raise ArchiveError(
                 f"{topic}: expected archives of one topic, their {NOTE} name {', '.join(known)}.",
@@ -257,7 +264,7 @@ def cut_at(history: PartitionHistory, end: int) -> PartitionHistory:
             "give offsets that the history has.",
         )
     h = history
-    files = [piece for piece in h.files if piece.first < end]
+    files = [file_range for file_range in h.files if file_range.first < end]
     kafka_from = h.kafka_from if h.kafka_from is not None and h.kafka_from < end else None
     points = [point for point in h.points if point[0] < end]
     return PartitionHistory(h.topic, h.partition, h.start, end, h.initial_high, files, kafka_from, points)

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from moneystate.bootstrap.files import NO_OFFSET, NO_TIMESTAMP, Kept, read_file
-from moneystate.bootstrap.layout import FoundFile
+from moneystate.bootstrap.files import NO_OFFSET, NO_TIMESTAMP, ArchivedRecord, read_file
+from moneystate.bootstrap.layout import ArchiveFile
 from moneystate.engine.intake import Convert
 from moneystate.engine.processor import Decoder, Rejected
 from moneystate.errors import ArchiveError, ConfigError
@@ -19,12 +19,12 @@ ARCHIVE_ADVICE = "restore the file."
 
 @dataclass
 class FileFacts:
-    """`kept`: its records have their offsets; `first_at`: number of the first record with a timestamp at or after the
-    time asked for and, where kept, its offset; `points`: (number of the record, or its offset where kept; event time
-    in ms)."""
+    """`has_offsets`: its records have their offsets; `first_at`: number of the first record with a timestamp at or
+    after the time asked for and, where kept, its offset; `points`: (number of the record, or its offset where kept;
+    event time in ms)."""
 
     records: int = 0
-    kept: bool = False
+    has_offsets: bool = False
     first_at: int | None = None
     points: list[tuple[int, int]] = field(default_factory=list)
 
@@ -37,7 +37,7 @@ class Inspector:
         self.converts = converts
         self.at_ms = at_ms
 
-    def inspect(self, file: FoundFile, topic: int) -> FileFacts:
+    def inspect(self, file: ArchiveFile, topic: int) -> FileFacts:
         """Reads the whole file. Raises ArchiveError where it is not whole, not in order or not what its name and note
         say."""
         path = Path(file.path)
@@ -50,38 +50,40 @@ class Inspector:
             )
         return facts
 
-    def _check_sum(self, path: Path, file: FoundFile) -> None:
+    def _check_sum(self, path: Path, file: ArchiveFile) -> None:
         if file.sha256 is None:
             return
         with path.open("rb") as f:
-            found = hashlib.file_digest(f, "sha256").hexdigest()
-        if found != file.sha256:
+            actual = hashlib.file_digest(f, "sha256").hexdigest()
+        if actual != file.sha256:
             raise ArchiveError(
                 f"{path}: expected the content that was archived, its SHA-256 is another.", ARCHIVE_ADVICE
             )
 
-    def _read(self, path: Path, file: FoundFile, topic: int, records: Iterable[Kept], facts: FileFacts) -> None:
+    def _read(
+        self, path: Path, file: ArchiveFile, topic: int, records: Iterable[ArchivedRecord], facts: FileFacts
+    ) -> None:
         before = -1
         looking = True
         for number, record in enumerate(records):
-            kept = record.offset != NO_OFFSET
+            has_offset = record.offset != NO_OFFSET
             if number == 0:
-                facts.kept = kept
-            elif kept != facts.kept:
+                facts.has_offsets = has_offset
+            elif has_offset != facts.has_offsets:
                 raise ArchiveError(f"{path}: expected offsets in all records or in none.", ARCHIVE_ADVICE)
-            if kept:
+            if has_offset:
                 self._check_offset(path, file, before, record.offset)
                 before = record.offset
-            place = record.offset if kept else number
+            place = record.offset if has_offset else number
             if self.at_ms is not None and facts.first_at is None:
-                self._look_for_time(path, record, place, facts)
+                self._locate_time(path, record, place, facts)
             looking = looking or number % POINT_EVERY == 0
-            if looking and (at := self._event_time(topic, record.value)) is not None:
-                facts.points.append((place, at))
+            if looking and (event_time_ms := self._event_time(topic, record.value)) is not None:
+                facts.points.append((place, event_time_ms))
                 looking = False
             facts.records = number + 1
 
-    def _check_offset(self, path: Path, file: FoundFile, before: int, offset: int) -> None:
+    def _check_offset(self, path: Path, file: ArchiveFile, before: int, offset: int) -> None:
         if file.first is None or file.last is None:
             raise ArchiveError(
                 f"{path}: expected the name FIRST-LAST, as its records have offsets.",
@@ -94,7 +96,7 @@ class Inspector:
         if offset <= before:
             raise ArchiveError(f"{path}: expected rising offsets, came {offset} after {before}.", ARCHIVE_ADVICE)
 
-    def _look_for_time(self, path: Path, record: Kept, place: int, facts: FileFacts) -> None:
+    def _locate_time(self, path: Path, record: ArchivedRecord, place: int, facts: FileFacts) -> None:
         assert self.at_ms is not None
         if record.timestamp_ms == NO_TIMESTAMP:
             raise ConfigError(

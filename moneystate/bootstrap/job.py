@@ -25,10 +25,10 @@ from moneystate.bootstrap.groups import GroupResult, GroupSpec, read_result, res
 from moneystate.bootstrap.history import History, check_unchanged
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.bootstrap.reading import ReadUnit, read_unit
-from moneystate.bootstrap.segments import segment_path
+from moneystate.bootstrap.shuffle_files import shuffle_path
 from moneystate.bootstrap.sources import Sources, initial_highs
 from moneystate.bootstrap.tasks import SparkTasks, Tasks, own_session
-from moneystate.bootstrap.work import Started
+from moneystate.bootstrap.work import BootstrapPlan
 from moneystate.engine import plan as plans
 from moneystate.engine.plan import TopicPartition
 from moneystate.kafka.source_spec import SourceSpec
@@ -39,7 +39,7 @@ from moneystate.savepoint.format import partial as partial_folder
 from moneystate.savepoint.manifest import BOOTSTRAP, FileInfo, Manifest
 from moneystate.savepoint.manifest import NAME as MANIFEST
 
-LOOKING, READING, RUNNING = "looking at files", "reading records", "running key groups"
+INSPECTING, READING, RUNNING = "looking at files", "reading records", "running key groups"
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,9 @@ class Bootstrap:
         (self.work / works.NAME).unlink()  # without it this is no earlier run, wherever the removal is broken off
         shutil.rmtree(self.work)
 
-    def _on(self, tasks: Tasks, sources: Sources, started: Started | None) -> Prepared:
+    def _on(self, tasks: Tasks, sources: Sources, started: BootstrapPlan | None) -> Prepared:
         if started is None:
-            history = sources.history(self._source(), partial(self._look, tasks))
+            history = sources.history(self._source(), partial(self._inspect_files, tasks))
             started = self._start(history, tasks.cores)
         else:
             check_unchanged(started.history)
@@ -116,13 +116,13 @@ class Bootstrap:
 
     # The phases
 
-    def _start(self, history: History, cores: int) -> Started:
+    def _start(self, history: History, cores: int) -> BootstrapPlan:
         chunks = cut_into_chunks(history.partitions, self.options.max_records_per_chunk)
-        started = Started(history, chunks, _spread(history, self.options.source_tasks or cores))
+        started = BootstrapPlan(history, chunks, _spread(history, self.options.source_tasks or cores))
         works.begin(self.work, self._settings(), started)
         return started
 
-    def _read(self, tasks: Tasks, started: Started) -> None:
+    def _read(self, tasks: Tasks, started: BootstrapPlan) -> None:
         units = []
         n = len(started.tasks)
         slices = -(-tasks.cores // n)
@@ -135,7 +135,7 @@ class Bootstrap:
         tasks.run(partial(read_unit, self._source()), units, partial(self._tell, READING, sizes))
         self._tell(READING, sizes)
 
-    def _run_groups(self, tasks: Tasks, started: Started) -> None:
+    def _run_groups(self, tasks: Tasks, started: BootstrapPlan) -> None:
         spec = GroupSpec(
             self.work,
             len(started.chunks),
@@ -153,10 +153,10 @@ class Bootstrap:
         tasks.run(partial(run_group, spec), groups, partial(self._tell, RUNNING, sizes))
         self._tell(RUNNING, sizes)
 
-    def _look(self, tasks: Tasks, function: Callable[[Any], Any], files: list[Any]) -> list[Any]:
-        self.on_progress(Progress(LOOKING, 0, len(files)))
+    def _inspect_files(self, tasks: Tasks, function: Callable[[Any], Any], files: list[Any]) -> list[Any]:
+        self.on_progress(Progress(INSPECTING, 0, len(files)))
         facts = tasks.run(function, files, lambda: None)
-        self.on_progress(Progress(LOOKING, len(files), len(files)))
+        self.on_progress(Progress(INSPECTING, len(files), len(files)))
         return facts
 
     def _tell(self, phase: str, sizes: dict[Path, int]) -> None:
@@ -164,7 +164,7 @@ class Bootstrap:
         done = sum(size for path, size in sizes.items() if path.exists())
         self.on_progress(Progress(phase, done, sum(sizes.values())))
 
-    def _prepared(self, started: Started) -> Prepared:
+    def _prepared(self, started: BootstrapPlan) -> Prepared:
         results = [read_result(self.work, group) for group in range(self.options.key_groups)]
         folder = self.work / "savepoint"
         if not (folder / MANIFEST).exists():
@@ -185,7 +185,7 @@ class Bootstrap:
             started.history.records(),
         )
 
-    def _manifest(self, started: Started, results: list[GroupResult]) -> Manifest:
+    def _manifest(self, started: BootstrapPlan, results: list[GroupResult]) -> Manifest:
         plan = started.history.plan(plans.rules_hash(self.job.rules))
         counts: dict[str, int] = {}
         for result in results:
@@ -281,12 +281,12 @@ def _slices(n: int, slices: int) -> Iterator[range]:
             yield part
 
 
-def _sizes(work: Path, started: Started) -> dict[Path, int]:
+def _sizes(work: Path, started: BootstrapPlan) -> dict[Path, int]:
     """Of each segment: how many offsets it is made of."""
     partitions = started.history.partitions
     sizes = {}
     for number, chunk in enumerate(started.chunks):
         for task, places in enumerate(started.tasks):
             spans = [chunk[partitions[n].tp] for n in places]
-            sizes[segment_path(work, number, task)] = sum(end - start for start, end in spans)
+            sizes[shuffle_path(work, number, task)] = sum(end - start for start, end in spans)
     return sizes

@@ -74,7 +74,7 @@ def read_note(folder: Path) -> RangeNote | None:
 
 
 @dataclass(frozen=True)
-class FoundFile:
+class ArchiveFile:
     """`first`, `last`: by its name, None where that says nothing; `records`, `sha256`: by the note."""
 
     path: str
@@ -85,12 +85,12 @@ class FoundFile:
 
 
 @dataclass
-class Found:
+class ArchivedPartition:
     """One partition in one or more archives: its files in order. `named`: they say which offsets they hold."""
 
     topic: str
     partition: int
-    files: list[FoundFile]
+    files: list[ArchiveFile]
     notes: list[RangeNote]
 
     @property
@@ -101,10 +101,10 @@ class Found:
         return min(self.notes, key=lambda n: n.start, default=None)
 
 
-def find(folders: list[Path], topics: list[str]) -> dict[TopicPartition, Found]:
+def find_archives(folders: list[Path], topics: list[str]) -> dict[TopicPartition, ArchivedPartition]:
     """All partitions of `topics` in the archives. Raises ArchiveError where names and notes show that something is
     missing, overlaps or is no archive."""
-    found: dict[TopicPartition, Found] = {}
+    archived: dict[TopicPartition, ArchivedPartition] = {}
     for topic in topics:
         places = [folder / topic for folder in folders if (folder / topic).is_dir()]
         if not places:
@@ -114,12 +114,12 @@ def find(folders: list[Path], topics: list[str]) -> dict[TopicPartition, Found]:
             )
         for place in places:
             for number, folder in _partitions(place):
-                there = found.setdefault((topic, number), Found(topic, number, [], []))
-                _add(there, folder)
-        _check_numbers(places[0], [p for t, p in found if t == topic])
-    for there in found.values():
-        _sort(there)
-    return found
+                partition = archived.setdefault((topic, number), ArchivedPartition(topic, number, [], []))
+                _add(partition, folder)
+        _check_numbers(places[0], [p for t, p in archived if t == topic])
+    for partition in archived.values():
+        _sort(partition)
+    return archived
 
 
 def _partitions(place: Path) -> Iterable[tuple[int, Path]]:
@@ -142,7 +142,7 @@ def _check_numbers(place: Path, numbers: list[int]) -> None:
         )
 
 
-def _add(there: Found, folder: Path) -> None:
+def _add(partition: ArchivedPartition, folder: Path) -> None:
     note = read_note(folder)
     listed = dict(note.files) if note is not None else {}
     for path in sorted(folder.iterdir()):
@@ -160,22 +160,22 @@ def _add(there: Found, folder: Path) -> None:
                 f"{path}: expected a file that {NOTE} lists, it does not.",
                 "finish the archive: the same command again.",
             )
-        there.files.append(FoundFile(str(path), first, last, about.get("records"), about.get("sha256")))
+        partition.files.append(ArchiveFile(str(path), first, last, about.get("records"), about.get("sha256")))
     if listed:
         raise ArchiveError(
             f"{folder / min(listed)}: expected the file that {NOTE} lists, it is missing.", "restore the file."
         )
     if note is not None:
-        there.notes.append(note)
+        partition.notes.append(note)
 
 
-def _sort(there: Found) -> None:
-    if not there.named:
-        there.files.sort(key=lambda f: _natural(Path(f.path).name))
+def _sort(partition: ArchivedPartition) -> None:
+    if not partition.named:
+        partition.files.sort(key=lambda f: _natural(Path(f.path).name))
         return
-    there.files.sort(key=lambda f: (f.first or 0, f.last or 0))
-    before: FoundFile | None = None
-    for file in there.files:
+    partition.files.sort(key=lambda f: (f.first or 0, f.last or 0))
+    before: ArchiveFile | None = None
+    for file in partition.files:
         assert file.first is not None
         assert file.last is not None
         if before is not None and before.last is not None:
@@ -191,15 +191,16 @@ def _sort(there: Found) -> None:
                     "restore the missing file.",
                 )
         before = file
-    _check_end(there)
+    _check_end(partition)
 
 
-def _check_end(there: Found) -> None:
-    for note in there.notes:
-        have = max(((f.last or 0) + 1 for f in there.files), default=note.start)
+def _check_end(partition: ArchivedPartition) -> None:
+    for note in partition.notes:
+        have = max(((f.last or 0) + 1 for f in partition.files), default=note.start)
         if note.end > have:
             raise ArchiveError(
-                f"{there.topic}, partition {there.partition}: expected files up to offset {note.end - 1} as {NOTE} "
+                f"{partition.topic}, partition {partition.partition}: expected files up to offset {note.end - 1} as "
+                f"{NOTE} "
                 f"says, they end with {have - 1}.",
                 "finish the archive: the same command again.",
             )

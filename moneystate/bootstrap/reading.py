@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from moneystate.bootstrap.chunks import Chunk
-from moneystate.bootstrap.files import NO_TIMESTAMP, Kept, read_file
+from moneystate.bootstrap.files import NO_TIMESTAMP, ArchivedRecord, read_file
 from moneystate.bootstrap.history import PartitionHistory
-from moneystate.bootstrap.segments import segment_path, write_segment
+from moneystate.bootstrap.shuffle_files import shuffle_path, write_shuffle_file
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.intake import Intake
 from moneystate.kafka.ranges import discard_readers
@@ -33,9 +33,9 @@ def read_unit(spec: SourceSpec, unit: ReadUnit) -> None:
     cursors = {p.tp: FileCursor(p) for p in unit.partitions}
     try:
         for number, chunk in unit.chunks.items():
-            path = segment_path(unit.work, number, unit.task)
+            path = shuffle_path(unit.work, number, unit.task)
             if not path.exists():
-                write_segment(path, _blocks(spec, unit, chunk, cursors))
+                write_shuffle_file(path, _blocks(spec, unit, chunk, cursors))
     finally:
         discard_readers()  # what they have read ahead is of no use to other tasks
 
@@ -59,14 +59,14 @@ def _blocks(spec: SourceSpec, unit: ReadUnit, chunk: Chunk, cursors: dict[tuple[
 
 
 def _take_files(
-    intake: Intake, spec: SourceSpec, code: int, p: PartitionHistory, records: Iterator[tuple[int, Kept]]
+    intake: Intake, spec: SourceSpec, code: int, p: PartitionHistory, records: Iterator[tuple[int, ArchivedRecord]]
 ) -> None:
-    for offset, kept in records:
-        timestamp = kept.timestamp_ms if kept.timestamp_type != NO_TIMESTAMP else NO_TIMESTAMP
-        why = intake.add(code, p.partition, offset, timestamp, kept.value)
+    for offset, record in records:
+        timestamp = record.timestamp_ms if record.timestamp_type != NO_TIMESTAMP else NO_TIMESTAMP
+        why = intake.add(code, p.partition, offset, timestamp, record.value)
         if why is not None:
             topic = spec.topic(p.topic)
-            intake.reject(Letter(topic, p.partition, offset, timestamp, kept.key, kept.value, kept.headers), why)
+            intake.reject(Letter(topic, p.partition, offset, timestamp, record.key, record.value, record.headers), why)
 
 
 class FileCursor:
@@ -75,10 +75,10 @@ class FileCursor:
     def __init__(self, history: PartitionHistory) -> None:
         self.history = history
         self.at = -1
-        self.records: Iterator[tuple[int, Kept]] = iter(())
-        self.next: tuple[int, Kept] | None = None
+        self.records: Iterator[tuple[int, ArchivedRecord]] = iter(())
+        self.next: tuple[int, ArchivedRecord] | None = None
 
-    def between(self, start: int, end: int) -> Iterator[tuple[int, Kept]]:
+    def between(self, start: int, end: int) -> Iterator[tuple[int, ArchivedRecord]]:
         """Offset and record of those from `start` to `end`. Raises ArchiveError."""
         if start != self.at:
             self.records = self._from(start)
@@ -88,11 +88,11 @@ class FileCursor:
             yield self.next
             self.next = next(self.records, None)
 
-    def _from(self, start: int) -> Iterator[tuple[int, Kept]]:
-        for piece in self.history.files:
-            if piece.end <= start:
+    def _from(self, start: int) -> Iterator[tuple[int, ArchivedRecord]]:
+        for file_range in self.history.files:
+            if file_range.end <= start:
                 continue
-            for number, kept in enumerate(read_file(Path(piece.path))):
-                offset = piece.first + number if piece.counted else kept.offset
+            for number, record in enumerate(read_file(Path(file_range.path))):
+                offset = file_range.first + number if file_range.counted else record.offset
                 if offset >= start:
-                    yield offset, kept
+                    yield offset, record

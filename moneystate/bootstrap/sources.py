@@ -22,7 +22,7 @@ from moneystate.bootstrap.history import (
     read_initial_highs,
 )
 from moneystate.bootstrap.inspect import FileFacts, Inspector
-from moneystate.bootstrap.layout import Found, FoundFile, find
+from moneystate.bootstrap.layout import ArchivedPartition, ArchiveFile, find_archives
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.engine.plan import TopicPartition
 from moneystate.engine.processor import InputTopic
@@ -33,10 +33,10 @@ from moneystate.kafka.offsets import log_ends, log_starts, offsets_at, topic_sta
 from moneystate.kafka.planner import Planner
 from moneystate.kafka.source_spec import SourceSpec, load_decoder
 
-LOOKS = 32  # into each partition's way through event time, at most
-RECORDS_A_LOOK = 10_000  # at least
+PROBES = 32  # into each partition's way through event time, at most
+RECORDS_PER_PROBE = 10_000  # at least
 
-InspectAll = Callable[[Callable[[tuple[FoundFile, int]], FileFacts], list[tuple[FoundFile, int]]], list[FileFacts]]
+InspectAll = Callable[[Callable[[tuple[ArchiveFile, int]], FileFacts], list[tuple[ArchiveFile, int]]], list[FileFacts]]
 
 
 class Sources:
@@ -51,23 +51,25 @@ class Sources:
         if options.ends is not None:
             self.cut = Cut(offsets=options.ends)
         self.highs = read_initial_highs(options.initial_highs, self.topics)
-        self.found: dict[TopicPartition, Found] = find(options.archives, self.topics) if options.archives else {}
-        self.log = self._look_at_kafka() if options.from_kafka else None
-        if self.cut.at_ms is not None and self.log is None and not self.found:
+        self.archives: dict[TopicPartition, ArchivedPartition] = (
+            find_archives(options.archives, self.topics) if options.archives else {}
+        )
+        self.log = self._query_kafka() if options.from_kafka else None
+        if self.cut.at_ms is not None and self.log is None and not self.archives:
             raise ConfigError("--as-of: expected a history with timestamps.")
 
-    def _look_at_kafka(self) -> KafkaLog:
+    def _query_kafka(self) -> KafkaLog:
         o = self.options
         check_reachable(o.bootstrap_servers, o.kafka_config)
         admin: AdminClient = admin_client(o.bootstrap_servers, o.kafka_config)
         states = topic_states(admin, [o.topic_prefix + t for t in self.topics])
         full = {(t, p): (o.topic_prefix + t, p) for t in self.topics for p in states[o.topic_prefix + t].partitions}
         starts, ends = log_starts(admin, full.values()), log_ends(admin, full.values())
-        at = ends if self.cut.at_ms is None else offsets_at(admin, full.values(), self.cut.at_ms)
+        cut_offsets = ends if self.cut.at_ms is None else offsets_at(admin, full.values(), self.cut.at_ms)
         return KafkaLog(
             {tp: starts[name] for tp, name in full.items()},
             {tp: ends[name] for tp, name in full.items()},
-            {tp: max(starts[name], at[name]) for tp, name in full.items()},
+            {tp: max(starts[name], cut_offsets[name]) for tp, name in full.items()},
             {t: states[o.topic_prefix + t].topic_id for t in self.topics},
         )
 
@@ -84,7 +86,7 @@ class Sources:
 
     def _topic_ids(self) -> Mapping[str, str]:
         """Raises ArchiveError where an archive is of another topic than the one that is in Kafka now."""
-        archived = archive_topic_ids(self.found, self.topics)
+        archived = archive_topic_ids(self.archives, self.topics)
         if self.log is None:
             return archived
         for topic, known in archived.items():
@@ -104,13 +106,17 @@ class Sources:
     ) -> tuple[dict[TopicPartition, PartitionHistory], dict[TopicPartition, int | None]]:
         """Each partition's whole archive, and where the time of the cut is in it."""
         codes = {t.name: t.code for t in self.inputs}
-        files = [(file, codes[found.topic]) for found in self.found.values() for file in found.files]
+        files = [
+            (file, codes[partition_archive.topic])
+            for partition_archive in self.archives.values()
+            for file in partition_archive.files
+        ]
         facts = inspect_all(_Inspection(spec, self.cut.at_ms), files) if files else []
         by_path = {file.path: fact for (file, _), fact in zip(files, facts, strict=True)}
         archived, times = {}, {}
-        for tp, found in self.found.items():
-            mine = [by_path[file.path] for file in found.files]
-            archived[tp] = from_archive(found, mine, self.highs)
+        for tp, partition_archive in self.archives.items():
+            mine = [by_path[file.path] for file in partition_archive.files]
+            archived[tp] = from_archive(partition_archive, mine, self.highs)
             times[tp] = archive_cut(archived[tp], mine)
         return archived, times
 
@@ -130,14 +136,14 @@ class Sources:
     def _with_points(self, spec: SourceSpec, partitions: list[PartitionHistory]) -> list[PartitionHistory]:
         """Event times along what is read from Kafka."""
         spans = {p.tp: (p.kafka_from, p.end) for p in partitions if p.kafka_from is not None and p.kafka_from < p.end}
-        looks = min(LOOKS, 1 + sum(end - start for start, end in spans.values()) // RECORDS_A_LOOK)
+        probes = min(PROBES, 1 + sum(end - start for start, end in spans.values()) // RECORDS_PER_PROBE)
         points: dict[TopicPartition, dict[int, int]] = {p.tp: {} for p in partitions}
-        if spans and looks > 1:
+        if spans and probes > 1:
             converts = converters(spec.formats, spec.inputs, spec.registry_url, id_wait_s=0.0)
             planner = Planner(spec, load_decoder(spec.decoder), converts)
-            for look in range(looks):
-                at = {tp: start + (end - start) * look // looks for tp, (start, end) in spans.items()}
-                for tp, (offset, ms) in planner.peek(at).items():
+            for probe in range(probes):
+                probe_offsets = {tp: start + (end - start) * probe // probes for tp, (start, end) in spans.items()}
+                for tp, (offset, ms) in planner.peek(probe_offsets).items():
                     points[tp][offset] = ms
         return [replace(p, points=[*p.points, *sorted(points[p.tp].items())]) for p in partitions]
 
@@ -149,7 +155,7 @@ class _Inspection:
         self.spec = spec
         self.at_ms = at_ms
 
-    def __call__(self, file_and_topic: tuple[FoundFile, int]) -> FileFacts:
+    def __call__(self, file_and_topic: tuple[ArchiveFile, int]) -> FileFacts:
         s = self.spec
         convert = converters(s.formats, s.inputs, s.registry_url)
         return Inspector(load_decoder(s.decoder), convert, self.at_ms).inspect(*file_and_topic)

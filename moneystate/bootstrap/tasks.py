@@ -78,10 +78,10 @@ def own_session(
         except MoneystateError:
             raise
         except Exception as e:
-            kept = work / "driver.log"
+            kept_log = work / "driver.log"
             if log is not None and work.is_dir():
-                shutil.copy(log, kept)
-            raise as_one_line(e, kept if kept.exists() else None) from e
+                shutil.copy(log, kept_log)
+            raise as_one_line(e, kept_log if kept_log.exists() else None) from e
         finally:
             with contextlib.suppress(Exception):  # of a JVM that is gone: it must not hide why
                 session.stop()

@@ -1,7 +1,7 @@
 """The work folder of a bootstrap: what was decided at its start, and what is finished, so that it can be resumed.
 
 bootstrap.json   the settings, the history with its cut, and the chunks: the same for every run on this folder
-segments/        moneystate.bootstrap.segments
+segments/        moneystate.bootstrap.shuffle_files
 savepoint/       the savepoint in the making, results/ what is known of its key groups
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from moneystate.bootstrap.chunks import Chunk
-from moneystate.bootstrap.history import History, PartitionHistory, Piece
+from moneystate.bootstrap.history import FileRange, History, PartitionHistory
 from moneystate.errors import SetupError
 
 NAME = "bootstrap.json"
@@ -26,7 +26,7 @@ VERSION = 2
 
 
 @dataclass(frozen=True)
-class Started:
+class BootstrapPlan:
     """`tasks`: the partitions (their places in the history) that each source task reads."""
 
     history: History
@@ -42,14 +42,14 @@ def settings_of(rules: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     return settings
 
 
-def resume(work: Path, settings: Mapping[str, Any]) -> Started | None:
+def resume(work: Path, settings: Mapping[str, Any]) -> BootstrapPlan | None:
     """What an earlier run decided; None where there was none. Raises SetupError where it had other settings."""
     if not (work / NAME).exists():
         return None
     try:
-        kept = json.loads((work / NAME).read_text())
-        started = Started(_history(kept["history"]), [_chunk(c) for c in kept["chunks"]], kept["tasks"])
-        before = kept["settings"]
+        saved = json.loads((work / NAME).read_text())
+        started = BootstrapPlan(_history(saved["history"]), [_chunk(c) for c in saved["chunks"]], saved["tasks"])
+        before = saved["settings"]
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise SetupError(f"{work / NAME}: expected what a bootstrap left, but {e}.", "remove the folder.") from None
     other = sorted(name for name in settings.keys() | before.keys() if settings.get(name) != before.get(name))
@@ -61,7 +61,7 @@ def resume(work: Path, settings: Mapping[str, Any]) -> Started | None:
     return started
 
 
-def begin(work: Path, settings: Mapping[str, Any], started: Started) -> None:
+def begin(work: Path, settings: Mapping[str, Any], started: BootstrapPlan) -> None:
     for folder in ("segments", "savepoint", "results"):
         (work / folder).mkdir(parents=True, exist_ok=True)
     chunks = [[[t, p, start, end] for (t, p), (start, end) in chunk.items()] for chunk in started.chunks]
@@ -86,7 +86,7 @@ def _chunk(rows: list[list[Any]]) -> Chunk:
 def _history(fields: Mapping[str, Any]) -> History:
     partitions = []
     for p in fields["partitions"]:
-        files = [Piece(**piece) for piece in p["files"]]
+        files = [FileRange(**file_range) for file_range in p["files"]]
         points = [(offset, ms) for offset, ms in p["points"]]
         partitions.append(PartitionHistory(**{**p, "files": files, "points": points}))
     return History(partitions, fields["topic_ids"])

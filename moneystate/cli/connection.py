@@ -103,14 +103,14 @@ def _flagged(command: Callable[..., None], parameter: str, make: Callable[..., A
     """The flags of `make` in place of the parameter that takes what it makes."""
     flags = inspect.signature(make, eval_str=True).parameters
     own = inspect.signature(command, eval_str=True)
-    kept = [p for name, p in own.parameters.items() if name != parameter]
+    other_parameters = [p for name, p in own.parameters.items() if name != parameter]
 
     @functools.wraps(command)
     def run(**given: Any) -> None:
         made = make(**{name: given.pop(name) for name in flags})
         command(**{parameter: made}, **given)
 
-    shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*kept, *flags.values()]]
+    shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*other_parameters, *flags.values()]]
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in shown}
     return run

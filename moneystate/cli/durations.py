@@ -12,10 +12,10 @@ _FORM = re.compile(r"(\d+)(ms|s|m|h|d)")
 
 def parse_ms(text: str, flag: str, at_least: int = 0) -> int:
     """Milliseconds. Raises ConfigError that names `flag`."""
-    found = _FORM.fullmatch(text.strip())
-    if found is None:
+    match = _FORM.fullmatch(text.strip())
+    if match is None:
         raise ConfigError(f"{flag} {text}: expected a number and a unit.", "for example 500ms, 20s, 10m, 1h or 1d.")
-    value = int(found[1]) * UNITS_MS[found[2]]
+    value = int(match[1]) * UNITS_MS[match[2]]
     if value < at_least:
         raise ConfigError(f"{flag} {text}: expected at least {at_least} ms.")
     return value

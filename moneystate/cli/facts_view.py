@@ -45,11 +45,11 @@ def fields_text(fields: tuple[Field, ...] | None) -> str:
     return " ".join(field_text(field) for field in fields) or "there"
 
 
-def differences(found: list[Difference], one: str, other: str) -> Table:
+def differences(listed: list[Difference], one: str, other: str) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in ("user", "what", "which", one, other):
         table.add_column(name, overflow="fold")
-    for d in found:
+    for d in listed:
         cells = (
             field_text(d.user),
             d.kind,

@@ -92,23 +92,23 @@ def check_given(**values: str) -> None:
 
 def pairs(texts: list[str], flag: str) -> dict[str, str]:
     """NAME=VALUE, several times. Raises ConfigError, which does not repeat what may be a secret."""
-    found = {}
+    values = {}
     for number, text in enumerate(texts, 1):
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise ConfigError(f"{flag}: expected NAME=VALUE, which number {number} of {len(texts)} is not.")
-        found[name.strip()] = value.strip()
-    return found
+        values[name.strip()] = value.strip()
+    return values
 
 
 def formats(texts: list[str], registry_url: str, known: list[str]) -> dict[str, str]:
     """Format by topic without prefix, of the topics `known`. Raises ConfigError."""
-    found = pairs(texts, "--format")
-    for topic, name in found.items():
+    by_topic = pairs(texts, "--format")
+    for topic, name in by_topic.items():
         if topic not in known:
             raise ConfigError(f"--format {topic}={name}: expected one of the topics {', '.join(known)}.")
         if name not in FORMATS:
             raise ConfigError(f"--format {topic}={name}: expected one of {', '.join(FORMATS)}.")
         if name == "confluent" and not registry_url:
             raise ConfigError(f"--format {topic}={name}: expected a schema registry.", "add --schema-registry URL.")
-    return found
+    return by_topic

@@ -41,10 +41,12 @@ def review(state: StateModel, prepared: Prepared, checkpoint: str, yes: bool) ->
     console.print(_sample(state, prepared.savepoint))
     if checkpoint:
         with opened(state, checkpoint) as live:
-            found = compare(state, prepared.savepoint, live, DIFFERENCES)
-        if found.first:
-            console.print(facts_view.differences(found.first, "bootstrap", "live"))
-        console.print(f"{found.total:,} differences to {checkpoint}" if found.total else f"the same as {checkpoint}")
+            comparison = compare(state, prepared.savepoint, live, DIFFERENCES)
+        if comparison.first:
+            console.print(facts_view.differences(comparison.first, "bootstrap", "live"))
+        console.print(
+            f"{comparison.total:,} differences to {checkpoint}" if comparison.total else f"the same as {checkpoint}"
+        )
     return yes or typer.confirm("Make the savepoint?", err=True)
 
 
@@ -67,9 +69,9 @@ def _sample(state: StateModel, savepoint: Savepoint) -> Table:
     table = Table(box=None, pad_edge=False)
     for name in ("user", "what", "how many", "for example"):
         table.add_column(name, justify="right" if name == "how many" else "left", overflow="fold")
-    for user, found in _users(state, savepoint):
+    for user, user_facts in _users(state, savepoint):
         by_kind: dict[str, list[Fact]] = {}
-        for fact in found:
+        for fact in user_facts:
             by_kind.setdefault(fact.kind, []).append(fact)
         for kind, facts_of_it in by_kind.items():
             example = facts_view.fields_text((*facts_of_it[0].id, *facts_of_it[0].content))

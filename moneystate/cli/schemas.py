@@ -141,9 +141,10 @@ def _of_commit(root: Path, ref: str) -> dict[str, bytes]:
         raise ConfigError(f"--against {ref}: expected a git commit, a folder of schemas or a checkpoint.")
     done = subprocess.run(["git", "archive", "--format=tar", ref, "."], cwd=root, capture_output=True, check=False)
     if done.returncode:
-        said = done.stderr.decode(errors="replace").strip().splitlines()[:1]
+        git_error = done.stderr.decode(errors="replace").strip().splitlines()[:1]
         raise ConfigError(
-            f"--against {ref}: expected a git commit, a folder of schemas or a checkpoint, git says: {' '.join(said)}.",
+            f"--against {ref}: expected a git commit, a folder of schemas or a checkpoint, git says: "
+            f"{' '.join(git_error)}.",
             "give one that is there.",
         )
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:

@@ -10,7 +10,7 @@ from moneystate.cli import registry
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.options import KafkaConfig, KafkaConfigFile, check_given, flag, kafka_settings
 from moneystate.errors import ConfigError
-from moneystate.serving import serving
+from moneystate.serving import supervisor
 from moneystate.serving.limits import Limits
 from moneystate.serving.options import Security, ServeOptions
 
@@ -100,7 +100,7 @@ def serve(
         ),
         limits=_limits(max_streams, max_streams_per_caller, max_calls, max_calls_per_caller),
     )  # fmt: skip
-    serving.serve(options, registry.FACE, lambda line: typer.echo(line, err=True))
+    supervisor.serve(options, registry.FACE, lambda line: typer.echo(line, err=True))
 
 
 def _limits(streams: int, streams_per_caller: int, calls: int, calls_per_caller: int) -> Limits:

@@ -25,7 +25,7 @@ from moneystate.savepoint.compare import compare
 from moneystate.savepoint.format import Savepoint, check_free, partial
 from moneystate.savepoint.rescale import rescale
 from state_tools.export import check_can_go_on, export, open_checkpoint
-from state_tools.look import look
+from state_tools.inspection import inspect_state
 from state_tools.offline import is_savepoint, offline_session, opened
 
 POLL_S = 0.3
@@ -70,10 +70,10 @@ def export_state(
             with WorkProgress(quiet) as progress:
                 rescale(state, whole, out, groups, lambda done: progress.show(PHASE, done, groups))
     else:
-        kept = open_checkpoint(checkpoint)
-        check_can_go_on(kept)
-        with _counting(out, kept.settings()["key_groups"], quiet), offline_session() as session:
-            export(session, registry.named(checkpoint, kept.settings()["job"]).state, kept, out)
+        source = open_checkpoint(checkpoint)
+        check_can_go_on(source)
+        with _counting(out, source.settings()["key_groups"], quiet), offline_session() as session:
+            export(session, registry.named(checkpoint, source.settings()["job"]).state, source, out)
     _tell(Savepoint(out), json_output)
 
 
@@ -90,14 +90,14 @@ def fingerprint(
 
     Of a server its first part, that of the users, with version and watermark on stderr.
     """
-    at = parse_at(at_version, at_time)
+    read_at = parse_at(at_version, at_time)
     if state_served.is_server(place):
         ttl_ms = parse_ms(dedup_ttl, "--dedup-ttl", 1)
         with WorkProgress(quiet) as progress:
-            found = state_served.fingerprint(connect, place, at, ttl_ms, progress)
-        state_served.tell_fingerprint(found, json_output)
+            served = state_served.fingerprint(connect, place, read_at, ttl_ms, progress)
+        state_served.tell_fingerprint(served, json_output)
         return
-    state_served.check_no_moment(at)
+    state_served.check_no_moment(read_at)
     with opened(registry.service_of(place).state, place) as savepoint:
         m = savepoint.manifest
         if json_output:
@@ -123,25 +123,29 @@ def compare_states(
 
     With a server as one of them, what is compared is what is known of users.
     """
-    at = parse_at(at_version, at_time)
+    read_at = parse_at(at_version, at_time)
     if any([state_served.is_server(one), state_served.is_server(other)]):
         ttl_ms = parse_ms(dedup_ttl, "--dedup-ttl", 1)
         with WorkProgress(quiet) as progress:
-            sides = state_served.compare(connect, (one, other), at, ttl_ms, most, progress)
+            sides = state_served.compare(connect, (one, other), read_at, ttl_ms, most, progress)
         state_served.tell_comparison(sides, json_output)
-        raise typer.Exit(1 if sides.found.total else 0)
-    state_served.check_no_moment(at)
+        raise typer.Exit(1 if sides.result.total else 0)
+    state_served.check_no_moment(read_at)
     state = _state_of_both(one, other)
     with opened(state, one) as a, opened(state, other) as b:
-        found = compare(state, a, b, most)
+        comparison = compare(state, a, b, most)
     if json_output:
-        typer.echo(json.dumps({"differences": found.total, "first": [facts_view.as_json(d) for d in found.first]}))
+        typer.echo(
+            json.dumps({"differences": comparison.total, "first": [facts_view.as_json(d) for d in comparison.first]})
+        )
     else:
         console = Console(soft_wrap=True)
-        if found.first:
-            console.print(facts_view.differences(found.first, one, other))
-        console.print("the same state" if not found.total else f"{found.total:,} differences", highlight=False)
-    raise typer.Exit(1 if found.total else 0)
+        if comparison.first:
+            console.print(facts_view.differences(comparison.first, one, other))
+        console.print(
+            "the same state" if not comparison.total else f"{comparison.total:,} differences", highlight=False
+        )
+    raise typer.Exit(1 if comparison.total else 0)
 
 
 def show(
@@ -153,7 +157,7 @@ def show(
 ) -> None:
     """Show a user's state with buffered events and timers, or how far the whole job is, without running it."""
     state = registry.service_of(checkpoint).state
-    seen = look(state, checkpoint, user.encode())
+    seen = inspect_state(state, checkpoint, user.encode())
     if seen is None:
         raise ConfigError(f"{user}: expected a user that the state knows, it does not.", "check the id.")
     if json_output:

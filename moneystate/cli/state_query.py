@@ -72,12 +72,12 @@ def get(
     json: Json = False,
 ) -> None:
     """A user's state; of several users, all of one version."""
-    at = parse_at(at_version, at_time)
+    read_at = parse_at(at_version, at_time)
     if len(user) == 1:
-        one = client.call("Query.GetUser", query_pb2.GetUserRequest(user_id=user[0], at=at))
+        one = client.call("Query.GetUser", query_pb2.GetUserRequest(user_id=user[0], at=read_at))
         _show(one, json, lambda: tables.user(one.header, one.user))
         return
-    many = client.call("Query.BatchGetUsers", query_pb2.BatchGetUsersRequest(user_ids=user, at=at))
+    many = client.call("Query.BatchGetUsers", query_pb2.BatchGetUsersRequest(user_ids=user, at=read_at))
     _show(many, json, lambda: tables.results(many))
 
 

@@ -53,12 +53,12 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Found:
+class ServedComparison:
     """`places`, `moments`: of one and of the other."""
 
     places: tuple[str, str]
     moments: tuple[Moment, Moment]
-    found: Comparison
+    result: Comparison
 
 
 def is_server(place: str) -> bool:
@@ -72,25 +72,25 @@ def is_server(place: str) -> bool:
     )
 
 
-def check_no_moment(at: header_pb2.At | None) -> None:
+def check_no_moment(read_at: header_pb2.At | None) -> None:
     """Raises ConfigError."""
-    if at is not None:
+    if read_at is not None:
         raise ConfigError("--at-version, --at-time: expected HOST:PORT of a query server, as files have one state.")
 
 
 def fingerprint(
-    connect: Connect, place: str, at: header_pb2.At | None, dedup_ttl_ms: int, progress: WorkProgress
+    connect: Connect, place: str, read_at: header_pb2.At | None, dedup_ttl_ms: int, progress: WorkProgress
 ) -> tuple[Fingerprint, Moment]:
     with connect(place) as client:
-        served = Served(client, at, progress)
+        served = Served(client, read_at, progress)
         total = Fingerprint()
         for page in served.pages():
             total += of_facts(_facts(place, page, served.moment, dedup_ttl_ms))
         return total, served.moment
 
 
-def tell_fingerprint(found: tuple[Fingerprint, Moment], json_output: bool) -> None:
-    total, moment = found
+def tell_fingerprint(result: tuple[Fingerprint, Moment], json_output: bool) -> None:
+    total, moment = result
     users = str(total).partition("-")[0]
     if json_output:
         typer.echo(json.dumps({"users": users, **moment.as_json()}))
@@ -102,11 +102,11 @@ def tell_fingerprint(found: tuple[Fingerprint, Moment], json_output: bool) -> No
 def compare(
     connect: Connect,
     places: tuple[str, str],
-    at: header_pb2.At | None,
+    read_at: header_pb2.At | None,
     dedup_ttl_ms: int,
     most: int,
     progress: WorkProgress,
-) -> Found:
+) -> ServedComparison:
     """At least one of the places is a server. `dedup_ttl_ms`: where both are."""
     servers = [place for place in places if is_server(place)]
     for place in servers:
@@ -124,39 +124,41 @@ def compare(
                     STATE, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="moneystate-"))), groups
                 )
                 with connect(place) as client:
-                    sides.append(_spooled(place, Served(client, at, progress), spool, dedup_ttl_ms))
+                    sides.append(_spooled(place, Served(client, read_at, progress), spool, dedup_ttl_ms))
             else:
                 assert saved is not None
                 sides.append(_saved(saved))
         (moment, one), (other_moment, other) = sides
-        return Found(places, (moment, other_moment), compare_facts(one, other, groups, most))
+        return ServedComparison(places, (moment, other_moment), compare_facts(one, other, groups, most))
 
 
-def tell_comparison(of: Found, json_output: bool) -> None:
-    one, other = of.moments
-    first = of.found.first
+def tell_comparison(comparison: ServedComparison, json_output: bool) -> None:
+    one, other = comparison.moments
+    first = comparison.result.first
     if json_output:
         about = {"compared": "users", "one": one.as_json(), "other": other.as_json()}
         differences = [facts_view.as_json(d) for d in first]
-        typer.echo(json.dumps({"differences": of.found.total, "first": differences, **about}))
+        typer.echo(json.dumps({"differences": comparison.result.total, "first": differences, **about}))
         return
     console = Console(soft_wrap=True, highlight=False, markup=False)
     if first:
-        console.print(facts_view.differences(first, *of.places))
+        console.print(facts_view.differences(first, *comparison.places))
     console.print("compared: what is known of users; a server has no buffered events")
     if one.watermark != other.watermark:
-        console.print(f"these are different moments: {of.places[0]} is of {one}, {of.places[1]} of {other}")
-    console.print("the same users" if not of.found.total else f"{of.found.total:,} differences")
+        console.print(
+            f"these are different moments: {comparison.places[0]} is of {one}, {comparison.places[1]} of {other}"
+        )
+    console.print("the same users" if not comparison.result.total else f"{comparison.result.total:,} differences")
 
 
 class Served:
     """The entries of one version, page by page. Raises grpc.RpcError."""
 
-    def __init__(self, client: Client, at: header_pb2.At | None, progress: WorkProgress) -> None:
+    def __init__(self, client: Client, read_at: header_pb2.At | None, progress: WorkProgress) -> None:
         self.client = client
         self.progress = progress
         self.users = client.call("Status.GetStatus", status_pb2.GetStatusRequest()).users
-        self.first = self._page(at, "")
+        self.first = self._page(read_at, "")
         self.moment = _moment(self.first.header)
 
     def pages(self) -> Iterator[list[Pair]]:
@@ -169,8 +171,8 @@ class Served:
                 return
             page = self._page(None, page.next_page_token)
 
-    def _page(self, at: header_pb2.At | None, token: str) -> Any:
-        request = query_pb2.ListEntriesRequest(at=at, page_size=PAGE, page_token=token)
+    def _page(self, read_at: header_pb2.At | None, token: str) -> Any:
+        request = query_pb2.ListEntriesRequest(at=read_at, page_size=PAGE, page_token=token)
         return self.client.call("Query.ListEntries", request)
 
 

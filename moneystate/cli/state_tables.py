@@ -21,11 +21,11 @@ DRAINED_MS = 2**61  # from here on a watermark says that the input has ended
 console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
-def user(header: header_pb2.Header, of: user_pb2.User) -> None:
+def user(header: header_pb2.Header, view: user_pb2.User) -> None:
     _header(header)
-    _rows(["field", "value", "from"], _user_rows(of), title=of.user_id)
-    if of.waiting or of.looking_up:
-        _pending_table([*of.waiting, *of.looking_up])
+    _rows(["field", "value", "from"], _user_rows(view), title=view.user_id)
+    if view.waiting or view.looking_up:
+        _pending_table([*view.waiting, *view.looking_up])
 
 
 def results(answer: query_pb2.BatchGetUsersResponse) -> None:
@@ -37,7 +37,7 @@ def results(answer: query_pb2.BatchGetUsersResponse) -> None:
         _say(f"{id}: left out, as the answer grew too big; ask again")
 
 
-def users(header: header_pb2.Header, of: Sequence[user_pb2.User]) -> None:
+def users(header: header_pb2.Header, user_list: Sequence[user_pb2.User]) -> None:
     _header(header)
     columns = ["user", "birth year", "country", "types", "sessions", "seen money", "waiting", "looking up"]
     rows: Iterable[Sequence[Any]] = (
@@ -46,21 +46,27 @@ def users(header: header_pb2.Header, of: Sequence[user_pb2.User]) -> None:
             ", ".join(t.type for t in u.money_types), len(u.sessions), len(u.seen_money), len(u.waiting),
             len(u.looking_up),
         ]
-        for u in of
+        for u in user_list
     )  # fmt: skip
     _rows(columns, rows)
 
 
 def session(answer: query_pb2.GetSessionResponse) -> None:
     _header(answer.header)
-    of = answer.session
-    row = [of.session_id, answer.user_id, _personal(of, "client_country_code"), _time(of.expires_ms), _source(of)]
+    session_state = answer.session
+    row = [
+        session_state.session_id,
+        answer.user_id,
+        _personal(session_state, "client_country_code"),
+        _time(session_state.expires_ms),
+        _source(session_state),
+    ]
     _rows(["session", "user", "client country", "expires", "from"], [row])
 
 
-def pending(header: header_pb2.Header, of: Sequence[user_pb2.PendingMoney]) -> None:
+def pending(header: header_pb2.Header, money: Sequence[user_pb2.PendingMoney]) -> None:
     _header(header)
-    _pending_table(of)
+    _pending_table(money)
 
 
 def explained(answer: query_pb2.ExplainResponse, field: str) -> None:
@@ -79,10 +85,10 @@ def explained(answer: query_pb2.ExplainResponse, field: str) -> None:
     _rows(["what", "event", "time"], rows)
 
 
-def changes(header: header_pb2.Header, of: Sequence[query_pb2.UserChange]) -> None:
+def changes(header: header_pb2.Header, user_changes: Sequence[query_pb2.UserChange]) -> None:
     _header(header)
     rows: list[list[Any]] = []
-    for change in of:
+    for change in user_changes:
         before = _facts(change.before) if change.HasField("before") else {}
         after = _facts(change.after) if change.HasField("after") else {}
         names = [*before, *(n for n in after if n not in before)]
@@ -91,9 +97,9 @@ def changes(header: header_pb2.Header, of: Sequence[query_pb2.UserChange]) -> No
     _rows(["user", "field", "before", "after"], rows)
 
 
-def watched(header: header_pb2.Header, of: Iterable[watch_pb2.WatchedChange]) -> None:
+def watched(header: header_pb2.Header, watched_changes: Iterable[watch_pb2.WatchedChange]) -> None:
     """A line for each change: a stream has no table's width to wait for."""
-    for change in of:
+    for change in watched_changes:
         known = ", ".join(f"{k} {v}" for k, v in _facts(change.user).items()) if change.HasField("user") else "gone"
         _say(f"{version(header.version)}  {change.user_id}: {known or 'nothing left'}")
 
@@ -124,8 +130,8 @@ def forgotten(user_id: str, answer: admin_pb2.GetForgottenResponse) -> None:
     _rows(["user", "request", "asked for by", "forgotten at", "from"], [row])
 
 
-def version(of: header_pb2.Version) -> str:
-    return f"{of.epoch}/{of.batch}" if of.epoch else "none yet"
+def version(message: header_pb2.Version) -> str:
+    return f"{message.epoch}/{message.batch}" if message.epoch else "none yet"
 
 
 def _header(header: header_pb2.Header) -> None:
@@ -133,44 +139,44 @@ def _header(header: header_pb2.Header) -> None:
     _say(f"version {version(header.version)}, watermark {watermark}, {header.staleness_ms:,} ms old")
 
 
-def _user_rows(of: user_pb2.User) -> list[list[Any]]:
+def _user_rows(view: user_pb2.User) -> list[list[Any]]:
     rows: list[list[Any]] = []
     for name, field in (("birth year", "birth_year"), ("country", "resident_country_code")):
-        if of.HasField(field):
-            rows.append([name, _personal(of, field), _source(getattr(of, field))])
-    rows += [["money type", t.type, _source(t)] for t in of.money_types]
-    rows += [["session", f"{s.session_id} until {_time(s.expires_ms)}", _source(s)] for s in of.sessions]
-    rows += [["seen money", f"{m.money_id} at {_time(m.seen_at_ms)}", _source(m)] for m in of.seen_money]
-    rows += [["kept reply", f"{r.money_id} asked {_time(r.requested_at_ms)}", _source(r)] for r in of.replies]
+        if view.HasField(field):
+            rows.append([name, _personal(view, field), _source(getattr(view, field))])
+    rows += [["money type", t.type, _source(t)] for t in view.money_types]
+    rows += [["session", f"{s.session_id} until {_time(s.expires_ms)}", _source(s)] for s in view.sessions]
+    rows += [["seen money", f"{m.money_id} at {_time(m.seen_at_ms)}", _source(m)] for m in view.seen_money]
+    rows += [["kept reply", f"{r.money_id} asked {_time(r.requested_at_ms)}", _source(r)] for r in view.replies]
     return rows
 
 
-def _facts(of: user_pb2.User) -> dict[str, str]:
+def _facts(view: user_pb2.User) -> dict[str, str]:
     """A user in few words, to show what changed."""
     return {
         name: text
         for name, text in (
-            ("birth year", _personal(of, "birth_year")),
-            ("country", _personal(of, "resident_country_code")),
-            ("types", ", ".join(t.type for t in of.money_types)),
-            ("sessions", ", ".join(s.session_id for s in of.sessions)),
-            ("seen money", ", ".join(m.money_id for m in of.seen_money)),
-            ("waiting", ", ".join(p.money_id for p in of.waiting)),
-            ("looking up", ", ".join(p.money_id for p in of.looking_up)),
-            ("replies", ", ".join(r.money_id for r in of.replies)),
+            ("birth year", _personal(view, "birth_year")),
+            ("country", _personal(view, "resident_country_code")),
+            ("types", ", ".join(t.type for t in view.money_types)),
+            ("sessions", ", ".join(s.session_id for s in view.sessions)),
+            ("seen money", ", ".join(m.money_id for m in view.seen_money)),
+            ("waiting", ", ".join(p.money_id for p in view.waiting)),
+            ("looking up", ", ".join(p.money_id for p in view.looking_up)),
+            ("replies", ", ".join(r.money_id for r in view.replies)),
         )
         if text
     }
 
 
-def _pending_table(of: Sequence[user_pb2.PendingMoney]) -> None:
+def _pending_table(pending_money: Sequence[user_pb2.PendingMoney]) -> None:
     columns = ["money", "user", "amount", "type", "session", "waits for", "since", "from"]
     rows: Iterable[Sequence[Any]] = (
         [
             p.money_id, p.user_id, f"{p.amount} {p.currency}", p.money_type, p.session_id, _reason(p.reason),
             _time(p.requested_at_ms if p.HasField("requested_at_ms") else p.order_time_ms), _source(p),
         ]
-        for p in of
+        for p in pending_money
     )  # fmt: skip
     _rows(columns, rows)
 
@@ -191,20 +197,20 @@ def _say(text: str) -> None:
     console.print(_plain(text))
 
 
-def _personal(of: Message, field: str) -> str:
-    return _value(getattr(of, field)) if of.HasField(field) else ""
+def _personal(message: Message, field: str) -> str:
+    return _value(getattr(message, field)) if message.HasField(field) else ""
 
 
-def _value(of: user_pb2.PersonalText) -> str:
-    return "(masked)" if of.masked else of.value
+def _value(personal_text: user_pb2.PersonalText) -> str:
+    return "(masked)" if personal_text.masked else personal_text.value
 
 
-def _source(of: Any) -> str:
-    return _place(of.source) if of.HasField("source") else ""
+def _source(message: Any) -> str:
+    return _place(message.source) if message.HasField("source") else ""
 
 
-def _place(of: header_pb2.Source) -> str:
-    return f"{of.topic}[{of.partition}]@{of.offset}"
+def _place(event_source: header_pb2.Source) -> str:
+    return f"{event_source.topic}[{event_source.partition}]@{event_source.offset}"
 
 
 def _time(ms: int) -> str:

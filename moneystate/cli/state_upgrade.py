@@ -30,7 +30,7 @@ from moneystate.schemas.tree import Tree, avro_root, read_folder, tree_of
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.job import Job, RunOptions
 from moneystate.spark.progress import BatchProgress
-from state_tools.way_back import check_way_back
+from state_tools.downgrade_check import check_downgrade
 
 CheckpointOption = Annotated[str, flag("CHECKPOINT", "Folder of the job's state and progress.")]
 BrokersOption = Annotated[str, flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")]
@@ -59,13 +59,13 @@ def upgrade(
     json_output: JsonOption = False,
 ) -> None:
     """Rewrite all entries of earlier versions with the current one. The job must not run meanwhile."""
-    kept = _existing(checkpoint)
+    existing = _existing(checkpoint)
     if dry_run:
-        _show_counts(kept, STATE_VERSION, json_output)
+        _show_counts(existing, STATE_VERSION, json_output)
         return
     kafka = kafka_settings(kafka_config_file, kafka_config)
-    options = _options(kept, bootstrap_servers, (batches, STATE_VERSION), master, kafka, spark_config or [])
-    _run(kept, options, "upgrade", json_output)
+    options = _options(existing, bootstrap_servers, (batches, STATE_VERSION), master, kafka, spark_config or [])
+    _run(existing, options, "upgrade", json_output)
 
 
 def downgrade(
@@ -86,37 +86,37 @@ def downgrade(
     """
     if not 0 < to < STATE_VERSION:
         raise ConfigError(f"--to {to}: expected an earlier state version, 1 to {STATE_VERSION - 1}.")
-    kept = _existing(checkpoint)
-    if to not in _service(kept).state.versions.written:
+    existing = _existing(checkpoint)
+    if to not in _service(existing).state.versions.written:
         raise ConfigError(f"--to {to}: expected a state version of this service, it had none of that number.")
     if dry_run:
-        _show_counts(kept, to, json_output)
+        _show_counts(existing, to, json_output)
         return
     kafka = kafka_settings(kafka_config_file, kafka_config)
-    options = _options(kept, bootstrap_servers, (batches, to), master, kafka, spark_config or [])
-    _run(kept, options, "downgrade", json_output)
+    options = _options(existing, bootstrap_servers, (batches, to), master, kafka, spark_config or [])
+    _run(existing, options, "downgrade", json_output)
 
 
 def _existing(folder: str) -> Checkpoint:
-    kept = Checkpoint(folder)
-    if kept.is_new() or kept.last_committed() < 0:
+    existing = Checkpoint(folder)
+    if existing.is_new() or existing.last_committed() < 0:
         raise CheckpointError(f"{folder}: expected a checkpoint with at least one batch.", "give the job's folder.")
-    kept.check_version()
-    return kept
+    existing.check_version()
+    return existing
 
 
-def _check_no_input_planned(kept: Checkpoint) -> None:
+def _check_no_input_planned(checkpoint: Checkpoint) -> None:
     """A batch of the job that is planned and not finished needs the job's own flags, such as the topics' formats."""
-    planned = kept.last_planned()
-    if planned > kept.last_committed() and plans.from_offset(kept.offset(planned)).rewrite is None:
+    planned = checkpoint.last_planned()
+    if planned > checkpoint.last_committed() and plans.from_offset(checkpoint.offset(planned)).rewrite is None:
         raise CheckpointError(
-            f"{kept.root}: expected all batches of the job to be finished, batch {planned} is planned.",
+            f"{checkpoint.root}: expected all batches of the job to be finished, batch {planned} is planned.",
             "finish it first: moneystate enrich --finish-batch, with the program that planned it.",
         )
 
 
 def _options(
-    kept: Checkpoint,
+    existing: Checkpoint,
     brokers: str,
     rewrite: tuple[int, int],
     master: str,
@@ -127,10 +127,10 @@ def _options(
     if rewrite[0] < 1:
         raise ConfigError(f"--batches {rewrite[0]}: expected at least 1.")
     check_given(bootstrap_servers=brokers)
-    settings = kept.settings()
+    settings = existing.settings()
     return RunOptions(
         bootstrap_servers=brokers,
-        checkpoint=str(kept.root),
+        checkpoint=str(existing.root),
         topic_prefix=settings["topic_prefix"],
         application_id=settings["application_id"],
         bounded=True,
@@ -144,28 +144,28 @@ def _options(
     )
 
 
-def _service(kept: Checkpoint) -> ServiceSpec:
-    return registry.named(str(kept.root), kept.settings()["job"])
+def _service(checkpoint: Checkpoint) -> ServiceSpec:
+    return registry.named(str(checkpoint.root), checkpoint.settings()["job"])
 
 
-def kept_rules(kept: Checkpoint) -> dict[str, Any]:
+def kept_rules(checkpoint: Checkpoint) -> dict[str, Any]:
     """The rules of the last batch: with others, time could move on though nothing is read."""
-    return kept.rules(str(kept.offset(kept.last_planned())["rules"]))
+    return checkpoint.rules(str(checkpoint.offset(checkpoint.last_planned())["rules"]))
 
 
-def _run(kept: Checkpoint, options: RunOptions, what: str, json_output: bool) -> None:
+def _run(checkpoint: Checkpoint, options: RunOptions, title: str, json_output: bool) -> None:
     assert options.rewrite is not None
-    _check_no_input_planned(kept)
+    _check_no_input_planned(checkpoint)
     shares, version = options.rewrite
-    service = _service(kept)
-    bar = _Bar(what, kept, shares, version)
+    service = _service(checkpoint)
+    bar = _Bar(title, checkpoint, shares, version)
 
-    def look(session: SparkSession) -> None:
+    def precheck(session: SparkSession) -> None:
         if version < STATE_VERSION:
-            check_way_back(session, service.state.versions, kept.root, options.key_groups, version)
+            check_downgrade(session, service.state.versions, checkpoint.root, options.key_groups, version)
 
     with bar.progress:
-        job = Job(service.job(kept_rules(kept)), options, bar.batch, look)
+        job = Job(service.job(kept_rules(checkpoint)), options, bar.batch, precheck)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: job.stop())
         job.run()
@@ -179,22 +179,22 @@ def _run(kept: Checkpoint, options: RunOptions, what: str, json_output: bool) ->
 class _Bar:
     """Batches done and to do, entries rewritten and their rate, on stderr."""
 
-    def __init__(self, what: str, kept: Checkpoint, shares: int, version: int) -> None:
+    def __init__(self, title: str, checkpoint: Checkpoint, shares: int, version: int) -> None:
         self.console = Console(stderr=True)
-        self.what = what
-        self.kept = kept
+        self.title = title
+        self.checkpoint = checkpoint
         self.shares = shares
         self.version = version
-        self.done = self._done(kept.last_committed())
+        self.done = self._done(checkpoint.last_committed())
         self.entries = 0
         self.seconds = 0.0
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self.progress = Progress(*columns, console=self.console, disable=not self.console.is_terminal)
-        self.task = self.progress.add_task(what, total=shares + 1, completed=self.done)
+        self.task = self.progress.add_task(title, total=shares + 1, completed=self.done)
 
     def _done(self, batch: int) -> int:
         """How many batches are done after a batch, the closing one with them: the plans tell."""
-        return plans.next_share(plans.from_offset(self.kept.offset(batch)), self.shares, self.version)
+        return plans.next_share(plans.from_offset(self.checkpoint.offset(batch)), self.shares, self.version)
 
     def batch(self, progress: BatchProgress) -> None:
         self.done = self._done(progress.batch)
@@ -203,7 +203,7 @@ class _Bar:
         self.progress.update(self.task, completed=self.done, description=self.line())
 
     def line(self) -> str:
-        return f"{self.what}: {self.entries:,} entries, {self.entries / max(self.seconds, 1e-9):,.0f}/s"
+        return f"{self.title}: {self.entries:,} entries, {self.entries / max(self.seconds, 1e-9):,.0f}/s"
 
     def say(self) -> None:
         whole = f"the state is of version {self.version}"
@@ -212,10 +212,10 @@ class _Bar:
         self.console.print(f"{self.line()}, {done}; {state}", highlight=False)
 
 
-def _show_counts(kept: Checkpoint, version: int, json_output: bool) -> None:
+def _show_counts(checkpoint: Checkpoint, version: int, json_output: bool) -> None:
     """The entries by record and version, and whether they are to be rewritten."""
     tree = tree_of(read_folder(avro_root()))
-    rows = _rows(tree, _service(kept).state.versions, count_state(kept.root), version)
+    rows = _rows(tree, _service(checkpoint).state.versions, count_state(checkpoint.root), version)
     if json_output:
         typer.echo(json.dumps({"version": version, "entries": rows}))
         return

@@ -41,9 +41,9 @@ def verify_replay(
 
     Ends with code 0 where they agree, else 1. Refused where retention or compaction has taken a part of the inputs.
     """
-    kept = open_for_replay(checkpoint)
-    service = registry.named(checkpoint, kept.settings()["job"])
-    rules = kept.rules(kept.offset(kept.last_committed())["rules"])
+    opened = open_for_replay(checkpoint)
+    service = registry.named(checkpoint, opened.settings()["job"])
+    rules = opened.rules(opened.offset(opened.last_committed())["rules"])
     job = service.job(rules)
     if not job.is_program_of(rules):
         raise CheckpointError(
@@ -62,7 +62,7 @@ def verify_replay(
         kafka_config=kafka_settings(kafka_config_file, kafka_config),
     )
     try:
-        replay = Replay(job, kept, options, most)
+        replay = Replay(job, opened, options, most)
         replay.check()
         with WorkProgress(quiet) as progress:
             verdict = replay.run(scratch, lambda p: progress.show(p.phase, p.done, p.total))
@@ -73,16 +73,16 @@ def verify_replay(
 
 
 def _as_json(verdict: Verdict) -> dict[str, object]:
-    found = verdict.output
+    output = verdict.output
     return {
         "agrees": verdict.agrees(),
         "records": verdict.records,
         "fingerprint": verdict.fingerprint,
         "state_differences": verdict.state.total,
         "first": [facts_view.as_json(d) for d in verdict.state.first],
-        "output_expected": None if found is None else found.expected,
-        "output_missing": None if found is None else found.missing,
-        "output_more": None if found is None else found.more,
+        "output_expected": None if output is None else output.expected,
+        "output_missing": None if output is None else output.missing,
+        "output_more": None if output is None else output.more,
         "notes": verdict.notes,
     }
 
@@ -93,11 +93,11 @@ def _tell(verdict: Verdict) -> None:
         console.print(facts_view.differences(verdict.state.first, "checkpoint", "replay"))
     state = f"{verdict.state.total:,} differences" if verdict.state.total else f"the same ({verdict.fingerprint})"
     console.print(f"{verdict.records:,} records replayed; state: {state}")
-    found = verdict.output
-    if found is not None:
-        besides = "of before" if found.before else "too many"
-        console.print(f"output: {found.expected:,} expected, {found.missing:,} missing, {found.more:,} {besides}")
-        if found.examples and not found.agrees():
-            console.print("users: " + ", ".join(facts_view.field_text(key) for key in found.examples))
+    output = verdict.output
+    if output is not None:
+        besides = "of before" if output.before else "too many"
+        console.print(f"output: {output.expected:,} expected, {output.missing:,} missing, {output.more:,} {besides}")
+        if output.examples and not output.agrees():
+            console.print("users: " + ", ".join(facts_view.field_text(key) for key in output.examples))
     for note in verdict.notes:
         console.print(f"note: {note}")

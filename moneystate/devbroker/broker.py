@@ -83,8 +83,8 @@ class DevBroker:
     @property
     def running(self) -> BrokerRecord | None:
         """The record of the broker that runs on this folder, whoever started it."""
-        found = running_process(self._data_dir)
-        return found[0] if found else None
+        live = running_process(self._data_dir)
+        return live[0] if live else None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -229,8 +229,8 @@ class DevBroker:
             self._watcher.kill()
             self._watcher.communicate()
             self._watcher = None
-        if found := running_process(self._data_dir):
-            _end_process(found[1], first_signal)
+        if live := running_process(self._data_dir):
+            _end_process(live[1], first_signal)
         if self._child is not None:
             self._child.wait()
             self._child = None

@@ -75,10 +75,10 @@ def _class_path() -> str:
     if pyspark is None or not pyspark.submodule_search_locations:
         raise SetupError("PySpark is not installed, and Ivy comes with it.", do="make env")
     jars = Path(pyspark.submodule_search_locations[0]) / "jars"
-    found = [*jars.glob("ivy-*.jar"), *jars.glob("commons-cli-*.jar")]
-    if len(found) < 2:
+    class_path = [*jars.glob("ivy-*.jar"), *jars.glob("commons-cli-*.jar")]
+    if len(class_path) < 2:
         raise SetupError(f"Ivy and commons-cli were expected among PySpark's jars in {jars}.", do="make clean env")
-    return os.pathsep.join(map(str, found))
+    return os.pathsep.join(map(str, class_path))
 
 
 def _module_xml(artifacts: list[Artifact]) -> str:

@@ -48,8 +48,10 @@ def find_java(environ: Mapping[str, str] | None = None, usual_folders: tuple[str
         if problem is None:
             return java
         refused.append(f"{java} ({origin}) {problem}")
-    found = "; ".join(refused) or "none was found in JAVA_HOME, on PATH or in the usual folders"
-    raise SetupError(f"Java {MIN_MAJOR} or later with the module {NEEDED_MODULE} is needed: {found}.", do=INSTALL_HINT)
+    problems = "; ".join(refused) or "none was found in JAVA_HOME, on PATH or in the usual folders"
+    raise SetupError(
+        f"Java {MIN_MAJOR} or later with the module {NEEDED_MODULE} is needed: {problems}.", do=INSTALL_HINT
+    )
 
 
 def java_home(java: Path) -> Path:

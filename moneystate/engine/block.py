@@ -10,15 +10,16 @@ from __future__ import annotations
 import marshal
 from collections.abc import Iterable
 
-from moneystate.engine.items import Aside, Item, Mark, Output
+from moneystate.engine.items import Item, Mark, Output, UnorderedRecord
 
 
 class Block:
     """The records of one source task for one key group.
 
-    items: with order times as far as the task's ranges decide them; asides: records of unordered inputs; passed: dead
-    letters, ready to write; marks: of all partitions of the task, the same for each key group; version: of the state
-    that the batch is to leave, 0 for the program's own; rewrite: bring all of this key group's entries to that version.
+    items: with order times as far as the task's ranges decide them; unordered: records of unordered inputs; passed:
+    dead letters, ready to write; marks: of all partitions of the task, the same for each key group; version: of the
+    state that the batch is to leave, 0 for the program's own; rewrite: bring all of this key group's entries to that
+    version.
     """
 
     def __init__(self, task: int, tasks: int, drain: bool, marks: list[Mark]) -> None:
@@ -28,7 +29,7 @@ class Block:
         self.marks = marks
         self.items: list[Item] = []
         self.sealed: list[bytes] = []
-        self.asides: list[Aside] = []
+        self.unordered: list[UnorderedRecord] = []
         self.passed: list[Output] = []
         self.counts: dict[str, int] = {}
         self.version = 0
@@ -43,18 +44,18 @@ class Block:
     def pack(self) -> bytes:
         self.seal()
         head = (self.task, self.tasks, self.drain, self.version, self.rewrite)
-        return marshal.dumps((head, self.marks, self.sealed, self.asides, self.passed, self.counts))
+        return marshal.dumps((head, self.marks, self.sealed, self.unordered, self.passed, self.counts))
 
 
 def unpack(data: bytes) -> Block:
-    head, marks, sealed, asides, passed, counts = marshal.loads(data)
+    head, marks, sealed, unordered, passed, counts = marshal.loads(data)
     task, tasks, drain, version, rewrite = head
     block = Block(task, tasks, drain, marks)
     block.version = version
     block.rewrite = rewrite
     for items in sealed:
         block.items.extend(marshal.loads(items))
-    block.asides = asides
+    block.unordered = unordered
     block.passed = passed
     block.counts = counts
     return block
@@ -72,7 +73,7 @@ def merge(blocks: Iterable[bytes]) -> Block:
     for part in parts:
         whole.marks.extend(part.marks)
         whole.items.extend(part.items)
-        whole.asides.extend(part.asides)
+        whole.unordered.extend(part.unordered)
         whole.passed.extend(part.passed)
         for name, n in part.counts.items():
             whole.counts[name] = whole.counts.get(name, 0) + n

@@ -107,29 +107,29 @@ def decode(entry: bytes | None) -> Clock:
         raise avro.Malformed(f"state of version {clock.state_version}, this program knows {STATE_VERSION}: it is older")
     clock.watermark, pos = avro.read_long(entry, pos)
     count, block, pos = avro.read_block(entry, pos)
-    at = 0
+    item_pos = 0
     for _ in range(count):
-        topic, at = avro.read_long(block, at)
-        partition, at = avro.read_long(block, at)
-        clock.highs[topic, partition], at = avro.read_long(block, at)
+        topic, item_pos = avro.read_long(block, item_pos)
+        partition, item_pos = avro.read_long(block, item_pos)
+        clock.highs[topic, partition], item_pos = avro.read_long(block, item_pos)
     count, block, pos = avro.read_block(entry, pos)
-    at = 0
+    item_pos = 0
     for _ in range(count):
-        start, at = avro.read_long(block, at)
-        chunks, at = avro.read_long(block, at)
-        open_chunks, at = avro.read_long(block, at)
-        events, at = avro.read_long(block, at)
+        start, item_pos = avro.read_long(block, item_pos)
+        chunks, item_pos = avro.read_long(block, item_pos)
+        open_chunks, item_pos = avro.read_long(block, item_pos)
+        events, item_pos = avro.read_long(block, item_pos)
         clock.slots[start] = Slot(chunks, open_chunks, events)
     count, block, pos = avro.read_block(entry, pos)
-    at = 0
+    item_pos = 0
     for _ in range(count):
-        name, at = avro.read_bytes(block, at)
-        clock.counts[name.decode()], at = avro.read_long(block, at)
+        name, item_pos = avro.read_bytes(block, item_pos)
+        clock.counts[name.decode()], item_pos = avro.read_long(block, item_pos)
     count, block, pos = avro.read_block(entry, pos)
-    at = 0
+    item_pos = 0
     for _ in range(count):
-        since, at = avro.read_long(block, at)
-        clock.ages[since], at = avro.read_long(block, at)
+        since, item_pos = avro.read_long(block, item_pos)
+        clock.ages[since], item_pos = avro.read_long(block, item_pos)
     return clock
 
 

@@ -32,7 +32,7 @@ class EndOfBatch:
     rules: Mapping[str, Any]
 
     def encode(self) -> bytes:
-        said = {
+        fields = {
             "batch": self.batch,
             "epoch": self.epoch,
             "groups": self.total,
@@ -43,19 +43,19 @@ class EndOfBatch:
             "version": VERSION,
             "watermark": self.watermark_ms,
         }
-        return json.dumps(said, sort_keys=True).encode()
+        return json.dumps(fields, sort_keys=True).encode()
 
 
 def decode(value: bytes) -> EndOfBatch:
     """Of any version. Raises ValueError, KeyError or TypeError for what is no such record."""
-    said = json.loads(value)
+    fields = json.loads(value)
     return EndOfBatch(
-        said["epoch"],
-        said["batch"],
-        said["watermark"],
-        tuple(said["keyGroups"]),
-        said.get("groups"),
-        said.get("records"),
-        said.get("partitions"),
-        said.get("rules", {}),
+        fields["epoch"],
+        fields["batch"],
+        fields["watermark"],
+        tuple(fields["keyGroups"]),
+        fields.get("groups"),
+        fields.get("records"),
+        fields.get("partitions"),
+        fields.get("rules", {}),
     )

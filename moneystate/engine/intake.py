@@ -108,7 +108,7 @@ class Intake:
         block = self.blocks[key_group_of(key, self.key_groups)]
         known = self.inputs[topic]
         if not known.ordered:
-            block.asides.append((topic, partition, offset, key, canonical))
+            block.unordered.append((topic, partition, offset, key, canonical))
             return
         block.items.append((order_time, known.rank, 0, topic, partition, offset, time, key, canonical))
         self.unsealed += 1

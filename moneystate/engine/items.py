@@ -32,7 +32,7 @@ MAX_EVENT_TIME: Final = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
 
 # A record of an input outside the order (DESIGN.md section 3, "Lookups are events too"): topic, partition, offset, key,
 # value.
-Aside = tuple[int, int, int, bytes, bytes]
+UnorderedRecord = tuple[int, int, int, bytes, bytes]
 
 # A record to write: stream (the processor's number for an output topic), key, value, headers.
 Header = tuple[str, bytes | None]

@@ -1,4 +1,4 @@
-"""One key group, one batch: settle order times, advance the watermark, run what it passes, keep the rest.
+"""One key group, one batch: finalize order times, advance the watermark, run what it passes, keep the rest.
 
 The same code runs inside Spark, in the bootstrap and in tests; where its state is, the `StateAccess` says. Its result
 depends on the log alone: what the batch's own watermark covers, timers set in this very batch included, runs in this
@@ -17,9 +17,9 @@ from moneystate.engine.block import Block
 from moneystate.engine.clock import Clock
 from moneystate.engine.effects import Effects
 from moneystate.engine.failure import StepFailed
-from moneystate.engine.items import NO_TIME, TIMER_RANK, Aside, Item, Output
+from moneystate.engine.items import NO_TIME, TIMER_RANK, Item, Output, UnorderedRecord
 from moneystate.engine.keys import is_engines
-from moneystate.engine.order import Partition, advance, holder, settle, silent
+from moneystate.engine.order import Partition, advance, finalize_order_time, holder, silent
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.engine.processor import Change, Processor
 from moneystate.engine.state import StateAccess
@@ -62,7 +62,7 @@ class BatchResult:
 def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound_ms: int) -> BatchResult:
     """Take a batch's merged block through the key group whose entries `state` gives."""
     clock = clocks.decode(state.get_many([clocks.KEY])[0])
-    fresh = _settle_all(block.items, clock, bound_ms)
+    fresh = _finalize_order_times(block.items, clock, bound_ms)
     before = clock.watermark
     clock.watermark = advance(clock.highs, block.marks, bound_ms, before, block.drain)
     due: list[Item] = []
@@ -77,58 +77,60 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
     due.sort()
     effects = Effects()
     effects.outputs.extend(block.passed)
-    parsed = processor.begin(state, due, block.asides, before)
-    _take_asides(block.asides, processor, effects)
+    parsed = processor.begin(state, due, block.unordered, before)
+    _take_asides(block.unordered, processor, effects)
     _run_due(due, parsed, processor, effects, watermark, later)
-    kept = processor.finish(effects)
+    processor_changes = processor.finish(effects)
     if block.rewrite:
-        kept = _rewritten(state, processor, block.version, kept)
+        processor_changes = _rewritten(state, processor, block.version, processor_changes)
     changes.update(slots.put_later(clock.slots, state, slot_width_ms(bound_ms), later))
     clock.add_counts(block.counts)
     clock.add_counts(effects.counts)
     clock.add_ages(effects.ages)
-    changes.update(kept)
+    changes.update(processor_changes)
     changes[clocks.KEY] = clocks.encode(clock, block.version or STATE_VERSION)
     state.apply(list(changes.items()))
     highs, marks = clock.highs, block.marks
-    return BatchResult(effects.outputs, kept, clock, silent(highs, marks), holder(highs, marks))
+    return BatchResult(effects.outputs, processor_changes, clock, silent(highs, marks), holder(highs, marks))
 
 
-def _rewritten(state: StateAccess, processor: Processor[Any], version: int, kept: list[Change]) -> list[Change]:
+def _rewritten(
+    state: StateAccess, processor: Processor[Any], version: int, processor_changes: list[Change]
+) -> list[Change]:
     """The batch's changes with all entries of the processor that are of another version."""
     mine = (entry for entry in state.scan() if not is_engines(entry[0]))
     changes: dict[bytes, bytes | None] = dict(processor.rewrite(mine, version))
-    changes.update(kept)
+    changes.update(processor_changes)
     return list(changes.items())
 
 
-def _settle_all(items: list[Item], clock: Clock, bound_ms: int) -> list[Item]:
+def _finalize_order_times(items: list[Item], clock: Clock, bound_ms: int) -> list[Item]:
     """Order times with what came before this batch; most items stay as they are."""
     highs: dict[Partition, int] = clock.highs
     watermark = clock.watermark
     if watermark == NO_TIME and not highs:
         return items
-    settled: list[Item] = []
+    finalized: list[Item] = []
     for item in items:
         time = item[0]
-        order_time = settle(time, highs.get((item[3], item[4]), NO_TIME), bound_ms, watermark)
+        order_time = finalize_order_time(time, highs.get((item[3], item[4]), NO_TIME), bound_ms, watermark)
         if order_time != time:
             item = (order_time, item[1], item[2], item[3], item[4], item[5], item[6], item[7], item[8])
-        settled.append(item)
-    return settled
+        finalized.append(item)
+    return finalized
 
 
-def _take_asides(asides: list[Aside], processor: Processor[Any], effects: Effects) -> None:
-    at = 0
+def _take_asides(unordered: list[UnorderedRecord], processor: Processor[Any], effects: Effects) -> None:
+    index = 0
     try:
-        for aside in asides:
-            processor.aside(aside, effects)
-            at += 1
+        for record in unordered:
+            processor.process_unordered(record, effects)
+            index += 1
     except MoneystateError:
         raise
     except Exception as e:
-        aside = asides[at]
-        raise StepFailed(aside[0], aside[1], aside[2], False, e) from e
+        record = unordered[index]
+        raise StepFailed(record[0], record[1], record[2], False, e) from e
 
 
 def _run_due(
@@ -144,19 +146,19 @@ def _run_due(
     Raises StepFailed, which says at which item.
     """
     set_here: list[Item] = []
-    at = 0
+    index = 0
     n = len(due)
     _take_timers(effects, watermark, set_here, later)
     item: Item | None = None
     try:
         while True:
-            if set_here and (at == n or set_here[0] < due[at]):
+            if set_here and (index == n or set_here[0] < due[index]):
                 item = heappop(set_here)
                 processor.step(item, None, effects)
-            elif at < n:
-                item = due[at]
-                processor.step(item, parsed[at], effects)
-                at += 1
+            elif index < n:
+                item = due[index]
+                processor.step(item, parsed[index], effects)
+                index += 1
             else:
                 return
             if effects.timers:

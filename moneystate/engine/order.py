@@ -2,7 +2,7 @@
 
 `order_time(e) = max(event_time(e), high_before(e) - bound)`. As `max` distributes, a source task that knows only the
 records of its range can do its part (`RangeOrder`), and a key group, which knows each partition's high before the
-range, the rest (`settle`): neither needs the other's state.
+range, the rest (`finalize_order_time`): neither needs the other's state.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RangeOrder:
         return event_time_ms if event_time_ms > floor else floor
 
 
-def settle(order_time_ms: int, high_before_range: int, bound_ms: int, watermark: int) -> int:
+def finalize_order_time(order_time_ms: int, high_before_range: int, bound_ms: int, watermark: int) -> int:
     """An order time of `RangeOrder`, with what was before the range.
 
     Never behind the watermark: that happens only to a partition that was idle or is new (section 2), whose events

@@ -1,8 +1,8 @@
 """What a service gives the engine: what it reads, its state and its step.
 
 One `Processor` object serves one key group in one batch after the other. For a batch the engine calls, in this order:
-`begin` once, `aside` for each record of an unordered input, `step` for each event and timer in the total order,
-`finish` once; in a batch of `state upgrade` or `state downgrade` also `rewrite`. It does no I/O but through the
+`begin` once, `process_unordered` for each record of an unordered input, `step` for each event and timer in the total
+order, `finish` once; in a batch of `state upgrade` or `state downgrade` also `rewrite`. It does no I/O but through the
 `StateAccess` that it is given, and sees no clock.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from moneystate.engine.effects import Effects
-from moneystate.engine.items import Aside, Item
+from moneystate.engine.items import Item, UnorderedRecord
 from moneystate.engine.state import StateAccess
 
 Parsed = TypeVar("Parsed")
@@ -51,12 +51,12 @@ class Processor(Protocol, Generic[Parsed]):
     """The stateful part. `Parsed` is what `begin` makes of an item, so that each is parsed once."""
 
     def begin(
-        self, state: StateAccess, items: Sequence[Item], asides: Sequence[Aside], watermark_before: int
+        self, state: StateAccess, items: Sequence[Item], unordered: Sequence[UnorderedRecord], watermark_before: int
     ) -> list[Parsed | None]:
         """Load what the batch will need, in few rounds. `watermark_before` is the one before the batch."""
         ...
 
-    def aside(self, record: Aside, effects: Effects) -> None: ...
+    def process_unordered(self, record: UnorderedRecord, effects: Effects) -> None: ...
 
     def step(self, item: Item, parsed: Parsed | None, effects: Effects) -> None:
         """One event or timer; `parsed` is None for a timer that was set in this batch."""

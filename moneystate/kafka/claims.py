@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from moneystate.engine.marker import Claim, claim_key, decode_claim, marker_key
 from moneystate.errors import InstanceError
 from moneystate.kafka.client import base_config, new_client, place, range_consumer
-from moneystate.kafka.faults import reached
+from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.sink import CALL_S, FENCED, ONE_ID_EACH, PartitionSink, SinkConfig, broker_error, superseded
 
 FENCED_AT_ONCE = 8
@@ -37,10 +37,10 @@ def output_partitions(application_id: str, partitions: int, markers: Iterable[by
 def take(config: SinkConfig, who: str, partitions: list[int], batch: int) -> Watch:
     """Own `partitions` for `config.instance`; the watch sees who takes them over. `batch`: for tests alone."""
     offset = _write(config, Claim(config.instance, who), partitions)
-    reached("claimed", batch)
+    failpoint("claimed", batch)
     with ThreadPoolExecutor(FENCED_AT_ONCE) as pool:
         list(pool.map(lambda partition: PartitionSink(config, partition).fence(), partitions))
-    reached("fenced", batch)
+    failpoint("fenced", batch)
     return Watch(config, offset + 1)
 
 

@@ -36,8 +36,8 @@ def other_prefixes(
     admin = admin_client(bootstrap_servers, extra)
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=METADATA_TIMEOUT_S)
     try:
-        found = asked[group].result().topic_partitions
+        offsets = asked[group].result().topic_partitions
     except KafkaException:
         return []
-    prefixes = {tp.topic.removesuffix(name) for tp in found for name in inputs if tp.topic.endswith(name)}
+    prefixes = {tp.topic.removesuffix(name) for tp in offsets for name in inputs if tp.topic.endswith(name)}
     return sorted(prefixes - {topic_prefix})

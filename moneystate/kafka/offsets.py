@@ -65,9 +65,9 @@ def log_starts(admin: AdminClient, partitions: Iterable[FullPartition]) -> dict[
 def offsets_at(admin: AdminClient, partitions: Iterable[FullPartition], timestamp_ms: int) -> dict[FullPartition, int]:
     """The first offsets with a Kafka timestamp at or after `timestamp_ms`; the log's end where there is none."""
     wanted = list(partitions)
-    found = _list(admin, wanted, OffsetSpec.for_timestamp(timestamp_ms))
+    offsets = _list(admin, wanted, OffsetSpec.for_timestamp(timestamp_ms))
     ends = log_ends(admin, wanted)
-    return {tp: ends[tp] if offset < 0 else offset for tp, offset in found.items()}
+    return {tp: ends[tp] if offset < 0 else offset for tp, offset in offsets.items()}
 
 
 def _list(
@@ -79,7 +79,7 @@ def _list(
     """A partition whose leader is changing, is starting or is not known to all yet as its topic is new, is asked for
     again."""
     left = {TopicPartition(topic, p): spec for topic, p in partitions}
-    found: dict[FullPartition, int] = {}
+    offsets: dict[FullPartition, int] = {}
     give_up = time.monotonic() + METADATA_TIMEOUT_S
     while left:
         futures = admin.list_offsets(left, isolation_level=isolation, request_timeout=METADATA_TIMEOUT_S)
@@ -92,14 +92,14 @@ def _list(
                 if e.args[0].code() not in MOVING:
                     raise _no_offset(tp, why) from None
             if offset != OFFSET_INVALID:  # a broker that has just started may say so without an error
-                found[tp.topic, tp.partition] = offset
+                offsets[tp.topic, tp.partition] = offset
                 del left[tp]
             elif time.monotonic() > give_up:
                 raise _no_offset(tp, why)
         if left:
             time.sleep(RETRY_S)
             _refresh(admin)
-    return found
+    return offsets
 
 
 def _refresh(admin: AdminClient) -> None:

@@ -63,7 +63,7 @@ class Planner:
             return start if self._stopping() else self._next_share(plan, start, *self.spec.rewrite)
         give_up = time.monotonic() + BROKER_AWAY_S
         while not (self.spec.only_planned or self._stopping()):
-            if plan.drain and self._is_settled():
+            if plan.drain and self._is_drain_complete():
                 return start
             try:
                 following = self._replies(plan, start) if plan.drain else self._next(plan, start)
@@ -77,12 +77,12 @@ class Planner:
             time.sleep(RETRY_S)
         return start
 
-    def _is_settled(self) -> bool:
+    def _is_drain_complete(self) -> bool:
         """Whether a drained job reads nothing more: no lookup is open, or the time for replies is over (section 2)."""
         now = time.monotonic()
         if self.replies_until is None:
             self.replies_until = now + self.spec.replies_s
-        return not self.unordered or now >= self.replies_until or Path(self.spec.settled_file).exists()
+        return not self.unordered or now >= self.replies_until or Path(self.spec.drain_complete_file).exists()
 
     def _replies(self, plan: Plan, start: dict[str, Any]) -> dict[str, Any]:
         """A batch of what has come in the unordered inputs since the last one; `start` itself where nothing has."""
@@ -100,9 +100,9 @@ class Planner:
     def _next(self, plan: Plan, start: dict[str, Any]) -> dict[str, Any]:
         try:
             ends = self._log_ends() if self.target is None else self.target
-            kept = self._still_read(plan)
-            self._check(kept, ends)
-            following = self._following(kept, ends)
+            still_read = self._still_read(plan)
+            self._check(still_read, ends)
+            following = self._following(still_read, ends)
         except KafkaException as e:
             raise self._no_plan(e) from None
         if following.partitions != plan.partitions or following.tick != plan.tick:
@@ -189,8 +189,8 @@ class Planner:
     def _topics(self) -> dict[str, TopicState]:
         now = time.monotonic()
         if now - self.topics_at >= METADATA_EVERY_S:
-            found = topic_states(self.admin, [self.spec.topic(name) for name in self.names])
-            self.topics, self.topics_at = {name: found[self.spec.topic(name)] for name in self.names}, now
+            states = topic_states(self.admin, [self.spec.topic(name) for name in self.names])
+            self.topics, self.topics_at = {name: states[self.spec.topic(name)] for name in self.names}, now
         return self.topics
 
     # Sharing a batch's records out by event time
@@ -221,8 +221,8 @@ class Planner:
         probes: dict[plans.TopicPartition, int],
     ) -> None:
         """Add the event times at these numbers of records from the head."""
-        for tp, (offset, at) in self.peek({tp: firsts[tp] + n for tp, n in probes.items()}).items():
-            points[tp][offset - firsts[tp]] = at
+        for tp, (offset, event_time_ms) in self.peek({tp: firsts[tp] + n for tp, n in probes.items()}).items():
+            points[tp][offset - firsts[tp]] = event_time_ms
 
     def peek(self, offsets: dict[plans.TopicPartition, int]) -> dict[plans.TopicPartition, tuple[int, int]]:
         """Offset and event time (ms) of the first record at or after each offset that decodes."""
@@ -231,29 +231,29 @@ class Planner:
             self._peeker = range_consumer(
                 s.bootstrap_servers, s.extra, s.group, **{"fetch.message.max.bytes": 32_768, "fetch.wait.max.ms": 10}
             )
-        found: dict[plans.TopicPartition, tuple[int, int]] = {}
-        looked = dict.fromkeys(offsets, 0)
+        first_events: dict[plans.TopicPartition, tuple[int, int]] = {}
+        examined = dict.fromkeys(offsets, 0)
         self._peeker.assign([TopicPartition(self.spec.topic(t), p, offset) for (t, p), offset in offsets.items()])
         prefix = len(self.spec.topic_prefix)
         deadline = time.monotonic() + PEEK_S
-        while looked and time.monotonic() < deadline:
-            for message in self._peeker.consume(len(looked), 0.05):
+        while examined and time.monotonic() < deadline:
+            for message in self._peeker.consume(len(examined), 0.05):
                 if message.error() is not None and not is_end_of_partition(message):
                     continue  # without a place; what it costs is at most this peek
                 topic, number, offset = place(message)
                 tp = (topic[prefix:], number)
                 if message.error() is not None:
-                    looked.pop(tp, None)
+                    examined.pop(tp, None)
                     continue
-                at = self._event_time(tp[0], message.value())
-                if tp in looked:
-                    looked[tp] += 1
-                    if at is not None:
-                        found[tp] = (offset, at)
-                    if at is not None or looked[tp] >= PEEK_RECORDS:
-                        del looked[tp]
+                event_time_ms = self._event_time(tp[0], message.value())
+                if tp in examined:
+                    examined[tp] += 1
+                    if event_time_ms is not None:
+                        first_events[tp] = (offset, event_time_ms)
+                    if event_time_ms is not None or examined[tp] >= PEEK_RECORDS:
+                        del examined[tp]
         self._peeker.unassign()
-        return found
+        return first_events
 
     def _event_time(self, topic: str, value: bytes | None) -> int | None:
         if value is None:

@@ -29,7 +29,7 @@ from moneystate.engine.keygroup import key_group_of
 from moneystate.engine.marker import BEFORE_FIRST_BATCH, Decision, Marker, marker_key
 from moneystate.kafka.client import admin_client
 from moneystate.kafka.convert import converted
-from moneystate.kafka.faults import reached
+from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.offsets import high_watermark, log_starts
 from moneystate.kafka.ranges import Range, RangeReader
 from moneystate.kafka.sink import CALL_S, BatchId, PartitionSink, SinkConfig, broker_error, marker_log
@@ -40,7 +40,7 @@ PART_BYTES = 32 * 1024 * 1024
 Entry = tuple[bytes, bytes]
 
 
-class Content(Protocol):
+class InitialState(Protocol):
     """The state that a checkpoint begins with. `watermark`: ms, NO_TIME before any."""
 
     @property
@@ -55,7 +55,7 @@ class Content(Protocol):
         ...
 
 
-class NoContent:
+class EmptyInitialState:
     """A checkpoint that begins with nothing, after another one."""
 
     watermark = NO_TIME
@@ -67,7 +67,7 @@ class NoContent:
         return ()
 
 
-class PartedSink(PartitionSink):
+class SplitTransactionSink(PartitionSink):
     """One output partition's transactions, cut where they would become too large. `done`: how many outputs are written,
     by this and earlier attempts."""
 
@@ -111,7 +111,7 @@ class PartedSink(PartitionSink):
             raise broker_error(self.config, "to commit a transaction", e) from None
         self.records = self.bytes = 0
         self.parts += 1
-        reached(f"part {self.parts}", self.batch.number)
+        failpoint(f"part {self.parts}", self.batch.number)
 
 
 class Stale(NamedTuple):
@@ -133,7 +133,7 @@ class Publisher:
         partitions: int,
         epoch: str,
         start: str,
-        content: Content,
+        content: InitialState,
         owner: Callable[[bytes], bytes | None],
         convert: dict[int, Convert],
         on_progress: Callable[[int], None],
@@ -151,7 +151,7 @@ class Publisher:
 
     def run(self) -> None:
         """Until all is in the changelog, whatever an earlier attempt has left. Raises MarkerError, BrokerError."""
-        sinks = [PartedSink(self.config, p, self.batch, self.part_records) for p in range(self.partitions)]
+        sinks = [SplitTransactionSink(self.config, p, self.batch, self.part_records) for p in range(self.partitions)]
         todo = [sink for sink in sinks if sink.begin() is Decision.WRITE]
         if not todo:
             return
@@ -164,7 +164,7 @@ class Publisher:
             sink.commit(self.batch)
             sink.abort()
 
-    def _groups(self, sink: PartedSink) -> list[int]:
+    def _groups(self, sink: SplitTransactionSink) -> list[int]:
         return list(range(sink.partition, self.config.key_groups, self.partitions))
 
     # Step 2
@@ -211,25 +211,25 @@ class Publisher:
             reader.consumer.close()
         return list(others)
 
-    def _remove(self, sink: PartedSink, stale: list[Stale]) -> None:
+    def _remove(self, sink: SplitTransactionSink, stale: list[Stale]) -> None:
         for one in stale:
             if one.group % self.partitions == sink.partition:
                 sink.remove(one.key, one.partition)
 
     # Steps 3 and 4
 
-    def _outputs(self, sink: PartedSink) -> None:
+    def _outputs(self, sink: SplitTransactionSink) -> None:
         for n, output in enumerate(self._all_outputs(sink)):
             if n >= sink.done:
                 sink.write([converted(output, self.convert)])
                 sink.done = n + 1
                 sink.count(len(output[1] or b"") + len(output[2] or b""))
 
-    def _all_outputs(self, sink: PartedSink) -> Iterator[Output]:
+    def _all_outputs(self, sink: SplitTransactionSink) -> Iterator[Output]:
         for group in self._groups(sink):
             yield from self.content.outputs(group)
 
-    def _entries(self, sink: PartedSink) -> None:
+    def _entries(self, sink: SplitTransactionSink) -> None:
         for group in self._groups(sink):
             for key, value in self.content.entries(group):
                 sink.write_changes(group, [(key, value)])

@@ -33,7 +33,7 @@ FETCHED_AHEAD_BYTES = QUEUE_BYTES + FETCH_BYTES + CONSUME_BYTES + KEPT_BYTES
 # Of one partition in one answer: all together as much as an answer, or a partition would come far ahead of its range.
 LEAST_OF_PARTITION, MOST_OF_PARTITION = 128 * 1024, 4 * MIB
 MESSAGE_BYTES = 512  # what a message costs beside its value
-CONSUME_AT_ONCE = 10_000
+MAX_POLL_RECORDS = 10_000
 CONSUME_FIRST = 100  # messages, before their size is known
 POLL_S = 0.02  # how long the tail of a range with gaps may wait for records that do not exist
 NEAR_END = 10_000  # records
@@ -91,7 +91,7 @@ class RangeReader:
             messages = self.consumer.consume(min(self.at_once, wanted), POLL_S)
             if messages:
                 each = sum(map(len, messages)) // len(messages) + MESSAGE_BYTES
-                self.at_once = min(CONSUME_AT_ONCE, 1 + CONSUME_BYTES // each)
+                self.at_once = min(MAX_POLL_RECORDS, 1 + CONSUME_BYTES // each)
             elif time.monotonic() - last_news > STALL_S:
                 raise BrokerError(
                     f"{sorted(open_ranges)}: expected records, none came for {STALL_S:.0f} s.", "check the broker."

@@ -79,15 +79,15 @@ def _value(name: str, kind: str, place: str, into_files: bool) -> str:
 def read_properties(path: Path, wanted: str = FILE_FLAG) -> dict[str, str]:
     """NAME=VALUE lines; empty ones and comments (`#`, `!`) count for nothing. Raises ConfigError, which names
     `wanted`."""
-    found = {}
+    settings = {}
     for number, line in enumerate(_text(path, wanted).splitlines(), 1):
         if not line.strip() or line.lstrip().startswith(COMMENTS):
             continue
         name, equals, value = line.partition("=")
         if not equals or not name.strip():
             raise ConfigError(f"{wanted}: {path}, line {number}: expected NAME=VALUE.")
-        found[name.strip()] = value.strip()
-    return found
+        settings[name.strip()] = value.strip()
+    return settings
 
 
 def _text(path: Path, wanted: str) -> str:
@@ -103,15 +103,15 @@ def refusal(why: str, config: Mapping[str, object]) -> ConfigError:
     named = [name for name in config if f'"{name}"' in why]
     unknown = re.search(r'No such configuration property: "([^"]+)"', why)
     if unknown:
-        what = f"there is no setting {unknown[1]}"
+        problem = f"there is no setting {unknown[1]}"
     elif named:
         allowed = re.search(r"outside allowed range (-?\d+\.\.-?\d+)", why)
-        what = f"it refuses the value of {named[-1]}{f', allowed are {allowed[1]}' if allowed else ''}"
+        problem = f"it refuses the value of {named[-1]}{f', allowed are {allowed[1]}' if allowed else ''}"
     else:
-        what = why
+        problem = why
         for name, value in config.items():
             if is_secret(name) and value:
-                what = what.replace(str(value), "***")
+                problem = problem.replace(str(value), "***")
     return ConfigError(
-        f"{FLAG}: expected settings that librdkafka takes, but {what}.", "see librdkafka's CONFIGURATION.md."
+        f"{FLAG}: expected settings that librdkafka takes, but {problem}.", "see librdkafka's CONFIGURATION.md."
     )

@@ -62,7 +62,7 @@ from moneystate.engine.processor import Change
 from moneystate.errors import BrokerError, InstanceError, MarkerError
 from moneystate.kafka import sizes
 from moneystate.kafka.client import base_config, new_client, reason
-from moneystate.kafka.faults import reached
+from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.groups import other_prefixes
 from moneystate.kafka.markers import MarkerLog
 
@@ -141,7 +141,7 @@ class PartitionSink:
                 self.producer.begin_transaction()
             except KafkaException as e:
                 raise self._failed("to begin a transaction", e) from None
-            reached("begun", batch.number)
+            failpoint("begun", batch.number)
         return decision
 
     def _goes_on(self, batch: BatchId) -> bool:
@@ -167,12 +167,12 @@ class PartitionSink:
             marker_log(c).read()
         self._check_owner()
         self.fence()
-        reached("init", batch.number)
+        failpoint("init", batch.number)
         with _marker_log_lock:
             markers = marker_log(c).read_whole(self.partition)
         self._check_owner()
         self.marker = markers.get(marker_key(c.application_id, self.partition))
-        reached("marker read", batch.number)
+        failpoint("marker read", batch.number)
 
     def _check_owner(self) -> None:
         """By the claims read so far. Raises InstanceError where another instance owns the output partition."""
@@ -185,10 +185,10 @@ class PartitionSink:
         if fenced is not None and fenced.instance == c.instance:
             raise InstanceError(fenced.who, ONE_ID_EACH)
 
-    def _fenced(self, what: str, e: KafkaException) -> BrokerError | InstanceError:
+    def _fenced(self, action: str, e: KafkaException) -> BrokerError | InstanceError:
         """The error to raise for one of the producer's; where it was fenced, by whom."""
         if e.args[0].code() not in FENCED:
-            return broker_error(self.config, what, e)
+            return broker_error(self.config, action, e)
         self.abort()
         with _marker_log_lock:
             marker_log(self.config).read()
@@ -196,7 +196,7 @@ class PartitionSink:
         c = self.config
         others = other_prefixes(c.bootstrap_servers, c.extra, c.application_id, c.inputs, c.topic_prefix)
         if not others:
-            return broker_error(self.config, what, e)
+            return broker_error(self.config, action, e)
         names = ", ".join(repr(prefix) for prefix in others)
         message = (
             f"application {c.application_id}, topic prefix {c.topic_prefix!r}: expected to write output partition "
@@ -255,18 +255,18 @@ class PartitionSink:
     def commit(self, batch: BatchId) -> None:
         """Steps 5 and 6. An error leaves the transaction to be aborted by the next producer."""
         assert self.producer is not None
-        reached("produced", batch.number)
+        failpoint("produced", batch.number)
         marker = Marker(batch.epoch, batch.number + 1, batch.end)
         key = marker_key(self.config.application_id, self.partition)
         self._produce(self.config.commits, key, marker.encode(), partition=self.partition)
-        reached("marked", batch.number)
+        failpoint("marked", batch.number)
         try:
             self.producer.commit_transaction(CALL_S)
         except KafkaException as e:
             self.producer = None
             raise self._failed("to commit a transaction", e) from None
         self.marker = marker
-        reached("committed", batch.number)
+        failpoint("committed", batch.number)
 
     def abort(self) -> None:
         """After an error of the batch: the next batch begins with a new producer."""
@@ -284,22 +284,22 @@ class PartitionSink:
             except KafkaException as e:
                 raise self._failed(f"to write to {topic}", e) from None
 
-    def _failed(self, what: str, e: KafkaException) -> BrokerError | InstanceError:
+    def _failed(self, action: str, e: KafkaException) -> BrokerError | InstanceError:
         """The error to raise for one of the producer's."""
         where = self.config.bootstrap_servers
         setting = f"transaction.timeout.ms={self.transaction_ms}"
         if e.args[0].code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
             return BrokerError(
-                f"{where}: expected {what} with {setting}, which is more than the broker allows.",
+                f"{where}: expected {action} with {setting}, which is more than the broker allows.",
                 "lower it by --kafka-config, or raise the broker's transaction.max.timeout.ms.",
             )
         open_s = 0.0 if self.begun_s is None else time.monotonic() - self.begun_s
         if open_s * 1000 > self.transaction_ms:
             return BrokerError(
-                f"{where}: expected {what} within {setting}, it took {open_s:.0f} s ({reason(e)}).",
+                f"{where}: expected {action} within {setting}, it took {open_s:.0f} s ({reason(e)}).",
                 "raise it by --kafka-config and start again; the broker's transaction.max.timeout.ms is its limit.",
             )
-        return self._fenced(what, e)
+        return self._fenced(action, e)
 
     def _new_producer(self) -> Producer:
         c = self.config
@@ -332,11 +332,11 @@ def superseded(application_id: str, owner: Claim) -> InstanceError:
     )
 
 
-def broker_error(config: SinkConfig, what: str, e: KafkaException) -> BrokerError:
+def broker_error(config: SinkConfig, expected: str, e: KafkaException) -> BrokerError:
     do = "see the broker's log; start again."
     if e.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:  # a batch that was planned under other rules
         do = "raise message.max.bytes in --kafka-config and max.message.bytes of the topic; start again."
-    return BrokerError(f"{config.bootstrap_servers}: expected {what}, but {reason(e)}.", do)
+    return BrokerError(f"{config.bootstrap_servers}: expected {expected}, but {reason(e)}.", do)
 
 
 _sinks: dict[tuple[str, str, int], PartitionSink] = {}

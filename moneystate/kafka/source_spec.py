@@ -19,7 +19,7 @@ class SourceSpec:
     no new batch is planned. `start`: the offset that the first batch starts at. `first_tick`: plans have at least this
     one, so that the first batch comes even without records.
     `max_record_bytes`: of an event's canonical value, 0 for no limit.
-    `replies_s`: how long a drained job goes on reading its unordered inputs, until `settled_file` exists.
+    `replies_s`: how long a drained job goes on reading its unordered inputs, until `drain_complete_file` exists.
     """
 
     bootstrap_servers: str
@@ -50,7 +50,7 @@ class SourceSpec:
     max_record_bytes: int = 0
 
     @property
-    def settled_file(self) -> str:
+    def drain_complete_file(self) -> str:
         """The batch loop makes it when a drained job waits for nothing more."""
         return self.stop_file + ".settled"
 

@@ -62,15 +62,15 @@ def resolve_start(admin: AdminClient, text: str, prefix: str, topics: list[str])
 def time_ms(text: str, flag: str, word: str) -> int:
     """An ISO-8601 time with its zone. Raises ConfigError that names `flag`, which takes `word` or a file, too."""
     try:
-        at = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         raise ConfigError(
             f"{flag} {text}: expected {word}, an ISO-8601 time or a file that exists.",
             "for example 2026-01-31T00:00:00Z, or a JSON file {topic: {partition: offset}}.",
         ) from None
-    if at.tzinfo is None:
+    if moment.tzinfo is None:
         raise ConfigError(f"{flag} {text}: expected a time with its zone.", f"for example {text}Z.")
-    return int(at.timestamp() * 1000)
+    return int(moment.timestamp() * 1000)
 
 
 def offsets_from_file(path: Path, topics: list[str], flag: str) -> dict[TopicPartition, int]:

@@ -14,7 +14,7 @@ from moneystate.kafka.client import METADATA_TIMEOUT_S, reason
 from moneystate.kafka.offsets import log_ends, topic_states
 
 UP_S = 30.0  # until a new topic's partitions have their leaders
-LOOK_S = 0.05
+POLL_S = 0.05
 MESSAGE_BYTES = "max.message.bytes"
 BROKER_MESSAGE_BYTES = 1_048_588  # a broker's default
 NOT_ALLOWED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
@@ -79,10 +79,10 @@ def check_topics(admin: AdminClient, wanted: list[TopicSpec], create: bool) -> l
 def _check_sizes(admin: AdminClient, wanted: list[TopicSpec]) -> None:
     settings = topic_settings(admin, [t.name for t in wanted])
     for t in wanted:
-        found = int(settings[t.name].get(MESSAGE_BYTES, t.message_bytes))
-        if found < t.message_bytes:
+        limit = int(settings[t.name].get(MESSAGE_BYTES, t.message_bytes))
+        if limit < t.message_bytes:
             raise SetupError(
-                f"{t.name}: expected {MESSAGE_BYTES} of at least {t.message_bytes}, found {found}: one large record "
+                f"{t.name}: expected {MESSAGE_BYTES} of at least {t.message_bytes}, found {limit}: one large record "
                 "would end the job.",
                 "raise it, or lower --max-record-bytes.",
             )
@@ -93,17 +93,17 @@ def topic_settings(admin: AdminClient, names: list[str]) -> dict[str, dict[str, 
     if not names:
         return {}
     wanted = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
-    found: dict[str, dict[str, str]] = {}
+    settings: dict[str, dict[str, str]] = {}
     for resource, future in admin.describe_configs(wanted, request_timeout=METADATA_TIMEOUT_S).items():
         try:
-            found[resource.name] = {name: entry.value for name, entry in future.result().items()}
+            settings[resource.name] = {name: entry.value for name, entry in future.result().items()}
         except KafkaException as e:
             if e.args[0].code() not in NOT_ALLOWED:
                 raise BrokerError(
                     f"{resource.name}: expected its settings, but {reason(e)}.", "check the broker."
                 ) from None
-            found[resource.name] = {}
-    return found
+            settings[resource.name] = {}
+    return settings
 
 
 def check_not_compacted(admin: AdminClient, names: list[str]) -> None:
@@ -163,7 +163,7 @@ def _await(admin: AdminClient, names: list[str], partitions: int = 0) -> None:
         except SetupError:
             if time.monotonic() > deadline:
                 raise
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
 
 
 def _enlarge(admin: AdminClient, small: list[TopicSpec]) -> None:

@@ -21,8 +21,8 @@ AskedAgain = Callable[[bytes, bytes], Output | None]
 class JobSpec:
     """A service as a job. Names of topics without prefix; `decoder`: MODULE:NAME; `rules`: all that
     decides results besides the logs; `asked_again`: the request to the outside that an entry of the state is still
-    waiting for, if it is; `awaits`: the count of what waits for records of unordered inputs, None: there are none;
-    `reader_rules`: names of the rules that readers of the changelog need, to tell what is over in the state;
+    waiting for, if it is; `pending_counter`: the count of what waits for records of unordered inputs, None: there are
+    none; `reader_rules`: names of the rules that readers of the changelog need, to tell what is over in the state;
     `application`: see `application_id`;
     `max_record_bytes`: of an event's value, 0 for no limit; `largest`: bytes of the largest record of an output topic,
     as far as it is known."""
@@ -40,7 +40,7 @@ class JobSpec:
     max_future_ms: int
     asked_again: AskedAgain
     state: StateModel
-    awaits: str | None = None
+    pending_counter: str | None = None
     reader_rules: Sequence[str] = ()
     application: str = ""
     max_record_bytes: int = 0
@@ -56,9 +56,9 @@ class JobSpec:
             return topic_prefix or self.application
         return topic_prefix + self.name
 
-    def is_program_of(self, kept: Mapping[str, Any]) -> bool:
+    def is_program_of(self, saved: Mapping[str, Any]) -> bool:
         """Whether the rules that a checkpoint or savepoint has kept are those of this version of the program."""
-        return all(kept.get(name) == self.rules.get(name) for name in VERSION_RULES)
+        return all(saved.get(name) == self.rules.get(name) for name in VERSION_RULES)
 
 
 @dataclass(frozen=True)

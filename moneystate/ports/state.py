@@ -114,15 +114,15 @@ class StateModel(Protocol):
 def owner(state: StateModel, key: bytes) -> bytes:
     """Whose an entry is. Raises CheckpointError for an entry that the service does not know: nobody can say what it
     means, so it must be neither dropped nor passed over."""
-    found = state.owner_of(key)
-    if found is None:
+    user = state.owner_of(key)
+    if user is None:
         kinds = ", ".join(chr(kind) for kind in sorted(state.kinds))
         raise CheckpointError(
             f"state: expected entries of the kinds {kinds}, whose owner this program can tell, found one with the key "
             f"{key!r}.",
             "use the program that wrote it, or newer.",
         )
-    return found
+    return user
 
 
 def time_text(ms: int) -> str | None:

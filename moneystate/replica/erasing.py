@@ -18,7 +18,7 @@ from moneystate.errors import SetupError
 from moneystate.ports.replica import ReplicaModel
 from moneystate.replica import rows
 from moneystate.replica.files import Db
-from moneystate.replica.holding import Change
+from moneystate.replica.transaction_assembler import Change
 
 ROW: Final = rows.META + b"erasing"
 CUT: Final = 4  # bytes of a key in the index that its compacted range begins with: two of the id
@@ -83,24 +83,24 @@ class Erasure:
                 until, value = rows.read_past(row)
                 tail = rows.waits_at(self.model.order_time(value), user, rest)
                 for start in {0} | {until - (1 << bits) for bits in range(until.bit_length())}:
-                    batch.delete(rows.pended_key(start, until, tail))
+                    batch.delete(rows.pending_history_key(start, until, tail))
         return gone
 
     def _entries(self, user: bytes) -> dict[bytes, bytes]:
         prefix = rows.LATEST + rows.escape(user)
-        found = self.db.items(prefix, rows.after(prefix))
-        return {key[1:]: value[rows.LONG_BYTES :] for key, value in found}
+        past_rows = self.db.items(prefix, rows.after(prefix))
+        return {key[1:]: value[rows.LONG_BYTES :] for key, value in past_rows}
 
     def forget_lineage(self, batch: WriteBatch, user: bytes) -> None:
         prefix = rows.LINEAGE_USER + rows.escape(user)
         for key in self.db.keys(prefix, rows.after(prefix)):
             time, money_id = key[len(prefix) : len(prefix) + rows.LONG_BYTES], key[len(prefix) + rows.LONG_BYTES :]
-            of = rows.lineage_key(money_id, user)
-            batch.delete(of)
-            batch.delete(rows.LINEAGE_AGE + time + of[1:])
+            row_key = rows.lineage_key(money_id, user)
+            batch.delete(row_key)
+            batch.delete(rows.LINEAGE_AGE + time + row_key[1:])
             batch.delete(key)
             with self.lock:
-                self.prefixes.add(of[:CUT])
+                self.prefixes.add(row_key[:CUT])
 
     def run(self) -> None:
         """Begin to clean the files of all that is erased and committed by now. Raises what ended the time before."""

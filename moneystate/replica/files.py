@@ -2,14 +2,14 @@
 
     DATA/generation         the name of the one in use, replaced as a whole
     DATA/<generation>/db    RocksDB (moneystate.replica.rows); written by the follower alone
-    DATA/<generation>/head  what readers watch (moneystate.replica.head)
+    DATA/<generation>/head  what readers watch (moneystate.replica.shared_status)
 
 A rebuild begins a new generation, so that readers never see rows go from under them; they change over when they see the
 name change.
 
 Readers open the database as RocksDB secondaries, which replay the follower's write-ahead log. Each catching up costs
 a fixed part for each column family, with Python's lock held: hence a single one (docs/adr/0005-replica.md).
-Files that the follower deletes stay with the readers until they catch up (moneystate.replica.held).
+Files that the follower deletes stay with the readers until they catch up (moneystate.replica.deferred_close).
 """
 
 from __future__ import annotations
@@ -118,13 +118,13 @@ class Cursor:
     def seek(self, key: bytes) -> bytes | None:
         """The first key from this one on, None where there is none before the end."""
         self.rows.seek(key)
-        found: bytes | None = self.rows.key() if self.rows.valid() else None
-        return found
+        found_key: bytes | None = self.rows.key() if self.rows.valid() else None
+        return found_key
 
     def value(self) -> bytes:
         """Of the key that was found."""
-        found: bytes = self.rows.value()
-        return found
+        value: bytes = self.rows.value()
+        return value
 
 
 class Db:
@@ -134,12 +134,12 @@ class Db:
         self.raw = raw
 
     def get(self, key: bytes) -> bytes | None:
-        found: bytes | None = self.raw.get(key)
-        return found
+        value: bytes | None = self.raw.get(key)
+        return value
 
     def get_many(self, keys: list[bytes]) -> list[bytes | None]:
-        found: list[bytes | None] = self.raw.get(keys) if keys else []  # type: ignore[arg-type, assignment]
-        return found
+        values: list[bytes | None] = self.raw.get(keys) if keys else []  # type: ignore[arg-type, assignment]
+        return values
 
     def items(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
         bounds = _before(end)  # kept here: the iterator has no more than a pointer into it
@@ -154,9 +154,9 @@ class Db:
 
     def last_key(self, start: bytes, end: bytes) -> bytes | None:
         bounds = _before(end)
-        at = self.raw.iter(bounds)
-        at.seek_to_last()
-        key: bytes | None = at.key() if at.valid() else None
+        iterator = self.raw.iter(bounds)
+        iterator.seek_to_last()
+        key: bytes | None = iterator.key() if iterator.valid() else None
         return key if key is not None and key >= start else None
 
     def write(self, batch: WriteBatch) -> None:

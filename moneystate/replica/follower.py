@@ -1,10 +1,12 @@
 """The follower: one process that reads the changelog into the replica's files, and the only one that writes them.
 
-1. *open*: the files in use, or new ones where these cannot go on: `_why_anew`.
+1. *open*: the files in use, or new ones where these cannot go on: `_rebuild_reason`.
 2. *load* (new files): the compacted log up to where it ends now, in bulk. Nothing can be read yet. A kill begins anew.
-3. *follow*: records are held back until they are whole (`moneystate.replica.holding`), then written with the position
+3. *follow*: records are held back until they are whole (`moneystate.replica.transaction_assembler`), then written with
+the position
    to resume from. A kill costs reading again from there.
-4. *settle*: versions that compaction may have made holes in cannot be read; once all of a quiet log is in, the last one
+4. *publish quiescent*: versions that compaction may have made holes in cannot be read; once all of a quiet log is in,
+the last one
    can.
 """
 
@@ -25,11 +27,11 @@ from confluent_kafka import KafkaException
 from moneystate.errors import BrokerError, SetupError
 from moneystate.ports.replica import ReplicaModel
 from moneystate.replica import files
-from moneystate.replica.following import Following
-from moneystate.replica.head import HeadFile
-from moneystate.replica.held import HeldFiles
+from moneystate.replica.deferred_close import DeferredClose
+from moneystate.replica.follower_loop import FollowerLoop
 from moneystate.replica.log import Changelog, Options, Topics
 from moneystate.replica.record import Record
+from moneystate.replica.shared_status import SharedStatusFile
 from moneystate.replica.store import Store
 
 log = logging.getLogger(__name__)
@@ -60,7 +62,7 @@ class Follower:
         self.model = model
         self.stopped = stopped
         self.anew = ""  # why the files in use are not to be gone on with
-        self.said = ""
+        self.last_message = ""
 
     def run(self) -> None:
         """Until stopped. Raises SetupError for what waiting does not cure."""
@@ -88,8 +90,8 @@ class Follower:
             return None
 
     def _wait(self, why: str, for_s: float = AGAIN_S) -> None:
-        if why != self.said:
-            self.said = why
+        if why != self.last_message:
+            self.last_message = why
             log.warning("the replica waits: %s", why)
         until_s = time.monotonic() + for_s
         while not self.stopped() and time.monotonic() < until_s:
@@ -97,24 +99,24 @@ class Follower:
 
     def _follow(self, topics: Topics, changelog: Changelog) -> None:
         with ExitStack() as at_end:
-            store, head = self._open(changelog)
-            at_end.enter_context(HeldFiles(store.db.folder))  # until the store is closed, which deletes files
+            store, shared = self._open(changelog)
+            at_end.enter_context(DeferredClose(store.db.folder))  # until the store is closed, which deletes files
             at_end.callback(store.close)
-            at_end.callback(head.close)
-            following = Following(self.options, topics, changelog, store, head)
-            at_end.callback(following.close)
+            at_end.callback(shared.close)
+            loop = FollowerLoop(self.options, topics, changelog, store, shared)
+            at_end.callback(loop.close)
             while not self.stopped():
-                following.step()
+                loop.step()
 
-    def _open(self, changelog: Changelog) -> tuple[Store, HeadFile]:
+    def _open(self, changelog: Changelog) -> tuple[Store, SharedStatusFile]:
         """Raises SetupError."""
         data = self.options.data
         name = files.generation(data)
         if name is not None:
             store = Store(files.open_primary(data, name), self.model)
-            why = self.anew or _why_anew(store.record, changelog)
+            why = self.anew or _rebuild_reason(store.record, changelog)
             if not why:
-                return store, HeadFile(files.folder(data, name), write=True)
+                return store, SharedStatusFile(files.folder(data, name), write=True)
             store.close()
             log.warning("the replica is built anew: %s", why)
         self.anew = ""
@@ -122,10 +124,10 @@ class Follower:
         store = Store(files.open_primary(data, name), self.model)
         store.record.topic_id = changelog.topic_id
         store.record.positions = {str(p): offset for p, offset in changelog.starts.items()}
-        return store, HeadFile(files.folder(data, name), write=True)
+        return store, SharedStatusFile(files.folder(data, name), write=True)
 
 
-def _why_anew(record: Record, changelog: Changelog) -> str:
+def _rebuild_reason(record: Record, changelog: Changelog) -> str:
     """Empty: the files can go on."""
     if record.loading:
         return "the first load had not ended"

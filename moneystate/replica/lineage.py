@@ -30,9 +30,9 @@ class Lineage:
             if id is None or self._was_before_forgetting(user, header):
                 continue
             place = rows.signed(timestamp) + partition.to_bytes(4, "big") + rows.long(offset)
-            of = rows.lineage_key(id, user)
-            batch.put(of, place + header)
-            batch.put(rows.LINEAGE_AGE + rows.signed(timestamp) + of[1:], b"")
+            row_key = rows.lineage_key(id, user)
+            batch.put(row_key, place + header)
+            batch.put(rows.LINEAGE_AGE + rows.signed(timestamp) + row_key[1:], b"")
             batch.put(rows.LINEAGE_USER + rows.escape(user) + rows.signed(timestamp) + id, b"")
         self.store.commit(batch, {})
 

@@ -17,10 +17,10 @@ from moneystate.kafka.offsets import TopicState, high_watermark, log_ends, log_s
 from moneystate.ports.replica import ReplicaModel
 from moneystate.replica.files import Rebuild
 
-CONSUME_AT_ONCE: Final = 5_000
+MAX_POLL_RECORDS: Final = 5_000
 WAIT_S: Final = 0.05
-LOOK_S: Final = 0.25  # how often the log's ends are asked for: how precisely staleness is known
-SAME_TOPIC_LOOKS: Final = 8
+POLL_S: Final = 0.25  # how often the log's ends are asked for: how precisely staleness is known
+TOPIC_CHECK_POLLS: Final = 8
 DELETE_RETENTION_MS: Final = 86_400_000  # Kafka's own default
 
 Message = Any  # every part is optional in the client's types
@@ -107,7 +107,7 @@ def _delete_retention_ms(admin: AdminClient, topic: str) -> int:
     return DELETE_RETENTION_MS if entry is None or entry.value is None else int(entry.value)
 
 
-class Stream:
+class ChangelogConsumer:
     """`read_to`: by partition of the changelog, up to where all is read."""
 
     def __init__(self, options: Options, topics: Topics, positions: dict[int, int]) -> None:
@@ -138,7 +138,7 @@ class Stream:
         """Records, after a short wait perhaps none. Raises Rebuild where the log no longer has what comes next,
         BrokerError where the broker refuses."""
         messages = []
-        for message in self.consumer.consume(CONSUME_AT_ONCE, WAIT_S):
+        for message in self.consumer.consume(MAX_POLL_RECORDS, WAIT_S):
             error = message.error()
             if error is None:
                 messages.append(message)
@@ -163,7 +163,7 @@ class Stream:
         self.consumer.close()
 
 
-class Ends:
+class LogEndMonitor:
     """Looks, in a thread of its own, where the log ends, and whether it is still the topic that it was."""
 
     def __init__(self, topics: Topics, first: Changelog) -> None:
@@ -175,14 +175,14 @@ class Ends:
         self.thread.start()
 
     def _run(self) -> None:
-        looked = 0
-        while not self.stopped.wait(LOOK_S):
+        polls = 0
+        while not self.stopped.wait(POLL_S):
             asked = time.time()
             try:
                 self.seen = (asked, self.topics.ends(self.seen[1]))
-                if looked % SAME_TOPIC_LOOKS == 0:
+                if polls % TOPIC_CHECK_POLLS == 0:
                     self.topic = self.topics.state()
-                looked += 1
+                polls += 1
             except MoneystateError:
                 continue  # staleness says so
 

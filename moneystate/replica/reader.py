@@ -16,7 +16,6 @@ from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.ports.replica import ReplicaModel
 from moneystate.replica import files, rows
 from moneystate.replica.files import Db, Secondary
-from moneystate.replica.head import Head, HeadFile
 from moneystate.replica.model import (
     Changes,
     Future,
@@ -32,6 +31,7 @@ from moneystate.replica.model import (
 )
 from moneystate.replica.record import Record, Revision, decode_revision, read_record, read_revision
 from moneystate.replica.rows import text
+from moneystate.replica.shared_status import SharedStatus, SharedStatusFile
 from moneystate.replica.snapshot import Files, Snapshot, mark_of, page_of, utf8
 from moneystate.replica.store import version_key, watermark_key
 
@@ -40,7 +40,7 @@ CATCH_UP_ROWS: Final = 80  # a reader that has so many rows to catch up on does,
 CHANGE_OVER_S: Final = 0.25  # how often to look whether the replica was built anew
 FEW: Final = 5_000  # changes between two versions that are simply looked through: some 5 ms
 COMPARED: Final = 100  # users that one call compares at two versions: some 10 ms
-STRETCH: Final = 200  # versions that one call looks at for changes of a user: some 3 ms
+VERSIONS_PER_SCAN: Final = 200  # versions that one call looks at for changes of a user: some 3 ms
 CATCH_UP_S: Final = 1.0  # the longest that rows are left for later
 SIZE_S: Final = 5.0  # how often the files are measured
 
@@ -65,20 +65,20 @@ class MakeSnapshot(Protocol[Snap]):
 
 
 class Reader(Generic[View, Snap]):
-    """`make`: snapshots of the service; `db`, `head`: the database and what the follower says all the time; neither: it
-    has not begun."""
+    """`make`: snapshots of the service; `db`, `shared`: the database and what the follower says all the time; neither:
+    it has not begun."""
 
     def __init__(
         self,
         model: ReplicaModel[View],
         make: MakeSnapshot[Snap],
         db: Db | None = None,
-        head: HeadFile | None = None,
+        shared: SharedStatusFile | None = None,
     ) -> None:
         self.model = model
         self.make = make
         self.db = db
-        self.head_file = head
+        self.status_file = shared
         self.record = Record()
         self.newest_revision: Revision | None = None
         self.measured: tuple[float, int] = (float("-inf"), 0)
@@ -108,9 +108,9 @@ class Reader(Generic[View, Snap]):
         row = self._open().get(version_key(version))
         number = 0 if row is None else rows.read_long(row)
         if self.record.oldest <= number <= newest.number:
-            of = read_revision(self._open(), number)
-            if of is not None and of.readable:
-                return of
+            revision = read_revision(self._open(), number)
+            if revision is not None and revision.readable:
+                return revision
         if self._is_past(version, newest):
             raise self.pruned()
         raise Future(newest.version)
@@ -126,11 +126,13 @@ class Reader(Generic[View, Snap]):
         for epoch in reversed(range(len(self.record.epochs))):
             first, last = watermark_key(epoch, NO_TIME, 0), watermark_key(epoch, until, rows.MAX_LONG)
             key = self._open().last_key(first, last)
-            of = None if key is None else read_revision(self._open(), rows.read_long(key, len(key) - rows.LONG_BYTES))
-            if of is not None:
-                if of.number < self.record.oldest:
+            revision = (
+                None if key is None else read_revision(self._open(), rows.read_long(key, len(key) - rows.LONG_BYTES))
+            )
+            if revision is not None:
+                if revision.number < self.record.oldest:
                     break
-                return self._snapshot(of)
+                return self._snapshot(revision)
         raise self.pruned()
 
     def changes(
@@ -144,22 +146,22 @@ class Reader(Generic[View, Snap]):
         if mark is not None and not first <= mark < last:
             raise Malformed("mark: expected that of the call before")
         keys = self._open().keys(mark or first, last)
-        found = next(keys, None)
-        if found is None:
+        change_key = next(keys, None)
+        if change_key is None:
             return self._changes(newest, [], None)
-        at = self._whole_from(rows.read_long(found, 1))
-        end = rows.CHANGE + rows.long(at.number + 1)
+        revision = self._whole_from(rows.read_long(change_key, 1))
+        end = rows.CHANGE + rows.long(revision.number + 1)
         users: dict[bytes, None] = {}
-        while found is not None and found < end:
-            user, _ = rows.unescape(found, 1 + rows.LONG_BYTES)
+        while change_key is not None and change_key < end:
+            user, _ = rows.unescape(change_key, 1 + rows.LONG_BYTES)
             if user not in users and len(users) == limit:
-                return self._changes(at, list(users), found)
+                return self._changes(revision, list(users), change_key)
             users[user] = None
-            found = next(keys, None)
-        return self._changes(at, list(users), None)
+            change_key = next(keys, None)
+        return self._changes(revision, list(users), None)
 
-    def _changes(self, at: Revision, users: list[bytes], mark: bytes | None) -> Changes[View]:
-        snapshot = self._snapshot(at)
+    def _changes(self, revision: Revision, users: list[bytes], mark: bytes | None) -> Changes[View]:
+        snapshot = self._snapshot(revision)
         changed = tuple((text(user), snapshot.find(user)) for user in users)
         return Changes(snapshot.header, changed, mark)
 
@@ -167,16 +169,16 @@ class Reader(Generic[View, Snap]):
         """The first version at or after a revision that can be read."""
         start = rows.REVISION + rows.long(number)
         for key, row in self._open().items(start, rows.after(rows.REVISION)):
-            of = decode_revision(rows.read_long(key, 1), row)
-            if of.readable:
-                return of
+            revision = decode_revision(rows.read_long(key, 1), row)
+            if revision.readable:
+                return revision
         raise AssertionError("unreachable: the newest version is readable")
 
     def _changes_of(self, user: bytes, start: Revision, newest: Revision) -> Changes[View]:
         """Of one user: a stretch of versions at a time, however many there are and however often the user changed."""
         if start.number == newest.number:
             return self._changes(newest, [], None)
-        end = self._whole_from(min(start.number + STRETCH, newest.number))
+        end = self._whole_from(min(start.number + VERSIONS_PER_SCAN, newest.number))
         touched = (n for n in range(start.number + 1, end.number + 1) if self._has_changed(user, n))
         first = next(touched, None)
         return self._changes(end, [], None) if first is None else self._changes(self._whole_from(first), [user], None)
@@ -228,11 +230,11 @@ class Reader(Generic[View, Snap]):
         return {rows.unescape(key, 1 + rows.LONG_BYTES)[0] for key in changes}
 
     def status(self) -> Status:
-        record, head = self.record, self._head()
+        record, shared = self.record, self._shared_status()
         newest, oldest = self.newest_revision, None
         if self.db is not None and record.oldest:
-            of = read_revision(self.db, record.oldest)
-            oldest = None if of is None else of.version
+            oldest_revision = read_revision(self.db, record.oldest)
+            oldest = None if oldest_revision is None else oldest_revision.version
         counts = tuple(
             SchemaCount(kind, int(version), n)
             for kind in sorted(record.entries)
@@ -241,10 +243,10 @@ class Reader(Generic[View, Snap]):
         )
         return Status(
             header=None if newest is None else self._header(newest),
-            caught_up=bool(head.caught_up) and newest is not None,
+            caught_up=bool(shared.caught_up) and newest is not None,
             oldest=oldest,
-            lag_records=head.lag_records,
-            current_as_of_ms=head.current_as_of_ms or record.alive_ms,
+            lag_records=shared.lag_records,
+            current_as_of_ms=shared.current_as_of_ms or record.alive_ms,
             users=sum(c.entries for c in counts if c.kind == self.model.owners),
             schema_counts=counts,
             database_bytes=self._size(),
@@ -252,8 +254,8 @@ class Reader(Generic[View, Snap]):
         )
 
     def _size(self) -> int:
-        at, size = self.measured
-        if self.db is not None and time.monotonic() - at > SIZE_S:
+        measured_at, size = self.measured
+        if self.db is not None and time.monotonic() - measured_at > SIZE_S:
             size = self.db.size()
             self.measured = (time.monotonic(), size)
         return size
@@ -266,9 +268,9 @@ class Reader(Generic[View, Snap]):
     def close(self) -> None:
         if self.db is not None:
             self.db.close()
-        if self.head_file is not None:
-            self.head_file.close()
-        self.db = self.head_file = None
+        if self.status_file is not None:
+            self.status_file.close()
+        self.db = self.status_file = None
 
     def _open(self) -> Db:
         if self.db is None:
@@ -280,20 +282,20 @@ class Reader(Generic[View, Snap]):
             raise NotReady
         return self.newest_revision
 
-    def _snapshot(self, of: Revision) -> Snap:
-        return self.make(self.model, self, self._open(), of, self._header(of))
+    def _snapshot(self, revision: Revision) -> Snap:
+        return self.make(self.model, self, self._open(), revision, self._header(revision))
 
-    def _header(self, of: Revision) -> Header:
-        shown: int | None = of.watermark_ms
-        if of.watermark_ms == NO_TIME:
+    def _header(self, revision: Revision) -> Header:
+        shown: int | None = revision.watermark_ms
+        if revision.watermark_ms == NO_TIME:
             shown = None
-        elif of.watermark_ms >= END_OF_TIME:
+        elif revision.watermark_ms >= END_OF_TIME:
             shown = MAX_WATERMARK_MS
-        as_of = self._head().current_as_of_ms or self.record.alive_ms
-        return Header(of.version, shown, of.written_at_ms, as_of, self.model.fingerprint)
+        as_of = self._shared_status().current_as_of_ms or self.record.alive_ms
+        return Header(revision.version, shown, revision.written_at_ms, as_of, self.model.fingerprint)
 
-    def _head(self) -> Head:
-        return Head() if self.head_file is None else self.head_file.read()
+    def _shared_status(self) -> SharedStatus:
+        return SharedStatus() if self.status_file is None else self.status_file.read()
 
 
 class FollowedReader(Reader[View, Snap]):
@@ -302,7 +304,7 @@ class FollowedReader(Reader[View, Snap]):
     def __init__(self, model: ReplicaModel[View], make: MakeSnapshot[Snap], data: str) -> None:
         self.data = data
         self.generation: str | None = None
-        self.head_seen = Head()
+        self.status_seen = SharedStatus()
         self.caught_up_at = self.change_over_at = 0.0
         super().__init__(model, make)
         self._change_over()
@@ -314,10 +316,10 @@ class FollowedReader(Reader[View, Snap]):
             if files.generation(self.data) != self.generation:
                 self._change_over()
         if isinstance(self.db, Secondary):
-            head = self._head()
+            shared = self._shared_status()
             # not what was seen last: a catching up beside a flush of the follower's may miss what that moves
-            if head.newest > self.record.newest or self._is_due(head):
-                self.head_seen, self.caught_up_at = head, time.monotonic()
+            if shared.newest > self.record.newest or self._is_due(shared):
+                self.status_seen, self.caught_up_at = shared, time.monotonic()
                 self._catch_up(self.db)
         return None if self.newest_revision is None else self.newest_revision.version
 
@@ -331,9 +333,9 @@ class FollowedReader(Reader[View, Snap]):
             return
         self.refresh()
 
-    def _is_due(self, head: Head) -> bool:
+    def _is_due(self, shared: SharedStatus) -> bool:
         """No new version, but rows: those of one that is under way, or what the sweep took."""
-        rows_behind = head.written - self.head_seen.written
+        rows_behind = shared.written - self.status_seen.written
         waited = time.monotonic() - self.caught_up_at > CATCH_UP_S
         return not 0 <= rows_behind < CATCH_UP_ROWS or (rows_behind > 0 and waited)
 
@@ -343,15 +345,15 @@ class FollowedReader(Reader[View, Snap]):
         if name is None or not files.is_open(self.data, name):
             return
         try:
-            head_file = HeadFile(files.folder(self.data, name))
-            head = head_file.read()  # before the database: it is never behind what this says
+            status_file = SharedStatusFile(files.folder(self.data, name))
+            shared = status_file.read()  # before the database: it is never behind what this says
             db = Secondary(self.data, name)
         except Exception:  # rocksdict has none of its own
             if files.generation(self.data) == name:
                 raise
             return  # built anew meanwhile: the next look finds that one
         self.close()
-        self.head_file, self.db, self.generation = head_file, db, name
-        self.head_seen = head
+        self.status_file, self.db, self.generation = status_file, db, name
+        self.status_seen = shared
         self.newest_revision = None
         self.refresh()

@@ -55,13 +55,13 @@ def read_record(db: Db) -> Record | None:
     row = db.get(ROW)
     if row is None:
         return None
-    said: dict[str, Any] = json.loads(row)
-    if said["format"] > FORMAT:
+    fields: dict[str, Any] = json.loads(row)
+    if fields["format"] > FORMAT:
         raise SetupError(
-            f"the replica's files: expected format {FORMAT}, came {said['format']}.",
+            f"the replica's files: expected format {FORMAT}, came {fields['format']}.",
             "use the program that wrote them or a newer one, or another --data.",
         )
-    return Record(**said) if said["format"] == FORMAT else None
+    return Record(**fields) if fields["format"] == FORMAT else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +78,8 @@ class Revision:
 
     def encode(self) -> bytes:
         version, rules = self.version, dict(self.rules)
-        said = [version.epoch, version.batch, self.watermark_ms, self.written_at_ms, int(self.readable), rules]
-        return json.dumps(said, separators=(",", ":")).encode()
+        fields = [version.epoch, version.batch, self.watermark_ms, self.written_at_ms, int(self.readable), rules]
+        return json.dumps(fields, separators=(",", ":")).encode()
 
 
 def decode_revision(number: int, row: bytes) -> Revision:

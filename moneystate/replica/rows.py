@@ -41,7 +41,7 @@ PAST: Final = b"H"
 CHANGE: Final = b"C"
 INDEX: Final = b"I"
 PENDING: Final = b"O"
-PENDED: Final = b"P"
+PENDING_HISTORY: Final = b"P"
 REVISION: Final = b"R"
 VERSION: Final = b"V"
 WATERMARK: Final = b"W"
@@ -90,8 +90,8 @@ def escape_start(text: bytes) -> bytes:
 
 def unescape(buf: bytes, pos: int) -> tuple[bytes, int]:
     """The text that begins at `pos`, and the position after its end."""
-    at = buf.index(END, pos)
-    return buf[pos:at].replace(b"\x00\xff", b"\x00"), at + len(END)
+    text_end = buf.index(END, pos)
+    return buf[pos:text_end].replace(b"\x00\xff", b"\x00"), text_end + len(END)
 
 
 def after(prefix: bytes) -> bytes:
@@ -111,8 +111,8 @@ def entry_of(user: bytes, kind: bytes, rest: bytes) -> bytes:
 
 def split_entry(entry: bytes) -> tuple[bytes, bytes, bytes]:
     """User, kind, rest."""
-    user, at = unescape(entry, 0)
-    return user, entry[at : at + 1], entry[at + 1 :]
+    user, kind_pos = unescape(entry, 0)
+    return user, entry[kind_pos : kind_pos + 1], entry[kind_pos + 1 :]
 
 
 def past_key(entry: bytes, revision: int) -> bytes:
@@ -132,12 +132,12 @@ def read_past(row: bytes) -> tuple[int, bytes]:
 
 def read_dropped(row: bytes) -> list[bytes]:
     _, listed = _two.unpack_from(row)
-    found, at, end = [], _two.size, _two.size + listed
-    while at < end:
-        n = int.from_bytes(row[at : at + 2], "big")
-        found.append(row[at + 2 : at + 2 + n])
-        at += 2 + n
-    return found
+    dropped, pos, end = [], _two.size, _two.size + listed
+    while pos < end:
+        n = int.from_bytes(row[pos : pos + 2], "big")
+        dropped.append(row[pos + 2 : pos + 2 + n])
+        pos += 2 + n
+    return dropped
 
 
 def waits_at(order_time_ms: int, user: bytes, position: bytes) -> bytes:
@@ -146,12 +146,12 @@ def waits_at(order_time_ms: int, user: bytes, position: bytes) -> bytes:
 
 
 def split_waits_at(tail: bytes) -> tuple[int, bytes, bytes]:
-    user, at = unescape(tail, LONG_BYTES)
-    return read_signed(tail), user, tail[at:]
+    user, user_end = unescape(tail, LONG_BYTES)
+    return read_signed(tail), user, tail[user_end:]
 
 
-def pended_key(start: int, until: int, tail: bytes) -> bytes:
-    return PENDED + bytes([(until - start).bit_length()]) + long(until) + tail
+def pending_history_key(start: int, until: int, tail: bytes) -> bytes:
+    return PENDING_HISTORY + bytes([(until - start).bit_length()]) + long(until) + tail
 
 
 def lineage_key(money_id: bytes, user: bytes) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 from moneystate.ports.replica import ReplicaModel
-from moneystate.replica import rows, stretch
+from moneystate.replica import range_scan, rows
 from moneystate.replica.files import Db
 from moneystate.replica.model import Entry, Header, Malformed, Page, Pruned
 from moneystate.replica.record import Record, Revision
@@ -59,15 +59,15 @@ class Snapshot(Generic[View]):
 
     def entries(self, *, prefix: str = "", limit: int, after: bytes | None) -> Page[Entry]:
         self.check()
-        of = rows.escape_start(utf8(prefix))
-        first = mark_of(after, rows.LATEST + of)[1:]
+        user_prefix = rows.escape_start(utf8(prefix))
+        first = mark_of(after, rows.LATEST + user_prefix)[1:]
         past = self.revision < self.files.record.last
-        there = stretch.entries(self.db, self.revision, of, first, past)
+        there = range_scan.entries(self.db, self.revision, user_prefix, first, past)
         steps = ((rows.LATEST + entry, (entry, value)) for entry, value in there)
         return page_of(steps, self._entry, limit, ENTRIES_EXAMINED)
 
-    def _entry(self, found: stretch.Found) -> Entry | None:
-        entry, value = found
+    def _entry(self, row: range_scan.EntryRow) -> Entry | None:
+        entry, value = row
         if value is None:
             return None
         user, kind, rest = rows.split_entry(entry)
@@ -80,17 +80,17 @@ class Snapshot(Generic[View]):
         mark = mark_of(after, rows.PENDING)[1:]
         still = self.db.items(rows.PENDING + mark, rows.after(rows.PENDING))
         now = (key[1:] for key, put in still if rows.read_long(put) <= self.revision)
-        past = heapq.nsmallest(EXAMINED + 1, self._pended(mark))
+        past = heapq.nsmallest(EXAMINED + 1, self._pending_history(mark))
         return ((rows.PENDING + tail, tail) for tail in heapq.merge(now, past))
 
-    def _pended(self, mark: bytes) -> Iterator[bytes]:
+    def _pending_history(self, mark: bytes) -> Iterator[bytes]:
         """Rows of P that hold this version: one of a class ends within 2^bits revisions of it."""
-        db, at = self.db, self.revision
+        db, revision = self.db, self.revision
         for bits in range(self.files.record.last.bit_length() + 1):
-            start = rows.PENDED + bytes([bits])
-            for key, put in db.items(start + rows.long(at + 1), start + rows.long(at + (1 << bits) + 1)):
+            start = rows.PENDING_HISTORY + bytes([bits])
+            for key, put in db.items(start + rows.long(revision + 1), start + rows.long(revision + (1 << bits) + 1)):
                 tail = key[2 + rows.LONG_BYTES :]
-                if rows.read_long(put) <= at and tail >= mark:
+                if rows.read_long(put) <= revision and tail >= mark:
                     yield tail
 
     def read(self, entry: bytes) -> bytes | None:
@@ -110,7 +110,7 @@ class Snapshot(Generic[View]):
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """The entries of this version that begin so, in their order."""
         past = self.revision < self.files.record.last
-        for entry, value in stretch.entries(self.db, self.revision, prefix, prefix, past):
+        for entry, value in range_scan.entries(self.db, self.revision, prefix, prefix, past):
             if value is not None:
                 yield entry, value
 
@@ -134,19 +134,19 @@ def page_of(
 ) -> Page[Item]:
     """Items of the first steps: at most `limit`, and of no more than `examined` of them. `steps`: each with the mark
     that leads to it; `read`: None: it is not to be listed."""
-    found: list[Item] = []
+    items: list[Item] = []
     for done, (mark, step) in enumerate(steps):
-        if len(found) == limit or done == examined:
-            return Page(tuple(found), mark)
+        if len(items) == limit or done == examined:
+            return Page(tuple(items), mark)
         item = read(step)
         if item is not None:
-            found.append(item)
-    return Page(tuple(found), None)
+            items.append(item)
+    return Page(tuple(items), None)
 
 
-def mark_of(after: bytes | None, of: bytes) -> bytes:
+def mark_of(after: bytes | None, prefix: bytes) -> bytes:
     if after is None:
-        return of
-    if not after.startswith(of):
+        return prefix
+    if not after.startswith(prefix):
         raise Malformed("after: expected the mark of this listing's page before")
     return after

@@ -1,7 +1,7 @@
 """The replica's rows, written: versions of entries, the index, history.
 
-The only writer. A piece of a version goes in part by part, the last with the position to resume from: readers take over
-a part at a time, and answer nothing meanwhile. After a kill in between the piece is read and put again, which changes
+The only writer. A slice of a version goes in part by part, the last with the position to resume from: readers take over
+a part at a time, and answer nothing meanwhile. After a kill in between the slice is read and put again, which changes
 nothing of what is in; no reader sees a version before all of it is in.
 """
 
@@ -20,9 +20,9 @@ from moneystate.ports.replica import ReplicaModel
 from moneystate.replica import rows
 from moneystate.replica.erasing import Erasure
 from moneystate.replica.files import Db, Misplaced, Rebuild
-from moneystate.replica.holding import Change, End, Piece
 from moneystate.replica.model import Version
 from moneystate.replica.record import ROW, Record, Revision, decode_revision, read_record, read_revision
+from moneystate.replica.transaction_assembler import BatchSlice, Change, End
 
 BASE: Final = 1  # the revision of all that was there before the first version
 INDEX_ROWS: Final = 10_000
@@ -30,19 +30,19 @@ AT_ONCE: Final = 16  # changes in one write: four to seven rows each; readers ta
 
 
 class Store:
-    """`kept`: readable revisions, and when they were written in ms; `at_once`: changes in one write."""
+    """`readable_revisions`: readable revisions, and when they were written in ms; `at_once`: changes in one write."""
 
     def __init__(self, db: Db, model: ReplicaModel[Any], at_once: int = AT_ONCE) -> None:
         self.db = db
         self.model = model
         self.at_once = at_once
         self.wrote: Callable[[], None] = lambda: None  # called after each write: readers are told at once
-        self.more_to_come: Callable[[], None] = lambda: None  # called between writes of one piece
+        self.more_to_come: Callable[[], None] = lambda: None  # called between writes of one slice
         self.record = read_record(db) or Record()
         self.committed = 0  # rows
         self.in_flight: dict[Version, Revision] = {}  # after `newest`
         self.last_batch: dict[str, int] = {}  # of each epoch
-        self.kept: deque[tuple[int, int]] = deque()
+        self.readable_revisions: deque[tuple[int, int]] = deque()
         self.erasure = Erasure(db, model)
         for key, row in db.items(rows.REVISION, rows.after(rows.REVISION)):
             self._note(decode_revision(rows.read_long(key, 1), row))
@@ -57,13 +57,15 @@ class Store:
         self.erasure.wait()
         self.db.close()
 
-    def _note(self, of: Revision) -> None:
-        record, version = self.record, of.version
+    def _note(self, revision: Revision) -> None:
+        record, version = self.record, revision.version
         self.last_batch[version.epoch] = version.batch
-        if of.number > max(record.newest, min(record.done, default=0)):  # what all have reached is read or skipped
-            self.in_flight[version] = of
-        elif of.readable and of.number >= record.oldest:
-            self.kept.append((of.number, of.written_at_ms))
+        if revision.number > max(
+            record.newest, min(record.done, default=0)
+        ):  # what all have reached is read or skipped
+            self.in_flight[version] = revision
+        elif revision.readable and revision.number >= record.oldest:
+            self.readable_revisions.append((revision.number, revision.written_at_ms))
 
     # The first load: the entries as they are at the log's end, without history.
 
@@ -133,40 +135,40 @@ class Store:
             batch.put(rows.PENDING + rows.waits_at(self.model.order_time(value), user, rest), put)
         self._count(value, 1)
 
-    def is_unsettled(self) -> bool:
+    def has_quiescent_version(self) -> bool:
         """All key groups are at one version, which cannot be read as something may have been missing on the way."""
         done = self.record.done
         return bool(done) and not self.record.half and self.record.newest < max(done) == min(done)
 
-    def settle(self) -> None:
+    def publish_quiescent(self) -> None:
         """All that is in the log is in, and no batch is under way: what is there is that version."""
         record = self.record
-        of = read_revision(self.db, max(record.done))
-        assert of is not None
+        revision = read_revision(self.db, max(record.done))
+        assert revision is not None
         batch = WriteBatch(raw_mode=True)
-        self.in_flight.pop(of.version, None)
-        self._publish(batch, of)
+        self.in_flight.pop(revision.version, None)
+        self._publish(batch, revision)
         record.skipped = []
         self.commit(batch, {})
 
     # Following.
 
-    def apply(self, piece: Piece, exact: bool) -> None:
+    def apply(self, batch_slice: BatchSlice, exact: bool) -> None:
         """Of as many key groups as were loaded. `exact`: no record of the batch is missing. Raises Rebuild."""
-        end, record = piece.end, self.record
+        end, record = batch_slice.end, self.record
         batch = WriteBatch(raw_mode=True)
-        if any(record.ended[group] < piece.offset for group in end.groups):  # else it is in already
-            batch = self._apply(batch, piece, self._revision(batch, end), exact)
-        self.commit(batch, {piece.partition: piece.position})
+        if any(record.ended[group] < batch_slice.offset for group in end.groups):  # else it is in already
+            batch = self._apply(batch, batch_slice, self._revision(batch, end), exact)
+        self.commit(batch, {batch_slice.partition: batch_slice.position})
         self.erasure.run()
 
-    def _apply(self, batch: WriteBatch, piece: Piece, number: int, exact: bool) -> WriteBatch:
+    def _apply(self, batch: WriteBatch, batch_slice: BatchSlice, number: int, exact: bool) -> WriteBatch:
         """What is still to be written."""
-        record, groups = self.record, piece.end.groups
+        record, groups = self.record, batch_slice.end.groups
         if any(record.done[group] > number for group in groups):
             # an epoch that ended within a batch, met after the next one's in another partition: a load sorts them
-            raise Rebuild(f"version {piece.end.version} is not in the order of the log")
-        for part in self._parts(piece.changes):
+            raise Rebuild(f"version {batch_slice.end.version} is not in the order of the log")
+        for part in self._parts(batch_slice.changes):
             if not batch.is_empty():
                 self.commit(batch, {})
                 self.more_to_come()
@@ -175,8 +177,8 @@ class Store:
         if not exact:
             self._skip(number)
         for group in groups:
-            record.ended[group] = piece.offset
-        if piece.end.version in self.in_flight:
+            record.ended[group] = batch_slice.offset
+        if batch_slice.end.version in self.in_flight:
             for group in groups:
                 self._reach(group, number)
             record.half = [group for group in record.half if group not in groups]
@@ -188,7 +190,7 @@ class Store:
         last = list({change.entry: change for change in changes}.values())
         if any(change.kind == self.model.proof for change in last):
             return [last]
-        return [last[at : at + self.at_once] for at in range(0, len(last), self.at_once)]
+        return [last[start : start + self.at_once] for start in range(0, len(last), self.at_once)]
 
     def forgotten_at(self, user: bytes) -> int | None:
         """Order time in ms of the last request to forget the user that was honoured."""
@@ -217,13 +219,13 @@ class Store:
             return rows.read_long(row) if row is not None else self._hidden(version)
         record = self.record
         record.last += 1
-        of = Revision(record.last, version, end.watermark_ms, end.written_at_ms, False, end.rules)
-        batch.put(rows.REVISION + rows.long(of.number), of.encode())
-        batch.put(version_key(version), rows.long(of.number))
-        self._note(of)
+        revision = Revision(record.last, version, end.watermark_ms, end.written_at_ms, False, end.rules)
+        batch.put(rows.REVISION + rows.long(revision.number), revision.encode())
+        batch.put(version_key(version), rows.long(revision.number))
+        self._note(revision)
         if version.epoch not in record.epochs:
             record.epochs.append(version.epoch)
-        return of.number
+        return revision.number
 
     def _hidden(self, version: Version) -> int:
         """Where compaction has taken the version's ends from another partition: it counts with the next one."""
@@ -249,22 +251,24 @@ class Store:
         """What all key groups have reached can be read."""
         record = self.record
         reached = min(record.done, default=0)
-        for of in sorted(self.in_flight.values(), key=lambda r: r.number):
-            if of.number > reached:
+        for revision in sorted(self.in_flight.values(), key=lambda r: r.number):
+            if revision.number > reached:
                 break
-            del self.in_flight[of.version]
-            if of.number not in record.skipped:
-                self._publish(batch, of)
+            del self.in_flight[revision.version]
+            if revision.number not in record.skipped:
+                self._publish(batch, revision)
         record.skipped = [n for n in record.skipped if n > reached]
 
-    def _publish(self, batch: WriteBatch, of: Revision) -> None:
+    def _publish(self, batch: WriteBatch, revision: Revision) -> None:
         record = self.record
-        batch.put(rows.REVISION + rows.long(of.number), replace(of, readable=True).encode())
-        batch.put(watermark_key(record.epochs.index(of.version.epoch), of.watermark_ms, of.number), b"")
-        record.newest = of.number
+        batch.put(rows.REVISION + rows.long(revision.number), replace(revision, readable=True).encode())
+        batch.put(
+            watermark_key(record.epochs.index(revision.version.epoch), revision.watermark_ms, revision.number), b""
+        )
+        record.newest = revision.number
         if not record.oldest:
-            record.oldest = record.floor = of.number
-        self.kept.append((of.number, of.written_at_ms))
+            record.oldest = record.floor = revision.number
+        self.readable_revisions.append((revision.number, revision.written_at_ms))
 
     def _put(self, batch: WriteBatch, changes: list[Change], number: int) -> None:
         before = self.db.get_many([rows.LATEST + change.entry for change in changes])
@@ -273,8 +277,8 @@ class Store:
             self.erasure.erase(batch, user, changes)
         for change, row in zip(changes, before, strict=True):
             if row is not None or change.value is not None:
-                kept = change.user not in forgotten and not self._outlasts(batch, change, row)
-                self._put_one(batch, change, row, number, kept)
+                keep_past = change.user not in forgotten and not self._outlasts(batch, change, row)
+                self._put_one(batch, change, row, number, keep_past)
 
     def _outlasts(self, batch: WriteBatch, change: Change, row: bytes | None) -> bool:
         """Money that was at a lookup when its user was forgotten, and goes out now: it leaves nothing behind."""
@@ -286,8 +290,8 @@ class Store:
         self.erasure.drop(batch, change.user, self.model.index_keys(change.user, change.kind, change.rest, old))
         return True
 
-    def _put_one(self, batch: WriteBatch, change: Change, row: bytes | None, number: int, kept: bool) -> None:
-        """`kept`: with the entry's past."""
+    def _put_one(self, batch: WriteBatch, change: Change, row: bytes | None, number: int, keep_past: bool) -> None:
+        """`keep_past`: with the entry's past."""
         user, kind, entry, value = change
         start = 0 if row is None else rows.read_long(row)
         old = None if row is None else row[rows.LONG_BYTES :]
@@ -299,17 +303,17 @@ class Store:
             batch.put(rows.LATEST + entry, rows.long(number) + value)
         for key in has - had:
             batch.put(rows.INDEX + key, rows.long(number))
-        kept = kept and start < number
-        if kept and old is not None:
+        keep_past = keep_past and start < number
+        if keep_past and old is not None:
             batch.put(rows.past_key(entry, start), rows.past_value(number, sorted(had - has), old))
         if start < number:
-            batch.put(rows.CHANGE + rows.long(number) + entry, rows.long(start if kept else 0))
+            batch.put(rows.CHANGE + rows.long(number) + entry, rows.long(start if keep_past else 0))
         if kind == self.model.held:
-            self._put_waiting(batch, change, old, number, kept)
+            self._put_waiting(batch, change, old, number, keep_past)
         self._count(old, -1)
         self._count(value, 1)
 
-    def _put_waiting(self, batch: WriteBatch, change: Change, old: bytes | None, number: int, kept: bool) -> None:
+    def _put_waiting(self, batch: WriteBatch, change: Change, old: bytes | None, number: int, keep_past: bool) -> None:
         if old is None and change.value is not None:
             tail = rows.waits_at(self.model.order_time(change.value), change.user, change.rest)
             batch.put(rows.PENDING + tail, rows.long(number))
@@ -317,14 +321,14 @@ class Store:
             tail = rows.waits_at(self.model.order_time(old), change.user, change.rest)
             start = self.db.get(rows.PENDING + tail)
             batch.delete(rows.PENDING + tail)
-            if kept and start is not None:
-                batch.put(rows.pended_key(rows.read_long(start), number, tail), start)
+            if keep_past and start is not None:
+                batch.put(rows.pending_history_key(rows.read_long(start), number, tail), start)
 
     def _count(self, value: bytes | None, by: int) -> None:
         if value is not None:
             kind, version = self.model.schema(value)
-            of = self.record.entries.setdefault(kind, {})
-            of[str(version)] = of.get(str(version), 0) + by
+            counts = self.record.entries.setdefault(kind, {})
+            counts[str(version)] = counts.get(str(version), 0) + by
 
     def _is_forgotten_by(self, change: Change, row: bytes | None) -> bool:
         """By another request than is known: a new epoch begins with all that were ever honoured."""
@@ -338,7 +342,9 @@ def _in_order(ends: dict[int, End]) -> list[tuple[int, End]]:
     last: dict[str, int] = {}
     for end in ends.values():
         last[end.version.epoch] = max(last.get(end.version.epoch, 0), end.written_at_ms)
-    return sorted(ends.items(), key=lambda of: (last[of[1].version.epoch], of[1].version.epoch, of[1].version.batch))
+    return sorted(
+        ends.items(), key=lambda item: (last[item[1].version.epoch], item[1].version.epoch, item[1].version.batch)
+    )
 
 
 def version_key(version: Version) -> bytes:

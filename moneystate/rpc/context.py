@@ -27,7 +27,7 @@ class Abort(Exception):
         self.trailers = tuple(trailers)
 
 
-class Gone(Exception):
+class CallCancelled(Exception):
     """The caller is, or the call was cancelled: nothing can be sent any more."""
 
 
@@ -95,7 +95,7 @@ class Context:
 
         self.start(operations, ended)
         if not await done:
-            raise Gone
+            raise CallCancelled
 
     def status(self, code: grpc.StatusCode, details: str = "", trailers: Metadata = ()) -> tuple[Any, ...]:
         """Operations that end the call; nothing may be sent after them."""

@@ -2,7 +2,7 @@
 
 The C core reads and writes its sockets while somebody waits at the queue, so the thread that answers is the one that
 reads: no other thread to wake for each event, as `grpc.aio` does. Descriptors of asyncio's own (signals, pipes) are
-looked at in between, and timers are as exact as `LOOK_S`.
+looked at in between, and timers are as exact as `POLL_S`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, Final, TypeVar
 
 from moneystate.rpc.core import Queue
 
-LOOK_S: Final = 0.005  # the longest that asyncio's descriptors wait for a look
-AT_A_STRETCH: Final = 64  # events before asyncio has its turn
+POLL_S: Final = 0.005  # the longest that asyncio's descriptors wait for a poll
+MAX_EVENTS_PER_POLL: Final = 64  # events before asyncio has its turn
 # A poll that does not wait looks at one socket, and has nothing where that leads to no event: others may have
 # something. With one look in each turn, a call waited a turn for each connection that was written to.
 SOCKETS_AT_A_STRETCH: Final = 8
@@ -35,13 +35,13 @@ class CompletionSelector(selectors.DefaultSelector):
         self.queue = queue
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        wait_s = LOOK_S if timeout is None else min(max(timeout, 0.0), LOOK_S)
+        wait_s = POLL_S if timeout is None else min(max(timeout, 0.0), POLL_S)
         self._hand_out(time.time() + wait_s, 1 if wait_s else SOCKETS_AT_A_STRETCH)
         return super().select(0)
 
     def _hand_out(self, until: float, looks: int) -> None:
         """`looks`: how often the queue may say that it has nothing."""
-        for _ in range(AT_A_STRETCH):
+        for _ in range(MAX_EVENTS_PER_POLL):
             event = self.queue.poll(until)
             if event.tag is None:
                 looks -= 1

@@ -15,7 +15,7 @@ from typing import Any, Final
 import grpc
 from google.protobuf.message import DecodeError
 
-from moneystate.rpc.context import NO_FLAGS, Abort, Context, Gone
+from moneystate.rpc.context import NO_FLAGS, Abort, CallCancelled, Context
 from moneystate.rpc.core import cygrpc
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ def server_stream(parse: Parse, handler: Callable[[Any, Context], Any], spawn: S
     return _as_task(run, spawn)
 
 
-def both_streams(parse: Parse, handler: Callable[[Any, Context], Any], spawn: Spawn) -> Start:
+def bidi_stream(parse: Parse, handler: Callable[[Any, Context], Any], spawn: Spawn) -> Start:
     async def requests(context: Context) -> AsyncIterator[Any]:
         while (message := await context.read()) is not None:
             yield _parsed(parse, message)
@@ -105,13 +105,13 @@ def _as_task(run: Callable[[Context], Any], spawn: Spawn) -> Start:
     async def whole(context: Context) -> None:
         try:
             await run(context)
-        except Gone:
+        except CallCancelled:
             pass
         except asyncio.CancelledError:
             context.raw.cancel()  # by whomever: a call that nobody answers must not stay open
             raise
         except Exception as e:
-            with contextlib.suppress(Gone):
+            with contextlib.suppress(CallCancelled):
                 await context.batch(*_ending(context, e))
 
     def start(context: Context) -> bool:

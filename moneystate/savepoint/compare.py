@@ -45,14 +45,14 @@ def compare(state: StateModel, one: Savepoint, other: Savepoint, most: int) -> C
 
 def compare_facts(one: FactsOf, other: FactsOf, key_groups: int, most: int) -> Comparison:
     """As `compare`, of what is known by key group, in the same key groups."""
-    found: list[Difference] = []
+    listed: list[Difference] = []
     total = 0
     for group in range(key_groups):
         for difference in _differences(_known(one(group)), _known(other(group))):
             total += 1
             if total <= most:
-                found.append(difference)
-    return Comparison(total, found)
+                listed.append(difference)
+    return Comparison(total, listed)
 
 
 def users_facts(state: StateModel, savepoint: Savepoint) -> FactsOf:
@@ -72,8 +72,8 @@ def _differences(mine: Known, theirs: Known) -> Iterator[Difference]:
             yield Difference(kind, user, id, a, b)
 
 
-def _known(found: Iterable[Fact]) -> Known:
-    return {(fact.kind, fact.user, fact.id): fact.content for fact in found}
+def _known(group_facts: Iterable[Fact]) -> Known:
+    return {(fact.kind, fact.user, fact.id): fact.content for fact in group_facts}
 
 
 def _facts(state: StateModel, savepoint: Savepoint, group: int, groups: int) -> Iterator[Fact]:

@@ -35,9 +35,9 @@ def of_group(group: int, entries: Iterable[Pair], state: StateModel, rules: Mapp
     return of_facts(facts(entries, state, rules, with_clock=group == 0))
 
 
-def of_facts(found: Iterable[Fact]) -> Fingerprint:
+def of_facts(group_facts: Iterable[Fact]) -> Fingerprint:
     users = buffer = 0
-    for fact in found:
+    for fact in group_facts:
         n = int.from_bytes(blake2b(encode(fact), digest_size=16).digest(), "big")
         if fact.part == USERS:
             users += n

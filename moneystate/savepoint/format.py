@@ -193,7 +193,7 @@ class Savepoint:
     def _check_size(self, info: FileInfo) -> None:
         path = self.folder / info.name
         if not path.is_file() or path.stat().st_size != info.bytes:
-            found = f"{path.stat().st_size} bytes" if path.is_file() else "none"
+            actual = f"{path.stat().st_size} bytes" if path.is_file() else "none"
             raise SavepointError(
-                f"{path}: expected a file of {info.bytes} bytes, came {found}.", "restore the savepoint."
+                f"{path}: expected a file of {info.bytes} bytes, came {actual}.", "restore the savepoint."
             )

@@ -73,7 +73,7 @@ def rescaled(
 ) -> list[Pair]:
     """The entries of the new group `group` of `key_groups`, sorted by key. `read` gives an old group's; `counts`: of
     all old groups, summed."""
-    kept = MemoryState()
+    memory = MemoryState()
     items: list[Item] = []
     clock = Clock()
     for old in sources(group, key_groups, old_key_groups):
@@ -85,13 +85,13 @@ def rescaled(
                 count, block = open_chunk(value)
                 decode_items(block, count, items)
             elif key_group_of(owner(state, key), key_groups) == group:
-                kept.entries[key] = value
+                memory.entries[key] = value
                 _count_age(clock, state.held_since(key, value))
     mine = [item for item in items if key_group_of(item[7], key_groups) == group]
-    kept.apply(put_later(clock.slots, kept, slot_width_ms(bound_ms), mine))
+    memory.apply(put_later(clock.slots, memory, slot_width_ms(bound_ms), mine))
     clock.counts = dict(counts) if group == 0 else {}
-    kept.entries[clocks.KEY] = clocks.encode(clock)
-    return sorted(kept.entries.items())
+    memory.entries[clocks.KEY] = clocks.encode(clock)
+    return sorted(memory.entries.items())
 
 
 def _count_age(clock: Clock, held_since: int | None) -> None:

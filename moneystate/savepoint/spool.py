@@ -14,7 +14,7 @@ from typing import Final
 from moneystate.engine.keygroup import key_group_of
 from moneystate.ports.state import StateModel, owner
 
-HELD_BYTES: Final = 8 << 20  # in memory, of all groups together
+BUFFER_BYTES: Final = 8 << 20  # in memory, of all groups together
 _SIZES: Final = struct.Struct(">II")
 
 
@@ -25,16 +25,16 @@ class Spool:
         self.state = state
         self.folder = folder
         self.key_groups = key_groups
-        self.held: defaultdict[int, bytearray] = defaultdict(bytearray)
-        self.held_bytes = 0
+        self.buffered: defaultdict[int, bytearray] = defaultdict(bytearray)
+        self.buffered_bytes = 0
 
     def put(self, key: bytes, value: bytes) -> None:
         """Raises CheckpointError for an entry that the service does not know."""
         group = key_group_of(owner(self.state, key), self.key_groups)
         record = _SIZES.pack(len(key), len(value)) + key + value
-        self.held[group] += record
-        self.held_bytes += len(record)
-        if self.held_bytes >= HELD_BYTES:
+        self.buffered[group] += record
+        self.buffered_bytes += len(record)
+        if self.buffered_bytes >= BUFFER_BYTES:
             self._write()
 
     def entries(self, group: int) -> Iterator[tuple[bytes, bytes]]:
@@ -48,11 +48,11 @@ class Spool:
                 yield file.read(key_bytes), file.read(value_bytes)
 
     def _write(self) -> None:
-        for group, records in self.held.items():
+        for group, records in self.buffered.items():
             with self._path(group).open("ab") as file:  # one at a time: there may be more groups than open files
                 file.write(records)
-        self.held.clear()
-        self.held_bytes = 0
+        self.buffered.clear()
+        self.buffered_bytes = 0
 
     def _path(self, group: int) -> Path:
         return self.folder / f"group-{group:05d}"

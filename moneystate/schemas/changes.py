@@ -108,8 +108,8 @@ class _Walk:
         for f in gone.values():
             if all(other.name != f.name for other in new.fields):
                 yield _removed(f, new, path)
-        kept = [f.name for f in old.fields if any(n.name == f.name for n in new.fields)]
-        if kept != [f.name for f in new.fields if f.name in kept]:
+        remaining = [f.name for f in old.fields if any(n.name == f.name for n in new.fields)]
+        if remaining != [f.name for f in new.fields if f.name in remaining]:
             yield Change(path, "fields reordered", "its fields stand in another order", True, True)
 
     def _unions(self, old: Type, new: Type, path: str) -> Iterator[Change]:
@@ -233,7 +233,7 @@ def _meaning(old: Primitive | Fixed, new: Primitive | Fixed, path: str) -> Chang
     return Change(path, rule, text, backward, forward, "" if backward and forward else fix)
 
 
-def shown_meaning(of: Primitive | Fixed) -> str:
-    if of.logical == "decimal":
-        return f"{of.kind} (decimal of {of.precision} digits, {of.scale} places)"
-    return f"{of.kind} ({of.logical})" if of.logical else f"plain {of.kind}"
+def shown_meaning(schema_type: Primitive | Fixed) -> str:
+    if schema_type.logical == "decimal":
+        return f"{schema_type.kind} (decimal of {schema_type.precision} digits, {schema_type.scale} places)"
+    return f"{schema_type.kind} ({schema_type.logical})" if schema_type.logical else f"plain {schema_type.kind}"

@@ -51,26 +51,26 @@ class Finding:
 
 def check(tree: Tree, functions: Functions) -> list[Finding]:
     """All that there is to say of a tree by itself."""
-    found = [_broken(path, text) for path, text in sorted(tree.bad.items())]
+    findings = [_broken(path, text) for path, text in sorted(tree.bad.items())]
     for name in sorted(set(tree.versions) | set(tree.released or {})):
-        found += _releases(tree, name)
-        found += _numbers(tree, name)
+        findings += _releases(tree, name)
+        findings += _numbers(tree, name)
         if name in tree.versions:
-            found += _state(tree, name, functions) if is_state(name) else _topic(tree, name)
-    return found + list(_same_fingerprints(tree))
+            findings += _state(tree, name, functions) if is_state(name) else _topic(tree, name)
+    return findings + list(_same_fingerprints(tree))
 
 
 def check_against(tree: Tree, reference: Tree) -> list[Finding]:
     """What was released in `reference` must be in `tree` as it was. Without a list all of it counts as released."""
-    found = []
+    findings = []
     for name, versions in sorted(reference.versions.items()):
         released = versions if reference.released is None else reference.released.get(name, {})
         for number, version in sorted(versions.items()):
             now = tree.versions.get(name, {}).get(number)
             if number not in released or (now is not None and now.sha256 == version.sha256):
                 continue
-            found.append(_gone_or_edited(tree, version, now))
-    return found
+            findings.append(_gone_or_edited(tree, version, now))
+    return findings
 
 
 def _gone_or_edited(tree: Tree, before: Version, now: Version | None) -> Finding:
@@ -86,8 +86,10 @@ def _gone_or_edited(tree: Tree, before: Version, now: Version | None) -> Finding
 
 
 def _edited(now: Version, fingerprint: str) -> Finding:
-    what = "its text alone" if now.fingerprint == fingerprint else f"fingerprint {now.fingerprint}, was {fingerprint}"
-    text = f"v{now.number} is released and was edited ({what})"
+    difference = (
+        "its text alone" if now.fingerprint == fingerprint else f"fingerprint {now.fingerprint}, was {fingerprint}"
+    )
+    text = f"v{now.number} is released and was edited ({difference})"
     return Finding(now.name, f"v{now.number}", now.path, "release edited", "", text, RESTORE, False)
 
 
@@ -219,13 +221,13 @@ def _far(old: Version, new: Version, rule: str) -> Iterator[Finding]:
 
 def check_state_entries(tree: Tree, counts: Mapping[str, int], functions: Functions) -> list[Finding]:
     """Whether this program can read the entries of a state; `counts` by fingerprint (hex)."""
-    found = []
+    findings = []
     for fingerprint, n in sorted(counts.items()):
         version = tree.of_fingerprint(fingerprint)
         if version is None:
             text = f"{n:,} entries of a schema that this program does not know: they are newer"
             fix = "run the program that wrote them, or a newer one."
-            found.append(Finding("state", "", fingerprint, "unknown schema", "", text, fix, False))
+            findings.append(Finding("state", "", fingerprint, "unknown schema", "", text, fix, False))
             continue
         newest = max(tree.versions[version.name])
         chain = [tree.versions[version.name][i] for i in range(version.number, newest)]
@@ -236,5 +238,5 @@ def check_state_entries(tree: Tree, counts: Mapping[str, int], functions: Functi
             text = f"{n:,} entries of v{version.number}; no function leads on from v{broken.number}"
             fix = "run a program that has it."
         label = f"v{version.number}"
-        found.append(Finding(version.name, label, version.path, "entries", "", text, fix, broken is None))
-    return found
+        findings.append(Finding(version.name, label, version.path, "entries", "", text, fix, broken is None))
+    return findings

@@ -120,7 +120,7 @@ def _place(path: str) -> tuple[str, int] | None:
 
 def _version(path: str, name: str, number: int, content: bytes) -> Version:
     source = json.loads(content)
-    of = parse(source)
+    parsed = parse(source)
     canonical = to_parsing_canonical_form(parse_schema(source, named_schemas={}))
     short = name.partition("/")[2]
     if source.get("name", "").rpartition(".")[2] != short:
@@ -130,7 +130,7 @@ def _version(path: str, name: str, number: int, content: bytes) -> Version:
         number,
         path,
         source,
-        of,
+        parsed,
         str(fingerprint(canonical, "CRC-64-AVRO")),
         hashlib.sha256(content).hexdigest(),
     )

@@ -123,10 +123,10 @@ class _Parser:
         if name in PRIMITIVES:
             return Primitive(name)
         full = _full(name, namespace)
-        found = self.named.get(full) or self.named.get(name)
-        if found is None:
+        named_type = self.named.get(full) or self.named.get(name)
+        if named_type is None:
             raise BadSchema(f"there is no type {full}")
-        return found
+        return named_type
 
     def _define(self, schema: dict[str, Any], namespace: str) -> Named:
         name = _full(schema["name"], schema.get("namespace", namespace))
@@ -149,12 +149,12 @@ class _Parser:
         return self.named[name]
 
     def _field(self, f: dict[str, Any], record: str, namespace: str) -> Field:
-        of = self.type(f["type"], namespace)
-        found = Field(f["name"], of, tuple(f.get("aliases", ())), "default" in f, f.get("default"))
-        if found.has_default and not fits(of, found.default):
-            first = " of the union's first branch" if isinstance(of, Union) else ""
-            raise BadSchema(f"{record}.{found.name}: its default {found.default!r} is no value{first}")
-        return found
+        field_type = self.type(f["type"], namespace)
+        parsed_field = Field(f["name"], field_type, tuple(f.get("aliases", ())), "default" in f, f.get("default"))
+        if parsed_field.has_default and not fits(field_type, parsed_field.default):
+            first = " of the union's first branch" if isinstance(field_type, Union) else ""
+            raise BadSchema(f"{record}.{parsed_field.name}: its default {parsed_field.default!r} is no value{first}")
+        return parsed_field
 
 
 def _full(name: str, namespace: str) -> str:
@@ -165,23 +165,23 @@ def _logical(schema: dict[str, Any]) -> tuple[str, int, int]:
     return schema.get("logicalType", ""), schema.get("precision", 0), schema.get("scale", 0)
 
 
-def fits(of: Type, default: Any) -> bool:
+def fits(schema_type: Type, default: Any) -> bool:
     """Whether a default, as JSON, is a value of the type; of a union only its first branch counts, as of old."""
-    if isinstance(of, Union):
-        return fits(of.branches[0], default)
-    if isinstance(of, Record):
+    if isinstance(schema_type, Union):
+        return fits(schema_type.branches[0], default)
+    if isinstance(schema_type, Record):
         return isinstance(default, dict) and all(
-            fits(f.type, default[f.name]) if f.name in default else f.has_default for f in of.fields
+            fits(f.type, default[f.name]) if f.name in default else f.has_default for f in schema_type.fields
         )
-    if isinstance(of, Array):
-        return isinstance(default, list) and all(fits(of.items, item) for item in default)
-    if isinstance(of, Map):
-        return isinstance(default, dict) and all(fits(of.values, value) for value in default.values())
-    if isinstance(of, Enum):
-        return default in of.symbols
-    if isinstance(of, Fixed):
-        return isinstance(default, str) and len(default) == of.size and _are_bytes(default)
-    return _fits_primitive(of.kind, default)
+    if isinstance(schema_type, Array):
+        return isinstance(default, list) and all(fits(schema_type.items, item) for item in default)
+    if isinstance(schema_type, Map):
+        return isinstance(default, dict) and all(fits(schema_type.values, value) for value in default.values())
+    if isinstance(schema_type, Enum):
+        return default in schema_type.symbols
+    if isinstance(schema_type, Fixed):
+        return isinstance(default, str) and len(default) == schema_type.size and _are_bytes(default)
+    return _fits_primitive(schema_type.kind, default)
 
 
 def _fits_primitive(kind: str, default: Any) -> bool:
@@ -204,18 +204,18 @@ def _are_bytes(default: str) -> bool:
     return all(ord(character) < 256 for character in default)
 
 
-def shown(of: Type) -> str:
+def shown(schema_type: Type) -> str:
     """A type in a few words."""
-    if isinstance(of, Union):
-        return "[" + ", ".join(shown(branch) for branch in of.branches) + "]"
-    if isinstance(of, Array):
-        return f"array of {shown(of.items)}"
-    if isinstance(of, Map):
-        return f"map of {shown(of.values)}"
-    if isinstance(of, Named):
-        size = f"({of.size})" if isinstance(of, Fixed) else ""
-        return f"{of.kind}{size} {of.short}"
-    assert isinstance(of, Primitive)
-    if of.logical == "decimal":
-        return f"decimal({of.precision}, {of.scale})"
-    return f"{of.kind} ({of.logical})" if of.logical else of.kind
+    if isinstance(schema_type, Union):
+        return "[" + ", ".join(shown(branch) for branch in schema_type.branches) + "]"
+    if isinstance(schema_type, Array):
+        return f"array of {shown(schema_type.items)}"
+    if isinstance(schema_type, Map):
+        return f"map of {shown(schema_type.values)}"
+    if isinstance(schema_type, Named):
+        size = f"({schema_type.size})" if isinstance(schema_type, Fixed) else ""
+        return f"{schema_type.kind}{size} {schema_type.short}"
+    assert isinstance(schema_type, Primitive)
+    if schema_type.logical == "decimal":
+        return f"decimal({schema_type.precision}, {schema_type.scale})"
+    return f"{schema_type.kind} ({schema_type.logical})" if schema_type.logical else schema_type.kind

@@ -12,10 +12,10 @@ _FORM = re.compile(r"(?P<host>[^:/\[\]\s]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})
 
 def split(address: str, flag: str) -> tuple[str, int]:
     """Host and port; an IPv6 host stands in brackets. Raises ConfigError that names `flag`."""
-    found = _FORM.fullmatch(address)
-    if found is None or int(found["port"]) > 65_535:
+    match = _FORM.fullmatch(address)
+    if match is None or int(match["port"]) > 65_535:
         raise ConfigError(f"{flag} {address}: expected HOST:PORT.", "for example 127.0.0.1:8484 or [::1]:8484.")
-    return found["host"].strip("[]"), int(found["port"])
+    return match["host"].strip("[]"), int(match["port"])
 
 
 def is_address(text: str) -> bool:

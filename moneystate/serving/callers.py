@@ -94,7 +94,7 @@ class TokenCheck:
         now = time.monotonic()
         if now >= self.look_at:
             self.look_at = now + KEYS_LOOK_S
-            if self.keys.look():
+            if self.keys.refresh():
                 self.checked.clear()
 
     def _key(self, token: str) -> TokenKey:

@@ -34,7 +34,7 @@ class Call:
     version: Version | None = None
     changed: bool = False
 
-    async def breathe(self) -> None:
+    async def yield_control(self) -> None:
         """Between two bounded pieces of a long call: let others run; ends here once the caller is gone or its time
         is up (its task is cancelled then). Raises Failure DEADLINE."""
         await asyncio.sleep(0)
@@ -76,7 +76,7 @@ class Calls:
         seconds = self.metrics.seconds.labels(name)
 
         def run(request: Any, context: Context) -> bytes:
-            with seconds.time(), _Way(name, self) as way:
+            with seconds.time(), _CallLifecycle(name, self) as way:
                 answer = handler(request, way.enter(context, scope)).SerializeToString()
                 if len(answer) > MAX_ANSWER_BYTES:
                     raise too_big()
@@ -88,7 +88,7 @@ class Calls:
         seconds = self.metrics.seconds.labels(name)
 
         async def run(request: Any, context: Context) -> Message:
-            with seconds.time(), _Way(name, self) as way:
+            with seconds.time(), _CallLifecycle(name, self) as way:
                 call = way.enter(context, scope)
                 with self.rooms.calls.of(call.caller.identity):
                     return await handler(request, call)
@@ -97,7 +97,7 @@ class Calls:
 
     def streaming(self, name: str, scope: str, handler: Streaming) -> Wrapped:
         async def run(request: Any, context: Context) -> AsyncIterator[bytes]:
-            with self.metrics.streams.track_inprogress(), _Way(name, self) as way:
+            with self.metrics.streams.track_inprogress(), _CallLifecycle(name, self) as way:
                 call = way.enter(context, scope)
                 with self.rooms.streams.of(call.caller.identity):
                     async with aclosing(handler(request, call)) as answers:
@@ -125,7 +125,7 @@ _OK: Final = grpc.StatusCode.OK.name
 STREAMING: Final = "STREAMING"  # the audit's outcome of what a stream reads on its way
 
 
-class _Way:
+class _CallLifecycle:
     """One call's way: who calls, and at its end its status, its count and its line in the audit."""
 
     def __init__(self, name: str, calls: Calls) -> None:
@@ -141,7 +141,7 @@ class _Way:
         call.check_deadline()
         return call
 
-    def __enter__(self) -> _Way:
+    def __enter__(self) -> _CallLifecycle:
         return self
 
     def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:

@@ -19,7 +19,7 @@ from moneystate.replica.model import ReplicaError, Version
 from moneystate.serving.failures import Failure
 from moneystate.serving.reads import Reads
 
-LOOK_S: Final = 0.002  # how often the replica is looked at: a look holds reads up for as long as there is to take over
+POLL_S: Final = 0.002  # how often the replica is looked at: a look holds reads up for as long as there is to take over
 WOKEN_AT_ONCE: Final = 8  # about a millisecond of work
 MANY: Final = 4_000  # users that a version may change before all watchers are woken: to find them takes some 10 ms
 EARLY: Final = 0.3  # the most by which a wait without news is cut short, so that not all end together
@@ -82,10 +82,10 @@ class Feed:
         look_at = 0.0
         loop = asyncio.get_running_loop()
         while not self.draining:
-            await asyncio.sleep(0 if self.queue else LOOK_S)
+            await asyncio.sleep(0 if self.queue else POLL_S)
             if loop.time() >= look_at:
                 self._look()
-                look_at = loop.time() + LOOK_S
+                look_at = loop.time() + POLL_S
             self._wake_some()
 
     async def drain(self) -> None:

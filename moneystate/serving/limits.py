@@ -27,11 +27,11 @@ class Limits:
 
 
 class Room:
-    """`reason`: of the failure; `what`: in words."""
+    """`reason`: of the failure; `title`: in words."""
 
-    def __init__(self, reason: str, what: str, most: int, most_per_caller: int) -> None:
+    def __init__(self, reason: str, title: str, most: int, most_per_caller: int) -> None:
         self.reason = reason
-        self.what = what
+        self.title = title
         self.most = most
         self.most_per_caller = most_per_caller
         self.taken: Counter[str] = Counter()
@@ -55,7 +55,7 @@ class Room:
                 del self.taken[who]
 
     def _full(self, whose: str, limit: int) -> Failure:
-        message = f"expected no more than {limit} {self.what} at once of the {whose}; end some, or try again later"
+        message = f"expected no more than {limit} {self.title} at once of the {whose}; end some, or try again later"
         return Failure(self.reason, message, retry_s=RETRY_S, metadata={"limit": str(limit), "of": whose})
 
 

@@ -12,22 +12,27 @@ from moneystate.replica import model
 Fields = dict[str, Any]
 
 
-def version(of: model.Version) -> header_pb2.Version:
-    return header_pb2.Version(epoch=of.epoch, batch=of.batch)
+def version(value: model.Version) -> header_pb2.Version:
+    return header_pb2.Version(epoch=value.epoch, batch=value.batch)
 
 
-def header(of: model.Header) -> header_pb2.Header:
+def header(value: model.Header) -> header_pb2.Header:
     return header_pb2.Header(
-        version=version(of.version),
-        watermark_ms=of.watermark_ms,
-        written_at_ms=of.written_at_ms,
-        staleness_ms=max(0, int(time.time() * 1000) - of.current_as_of_ms),
-        schema_fingerprint=of.schema_fingerprint,
+        version=version(value.version),
+        watermark_ms=value.watermark_ms,
+        written_at_ms=value.written_at_ms,
+        staleness_ms=max(0, int(time.time() * 1000) - value.current_as_of_ms),
+        schema_fingerprint=value.schema_fingerprint,
     )
 
 
-def source(of: model.Source | None) -> Fields | None:
+def source(value: model.Source | None) -> Fields | None:
     """A Source."""
-    if of is None:
+    if value is None:
         return None
-    return {"topic": of.topic, "partition": of.partition, "offset": of.offset, "event_time_ms": of.event_time_ms}
+    return {
+        "topic": value.topic,
+        "partition": value.partition,
+        "offset": value.offset,
+        "event_time_ms": value.event_time_ms,
+    }

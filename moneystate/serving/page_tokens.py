@@ -30,7 +30,7 @@ KEY_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PagePosition:
     """`versions`: those that the listing is of; `after`: the store's own mark."""
 
     versions: tuple[Version, ...]
@@ -41,12 +41,12 @@ class PageTokens:
     def __init__(self, key: bytes) -> None:
         self.key = key
 
-    def issue(self, request: Message, place: Place) -> str:
+    def issue(self, request: Message, place: PagePosition) -> str:
         versions = [[v.epoch, v.batch] for v in place.versions]
         body = json.dumps([_digest(request), versions, place.after.hex()], separators=(",", ":")).encode()
         return base64.urlsafe_b64encode(FORMAT + self._mac(body) + body).decode().rstrip("=")
 
-    def read(self, request: Message, token: str) -> Place:
+    def read(self, request: Message, token: str) -> PagePosition:
         """Raises Failure BAD_PAGE_TOKEN."""
         try:
             # altchars and validate: urlsafe_b64decode skips what it does not know
@@ -62,7 +62,7 @@ class PageTokens:
         digest, versions, after = json.loads(body)
         if digest != _digest(request):
             raise _bad("it belongs to another request")
-        return Place(tuple(Version(epoch, batch) for epoch, batch in versions), bytes.fromhex(after))
+        return PagePosition(tuple(Version(epoch, batch) for epoch, batch in versions), bytes.fromhex(after))
 
     def _mac(self, body: bytes) -> bytes:
         return hmac.digest(self.key, FORMAT + body, "sha256")[:MAC_BYTES]

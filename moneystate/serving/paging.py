@@ -14,11 +14,11 @@ from moneystate.replica.model import Page
 from moneystate.serving import requests
 from moneystate.serving.calls import MAX_ANSWER_BYTES, Call, too_big
 from moneystate.serving.failures import malformed
-from moneystate.serving.page_tokens import PageTokens, Place
+from moneystate.serving.page_tokens import PagePosition, PageTokens
 from moneystate.serving.reads import Pinned, Pins
 
 ROOM_BYTES: Final = 64 << 10  # for the header, a page token, and the frames around items
-PIECE: Final = 50  # items that are read at a stretch: a few ms at most
+ITEMS_PER_YIELD: Final = 50  # items that are read at a stretch: a few ms at most
 
 Item = TypeVar("Item")
 
@@ -42,7 +42,7 @@ class Pages(Generic[Pinned]):
         call.version = after.header.version
         return before, after
 
-    def place(self, request: Any) -> Place | None:
+    def place(self, request: Any) -> PagePosition | None:
         return self.tokens.read(request, request.page_token) if request.page_token else None
 
     def resume(self, request: Any, call: Call) -> tuple[Pinned, bytes | None]:
@@ -57,7 +57,7 @@ class Pages(Generic[Pinned]):
     def next_page(self, request: Message, snapshots: tuple[Pinned, ...], after: bytes | None) -> str:
         if after is None:
             return ""
-        return self.tokens.issue(request, Place(tuple(s.header.version for s in snapshots), after))
+        return self.tokens.issue(request, PagePosition(tuple(s.header.version for s in snapshots), after))
 
 
 async def fill(
@@ -72,7 +72,7 @@ async def fill(
     left = requests.page_size(asked)
     room = MAX_ANSWER_BYTES - ROOM_BYTES
     while True:
-        page = read(min(left, PIECE), after)
+        page = read(min(left, ITEMS_PER_YIELD), after)
         made = [message(item) for item in page.items]
         fitting, room = _fitting(made, room)
         if fitting < len(made):
@@ -89,7 +89,7 @@ async def fill(
         after = page.after
         if after is None or not left:
             return after
-        await call.breathe()
+        await call.yield_control()
 
 
 def note(call: Call, *user_ids: str) -> None:
@@ -100,9 +100,9 @@ def note(call: Call, *user_ids: str) -> None:
 
 def _fitting(made: list[Any], room: int) -> tuple[int, int]:
     """How many of them fit, and the room that is left."""
-    for at, message in enumerate(made):
+    for index, message in enumerate(made):
         size = message.ByteSize() + 8
         if size > room:
-            return at, room
+            return index, room
         room -= size
     return len(made), room

@@ -41,11 +41,11 @@ def version(asked: header_pb2.Version, field: str) -> model.Version:
     return model.Version(asked.epoch, asked.batch)
 
 
-def snapshot(reads: Pins[Pinned], at: header_pb2.At, field: str = "at") -> Pinned:
-    """The state that `at` pins."""
-    which = at.WhichOneof("at")
+def snapshot(reads: Pins[Pinned], read_at: header_pb2.At, field: str = "at") -> Pinned:
+    """The state that `read_at` pins."""
+    which = read_at.WhichOneof("at")
     if which is None:
         return reads.latest()
     if which == "version":
-        return reads.at_version(version(at.version, f"{field}.version"))
-    return reads.at_time(at.event_time_ms)
+        return reads.at_version(version(read_at.version, f"{field}.version"))
+    return reads.at_time(read_at.event_time_ms)

@@ -26,7 +26,7 @@ from moneystate.serving.face import Answers
 from moneystate.serving.feed import Feed
 from moneystate.serving.metrics import Metrics
 from moneystate.serving.page_tokens import PageTokens
-from moneystate.serving.reporting import gauge
+from moneystate.serving.status_service import gauge
 
 MAX_REQUEST_BYTES: Final = 1 << 20
 MAX_STREAMS: Final = 1_000  # calls at once on one connection
@@ -151,7 +151,7 @@ class QueryServer:
         service = reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"]
         (method,) = service.methods
         path = f"/{service.full_name}/{method.name}"
-        self.server.add(path, methods.both_streams(_parser(method), told, self.server.spawn))
+        self.server.add(path, methods.bidi_stream(_parser(method), told, self.server.spawn))
 
     async def _report(self) -> None:
         while True:

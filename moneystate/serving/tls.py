@@ -40,7 +40,7 @@ class Certificates:
 
     def _changed(self) -> grpc.ServerCertificateConfiguration | None:
         """None: as before."""
-        return self.watched.current if self.watched.look() else None
+        return self.watched.current if self.watched.refresh() else None
 
     def _paths(self) -> list[str]:
         return [path for path in (self.files.cert, self.files.key, self.files.client_ca) if path]

@@ -56,12 +56,12 @@ def read_keys(path: str) -> TokenKeys:
 
 def _of_pem(path: str, content: bytes) -> TokenKeys:
     try:
-        found = _supported(load_pem_public_key(content))
+        key = _supported(load_pem_public_key(content))
     except (ValueError, UnsupportedAlgorithm) as e:
         raise ConfigError(f"{FLAG} {path}: expected a public key as PEM or a JWK set, but {e}.") from None
-    if found is None:
+    if key is None:
         raise ConfigError(f"{FLAG} {path}: expected {SUPPORTED}.")
-    return TokenKeys({}, found)
+    return TokenKeys({}, key)
 
 
 def _of_set(path: str, content: bytes) -> TokenKeys:
@@ -72,23 +72,23 @@ def _of_set(path: str, content: bytes) -> TokenKeys:
         raise ConfigError(f"{FLAG} {path}: expected a JWK set, but {type(e).__name__}: {e}.") from None
     if any("d" in member or "k" in member for member in members):
         raise ConfigError(f"{FLAG} {path}: expected public keys, found a private or shared one.")
-    found = [(member.get("kid"), key) for member in members if (key := _of_member(member)) is not None]
-    by_kid = {kid: key for kid, key in found if isinstance(kid, str)}
-    if not found:
+    keys = [(member.get("kid"), key) for member in members if (key := _of_member(member)) is not None]
+    by_kid = {kid: key for kid, key in keys if isinstance(kid, str)}
+    if not keys:
         raise ConfigError(f"{FLAG} {path}: expected keys for signatures ({SUPPORTED}), found none.")
-    if len(found) > 1 and len(by_kid) < len(found):
+    if len(keys) > 1 and len(by_kid) < len(keys):
         raise ConfigError(f"{FLAG} {path}: expected a `kid` of its own for each of the keys.")
-    return TokenKeys(by_kid, found[0][1] if len(found) == 1 else None)
+    return TokenKeys(by_kid, keys[0][1] if len(keys) == 1 else None)
 
 
 def _of_member(member: dict[str, Any]) -> TokenKey | None:
     if member.get("use", "sig") != "sig":
         return None
     try:
-        found = _supported(jwt.PyJWK(member).key)
+        key = _supported(jwt.PyJWK(member).key)
     except (jwt.PyJWTError, ValueError, TypeError):
         return None
-    return found if found is not None and member.get("alg", found.algorithm) == found.algorithm else None
+    return key if key is not None and member.get("alg", key.algorithm) == key.algorithm else None
 
 
 def _supported(key: Any) -> TokenKey | None:

@@ -18,15 +18,15 @@ class Watched(Generic[Content]):
     """`current`: what `read` made of the files. Files that do not do (half renewed, say) leave the content before in
     use; the next look tries again. Raises at the start what `read` raises: ConfigError or OSError."""
 
-    def __init__(self, what: str, paths: Sequence[str], read: Callable[[], Content]) -> None:
-        self.what = what
+    def __init__(self, description: str, paths: Sequence[str], read: Callable[[], Content]) -> None:
+        self.description = description
         self.paths = paths
         self.read = read
         self.said = ""
         self.seen = self._stamps()
         self.current = read()
 
-    def look(self) -> bool:
+    def refresh(self) -> bool:
         """Whether `current` is new."""
         try:
             stamps = self._stamps()
@@ -34,7 +34,7 @@ class Watched(Generic[Content]):
                 return False
             self.current = self.read()
         except (OSError, ConfigError) as e:
-            self._say(f"{self.what}: {e} Those before stay in use.")
+            self._say(f"{self.description}: {e} Those before stay in use.")
             return False
         self.seen, self.said = stamps, ""
         return True

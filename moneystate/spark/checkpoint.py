@@ -91,13 +91,14 @@ class Checkpoint:
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Raises CheckpointError where this checkpoint was made with others."""
-        kept = self.settings()
+        made_with = self.settings()
         for name, value in settings.items():
-            if kept.get(name) != value:
+            if made_with.get(name) != value:
                 flag = name.replace("_", "-")
                 raise CheckpointError(
-                    f"{self.root}: expected --{flag} {kept.get(name)} as when the checkpoint was made, came {value}.",
-                    f"give --{flag} {kept.get(name)}, or take another checkpoint folder.",
+                    f"{self.root}: expected --{flag} {made_with.get(name)} as when the checkpoint was made, came "
+                    f"{value}.",
+                    f"give --{flag} {made_with.get(name)}, or take another checkpoint folder.",
                 )
 
     def check_version(self) -> None:
@@ -109,11 +110,11 @@ class Checkpoint:
                 f"{self.root}: {e.args[0]}.", "run it with the version that wrote it, or newer."
             ) from None
 
-    def keep_awaited(self, batch: int, n: int) -> None:
+    def save_open_requests(self, batch: int, n: int) -> None:
         """How many replies are open after a drained batch, before Spark has it in its commit log."""
         _write(self.own / "awaited.json", {"batch": batch, "open": n})
 
-    def awaited(self) -> int:
+    def open_requests(self) -> int:
         """How many replies a drained job still waits for."""
         last, file = self.last_committed(), self.own / "awaited.json"
         if last < 0 or not self.offset(last)["drain"] or not file.exists():
@@ -125,15 +126,16 @@ class Checkpoint:
         last = self.last_committed()
         if last < 0 or not self.offset(last)["drain"] or self.last_planned() > last:
             return  # a planned batch of replies is to be finished, whatever is open after it
-        awaited = self.awaited()
-        if not awaited:
+        open_requests = self.open_requests()
+        if not open_requests:
             raise DrainedError(
                 f"{self.root}: expected a checkpoint that can go on, this one was ended by --drain.",
                 "take a new checkpoint folder.",
             )
         if not reads_replies:
             raise DrainedError(
-                f"{self.root}: expected a run that only reads the replies of {awaited} open lookups: it was drained.",
+                f"{self.root}: expected a run that only reads the replies of {open_requests} open lookups: it was "
+                f"drained.",
                 "start it with --until-caught-up --drain --session-lookup topic, or take a new checkpoint folder.",
             )
 

@@ -1,8 +1,8 @@
 """The copies of key groups' entries that a Python worker keeps on its local disk, in RocksDB.
 
-They are this process's own: a worker that goes loses them, and the next one reads the runs in Spark's state store
-(`moneystate.engine.logged`). So nothing is written ahead or synced. A row is the key group (4 bytes, big-endian) and
-the entry's key.
+They are this process's own: a worker that goes loses them, and the next one reads the segments in Spark's state store
+(`moneystate.engine.log_structured`). So nothing is written ahead or synced. A row is the key group (4 bytes,
+big-endian) and the entry's key.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any, Final
 import psutil
 from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, ReadOptions, WriteBatch, WriteOptions
 
-from moneystate.engine.logged import Pending
-from moneystate.spark.run_files import RunFiles
+from moneystate.engine.log_structured import Pending
 from moneystate.spark.scratch import scratch_folder
+from moneystate.spark.segment_files import SegmentFiles
 
 PREFIX: Final = "moneystate-entries-"
-RUNS_PREFIX: Final = "moneystate-runs-"
+SEGMENTS_PREFIX: Final = "moneystate-runs-"
 BLOCK_CACHE_BYTES: Final = 64 << 20
 WRITE_BUFFER_BYTES: Final = 64 << 20
 # Merged late: bloom filters spare most looks into the files, and a file in a higher level is one written again
@@ -31,9 +31,10 @@ GROUP_BYTES: Final = 4
 
 
 class RocksEntryCache:
-    """`moneystate.engine.logged.EntryCache` in a folder. `files`: the runs that this machine's workers have."""
+    """`moneystate.engine.log_structured.EntryCache` in a folder. `files`: the segments that this machine's workers
+    have."""
 
-    def __init__(self, folder: Path, files: RunFiles) -> None:
+    def __init__(self, folder: Path, files: SegmentFiles) -> None:
         self.files = files
         self.db = Rdict(str(folder), _options())
         unlogged = WriteOptions()
@@ -42,7 +43,7 @@ class RocksEntryCache:
         self.places: dict[int, tuple[int, int]] = {}
         self.expected: dict[int, Pending] = {}
 
-    def at(self, group: int) -> tuple[int, int]:
+    def position(self, group: int) -> tuple[int, int]:
         return self.places.get(group, (0, 0))
 
     def pending(self, group: int) -> Pending | None:
@@ -55,8 +56,8 @@ class RocksEntryCache:
         if not keys:
             return []
         prefix = group.to_bytes(GROUP_BYTES, "big")
-        found: Any = self.db.get([prefix + key for key in keys])
-        return list(found)
+        values: Any = self.db.get([prefix + key for key in keys])
+        return list(values)
 
     def put(self, group: int, changes: Mapping[bytes, bytes | None], origin: int, number: int) -> None:
         prefix = group.to_bytes(GROUP_BYTES, "big")
@@ -111,7 +112,7 @@ _caches: dict[str, RocksEntryCache] = {}
 def entry_cache(run: str) -> RocksEntryCache:
     """This process's cache for a run of a job."""
     if run not in _caches:
-        _caches[run] = RocksEntryCache(_folder(), RunFiles(scratch_folder() / f"{RUNS_PREFIX}{run}"))
+        _caches[run] = RocksEntryCache(_folder(), SegmentFiles(scratch_folder() / f"{SEGMENTS_PREFIX}{run}"))
     return _caches[run]
 
 

@@ -25,9 +25,9 @@ from moneystate.spark.local_path import local_folder
 OFFSETS_FLAG = "--initial-offsets"
 
 
-class SavepointContent:
-    """A savepoint as `moneystate.kafka.publish.Content`. Without output of its own, its records are the requests that
-    are still open: nobody may know of them where it goes."""
+class SavepointInitialState:
+    """A savepoint as `moneystate.kafka.publish.InitialState`. Without output of its own, its records are the requests
+    that are still open: nobody may know of them where it goes."""
 
     def __init__(self, savepoint: Savepoint, asked_again: AskedAgain) -> None:
         self.savepoint = savepoint

@@ -29,10 +29,10 @@ from moneystate.errors import InstanceError, JobError, MoneystateError
 from moneystate.kafka import claims
 from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.convert import writers
-from moneystate.kafka.faults import reached
+from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.groups import GroupProgress
 from moneystate.kafka.markers import read_markers
-from moneystate.kafka.publish import NoContent, Publisher
+from moneystate.kafka.publish import EmptyInitialState, Publisher
 from moneystate.kafka.sink import BatchId, SinkConfig
 from moneystate.kafka.sizes import producer_bytes
 from moneystate.kafka.source_spec import SourceSpec
@@ -102,15 +102,15 @@ class RunOptions:
 
 
 class Job:
-    """One run. `stop` may be called from a signal handler. `look`: called before the first batch, for a refusal that
-    needs Spark."""
+    """One run. `stop` may be called from a signal handler. `precheck`: called before the first batch, for a refusal
+    that needs Spark."""
 
     def __init__(
         self,
         spec: JobSpec,
         options: RunOptions,
         on_batch: Callable[[BatchProgress], None],
-        look: Callable[[SparkSession], None] = lambda _: None,
+        precheck: Callable[[SparkSession], None] = lambda _: None,
         on_publish: Callable[[int], None] = lambda _: None,
         on_new_inputs: Callable[[list[str]], None] = lambda _: None,
     ) -> None:
@@ -120,7 +120,7 @@ class Job:
         application_id = options.application_id or spec.application_id(options.topic_prefix)
         self.options = options = replace(options, application_id=application_id)
         self.on_batch = on_batch
-        self.look = look
+        self.precheck = precheck
         self.on_publish = on_publish
         self.on_new_inputs = on_new_inputs
         self.initial: Savepoint | None = None
@@ -159,7 +159,7 @@ class Job:
         try:
             if under_spark_submit():
                 stop_with_jvm(session, self.stop)
-            self.look(session)
+            self.precheck(session)
             return self._run_query(session)
         finally:
             with contextlib.suppress(Exception):  # of a JVM that is gone: it must not hide why
@@ -178,9 +178,9 @@ class Job:
         checkpoint.check_writable()
         settings = startup.settings_of(self.spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix)
         if not checkpoint.is_new():
-            reads_replies = o.drain and self.spec.awaits is not None
+            reads_replies = o.drain and self.spec.pending_counter is not None
             startup.check_existing(checkpoint, settings, self.spec.rules, o.finish_batch, reads_replies)
-        self._look_at_initial()
+        self._open_initial_state()
         admin = admin_client(o.bootstrap_servers, o.kafka_config)
         changelog = o.topic_prefix + self.spec.changelog
         chosen = startup.check_changelog(admin, checkpoint, changelog, o.finish_batch)
@@ -242,7 +242,7 @@ class Job:
         partitions = claims.output_partitions(o.application(), o.partitions, markers)
         self.watch = claims.take(self._sink_config(0, []), who, partitions, self.checkpoint.last_planned())
 
-    def _look_at_initial(self) -> None:
+    def _open_initial_state(self) -> None:
         """Open the savepoint that a new checkpoint is to begin with."""
         o = self.options
         if not o.initial_state:
@@ -271,7 +271,11 @@ class Job:
         if not start.get("publish") or epoch is None or self.checkpoint.last_planned() >= 0:
             return
         folder = self._initial_folder()
-        known = initial.SavepointContent(initial.open_initial(folder), self.spec.asked_again) if folder else NoContent()
+        known = (
+            initial.SavepointInitialState(initial.open_initial(folder), self.spec.asked_again)
+            if folder
+            else EmptyInitialState()
+        )
         sink = self._sink()
         convert = writers(sink.formats, sink.stream_names, sink.topic_prefix, sink.registry_url)
         digest = plans.digest(start["offset"])
@@ -301,7 +305,7 @@ class Job:
             {t.code: o.topic_prefix + t.name for t in self.spec.inputs},
         )
         results = blocks.groupBy("key").transformWithState(operator, RESULT_SCHEMA, "Append", "None")
-        loop = _BatchLoop(self, self._sink(), Path(source.settled_file))
+        loop = _BatchLoop(self, self._sink(), Path(source.drain_complete_file))
         writer = results.writeStream.foreachBatch(loop).option("checkpointLocation", spark_path(self.checkpoint.root))
         if o.bounded or o.finish_batch:
             writer = writer.trigger(availableNow=True)
@@ -395,9 +399,9 @@ class Job:
 class _BatchLoop:
     """What `foreachBatch` calls. Spark has planned the batch by then: its offsets stand in the checkpoint."""
 
-    def __init__(self, job: Job, sink: SinkSpec, settled_file: Path) -> None:
+    def __init__(self, job: Job, sink: SinkSpec, drain_complete_file: Path) -> None:
         self.job = job
-        self.settled_file = settled_file
+        self.drain_complete_file = drain_complete_file
         self.sink = sink
         self.last = Report()
         self.meter = Meter()
@@ -417,9 +421,9 @@ class _BatchLoop:
         start, end = checkpoint.offset(number - 1), checkpoint.offset(number)
         epoch = checkpoint.epoch()
         assert epoch is not None
-        reached("planned", number)
+        failpoint("planned", number)
         report = run_sink(results, self.sink, BatchId(epoch, number, plans.digest(start), plans.digest(end)))
-        reached("sunk", number)
+        failpoint("sunk", number)
         self.last = report
         before, after = plans.from_offset(start), plans.from_offset(end)
         if after.drain:
@@ -429,11 +433,11 @@ class _BatchLoop:
 
     def _drained(self, number: int, report: Report) -> None:
         """Say what is still open: to a later start, and to the planner, which reads replies until nothing is."""
-        awaits = self.job.spec.awaits
-        awaited = 0 if awaits is None else report.counts.get(awaits, 0)
-        self.job.checkpoint.keep_awaited(number, awaited)
-        if not awaited:
-            self.settled_file.touch()
+        pending_counter = self.job.spec.pending_counter
+        open_requests = 0 if pending_counter is None else report.counts.get(pending_counter, 0)
+        self.job.checkpoint.save_open_requests(number, open_requests)
+        if not open_requests:
+            self.drain_complete_file.touch()
 
 
 def _waits(query: StreamingQuery) -> bool:
@@ -452,13 +456,13 @@ def as_one_line(e: Exception, log: Path | None = None) -> MoneystateError:
     if isinstance(e, (ConnectionError, Py4JNetworkError)):
         return JobError("the Spark job failed: its JVM is gone.", _advice(log))
     text = str(e)
-    found = _OURS.findall(text)
-    if found:
-        name, message = found[-1]
+    ours = _OURS.findall(text)
+    if ours:
+        name, message = ours[-1]
         return getattr(errors, name, JobError)(message)
     lines = _THEIRS.findall(text) or [line.strip() for line in text.splitlines() if line.strip()][:1]
-    what = lines[-1] if lines else type(e).__name__
-    return JobError(f"the Spark job failed: {what}", _advice(log))
+    problem = lines[-1] if lines else type(e).__name__
+    return JobError(f"the Spark job failed: {problem}", _advice(log))
 
 
 def _advice(log: Path | None) -> str:

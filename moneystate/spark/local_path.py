@@ -10,8 +10,8 @@ from moneystate.errors import ConfigError
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 
-def local_folder(text: str, what: str) -> Path:
-    """A path, `file:/x` or `file:///x`. Raises ConfigError, which calls it `what`, for any other address."""
+def local_folder(text: str, name: str) -> Path:
+    """A path, `file:/x` or `file:///x`. Raises ConfigError, which calls it `name`, for any other address."""
     scheme = _SCHEME.match(text)
     if scheme is None:
         return Path(text).absolute()
@@ -22,7 +22,7 @@ def local_folder(text: str, what: str) -> Path:
         if path.startswith("///"):
             return Path(path[2:])
     raise ConfigError(
-        f"{what} {text}: expected a folder or file:///FOLDER, found an address of scheme {scheme[1]}.",
+        f"{name} {text}: expected a folder or file:///FOLDER, found an address of scheme {scheme[1]}.",
         "mount the file system and give the folder; driver and executors must see it under the same path.",
     )
 

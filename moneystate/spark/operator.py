@@ -18,11 +18,11 @@ from moneystate.engine.block import Block, merge
 from moneystate.engine.failure import StepFailed, step_error
 from moneystate.engine.items import Output
 from moneystate.engine.keygroup import BatchResult, run_batch
-from moneystate.engine.logged import LoggedState
+from moneystate.engine.log_structured import LogStructuredState
 from moneystate.engine.order import Partition
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.engine.processor import Change, Processor
-from moneystate.engine.runs import MANIFEST_KEY
+from moneystate.engine.segments import MANIFEST_KEY
 from moneystate.savepoint.load import load
 from moneystate.spark.collector import no_collection
 from moneystate.spark.entry_cache import entry_cache
@@ -115,7 +115,7 @@ class KeyGroupOperator(StatefulProcessor):
         for (key, block), first in zip(gathered, firsts, strict=True):
             group = key % self.key_groups
             store, cache = self.stores.store(key), entry_cache(self.run)
-            state = LoggedState(store, first, cache, group, secrets.randbits(ORIGIN_BITS))
+            state = LogStructuredState(store, first, cache, group, secrets.randbits(ORIGIN_BITS))
             if self.initial:
                 load(self.initial, group, state)
             try:

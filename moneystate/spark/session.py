@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from moneystate.devbroker.java import find_java
 from moneystate.errors import SetupError
-from moneystate.spark.archive import archive_options
+from moneystate.spark.class_archive import archive_options
 from moneystate.spark.jvm.classes import LOCAL_CHECKPOINT_FILES, our_jar
 from moneystate.spark.run_folder import RunFolder
 

@@ -163,7 +163,7 @@ class Pipe:
         outgoing = memoryview(b"".join(requests))
         incoming = bytearray()
         values: list[bytes] = []
-        at = 0
+        pos = 0
         connection = self.connection
         connection.setblocking(False)
         try:
@@ -177,26 +177,26 @@ class Pipe:
                     if not received:
                         raise PipelineError("the state server closed the connection")
                     incoming += received
-                    at = _take_replies(incoming, at, values)
-                    if at > RECEIVE_BYTES:
-                        del incoming[:at]
-                        at = 0
+                    pos = _take_replies(incoming, pos, values)
+                    if pos > RECEIVE_BYTES:
+                        del incoming[:pos]
+                        pos = 0
         finally:
             connection.setblocking(True)
         return values
 
 
-def _take_replies(incoming: bytearray, at: int, values: list[bytes]) -> int:
-    """Move the complete replies from position `at` on to `values`; the position after them."""
+def _take_replies(incoming: bytearray, pos: int, values: list[bytes]) -> int:
+    """Move the complete replies from position `pos` on to `values`; the position after them."""
     available = len(incoming)
-    while available - at >= 4:
-        (length,) = LENGTH.unpack_from(incoming, at)
-        end = at + 4 + length
+    while available - pos >= 4:
+        (length,) = LENGTH.unpack_from(incoming, pos)
+        end = pos + 4 + length
         if available < end:
             break
-        values.append(_reply(bytes(incoming[at + 4 : end])))
-        at = end
-    return at
+        values.append(_reply(bytes(incoming[pos + 4 : end])))
+        pos = end
+    return pos
 
 
 def _reply(message: bytes) -> bytes:

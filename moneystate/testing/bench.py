@@ -74,17 +74,21 @@ class Bench:
             self._append(plan.code, (sum(keys[0]) if keys else 0) % self.partitions, value)
 
     def _input(self, record: Any, to: Input[Any] | None) -> Any:
-        found = [
+        candidates = [
             plan
             for plans in self.plan.inputs.values()
             for plan in plans.values()
             if plan.codec.record.cls is type(record) and (to is None or to.topic == plan.topic)
         ]
-        if len(found) != 1:
+        if len(candidates) != 1:
             name = type(record).__name__
-            what = "no input takes" if not found else f"inputs {', '.join(sorted(p.topic for p in found))} take"
-            raise ValueError(f"{what} records of type {name}: {'declare one' if not found else 'name one as to='}")
-        return found[0]
+            problem = (
+                "no input takes" if not candidates else f"inputs {', '.join(sorted(p.topic for p in candidates))} take"
+            )
+            raise ValueError(
+                f"{problem} records of type {name}: {'declare one' if not candidates else 'name one as to='}"
+            )
+        return candidates[0]
 
     def _append(self, topic: int, partition: int, value: bytes) -> None:
         offset = self.ends.get((topic, partition), 0)
@@ -109,10 +113,10 @@ class Bench:
             ends = list(range(1, len(log) + 1))
         else:
             ends = sorted(chance.choices(range(len(log) + 1), k=chance.randint(0, min(len(log), 12)))) + [len(log)]
-        at = 0
+        start = 0
         for end in ends:
-            run.batch(log[at:end])
-            at = max(at, end)
+            run.batch(log[start:end])
+            start = max(start, end)
 
     # What comes out
 

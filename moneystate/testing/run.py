@@ -14,7 +14,7 @@ from moneystate.api.platform_records import Heartbeat
 from moneystate.api.runtime import ServiceProcessor, Work
 from moneystate.engine.deadletter import PREFIX
 from moneystate.engine.effects import Effects
-from moneystate.engine.items import Aside, Item
+from moneystate.engine.items import Item, UnorderedRecord
 from moneystate.engine.keys import is_engines
 from moneystate.engine.processor import Change
 from moneystate.engine.state import StateAccess
@@ -53,13 +53,13 @@ class Recorder:
         self.caused = caused
 
     def begin(
-        self, state: StateAccess, items: Sequence[Item], asides: Sequence[Aside], watermark_before: int
+        self, state: StateAccess, items: Sequence[Item], unordered: Sequence[UnorderedRecord], watermark_before: int
     ) -> list[Work | None]:
-        return self.inner.begin(state, items, asides, watermark_before)
+        return self.inner.begin(state, items, unordered, watermark_before)
 
-    def aside(self, record: Aside, effects: Effects) -> None:
+    def process_unordered(self, record: UnorderedRecord, effects: Effects) -> None:
         before = len(effects.outputs)
-        self.inner.aside(record, effects)
+        self.inner.process_unordered(record, effects)
         self._note((0, 0, 0, record[0], record[1], record[2], 0, record[3], record[4]), before, effects)
 
     def step(self, item: Item, parsed: Work | None, effects: Effects) -> None:
@@ -113,9 +113,9 @@ class Run:
         sim = copy.copy(self.sim)
         sim.states = copy.deepcopy(self.sim.states)
         sim.outputs, sim.changes = [], []
-        kept, self.caused[:] = list(self.caused), []
+        caused, self.caused[:] = list(self.caused), []
         sim.batch(records, drain)
-        self.caused[:] = kept
+        self.caused[:] = caused
 
     # What came out
 
@@ -125,13 +125,13 @@ class Run:
         return [plan.codec.decode(c.value or b"") for c in mine]
 
     def dead_letters(self) -> list[str]:
-        found = []
+        letters = []
         for stream, _, _, headers in self.sim.outputs:
             if stream == self.plan.dead_letter_stream:
                 about = {name.removeprefix(PREFIX): (content or b"").decode() for name, content in headers}
                 place = (about["topic"], int(about["partition"]), int(about["offset"]))
-                found.append((self.order[place], about["reason"]))
-        return [reason for _, reason in sorted(found)]
+                letters.append((self.order[place], about["reason"]))
+        return [reason for _, reason in sorted(letters)]
 
     def count(self, name: str) -> int:
         return self.sim.counts.get(name, 0)

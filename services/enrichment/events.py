@@ -219,24 +219,24 @@ def _money_anew(value: bytes) -> bytes:
     out = bytearray()
     pos = HEADER_BYTES
     for number, field in enumerate(MONEY_FIELDS):
-        kept = bytearray()
+        body = bytearray()
         if field == TIME:
             time, pos = read_long(value, pos)
-            write_long(kept, time)
+            write_long(body, time)
         elif field == OPTIONAL_TEXT:
             branch, pos = read_long(value, pos)
-            write_long(kept, branch)
+            write_long(body, branch)
             if branch == 1:
                 text, pos = read_bytes(value, pos)
-                write_bytes(kept, text)
+                write_bytes(body, text)
         elif field == BOOLEAN:
-            kept.append(1 if value[pos] else 0)
+            body.append(1 if value[pos] else 0)
             pos += 1
         else:
             text, pos = read_bytes(value, pos)
-            write_bytes(kept, text)
+            write_bytes(body, text)
         if number not in NOT_IN_MONEY:
-            out += kept
+            out += body
     return bytes(out)
 
 

@@ -71,7 +71,7 @@ def enrichment_job(rules: Rules) -> JobSpec:
         rules={**asdict(rules), "known_schemas": known_schemas(), "logic": LOGIC_VERSION},
         bound_ms=rules.bound_ms,
         max_future_ms=rules.max_future_ms,
-        awaits="looking_up" if rules.lookup else None,
+        pending_counter="looking_up" if rules.lookup else None,
         max_record_bytes=rules.max_record_bytes,
         largest=largest_records(rules),
         asked_again=asked_again,

@@ -47,12 +47,13 @@ def down(entry: bytes) -> bytes:
     return entry if migration is None else migration(entry)
 
 
-class NoWayBack(Exception):
+class NotDowngradable(Exception):
     """An entry that an earlier state version cannot have. `args[0]` says which."""
 
 
 def at_version(entry: bytes, version: int) -> bytes:
-    """The entry as state version `version` has it. Raises NoWayBack, and Malformed for a schema that is not known."""
+    """The entry as state version `version` has it. Raises NotDowngradable, and Malformed for a schema that is not
+    known."""
     if version == max(WRITTEN):
         return to_current(entry)
     while entry[:HEADER_BYTES] not in WRITTEN[version]:
@@ -60,7 +61,7 @@ def at_version(entry: bytes, version: int) -> bytes:
         if header in LEFT_ALONE:
             return entry
         if header not in DOWN:
-            raise NoWayBack(f"no function leads from schema {header[2:].hex()} to state version {version}")
+            raise NotDowngradable(f"no function leads from schema {header[2:].hex()} to state version {version}")
         entry = DOWN[header](entry)
     return entry
 
@@ -112,28 +113,28 @@ def _page_1_to_2(out: bytearray, buf: bytes, pos: int) -> None:
     _each(out, buf, pos, _reply_1_to_2)
 
 
-def _type_1_to_2(out: bytearray, block: bytes, at: int) -> int:
-    _, end = skip_bytes(block, at)
-    out += block[at:end] + b"\x00"
+def _type_1_to_2(out: bytearray, block: bytes, pos: int) -> int:
+    _, end = skip_bytes(block, pos)
+    out += block[pos:end] + b"\x00"
     return end
 
 
-def _id_1_to_2(out: bytearray, block: bytes, at: int) -> int:
-    money_id, end = read_bytes(block, at)
+def _id_1_to_2(out: bytearray, block: bytes, pos: int) -> int:
+    money_id, end = read_bytes(block, pos)
     seen_at, end = read_long(block, end)
     out += pack_id(money_id) + long_bytes(seen_at) + b"\x00"
     return end
 
 
-def _session_1_to_2(out: bytearray, block: bytes, at: int) -> int:
-    end = _skip_session(block, at)
-    out += block[at:end] + b"\x00"
+def _session_1_to_2(out: bytearray, block: bytes, pos: int) -> int:
+    end = _skip_session(block, pos)
+    out += block[pos:end] + b"\x00"
     return end
 
 
-def _reply_1_to_2(out: bytearray, block: bytes, at: int) -> int:
-    end = _skip_reply(block, at)
-    out += block[at:end] + b"\x00"
+def _reply_1_to_2(out: bytearray, block: bytes, pos: int) -> int:
+    end = _skip_reply(block, pos)
+    out += block[pos:end] + b"\x00"
     return end
 
 
@@ -177,29 +178,29 @@ def _page_2_to_1(out: bytearray, buf: bytes, pos: int) -> None:
     _each(out, buf, pos, _reply_2_to_1)
 
 
-def _type_2_to_1(out: bytearray, block: bytes, at: int) -> int:
-    _, end = skip_bytes(block, at)
-    return _without_source(out, block, at, end)
+def _type_2_to_1(out: bytearray, block: bytes, pos: int) -> int:
+    _, end = skip_bytes(block, pos)
+    return _without_source(out, block, pos, end)
 
 
-def _id_2_to_1(out: bytearray, block: bytes, at: int) -> int:
-    money_id, end = read_id(block, at)
+def _id_2_to_1(out: bytearray, block: bytes, pos: int) -> int:
+    money_id, end = read_id(block, pos)
     seen_at, end = read_long(block, end)
     out += string_bytes(money_id) + long_bytes(seen_at)
     _, end = read_source(block, end)
     return end
 
 
-def _session_2_to_1(out: bytearray, block: bytes, at: int) -> int:
-    return _without_source(out, block, at, _skip_session(block, at))
+def _session_2_to_1(out: bytearray, block: bytes, pos: int) -> int:
+    return _without_source(out, block, pos, _skip_session(block, pos))
 
 
-def _reply_2_to_1(out: bytearray, block: bytes, at: int) -> int:
-    return _without_source(out, block, at, _skip_reply(block, at))
+def _reply_2_to_1(out: bytearray, block: bytes, pos: int) -> int:
+    return _without_source(out, block, pos, _skip_reply(block, pos))
 
 
-def _without_source(out: bytearray, block: bytes, at: int, end: int) -> int:
-    out += block[at:end]
+def _without_source(out: bytearray, block: bytes, pos: int, end: int) -> int:
+    out += block[pos:end]
     _, end = read_source(block, end)
     return end
 
@@ -208,9 +209,9 @@ def _each(out: bytearray, buf: bytes, pos: int, item: Callable[[bytearray, bytes
     """The array at `pos` with each of its items as `item` writes it; the position after it."""
     count, block, pos = read_block(buf, pos)
     items = bytearray()
-    at = 0
+    item_pos = 0
     for _ in range(count):
-        at = item(items, block, at)
+        item_pos = item(items, block, item_pos)
     write_block(out, count, bytes(items))
     return pos
 
@@ -244,17 +245,17 @@ def _skip_longs(buf: bytes, pos: int, n: int) -> int:
     return pos
 
 
-def _skip_session(block: bytes, at: int) -> int:
-    _, at = skip_bytes(block, at)
-    _, at = skip_bytes(block, at)
-    return _skip_longs(block, at, 1)
+def _skip_session(block: bytes, pos: int) -> int:
+    _, pos = skip_bytes(block, pos)
+    _, pos = skip_bytes(block, pos)
+    return _skip_longs(block, pos, 1)
 
 
-def _skip_reply(block: bytes, at: int) -> int:
-    _, at = skip_bytes(block, at)
-    at = _skip_longs(block, at, 2)
-    _, at = _skip_optional(block, at)
-    return at
+def _skip_reply(block: bytes, pos: int) -> int:
+    _, pos = skip_bytes(block, pos)
+    pos = _skip_longs(block, pos, 2)
+    _, pos = _skip_optional(block, pos)
+    return pos
 
 
 UP: Final[dict[bytes, Migration]] = {

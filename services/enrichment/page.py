@@ -67,28 +67,28 @@ class Page:
 
     def each_type(self) -> list[tuple[bytes, bytes]]:
         """Types and the sources of their first events."""
-        found: list[tuple[bytes, bytes]] = []
+        types: list[tuple[bytes, bytes]] = []
         pos = 0
         while pos < len(self.types):
             money_type, pos = read_bytes(self.types, pos)
             source, pos = read_source(self.types, pos)
-            found.append((money_type, source))
-        return found
+            types.append((money_type, source))
+        return types
 
     def seen_at(self, packed: bytes) -> int:
         """When the money id (`pack_id`) was last seen as the first, NO_TIME if it was not."""
         if self.ids.find(packed) < 0:
             return NO_TIME
         # found, but perhaps not where an item begins: only a walk can tell
-        found = NO_TIME
+        latest = NO_TIME
         pos = 0
         while pos < len(self.ids):
             end = skip_id(self.ids, pos)
-            at, after = read_long(self.ids, end)
+            seen_ms, after = read_long(self.ids, end)
             if self.ids[pos:end] == packed:
-                found = at
+                latest = seen_ms
             _, pos = read_source(self.ids, after)
-        return found
+        return latest
 
     def add_id(self, packed: bytes, seen_at: int, source: bytes) -> None:
         self.ids += packed + avro.long_bytes(seen_at) + optional(source)
@@ -97,22 +97,22 @@ class Page:
 
     def each_id(self) -> list[tuple[bytes, int, bytes]]:
         """Ids, when they were seen, and the source."""
-        found: list[tuple[bytes, int, bytes]] = []
+        ids: list[tuple[bytes, int, bytes]] = []
         pos = 0
         while pos < len(self.ids):
             money_id, pos = read_id(self.ids, pos)
             seen_at, pos = read_long(self.ids, pos)
             source, pos = read_source(self.ids, pos)
-            found.append((money_id, seen_at, source))
-        return found
+            ids.append((money_id, seen_at, source))
+        return ids
 
     def drop_ids(self, seen_until: int) -> None:
         """Forget the ids seen at `seen_until` or before; they stand in the order of their times."""
         pos = 0
         dropped = 0
         while pos < len(self.ids):
-            at, end = read_long(self.ids, skip_id(self.ids, pos))
-            if at > seen_until:
+            seen_ms, end = read_long(self.ids, skip_id(self.ids, pos))
+            if seen_ms > seen_until:
                 break
             _, pos = read_source(self.ids, end)
             dropped += 1
@@ -123,8 +123,8 @@ class Page:
 
     def first_seen(self) -> int:
         """The time of the oldest id. Raises Malformed where there is none."""
-        at, _ = read_long(self.ids, skip_id(self.ids, 0))
-        return at
+        seen_ms, _ = read_long(self.ids, skip_id(self.ids, 0))
+        return seen_ms
 
     def add_waiting(self, session: bytes, position: bytes) -> None:
         self.waiting[session] = self.waiting.get(session, b"") + position
@@ -132,17 +132,17 @@ class Page:
 
     def is_waiting(self, session: bytes, position: bytes) -> bool:
         positions = self.waiting.get(session, b"")
-        at = positions.find(position)
-        while at >= 0 and at % POSITION_BYTES:  # found across two of them
-            at = positions.find(position, at + 1)
-        return at >= 0
+        index = positions.find(position)
+        while index >= 0 and index % POSITION_BYTES:  # found across two of them
+            index = positions.find(position, index + 1)
+        return index >= 0
 
     def drop_waiting(self, session: bytes, position: bytes) -> None:
         positions = self.waiting.get(session, b"")
-        at = positions.find(position)
-        while at % POSITION_BYTES:  # found across two of them
-            at = positions.find(position, at + 1)
-        left = positions[:at] + positions[at + POSITION_BYTES :]
+        index = positions.find(position)
+        while index % POSITION_BYTES:  # found across two of them
+            index = positions.find(position, index + 1)
+        left = positions[:index] + positions[index + POSITION_BYTES :]
         if left:
             self.waiting[session] = left
         else:
@@ -151,7 +151,7 @@ class Page:
 
     def open_lookups(self, money_id: bytes, requested_at: int) -> list[bytes]:
         """The positions of the money of this pair that is sent to lookup."""
-        return [p for id, at, p in self.lookups if id == money_id and at == requested_at]
+        return [p for id, sent_at, p in self.lookups if id == money_id and sent_at == requested_at]
 
     def close_lookup(self, position: bytes) -> None:
         self.lookups = [lookup for lookup in self.lookups if lookup[2] != position]
@@ -213,38 +213,38 @@ def decode_page(buf: bytes, pos: int) -> tuple[Page, int]:
     page.types_n, page.types, pos = read_block(buf, pos)
     page.ids_n, page.ids, pos = read_block(buf, pos)
     count, block, pos = read_block(buf, pos)
-    at = 0
+    item_pos = 0
     for _ in range(count):
-        session, at = read_bytes(block, at)
-        country, at = read_bytes(block, at)
-        expires, at = read_long(block, at)
-        source, at = read_source(block, at)
+        session, item_pos = read_bytes(block, item_pos)
+        country, item_pos = read_bytes(block, item_pos)
+        expires, item_pos = read_long(block, item_pos)
+        source, item_pos = read_source(block, item_pos)
         page.sessions[session] = (expires, country, source)
     count, block, pos = read_block(buf, pos)
-    at = 0
+    item_pos = 0
     for _ in range(count):
-        session, at = read_bytes(block, at)
-        page.waiting[session], at = read_bytes(block, at)
+        session, item_pos = read_bytes(block, item_pos)
+        page.waiting[session], item_pos = read_bytes(block, item_pos)
     count, block, pos = read_block(buf, pos)
-    at = 0
+    item_pos = 0
     for _ in range(count):
-        money_id, at = read_bytes(block, at)
-        requested_at, at = read_long(block, at)
-        position, at = read_bytes(block, at)
+        money_id, item_pos = read_bytes(block, item_pos)
+        requested_at, item_pos = read_long(block, item_pos)
+        position, item_pos = read_bytes(block, item_pos)
         page.lookups.append((money_id, requested_at, position))
     count, block, pos = read_block(buf, pos)
-    at = 0
+    item_pos = 0
     for _ in range(count):
-        reply, at = _read_reply(block, at)
+        reply, item_pos = _read_reply(block, item_pos)
         page.replies.append(reply)
     page.counted = page.items()
     return page, pos
 
 
-def _read_reply(block: bytes, at: int) -> tuple[Reply, int]:
-    money_id, at = read_bytes(block, at)
-    requested_at, at = read_long(block, at)
-    outcome, at = read_long(block, at)
-    country, at = read_optional(block, at)
-    source, at = read_source(block, at)
-    return Reply(money_id, requested_at, outcome, country, source), at
+def _read_reply(block: bytes, pos: int) -> tuple[Reply, int]:
+    money_id, pos = read_bytes(block, pos)
+    requested_at, pos = read_long(block, pos)
+    outcome, pos = read_long(block, pos)
+    country, pos = read_optional(block, pos)
+    source, pos = read_source(block, pos)
+    return Reply(money_id, requested_at, outcome, country, source), pos

@@ -118,9 +118,9 @@ def decode_waiting(entry: bytes) -> WaitingMoney:
         _, pos = read_source(entry, pos)
     sources = entry[start:pos]
     head = entry[pos:]
-    money_id, at = read_bytes(head, 0)
-    _, at = avro.skip_bytes(head, at)
-    session, _ = read_optional(head, at)
+    money_id, head_pos = read_bytes(head, 0)
+    _, head_pos = avro.skip_bytes(head, head_pos)
+    session, _ = read_optional(head, head_pos)
     money = WaitingMoney(order_time, first, head, money_id, b"" if session is None else session, sources)
     money.requested_at = requested_at
     money.reason = reason

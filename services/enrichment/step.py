@@ -12,7 +12,7 @@ from typing import Final
 
 from moneystate.engine.avro import read_bytes, string_bytes
 from moneystate.engine.effects import Effects
-from moneystate.engine.items import CLEANUP_RANK, NO_TIME, TIMER_RANK, Aside, Item
+from moneystate.engine.items import CLEANUP_RANK, NO_TIME, TIMER_RANK, Item, UnorderedRecord
 from moneystate.engine.processor import Change
 from moneystate.engine.state import StateAccess
 from services.enrichment import events
@@ -95,20 +95,20 @@ class Enrichment:
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
         self.users: Users
-        self.replies: dict[Aside, Reply] = {}
+        self.replies: dict[UnorderedRecord, Reply] = {}
         self.watermark_before = NO_TIME
 
     def begin(
-        self, state: StateAccess, items: Sequence[Item], asides: Sequence[Aside], watermark_before: int
+        self, state: StateAccess, items: Sequence[Item], unordered: Sequence[UnorderedRecord], watermark_before: int
     ) -> list[Work | None]:
         """Three rounds: users, then the pages of those that have some, then waiting money that may go."""
         works = [parse(item) for item in items]
         self.watermark_before = watermark_before
-        self.replies = {aside: events.parse_reply(aside[4], aside[1], aside[2]) for aside in asides}
+        self.replies = {record: events.parse_reply(record[4], record[1], record[2]) for record in unordered}
         ids = [work.user for work in works]
-        ids.extend([aside[3] for aside in asides])
+        ids.extend([record[3] for record in unordered])
         self.users = Users(state, ids)
-        self.users.load_pages(self._pages(works, asides))
+        self.users.load_pages(self._pages(works, unordered))
         self.users.load_waiting(self._waiting(works))
         return list(works)
 
@@ -128,13 +128,13 @@ class Enrichment:
             elif work.kind == events.FORGET:
                 user = users[work.user]
                 wanted.extend([(user, position) for position in _held(user)])
-        for aside, reply in self.replies.items():
-            user = users[aside[3]]
+        for record, reply in self.replies.items():
+            user = users[record[3]]
             positions_of_pair = user.page(reply.money_id).open_lookups(reply.money_id, reply.requested_at)
             wanted.extend([(user, position) for position in positions_of_pair])
         return wanted
 
-    def _pages(self, works: Sequence[Work], asides: Sequence[Aside]) -> list[tuple[User, int]]:
+    def _pages(self, works: Sequence[Work], unordered: Sequence[UnorderedRecord]) -> list[tuple[User, int]]:
         wanted: list[tuple[User, int]] = []
         users = self.users.by_id
         for work in works:
@@ -152,9 +152,9 @@ class Enrichment:
                 wanted.append((user, user.page_number(work.session)))
                 if work.kind == WAIT_OVER:
                     wanted.append((user, user.page_number(work.money_id)))
-        for aside in asides:
-            user = users[aside[3]]
-            wanted.append((user, user.page_number(self.replies[aside].money_id)))
+        for record in unordered:
+            user = users[record[3]]
+            wanted.append((user, user.page_number(self.replies[record].money_id)))
         return wanted
 
     def step(self, item: Item, parsed: Work | None, effects: Effects) -> None:
@@ -295,7 +295,7 @@ class Enrichment:
         waiting.gone = True
         user.changed = True
 
-    def aside(self, record: Aside, effects: Effects) -> None:
+    def process_unordered(self, record: UnorderedRecord, effects: Effects) -> None:
         """A lookup's reply: it resolves its pair, or is kept until the watermark has passed its request."""
         reply = self.replies[record]
         user = self.users.by_id[record[3]]
@@ -394,9 +394,9 @@ def _purge(page: Page, t: int, seen_until: int) -> None:
     over = [session for session, known in page.sessions.items() if known[0] <= t]
     for session in over:
         del page.sessions[session]
-    kept = [reply for reply in page.replies if reply.requested_at > t]
-    if over or len(kept) < len(page.replies):
-        page.replies = kept
+    remaining = [reply for reply in page.replies if reply.requested_at > t]
+    if over or len(remaining) < len(page.replies):
+        page.replies = remaining
         page.changed = True
 
 

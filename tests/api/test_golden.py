@@ -26,7 +26,7 @@ def test_entries_are_those_of_the_golden_file() -> None:
 
 def test_golden_entries_are_read() -> None:
     plan = Bench(basket.service).plan
-    found = {}
+    values = {}
     for key, value in json.loads(GOLDEN.read_text()).items():
         place = place_of(bytes.fromhex(key))
         assert place is not None
@@ -34,12 +34,12 @@ def test_golden_entries_are_read() -> None:
         cell = Cell(bytes.fromhex(key), kind, place.owner, place.id)
         cell.load(bytes.fromhex(value))
         cell.wake()
-        found[place.name, place.owner.decode(), place.id.decode()] = cell.value
+        values[place.name, place.owner.decode(), place.id.decode()] = cell.value
         assert cell.encoded() == bytes.fromhex(value)
-    assert found["total", "é", ""] == basket.Total(301, ["x", ""])
-    assert found["items", "é", "x"] == basket.Item(300)
-    assert found["forget", "é", "x"] == (11_000, 1_000, 0, 0, 0)
-    assert found["visits", "b", ""] == basket.Visit(1)
+    assert values["total", "é", ""] == basket.Total(301, ["x", ""])
+    assert values["items", "é", "x"] == basket.Item(300)
+    assert values["forget", "é", "x"] == (11_000, 1_000, 0, 0, 0)
+    assert values["visits", "b", ""] == basket.Visit(1)
 
 
 def test_a_key_is_taken_apart_or_is_none_of_a_services() -> None:

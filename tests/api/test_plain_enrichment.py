@@ -68,11 +68,11 @@ def interleaved(records: list[model.LogRecord], seed: int) -> list[model.LogReco
 
 
 def by_user(sim: Simulation) -> dict[bytes, list[bytes]]:
-    found: dict[bytes, list[bytes]] = {}
+    values: dict[bytes, list[bytes]] = {}
     for stream, key, value, _ in sim.outputs:
         if stream == 0:
-            found.setdefault(key or b"", []).append(value or b"")
-    return found
+            values.setdefault(key or b"", []).append(value or b"")
+    return values
 
 
 def reasons(letters: Iterable[Any]) -> Counter[tuple[str, int, int, str]]:
@@ -111,7 +111,7 @@ def test_after_a_drain_nothing_is_left_but_users(case: Case, ends: list[int]) ->
 
 def test_its_records_are_those_of_the_schemas() -> None:
     plan = Plan(enrichment.service)
-    headers = {input.codec.header for found in plan.inputs.values() for input in found.values()}
+    headers = {input.codec.header for inputs in plan.inputs.values() for input in inputs.values()}
     assert {fp.PAYMENT_EVENT, fp.TRANSACTION_EVENT, fp.USER_SESSION_CREATED_EVENT, fp.FORGET_USER_REQUESTED} < headers
     assert plan.outputs[enrichment.enriched].codec.header == fp.MONEY_ENRICHED
     assert plan.heartbeat.header == fp.HEARTBEAT

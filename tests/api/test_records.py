@@ -88,10 +88,10 @@ def test_any_bytes_are_a_record_or_malformed(data: st.DataObject, junk: bytes) -
     cls, _ = data.draw(records())
     its = codec(cls)
     try:
-        found = its.decode(its.header + junk)
+        decoded = its.decode(its.header + junk)
     except Malformed:
         return
-    assert its.decode(its.encode(found)) == found or found != found  # NaN
+    assert its.decode(its.encode(decoded)) == decoded or decoded != decoded  # NaN
 
 
 @dataclass
@@ -130,9 +130,9 @@ def test_a_full_name_and_the_name_of_an_enum_can_be_given() -> None:
     class Mine:
         kind: Annotated[Literal["A"], Name("Kind")]
 
-    found = Shapes("shop")
-    found.shape(int, "the test", "")
-    schema = schema_of(found.record(_with_module_types(Mine), "the test"))
+    shapes = Shapes("shop")
+    shapes.shape(int, "the test", "")
+    schema = schema_of(shapes.record(_with_module_types(Mine), "the test"))
     assert (schema["namespace"], schema["name"]) == ("other.place", "Renamed")
     assert schema["fields"][0]["type"]["name"] == "Kind"
     assert schema["fields"][0]["type"]["namespace"] == "other.place"

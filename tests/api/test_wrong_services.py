@@ -190,8 +190,8 @@ def test_mypy_finds_wrong_event_state_and_output_types() -> None:
     """Each line of the module that ends in `# E` is an error by mypy strict, and no other."""
     command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--hide-error-context", str(WRONG_TYPES)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=WRONG_TYPES.parents[3])
-    found = {int(n) for n in re.findall(r"wrong_types\.py:(\d+): error", done.stdout)}
+    error_lines = {int(n) for n in re.findall(r"wrong_types\.py:(\d+): error", done.stdout)}
     lines = WRONG_TYPES.read_text().splitlines()
     expected = {n for n, line in enumerate(lines, 1) if line.endswith("# E")}
-    assert found == expected, done.stdout
+    assert error_lines == expected, done.stdout
     assert len(expected) > 8

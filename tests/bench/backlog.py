@@ -64,24 +64,24 @@ def timestamps(servers: str, topic: str, partitions: Sequence[int] = range(PARTI
         }
     )
     consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
-    at: list[int] = []
+    times_ms: list[int] = []
     ended = 0
     while ended < len(partitions):
         for message in consumer.consume(10_000, 0.2):
             error = message.error()
             if error is None:
-                at.append(message.timestamp()[1])
+                times_ms.append(message.timestamp()[1])
             elif error.code() == KafkaError._PARTITION_EOF:
                 ended += 1
             else:
                 raise RuntimeError(f"{topic}: {error}")
     consumer.close()
-    return sorted(at)
+    return sorted(times_ms)
 
 
-def rate_of(at: list[int]) -> float:
-    first, last = at[int(len(at) * FROM)], at[int(len(at) * TO) - 1]
-    return len(at) * (TO - FROM) / max((last - first) / 1000, 1e-9)
+def rate_of(times_ms: list[int]) -> float:
+    first, last = times_ms[int(len(times_ms) * FROM)], times_ms[int(len(times_ms) * TO) - 1]
+    return len(times_ms) * (TO - FROM) / max((last - first) / 1000, 1e-9)
 
 
 def run_job(servers: str, prefix: str, flags: list[str]) -> Result:
@@ -93,7 +93,7 @@ def run_job(servers: str, prefix: str, flags: list[str]) -> Result:
 
 
 def run_per_user(servers: str, prefix: str) -> Result:
-    """The same step function the plain way (`tests.bench.peruser`)."""
+    """The same step function as the per-user baseline (`tests.bench.peruser`)."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         command = [sys.executable, "-c", "from tests.bench.peruser import main; main()", "--bootstrap-servers", servers]
         return _timed("plain per-user", servers, prefix, [*command, "--topic-prefix", prefix], Path(folder))
@@ -113,10 +113,10 @@ def _timed(name: str, servers: str, prefix: str, command: list[str], folder: Pat
     if process.returncode:
         raise RuntimeError((folder / "err").read_text()[-2000:])
     ended = time.time()
-    at = timestamps(servers, output)
+    times_ms = timestamps(servers, output)
     outputs = json.loads(printed.splitlines()[-1])["outputs"]
-    start_s = at[0] / 1000 - started
-    return Result(name, rate_of(at), outputs, ended - started, start_s, tree.cpu_s, tree.rss // 2**20)
+    start_s = times_ms[0] / 1000 - started
+    return Result(name, rate_of(times_ms), outputs, ended - started, start_s, tree.cpu_s, tree.rss // 2**20)
 
 
 def run_broker_alone(servers: str, prefix: str) -> Result:
@@ -156,9 +156,9 @@ def run_broker_alone(servers: str, prefix: str) -> Result:
     producer.commit_transaction()
     consumer.close()
     wall = time.time() - started
-    at = timestamps(servers, output)
+    times_ms = timestamps(servers, output)
     cpu_s = time.process_time() - cpu
-    return Result("broker alone", rate_of(at), copied, wall, at[0] / 1000 - started, cpu_s, 0)
+    return Result("broker alone", rate_of(times_ms), copied, wall, times_ms[0] / 1000 - started, cpu_s, 0)
 
 
 def run_peer(servers: str, peers: Path, peer: str, settings: list[str]) -> Result:

@@ -76,7 +76,7 @@ class Reader(threading.Thread):
         self.over.set()
         self.join()
         self.consumer.close()
-        return [(at, codec.decode(value)[1]) for at, value in self.received]
+        return [(received_ms, codec.decode(value)[1]) for received_ms, value in self.received]
 
 
 class Load:
@@ -93,8 +93,8 @@ class Load:
         self.to = [partition_of(user, partitions) for user in self.users]
 
     def send(self, topic: str, event_type: str, event: dict[str, Any], partition: int) -> None:
-        value, at = codec.encode(event_type, event), event["processedAt"]
-        self.producer.produce(self.prefix + topic, value, partition=partition, timestamp=at)
+        value, sent_ms = codec.encode(event_type, event), event["processedAt"]
+        self.producer.produce(self.prefix + topic, value, partition=partition, timestamp=sent_ms)
 
     def sessions(self) -> None:
         now = int(time.time() * 1000)
@@ -170,15 +170,24 @@ def _figures(
     received: list[tuple[float, dict[str, Any]]], sent: int, start: float, seconds: float, tree: Tree, name: str
 ) -> Latency:
     beyond = sorted(
-        at * 1000 - value["money"]["processedAt"] - BOUND_MS
-        for at, value in received
+        percentile * 1000 - value["money"]["processedAt"] - BOUND_MS
+        for percentile, value in received
         if start <= value["money"]["processedAt"] / 1000 < start + seconds
     )
     joined = sum(value["sessionStatus"] == "JOINED" for _, value in received) / max(1, len(received))
 
-    def at(share: float) -> float:
+    def percentile(share: float) -> float:
         return beyond[min(int(len(beyond) * share), len(beyond) - 1)] if beyond else float("nan")
 
     return Latency(
-        name, sent, len(beyond), at(0.5), at(0.99), at(0.999), at(1.0), joined, tree.cpu_s, tree.rss // 2**20
+        name,
+        sent,
+        len(beyond),
+        percentile(0.5),
+        percentile(0.99),
+        percentile(0.999),
+        percentile(1.0),
+        joined,
+        tree.cpu_s,
+        tree.rss // 2**20,
     )

@@ -1,4 +1,4 @@
-"""The plain way on Spark, to measure beside: the same step function, `transformWithState` keyed by the user.
+"""The per-user baseline on Spark: the same step function, `transformWithState` keyed by the user.
 
 A row for each event through shuffle and operator, state by the public calls, no buffer and no timers: less than the
 job does, with the same source, step, state entries and a transaction for each output partition. So the ratio is a
@@ -38,7 +38,7 @@ from services.enrichment.step import Enrichment
 
 ROW = pa.schema([("user", pa.binary()), ("item", pa.binary())])
 RESULT = StructType([StructField("user", BinaryType()), StructField("value", BinaryType())])
-ROWS_AT_ONCE = 10_000
+ROWS_PER_BATCH = 10_000
 
 
 class PerUser(StatefulProcessor):
@@ -76,8 +76,8 @@ def write(servers: str, topic: str, batches: Iterable[pa.RecordBatch]) -> Iterat
     context = TaskContext.get()
     assert context is not None
     settings = {"bootstrap.servers": servers, "linger.ms": 5, "compression.type": "lz4"}
-    kept = {"queue.buffering.max.messages": 500_000, "transactional.id": f"plain-{context.partitionId()}"}
-    producer = Producer({**settings, **kept})
+    producer_settings = {"queue.buffering.max.messages": 500_000, "transactional.id": f"plain-{context.partitionId()}"}
+    producer = Producer({**settings, **producer_settings})
     producer.init_transactions()
     producer.begin_transaction()
     written = 0
@@ -91,12 +91,12 @@ def write(servers: str, topic: str, batches: Iterable[pa.RecordBatch]) -> Iterat
 
 
 class PerUserJob(Job):
-    """The job with its stateful part the plain way."""
+    """The job with its stateful part as in the per-user baseline."""
 
     outputs = 0
 
     def _run_query(self, session: SparkSession) -> Report:
-        session.conf.set(ARROW_ROWS, ROWS_AT_ONCE)
+        session.conf.set(ARROW_ROWS, ROWS_PER_BATCH)
         session.dataSource.register(MoneystateSource)
         blocks = session.readStream.format("moneystate").option(OPTION, self._source().to_json()).load()
         events = blocks.mapInArrow(explode, "user binary, item binary")

@@ -13,18 +13,18 @@ mpl.use("svg")
 mpl.rcParams["svg.hashsalt"] = "moneystate"  # the same figures make the same file
 from matplotlib import pyplot as plt  # noqa: E402
 
-STRETCHES = 10
+INTERVALS = 10
 
 
-def scale(found: dict[str, Any]) -> Any:
+def scale(measured: dict[str, Any]) -> Any:
     """Outputs a second, batch time, checkpoint and memory, against users with state."""
-    samples = [s for s in found["samples"] if s["users"]]
+    samples = [s for s in measured["samples"] if s["users"]]
     millions = [s["users"] / 1e6 for s in samples]
     figure, axes = plt.subplots(2, 2, figsize=(9, 6), layout="constrained")
     rates = _rates(samples)
     axes[0, 0].plot([x for x, _ in rates], [y for _, y in rates])
     axes[0, 0].set(title="outputs a second", ylim=(0, None))
-    batches = found["batches"][1:]
+    batches = measured["batches"][1:]
     axes[0, 1].plot([millions[-1] * (n + 1) / len(batches) for n in range(len(batches))], batches)
     axes[0, 1].set(title="seconds from batch to batch", ylim=(0, None))
     axes[1, 0].plot(millions, [s["checkpoint_mb"] for s in samples])
@@ -39,14 +39,14 @@ def scale(found: dict[str, Any]) -> Any:
 
 def _rates(samples: list[dict[str, Any]]) -> list[tuple[float, float]]:
     """(million users, outputs a second) over stretches that are longer than a batch."""
-    found = []
+    points = []
     before = samples[0]
     for sample in samples:
         users, seconds = sample["users"] - before["users"], sample["seconds"] - before["seconds"]
-        if users >= samples[-1]["users"] / STRETCHES:
-            found.append((sample["users"] / 1e6, users / max(seconds, 1e-9)))
+        if users >= samples[-1]["users"] / INTERVALS:
+            points.append((sample["users"] / 1e6, users / max(seconds, 1e-9)))
             before = sample
-    return found
+    return points
 
 
 if __name__ == "__main__":

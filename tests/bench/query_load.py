@@ -59,7 +59,7 @@ START_MS = 1_700_000_000_000
 SEEN_IDS = 3
 COUNTRIES = [b"ES", b"PT", b"FR", b"DE", b"IT"]
 DEADLINE_S = 600.0
-LOOK_S = 0.02  # how precisely it is known when a version can be read
+POLL_S = 0.02  # how precisely it is known when a version can be read
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Figures:
     records that the replica lagged at the end; `visible`: from a version's last record to the version's first being
     read, at most: median and longest. None: of no meaning for the bare server."""
 
-    what: str
+    name: str
     rate: int
     reads: int
     failed: int
@@ -225,15 +225,15 @@ def measure(servers: str, setting: Setting) -> Iterator[Figures]:
                 await_caught_up(client, batches + 5)
                 for rate, watchers in product(setting.rates, setting.watchers):
                     with Visible(client) as visible:
-                        found = _at_rate("replica", go, address, process.pid, rate, setting, watchers)
+                        figures = _at_rate("replica", go, address, process.pid, rate, setting, watchers)
                     status = client.call("Status.GetStatus", status_pb2.GetStatusRequest())
-                    yield replace(found, behind=status.lag_records, visible=visible.figures())
+                    yield replace(figures, behind=status.lag_records, visible=visible.figures())
             finally:
                 stop.set()
                 changer.join(60)
 
 
-def _at_rate(what: str, go: str, address: str, pid: int, rate: int, setting: Setting, watchers: int = 0) -> Figures:
+def _at_rate(name: str, go: str, address: str, pid: int, rate: int, setting: Setting, watchers: int = 0) -> Figures:
     command = [go, "-address", address, "-rate", str(rate), "-seconds", str(setting.seconds)]
     command += ["-users", str(setting.users), "-connections", str(setting.connections)]
     command += ["-watchers", str(watchers), f"-watch-all={setting.watch_all}".lower()]
@@ -242,7 +242,7 @@ def _at_rate(what: str, go: str, address: str, pid: int, rate: int, setting: Set
     assert not told["ended"], f"{told['ended']} watchers were ended"
     cpu = (_cpu_s(pid) - before) / (time.monotonic() - began)
     return Figures(
-        what, rate, told["reads"], told["failed"], told["seconds"], told["p50_ms"], told["p99_ms"], told["p999_ms"],
+        name, rate, told["reads"], told["failed"], told["seconds"], told["p50_ms"], told["p99_ms"], told["p999_ms"],
         told["max_ms"], cpu, watchers, told["messages"] / told["seconds"],
     )  # fmt: skip
 
@@ -266,7 +266,7 @@ class Visible:
 
     def _run(self) -> None:
         seen = -1
-        while not self.over.wait(LOOK_S):
+        while not self.over.wait(POLL_S):
             header = self.client.call("Status.GetStatus", status_pb2.GetStatusRequest()).header
             if header.version.batch != seen and seen >= 0:
                 self.times_ms.append(time.time() * 1000 - header.written_at_ms)
@@ -306,7 +306,7 @@ def main(arguments: list[str]) -> None:
             times = [f"{ms:,.2f}" for ms in (f.p50, f.p99, f.p999, f.most)]
             done = f"{(f.reads - f.failed) / f.seconds:,.0f}"
             row = [
-                f.what,
+                f.name,
                 f"{f.watchers:,}",
                 f"{f.told:,.0f}",
                 f"{f.rate:,}",

@@ -21,8 +21,8 @@ def running_job(
     kept beside the checkpoint."""
     command = [sys.executable, "-m", "moneystate.cli.main", "enrich", "--bootstrap-servers", servers, "--quiet"]
     command += ["--checkpoint", str(checkpoint), "--topic-prefix", prefix, *flags]
-    said = checkpoint.parent / "err"
-    with said.open("w") as err:
+    stderr_file = checkpoint.parent / "err"
+    with stderr_file.open("w") as err:
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=err, cwd=ROOT)
         tree = Tree(process.pid)
         try:
@@ -32,4 +32,4 @@ def running_job(
             process.wait()
             tree.end()
     if process.returncode:
-        raise RuntimeError(said.read_text()[-2000:])
+        raise RuntimeError(stderr_file.read_text()[-2000:])

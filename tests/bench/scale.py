@@ -73,30 +73,30 @@ class Log:
         assert all(self.template.count(part) == 1 for part in wanted)
         for _ in range(users):
             n = self.users
-            user, at = str(uuid.UUID(int=n + 1)), START_MS + n // EVENTS_A_MS
+            user, time_ms = str(uuid.UUID(int=n + 1)), START_MS + n // EVENTS_A_MS
             value = self.template.replace(wanted[0], str(uuid.UUID(int=2**100 + n)).encode())
-            value = value.replace(wanted[1], user.encode()).replace(wanted[2], long_bytes(at))
-            self._produce(MONEY_TOPIC, value, partition_of(user, PARTITIONS), at)
+            value = value.replace(wanted[1], user.encode()).replace(wanted[2], long_bytes(time_ms))
+            self._produce(MONEY_TOPIC, value, partition_of(user, PARTITIONS), time_ms)
             self.users += 1
             if n % BEAT_EVERY == 0:
-                self.beat(at, QUIET)
+                self.beat(time_ms, QUIET)
         self.producer.flush()
 
-    def beat(self, at: int, names: list[str]) -> None:
-        value = codec.encode("Heartbeat", {"processedAt": at})
+    def beat(self, time_ms: int, names: list[str]) -> None:
+        value = codec.encode("Heartbeat", {"processedAt": time_ms})
         for name in names:
             for partition in range(PARTITIONS):
-                self._produce(name, value, partition, at)
+                self._produce(name, value, partition, time_ms)
 
     def run_out(self) -> None:
         """Let the watermark pass all that was written."""
         self.beat(START_MS + self.users // EVENTS_A_MS + RUN_OUT_MS, INPUTS)
         self.producer.flush()
 
-    def _produce(self, name: str, value: bytes, partition: int, at: int) -> None:
+    def _produce(self, name: str, value: bytes, partition: int, time_ms: int) -> None:
         while True:
             try:
-                self.producer.produce(PREFIX + name, value, partition=partition, timestamp=at)
+                self.producer.produce(PREFIX + name, value, partition=partition, timestamp=time_ms)
                 return
             except BufferError:
                 self.producer.poll(0.05)
@@ -113,10 +113,10 @@ class Outputs:
         ends = [self.consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=30)[1] for p in range(PARTITIONS)]
         return sum(ends)
 
-    def wait(self, wanted: int, process: subprocess.Popen[bytes], look_s: float) -> None:
+    def wait(self, wanted: int, process: subprocess.Popen[bytes], poll_s: float) -> None:
         """Until there are so many, or the job has ended."""
         while self.count() < wanted and process.poll() is None:
-            time.sleep(look_s)
+            time.sleep(poll_s)
 
 
 def sample(tree: Tree, checkpoint: Path, outputs: Outputs, seconds: float) -> Sample:
@@ -145,8 +145,8 @@ def restart(servers: str, log: Log, checkpoint: Path, flags: list[str]) -> float
 
 def batch_seconds(servers: str) -> list[float]:
     """Between the markers of output partition 0."""
-    at = timestamps(servers, PREFIX + topics.COMMITS, [0])
-    return [(b - a) / 1000 for a, b in itertools.pairwise(at)]
+    times_ms = timestamps(servers, PREFIX + topics.COMMITS, [0])
+    return [(b - a) / 1000 for a, b in itertools.pairwise(times_ms)]
 
 
 def main(arguments: list[str]) -> None:
@@ -166,16 +166,16 @@ def main(arguments: list[str]) -> None:
             log.run_out()
             checkpoint = folder / "checkpoint"
             samples = grow(servers, checkpoint, a.users, a.flags)
-            found = {"samples": [asdict(s) for s in samples], "batches": batch_seconds(servers)}
-            found["restart_s"] = restart(servers, log, checkpoint, a.flags)
-    show(found)
+            measured = {"samples": [asdict(s) for s in samples], "batches": batch_seconds(servers)}
+            measured["restart_s"] = restart(servers, log, checkpoint, a.flags)
+    show(measured)
     if a.out:
-        a.out.write_text(json.dumps(found))
+        a.out.write_text(json.dumps(measured))
 
 
-def show(found: dict[str, Any]) -> None:
+def show(measured: dict[str, Any]) -> None:
     """A line for each tenth of the run."""
-    samples = [s for s in found["samples"] if s["users"]]
+    samples = [s for s in measured["samples"] if s["users"]]
     last = samples[-1]["users"]
     marks = [next(s for s in samples if s["users"] >= last * n / 10) for n in range(1, 11)]
     for before, after in itertools.pairwise([samples[0], *marks]):
@@ -185,9 +185,9 @@ def show(found: dict[str, Any]) -> None:
             f"{after['users']:>12,} users  {rate:>8,.0f} outputs/s  checkpoint {after['checkpoint_mb']:>7,.0f} MB  "
             f"memory {after['rss_mb']:>6,.0f} MB  {after['cpu_s']:>6,.0f} s of processors"
         )
-    batches = found["batches"]
+    batches = measured["batches"]
     tenth = max(1, len(batches) // 10)
     early, late = batches[1 : 1 + tenth], batches[-tenth:]
     if early:
         print(f"batches: {sum(early) / len(early):.1f} s at the beginning, {sum(late) / len(late):.1f} s at the end")
-    print(f"restart: {found['restart_s']:.1f} s from the start of the process to the first output")
+    print(f"restart: {measured['restart_s']:.1f} s from the start of the process to the first output")

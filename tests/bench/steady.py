@@ -67,8 +67,8 @@ def run(servers: str, folder: Path, rate: int, minutes: float, flags: list[str])
     prefix = f"steady-{uuid.uuid4().hex[:8]}-"
     names = [prefix + name for name in (WALLET, SESSION, USER)]
     output = prefix + topics.STREAMS[0]
-    kept = {"retention.ms": str(RETENTION_MS), "segment.ms": str(RETENTION_MS // 10)}
-    create_topics(servers, names, PARTITIONS, kept)
+    topic_settings = {"retention.ms": str(RETENTION_MS), "segment.ms": str(RETENTION_MS // 10)}
+    create_topics(servers, names, PARTITIONS, topic_settings)
     create_topics(servers, [output], PARTITIONS)
     local = folder / "local"
     flags = [
@@ -99,11 +99,11 @@ def show(steady: Steady) -> None:
     samples = steady.samples
     table = Table("minutes", "JVM MB", "Python MB", "processes", "checkpoint MB", "local MB", "cores")
     size = -(-len(samples) // LINES)
-    stretches = [samples[n : n + size] for n in range(0, len(samples), size)]
-    ends = [Sample(0, 0, 0, 0, 0, 0, 0), *(s[-1] for s in stretches)]
-    for (before, after), stretch in zip(itertools.pairwise(ends), stretches, strict=True):
+    intervals = [samples[n : n + size] for n in range(0, len(samples), size)]
+    ends = [Sample(0, 0, 0, 0, 0, 0, 0), *(s[-1] for s in intervals)]
+    for (before, after), interval in zip(itertools.pairwise(ends), intervals, strict=True):
         cores = (after.cpu_s - before.cpu_s) / (after.seconds - before.seconds)
-        most = [max(column) for column in zip(*(astuple(s)[1:6] for s in stretch), strict=True)]
+        most = [max(column) for column in zip(*(astuple(s)[1:6] for s in interval), strict=True)]
         table.add_row(f"{after.seconds / 60:.1f}", *(f"{m:,.0f}" for m in most), f"{cores:.2f}")
     console = Console(width=130)
     console.print(table)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from moneystate.bootstrap.files import AVRO, NO_OFFSET, NO_TIMESTAMP, Kept, write_file
+from moneystate.bootstrap.files import AVRO, NO_OFFSET, NO_TIMESTAMP, ArchivedRecord, write_file
 from moneystate.bootstrap.job import Bootstrap, Progress
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.savepoint.fingerprint import Fingerprint, of_group
@@ -50,16 +50,16 @@ def write_archive(
     for (topic, partition), mine in by_partition.items():
         place = folder / names[topic] / str(partition)
         place.mkdir()
-        for n, at in enumerate(range(0, len(mine), per_file)):
-            part = mine[at : at + per_file]
+        for n, start in enumerate(range(0, len(mine), per_file)):
+            part = mine[start : start + per_file]
             name = f"{part[0].offset}-{part[-1].offset}" if with_offsets else f"part-{n}"
             write_file(place / f"{name}.{file_format}", [kept(r, with_offsets) for r in part])
 
 
-def kept(r: Input, with_offset: bool = True) -> Kept:
+def kept(r: Input, with_offset: bool = True) -> ArchivedRecord:
     timestamp = r.timestamp_ms if with_offset else NO_TIMESTAMP
     kind = NO_TIMESTAMP if timestamp < 0 else 0
-    return Kept(r.offset if with_offset else NO_OFFSET, timestamp, kind, r.key, r.value, r.headers)
+    return ArchivedRecord(r.offset if with_offset else NO_OFFSET, timestamp, kind, r.key, r.value, r.headers)
 
 
 def bootstrap(rules: Rules, out: Path, tell: Callable[[Progress], None] = lambda p: None, **more: Any) -> Savepoint:
@@ -71,9 +71,8 @@ def bootstrap(rules: Rules, out: Path, tell: Callable[[Progress], None] = lambda
 
 def fingerprint(sim: Simulation, rules: Rules) -> str:
     """Of a simulated job's state."""
-    kept = enrichment_job(rules)
+    job = enrichment_job(rules)
     groups = [
-        of_group(number, sorted(state.entries.items()), kept.state, kept.rules)
-        for number, state in enumerate(sim.states)
+        of_group(number, sorted(state.entries.items()), job.state, job.rules) for number, state in enumerate(sim.states)
     ]
     return str(sum(groups, Fingerprint()))

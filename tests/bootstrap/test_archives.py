@@ -72,14 +72,14 @@ def test_the_plan_goes_on_where_the_archive_ends(archive: Path, records: list[In
 def test_a_cut_by_time_is_at_the_first_record_of_that_timestamp_or_later(
     archive: Path, records: list[Input], tmp_path: Path
 ) -> None:
-    at = sorted(r.timestamp_ms for r in records)[len(records) // 2]
+    cut_ms = sorted(r.timestamp_ms for r in records)[len(records) // 2]
     offsets: dict[str, dict[str, int]] = {}
     for topic, partition in places(records):
         mine = [r for r in records if (r.topic, r.partition) == (topic, partition)]
-        cut = min((r.offset for r in mine if r.timestamp_ms >= at), default=len(mine))
+        cut = min((r.offset for r in mine if r.timestamp_ms >= cut_ms), default=len(mine))
         offsets.setdefault(NAMES[topic], {})[str(partition)] = cut
     (tmp_path / "offsets.json").write_text(json.dumps(offsets))
-    by_time = run(archive, "time", as_of=f"{iso(at)}")
+    by_time = run(archive, "time", as_of=f"{iso(cut_ms)}")
     by_offsets = run(archive, "offsets", as_of=str(tmp_path / "offsets.json"))
     assert by_time.manifest.plan == by_offsets.manifest.plan
     assert by_time.manifest.fingerprint == by_offsets.manifest.fingerprint != run(archive).manifest.fingerprint
@@ -278,7 +278,7 @@ def test_a_bootstrap_that_was_stopped_goes_on_and_gives_the_same(archive: Path) 
 
     with pytest.raises(Stopped):
         run(archive, tell=stop, source_tasks=3)
-    kept = told[-1].done
+    already_done = told[-1].done
     told.clear()
     with pytest.raises(SetupError, match="key_groups"):
         run(archive, key_groups=3)
@@ -290,7 +290,7 @@ def test_a_bootstrap_that_was_stopped_goes_on_and_gives_the_same(archive: Path) 
     file.write_bytes(there)
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     made = run(archive, tell=told.append, source_tasks=3)
-    assert next(p.done for p in told if p.phase == READING) == kept
+    assert next(p.done for p in told if p.phase == READING) == already_done
     assert made.manifest.fingerprint == want.manifest.fingerprint
     assert sorted(path.name for path in archive.parent.iterdir()) == ["archive", "savepoint", "whole"]
 

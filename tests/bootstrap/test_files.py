@@ -10,13 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from moneystate.bootstrap.files import FORMATS, NO_OFFSET, NO_TIMESTAMP, Kept, read_file, write_file
+from moneystate.bootstrap.files import FORMATS, NO_OFFSET, NO_TIMESTAMP, ArchivedRecord, read_file, write_file
 from moneystate.errors import ArchiveError
 
 RECORDS = [
-    Kept(0, 1_700_000_000_000, 0, b"ann", b"\x00\xff", [("trace", b"1"), ("empty", None)]),
-    Kept(3, 1_700_000_000_001, 1, None, None, []),
-    Kept(4, NO_TIMESTAMP, NO_TIMESTAMP, b"", b"", []),
+    ArchivedRecord(0, 1_700_000_000_000, 0, b"ann", b"\x00\xff", [("trace", b"1"), ("empty", None)]),
+    ArchivedRecord(3, 1_700_000_000_001, 1, None, None, []),
+    ArchivedRecord(4, NO_TIMESTAMP, NO_TIMESTAMP, b"", b"", []),
 ]
 
 
@@ -37,7 +37,7 @@ def test_a_file_without_records_is_a_file(tmp_path: Path, file_format: str) -> N
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_a_file_that_is_cut_off_is_an_error_that_names_it(tmp_path: Path, file_format: str) -> None:
     path = tmp_path / f"0-999.{file_format}"
-    write_file(path, [Kept(n, n, 0, b"key", b"value", []) for n in range(1000)])
+    write_file(path, [ArchivedRecord(n, n, 0, b"key", b"value", []) for n in range(1000)])
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2 - 3])
     with pytest.raises(ArchiveError, match=path.name):
         list(read_file(path))
@@ -45,10 +45,17 @@ def test_a_file_that_is_cut_off_is_an_error_that_names_it(tmp_path: Path, file_f
 
 def test_parquet_as_spark_writes_its_kafka_source_is_read(tmp_path: Path) -> None:
     path = tmp_path / "7-7.parquet"
-    at = datetime(2026, 1, 31, tzinfo=UTC)
-    columns = {"key": [b"ann"], "value": [b"v"], "topic": ["t"], "offset": [7], "timestamp": [at], "timestampType": [0]}
+    written = datetime(2026, 1, 31, tzinfo=UTC)
+    columns = {
+        "key": [b"ann"],
+        "value": [b"v"],
+        "topic": ["t"],
+        "offset": [7],
+        "timestamp": [written],
+        "timestampType": [0],
+    }
     pq.write_table(pa.table(columns), path)
-    assert list(read_file(path)) == [Kept(7, int(at.timestamp() * 1000), 0, b"ann", b"v", [])]
+    assert list(read_file(path)) == [ArchivedRecord(7, int(written.timestamp() * 1000), 0, b"ann", b"v", [])]
 
 
 def test_json_lines_may_have_values_as_objects_and_nothing_else(tmp_path: Path) -> None:

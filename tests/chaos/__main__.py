@@ -15,7 +15,7 @@ from tests.job.harness import Setup, small_workload
 from tests.job.test_crash import FLAGS, RULES, kill_at_each
 
 KILL_WITHIN_S = 25.0  # from the start of Spark to past the first batches
-MOST_KILLS = 5
+MAX_KILLS = 5
 
 
 def main() -> None:
@@ -56,9 +56,9 @@ def kill_at_random(setup: Setup, rng: random.Random) -> int:
     setup.create_inputs()
     setup.send(small_workload("--events", "1200", "--flush-marker"))
     kills = 0
-    while kills < MOST_KILLS and _is_killed(setup, rng.uniform(0, KILL_WITHIN_S)):
+    while kills < MAX_KILLS and _is_killed(setup, rng.uniform(0, KILL_WITHIN_S)):
         kills += 1
-    if kills == MOST_KILLS:
+    if kills == MAX_KILLS:
         setup.run(*FLAGS)
     setup.check_output(RULES, drain=True)
     return kills

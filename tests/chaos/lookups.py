@@ -138,14 +138,14 @@ def _feed(setup: Setup, service: FakeSessionService, outage_s: float) -> list[fl
     begun, sent = time.time(), 0
     marks: list[float] = []
     while sent < len(log):
-        at = time.time() - begun
-        if not marks and at >= BEFORE_S:
+        elapsed_s = time.time() - begun
+        if not marks and elapsed_s >= BEFORE_S:
             service.stop()
             marks.append(time.time())
-        if len(marks) == 1 and at >= BEFORE_S + outage_s:
+        if len(marks) == 1 and elapsed_s >= BEFORE_S + outage_s:
             service.start()
             marks.append(time.time())
-        until = min(len(log), int(len(log) * at / total_s) + 1)
+        until = min(len(log), int(len(log) * elapsed_s / total_s) + 1)
         setup.send(log[sent:until])
         sent = until
         _pause(0.2)

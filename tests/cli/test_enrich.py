@@ -243,12 +243,12 @@ def test_input_topics_that_are_created_are_named(
     prefix = f"new{uuid.uuid4().hex[:8]}-"
     where = ("--bootstrap-servers", broker.bootstrap_servers, "--checkpoint", checkpoint, "--topic-prefix", prefix)
     assert run(monkeypatch, "enrich", *where, "--quiet", "--session-lookup", "topic") == 0
-    said = capfd.readouterr().err
-    assert re.fullmatch(r"warning: (\S+), (\S+), (\S+): .*\n", said)
+    warning = capfd.readouterr().err
+    assert re.fullmatch(r"warning: (\S+), (\S+), (\S+): .*\n", warning)
     for name in ("wallet-events", "user-events", "user-session-events"):
-        assert prefix + name in said
-    assert "session-lookup-results" not in said  # it may well be empty
-    assert "--topic-prefix" in said
+        assert prefix + name in warning
+    assert "session-lookup-results" not in warning  # it may well be empty
+    assert "--topic-prefix" in warning
     assert run(monkeypatch, "enrich", *where, "--quiet", "--session-lookup", "topic") == 0
     assert "warning" not in capfd.readouterr().err
 

@@ -35,15 +35,15 @@ def environment(folder: Path) -> dict[str, str]:
 
 
 def started_in(folder: Path) -> list[psutil.Process]:
-    found = []
+    processes = []
     for process in psutil.process_iter():
         try:
             told = [*process.cmdline(), *process.environ().values()]
         except psutil.Error:
             continue
         if any(str(folder) in text for text in told):
-            found.append(process)
-    return found
+            processes.append(process)
+    return processes
 
 
 def test_all_twelve_promises_are_held_and_nothing_is_left_over(folder: Path) -> None:
@@ -78,11 +78,11 @@ def test_a_run_that_is_broken_off_leaves_nothing_over(folder: Path, number: sign
             wait_for_spark(running, folder)
             running.send_signal(number)
             running.send_signal(number)  # an impatient user's second one must not cut the clean-up short
-            _, said = running.communicate(timeout=60)
+            _, stderr = running.communicate(timeout=60)
         finally:
             running.kill()
     assert running.returncode == 128 + number
-    assert "Traceback" not in said
+    assert "Traceback" not in stderr
     assert list(folder.iterdir()) == []
     assert started_in(folder) == []
 

@@ -84,9 +84,9 @@ def check_a_scan_gives_every_entry_once(access: StateAccess) -> None:
     before = dict(access.scan())
     entries = {b"scan %d" % n: b"%d" % n * (n % 50) for n in range(3_000)}
     access.apply(list(entries.items()))
-    found = list(access.scan())
-    assert len(found) == len(before) + len(entries)
-    assert dict(found) == {**before, **entries}
+    scanned = list(access.scan())
+    assert len(scanned) == len(before) + len(entries)
+    assert dict(scanned) == {**before, **entries}
     assert access.get_many([b"scan 7", b"none"]) == [b"7" * 7, None]
     assert dict(access.scan(b"scan 99")) == {key: value for key, value in entries.items() if key[:7] == b"scan 99"}
     assert list(access.scan(b"scan 7 and more")) == []

@@ -18,7 +18,7 @@ def block(task: int, tasks: int, marks: list[Mark] | None = None) -> Block:
 def test_a_block_survives_packing() -> None:
     full = block(1, 3, [MARK, (1, 3, NO_TIME, 0)])
     full.items.append(ITEM)
-    full.asides.append((0, 0, 4, b"k", b"v"))
+    full.unordered.append((0, 0, 4, b"k", b"v"))
     full.passed.append((2, None, b"v", [("h", None), ("i", b"x")]))
     full.counts["dead_letters.malformed"] = 1
     full.seal()
@@ -29,7 +29,7 @@ def test_a_block_survives_packing() -> None:
 
 
 def vars_of(b: Block) -> tuple[object, ...]:
-    return (b.task, b.tasks, b.drain, b.marks, b.asides, b.passed, b.counts)
+    return (b.task, b.tasks, b.drain, b.marks, b.unordered, b.passed, b.counts)
 
 
 def test_blocks_are_merged_in_the_order_of_their_tasks_however_they_come() -> None:

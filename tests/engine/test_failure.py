@@ -22,9 +22,9 @@ class Failing(Tiny):
 
 def failed(rank: int, offset: int) -> StepFailed:
     item: Item = (1, rank, 0, 1, 3, offset, 1, b"key", b"value")
-    with pytest.raises(StepFailed) as found:
+    with pytest.raises(StepFailed) as caught:
         _run_due([item], [None], Failing([], []), Effects(), 10, [])
-    return found.value
+    return caught.value
 
 
 def test_the_record_the_exception_and_the_line_are_named() -> None:

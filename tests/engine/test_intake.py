@@ -62,8 +62,8 @@ def test_an_unordered_record_goes_aside_to_its_key_group() -> None:
     made = intake()
     made.add(NOTES, 0, 3, -1, value_of(10, "n"))
     closed = blocks(made)
-    assert closed[key_group_of(b"n", KEY_GROUPS)].asides == [(NOTES, 0, 3, b"n", value_of(10, "n"))]
-    assert sum(len(block.asides) + len(block.items) for block in closed) == 1
+    assert closed[key_group_of(b"n", KEY_GROUPS)].unordered == [(NOTES, 0, 3, b"n", value_of(10, "n"))]
+    assert sum(len(block.unordered) + len(block.items) for block in closed) == 1
 
 
 @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ def letter(value: bytes | None = b"\xffbad", key: bytes | None = b"k", headers: 
 def written(one: Letter) -> tuple[bytes | None, bytes | None, dict[str, bytes | None]]:
     made = intake()
     made.reject(one, Rejected("malformed", "why"))
-    found = [(group, block) for group, block in enumerate(blocks(made)) if block.passed]
-    assert [group for group, _ in found] == [key_group_of(b"alpha/3", KEY_GROUPS)]
-    block = found[0][1]
+    with_letters = [(group, block) for group, block in enumerate(blocks(made)) if block.passed]
+    assert [group for group, _ in with_letters] == [key_group_of(b"alpha/3", KEY_GROUPS)]
+    block = with_letters[0][1]
     assert block.counts == {"dead_letters.malformed": 1}
     stream, key, value, headers = block.passed[0]
     assert stream == DEAD_LETTERS

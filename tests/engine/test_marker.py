@@ -28,7 +28,7 @@ def test_a_marker_of_this_batch_says_that_it_is_written(batch: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("marker", "batch", "what"),
+    ("marker", "batch", "message"),
     [
         (None, 1, "commits topic was lost"),
         (Marker("another", 4, "d4"), 4, "another checkpoint"),
@@ -40,8 +40,8 @@ def test_a_marker_of_this_batch_says_that_it_is_written(batch: int) -> None:
         (Marker(HERE, 3, "d3"), 4, "output topics were rolled back"),
     ],
 )
-def test_anything_else_is_an_error_that_says_what_happened(marker: Marker | None, batch: int, what: str) -> None:
-    with pytest.raises(WrongMarker, match=what):
+def test_anything_else_is_an_error_that_says_what_happened(marker: Marker | None, batch: int, message: str) -> None:
+    with pytest.raises(WrongMarker, match=message):
         ask(marker, batch)
 
 

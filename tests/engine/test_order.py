@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moneystate.engine.items import END_OF_TIME, MAX_EVENT_TIME, MIN_EVENT_TIME, NO_TIME, Mark
-from moneystate.engine.order import Partition, RangeOrder, advance, holder, settle, silent
+from moneystate.engine.order import Partition, RangeOrder, advance, finalize_order_time, holder, silent
 from tests.engine.tiny import ALPHA, BETA, BOUND_MS, TinyRun
 
 BOUND = 10
@@ -40,8 +40,8 @@ def test_the_largest_and_the_least_time_meet_without_overflow() -> None:
 def test_a_range_cut_anywhere_gives_the_same_order_times(events: list[int], cut: int, bound: int) -> None:
     head, tail = events[:cut], events[cut:]
     high = max(head, default=NO_TIME)
-    settled = [settle(time, high, bound, NO_TIME) for time in order_times(tail, bound)]
-    assert order_times(head, bound) + settled == order_times(events, bound)
+    finalized = [finalize_order_time(time, high, bound, NO_TIME) for time in order_times(tail, bound)]
+    assert order_times(head, bound) + finalized == order_times(events, bound)
 
 
 @settings(deadline=None)
@@ -54,8 +54,8 @@ def test_order_time_is_never_behind_the_partitions_own_watermark(events: list[in
 
 
 def test_an_order_time_behind_the_watermark_becomes_the_watermark() -> None:
-    assert settle(5, NO_TIME, BOUND, watermark=40) == 40
-    assert settle(45, NO_TIME, BOUND, watermark=40) == 45
+    assert finalize_order_time(5, NO_TIME, BOUND, watermark=40) == 40
+    assert finalize_order_time(45, NO_TIME, BOUND, watermark=40) == 45
 
 
 # The watermark

@@ -162,18 +162,18 @@ def test_unknown_partitions_alone_keep_to_the_budget() -> None:
 def test_partitions_of_any_density_are_read_side_by_side_to_their_ends(lengths: list[int], budget: int) -> None:
     """All of them span the same hour: none runs ahead of another by more than what cannot be cut finer."""
     hour = 3_600_000
-    at = dict.fromkeys((("t", n) for n in range(len(lengths))), 0)
+    positions = dict.fromkeys((("t", n) for n in range(len(lengths))), 0)
     for _ in range(sum(lengths) // budget + 1):
         backlogs = {
-            tp: Backlog(length - at[tp], ((0, at[tp] * hour // length), (length - at[tp], hour)))
-            for tp, length in zip(at, lengths, strict=True)
-            if at[tp] < length
+            tp: Backlog(length - positions[tp], ((0, positions[tp] * hour // length), (length - positions[tp], hour)))
+            for tp, length in zip(positions, lengths, strict=True)
+            if positions[tp] < length
         }
         for tp, n in share(backlogs, budget).items():
-            at[tp] += n
-        reached = [at[tp] * hour / length for tp, length in zip(at, lengths, strict=True)]
+            positions[tp] += n
+        reached = [positions[tp] * hour / length for tp, length in zip(positions, lengths, strict=True)]
         assert max(reached) - min(reached) <= (len(lengths) + 1) * hour / min(lengths)
-    assert list(at.values()) == lengths
+    assert list(positions.values()) == lengths
 
 
 # Idleness
@@ -184,12 +184,12 @@ TP = ("alpha", 0)
 
 def states(idleness: Idleness, before: str, *looks: tuple[float, bool]) -> list[str]:
     """Of one partition after looks at these times, with or without news."""
-    found = []
+    after = []
     for now_s, news in looks:
         idleness.look(now_s)
         before = idleness.state(TP, before, news)
-        found.append(before)
-    return found
+        after.append(before)
+    return after
 
 
 def test_a_partition_is_idle_after_the_timeout_without_news() -> None:

@@ -15,7 +15,7 @@ from functools import partial
 
 from moneystate.engine import avro
 from moneystate.engine.effects import Effects
-from moneystate.engine.items import TIMER_RANK, Aside, Item
+from moneystate.engine.items import TIMER_RANK, Item, UnorderedRecord
 from moneystate.engine.processor import Change, InputTopic, Rejected
 from moneystate.engine.state import StateAccess
 from moneystate.testing.simulation import Input, Simulation
@@ -47,12 +47,12 @@ class TinyDecoder:
 class Tiny:
     """`trace`: gets every item that is stepped over, in order; `notes`: every record of the unordered input."""
 
-    def __init__(self, trace: list[Item], notes: list[Aside]) -> None:
+    def __init__(self, trace: list[Item], notes: list[UnorderedRecord]) -> None:
         self.trace = trace
         self.notes = notes
 
     def begin(
-        self, state: StateAccess, items: Sequence[Item], asides: Sequence[Aside], watermark_before: int
+        self, state: StateAccess, items: Sequence[Item], unordered: Sequence[UnorderedRecord], watermark_before: int
     ) -> list[int | None]:
         keys = sorted({item[7] for item in items})
         entries = state.get_many([b"t" + key for key in keys])
@@ -65,7 +65,7 @@ class Tiny:
     def rewrite(self, entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
         return []
 
-    def aside(self, record: Aside, effects: Effects) -> None:
+    def process_unordered(self, record: UnorderedRecord, effects: Effects) -> None:
         self.notes.append(record)
 
     def step(self, item: Item, parsed: int | None, effects: Effects) -> None:
@@ -100,8 +100,8 @@ def _encode(window: tuple[int, int] | None) -> bytes | None:
 
 
 def decode_window(entry: bytes) -> tuple[int, int]:
-    count, at = avro.read_long(entry, 0)
-    return count, avro.read_long(entry, at)[0]
+    count, pos = avro.read_long(entry, 0)
+    return count, avro.read_long(entry, pos)[0]
 
 
 class TinyLog:
@@ -135,7 +135,7 @@ class TinyRun:
 
     def __init__(self, partitions: Sequence[Partition] = ((ALPHA, 0), (BETA, 0)), key_groups: int = 1) -> None:
         self.trace: list[Item] = []
-        self.notes: list[Aside] = []
+        self.notes: list[UnorderedRecord] = []
         self.log = TinyLog()
         self.sim = Simulation(
             TinyDecoder(), INPUTS, partitions, partial(Tiny, self.trace, self.notes), BOUND_MS, key_groups=key_groups

@@ -125,9 +125,9 @@ def export_as(checkpoint: str, out: str, key_groups: str) -> dict[str, Any]:
 
 def replay(checkpoint: str, scratch: str, brokers: str) -> dict[str, Any]:
     options = BootstrapOptions(sources=[], out=Path(scratch) / "replay", bootstrap_servers=brokers)
-    found = Replay(tiny_job(), open_for_replay(checkpoint), options, 5)
-    found.check()
-    verdict = found.run(Path(scratch), lambda progress: None)
+    replayer = Replay(tiny_job(), open_for_replay(checkpoint), options, 5)
+    replayer.check()
+    verdict = replayer.run(Path(scratch), lambda progress: None)
     output = verdict.output
     return {
         "agrees": verdict.agrees(),

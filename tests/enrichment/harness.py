@@ -72,13 +72,13 @@ def requests(sim: Simulation) -> list[bytes]:
 
 
 def dead_letters(sim: Simulation) -> Counter[tuple[str, int, int, str]]:
-    found: Counter[tuple[str, int, int, str]] = Counter()
+    letters: Counter[tuple[str, int, int, str]] = Counter()
     for stream, _, _, headers in sim.outputs:
         if stream == topics.DEAD_LETTERS:
             about = {name: (content or b"").decode() for name, content in headers if name.startswith("moneystate.")}
             place = (about["moneystate.topic"], int(about["moneystate.partition"]), int(about["moneystate.offset"]))
-            found[(*place, about["moneystate.reason"])] += 1
-    return found
+            letters[(*place, about["moneystate.reason"])] += 1
+    return letters
 
 
 def leftovers(sim: Simulation) -> dict[str, int]:
@@ -104,8 +104,8 @@ def leftovers(sim: Simulation) -> dict[str, int]:
 
 def cut(records: Sequence[Input], ends: Iterable[int]) -> list[list[Input]]:
     """The records in batches that end at these positions, and a last one with the rest."""
-    batches, at = [], 0
+    batches, start = [], 0
     for end in sorted(ends):
-        batches.append(list(records[at:end]))
-        at = max(at, end)
-    return [*batches, list(records[at:])]
+        batches.append(list(records[start:end]))
+        start = max(start, end)
+    return [*batches, list(records[start:])]

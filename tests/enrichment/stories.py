@@ -38,8 +38,8 @@ class Story(LogBuilder):
         self.sent = len(self.records)
 
     def values(self) -> list[dict[str, Any]]:
-        found = [value or b"" for stream, _, value, _ in self.sim.outputs if stream == topics.ENRICHED]
-        return [codec.decode(value)[1] for value in found]
+        values = [value or b"" for stream, _, value, _ in self.sim.outputs if stream == topics.ENRICHED]
+        return [codec.decode(value)[1] for value in values]
 
     def out(self) -> list[tuple[str, str]]:
         """(money id, status) as put out."""
@@ -52,8 +52,8 @@ class Story(LogBuilder):
 
     def asked(self) -> list[tuple[str, float, str]]:
         """(money id, requestedAt in seconds, reason) of the lookups."""
-        found = [value or b"" for stream, _, value, _ in self.sim.outputs if stream == topics.LOOKUP_REQUESTS]
-        fields = [codec.decode(value)[1] for value in found]
+        values = [value or b"" for stream, _, value, _ in self.sim.outputs if stream == topics.LOOKUP_REQUESTS]
+        fields = [codec.decode(value)[1] for value in values]
         return [(f["moneyId"], (f["requestedAt"] - ms(0)) / 1000, f["reason"]) for f in fields]
 
     def count(self, name: str) -> int:

@@ -61,20 +61,20 @@ def mutated(draw: st.DrawFn, names: list[str]) -> bytes:
     """A value with bytes changed, put in, taken out or cut off; mostly in the body."""
     value = bytearray(draw(encoded(names)))
     for _ in range(draw(st.integers(0, 3))):
-        at = draw(st.integers(0, len(value)) | st.integers(min(10, len(value)), len(value)))
+        index = draw(st.integers(0, len(value)) | st.integers(min(10, len(value)), len(value)))
         how = draw(st.sampled_from(["set", "insert", "delete", "cut", "pad"]))
         byte = draw(st.sampled_from([0, 1, 2, 4, 0x7F, 0x80, 0xFF]) | st.integers(0, 255))
         if how == "insert":
-            value.insert(at, byte)
+            value.insert(index, byte)
         elif how == "cut":
-            del value[at:]
-        elif at < len(value):
+            del value[index:]
+        elif index < len(value):
             if how == "set":
-                value[at] = byte
+                value[index] = byte
             elif how == "delete":
-                del value[at]
-            elif value[at] < 0x80:  # the same number, if it is one, in a wider form
-                value[at : at + 1] = bytes([value[at] | 0x80, *[0x80] * (byte % 9), 0])
+                del value[index]
+            elif value[index] < 0x80:  # the same number, if it is one, in a wider form
+                value[index : index + 1] = bytes([value[index] | 0x80, *[0x80] * (byte % 9), 0])
     return bytes(value)
 
 
@@ -248,17 +248,17 @@ def test_money_that_is_taken_goes_out_as_the_canonical_bytes_of_its_fields(value
 
 def number_positions(value: bytes) -> list[int]:
     """Where the numbers of a payment begin: lengths, the union's branch and the time."""
-    found, at = [], 10
+    positions, pos = [], 10
     for field in events.MONEY_FIELDS[:-1]:
-        found.append(at)
-        number, at = codec.read_number(value, at, 64)
+        positions.append(pos)
+        number, pos = codec.read_number(value, pos, 64)
         if field == events.OPTIONAL_TEXT and number == 1:
-            found.append(at)
-            number, at = codec.read_number(value, at, 64)
-            at += number
+            positions.append(pos)
+            number, pos = codec.read_number(value, pos, 64)
+            pos += number
         elif field not in (events.TIME, events.OPTIONAL_TEXT):
-            at += number
-    return found
+            pos += number
+    return positions
 
 
 @pytest.mark.parametrize("session", [None, "", "s1"])
@@ -268,8 +268,8 @@ def test_a_padded_number_anywhere_goes_out_as_short_as_can_be(number: int, sessi
     places = number_positions(value)
     if number >= len(places):
         return
-    at = places[number]
-    end = codec.read_number(value, at, 64)[1]
+    pos = places[number]
+    end = codec.read_number(value, pos, 64)[1]
     padded = value[: end - 1] + bytes([value[end - 1] | 0x80, 0x80, 0]) + value[end:]
     assert codec.decode(padded) == codec.decode(value)
     assert events.decode(topics.WALLET_EVENTS, padded) == events.decode(topics.WALLET_EVENTS, value)

@@ -11,8 +11,8 @@ from tests.reference.builder import ms
 from tests.reference.model import USER
 
 
-def forget(story: Story, at: float, user: str = "ann") -> None:
-    story.event(USER, "ForgetUserRequested", at, {"id": f"r{at}", "userId": user, "requestedBy": "ops"})
+def forget(story: Story, time_s: float, user: str = "ann") -> None:
+    story.event(USER, "ForgetUserRequested", time_s, {"id": f"r{time_s}", "userId": user, "requestedBy": "ops"})
 
 
 def entries(story: Story, user: str = "ann") -> dict[bytes, bytes]:

@@ -23,7 +23,7 @@ NAMES = {topic.code: topic.name for topic in topics.INPUTS}
 
 def lineages(story: Story) -> list[dict[str, Any]]:
     """Of the enriched records, in order: (topic, offset, seconds) of each source."""
-    found = []
+    places = []
     for stream, _, _, headers in story.sim.outputs:
         if stream == topics.ENRICHED:
             ((name, content),) = headers
@@ -34,8 +34,8 @@ def lineages(story: Story) -> list[dict[str, Any]]:
             value = fastavro.schemaless_reader(body, SCHEMA, None)
             assert body.read() == b""
             assert isinstance(value, dict)
-            found.append({name: place(source) for name, source in value.items() if source is not None})
-    return found
+            places.append({name: place(source) for name, source in value.items() if source is not None})
+    return places
 
 
 def place(source: dict[str, int]) -> tuple[str, int, float]:
@@ -97,7 +97,7 @@ def test_a_session_that_is_replaced_is_named_by_the_later_event(story: Story) ->
 
 
 def test_money_looked_up_names_the_reply_whenever_it_was_read() -> None:
-    found = []
+    told = []
     for before in (True, False):
         story = Story()
         if not before:
@@ -111,8 +111,8 @@ def test_money_looked_up_names_the_reply_whenever_it_was_read() -> None:
             story.money("m1", 1, "s")
             story.play(45)
         story.play()
-        found.append(lineages(story))
-    assert found[0] == found[1] == [{"money": (WALLETS, 1, 1.0), "reply": (REPLIES, 0, 40.0)}]
+        told.append(lineages(story))
+    assert told[0] == told[1] == [{"money": (WALLETS, 1, 1.0), "reply": (REPLIES, 0, 40.0)}]
 
 
 def test_a_duplicate_leaves_the_source_of_the_first(story: Story) -> None:

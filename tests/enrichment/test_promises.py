@@ -24,9 +24,9 @@ def test_a_duplicate_is_dropped_and_counted(story: Story) -> None:
 
 
 def test_a_duplicate_does_not_refresh_t0(story: Story) -> None:
-    for at in (0, 40, 55):
-        story.money("m1", at)
-        story.play(at + 1)
+    for time_s in (0, 40, 55):
+        story.money("m1", time_s)
+        story.play(time_s + 1)
     assert story.out() == [("m1", "NO_SESSION")] * 2
     assert story.count("duplicates") == 1
 
@@ -39,8 +39,8 @@ def test_an_id_may_come_again_exactly_dedup_ttl_after_t0(story: Story) -> None:
 
 
 def test_an_id_that_came_again_is_the_new_t0(story: Story) -> None:
-    for at in (0, 50, 99, 100):
-        story.money("m1", at)
+    for time_s in (0, 50, 99, 100):
+        story.money("m1", time_s)
     story.play(200)
     assert (len(story.out()), story.count("duplicates")) == (3, 1)
 
@@ -310,14 +310,14 @@ def test_every_changed_entry_or_its_removal_is_in_the_changes(story: Story) -> N
     story.money("m1", 2, "never")
     story.play(5)
     story.play(LONG_AFTER)
-    kept: dict[bytes, bytes] = {}
+    from_changes: dict[bytes, bytes] = {}
     for key, value in story.sim.changes:
         if value is None:
-            kept.pop(key)
+            from_changes.pop(key)
         else:
-            kept[key] = value
+            from_changes[key] = value
     mine = {k: v for state in story.sim.states for k, v in state.entries.items() if k[:1] in (b"u", b"p", b"w")}
-    assert kept == mine
+    assert from_changes == mine
 
 
 def test_ignored_types_advance_stream_time_and_are_nothing_else(story: Story) -> None:

@@ -260,14 +260,14 @@ def test_an_id_is_found_only_where_an_item_begins() -> None:
 def test_ids_are_dropped_up_to_a_time_and_the_last_sight_counts(seen: list[tuple[bytes, int]], until: int) -> None:
     page = Page()
     seen.sort(key=lambda one: one[1])
-    for money_id, at in seen:
-        page.add_id(pack_id(money_id), at, b"")
+    for money_id, seen_at in seen:
+        page.add_id(pack_id(money_id), seen_at, b"")
     page.drop_ids(until)
-    left = {money_id: at for money_id, at in seen if at > until}
-    assert page.ids_n == sum(1 for _, at in seen if at > until)
+    left = {money_id: seen_at for money_id, seen_at in seen if seen_at > until}
+    assert page.ids_n == sum(1 for _, seen_at in seen if seen_at > until)
     assert all(page.seen_at(pack_id(money_id)) == left.get(money_id, NO_TIME) for money_id, _ in seen)
     if left:
-        assert page.first_seen() == min(at for _, at in seen if at > until)
+        assert page.first_seen() == min(seen_at for _, seen_at in seen if seen_at > until)
 
 
 def test_waiting_positions_are_added_and_dropped_in_order() -> None:
@@ -326,16 +326,16 @@ def test_no_two_entries_share_a_key(one: bytes, other: bytes, number: int, posit
 
 @settings(deadline=None)
 @given(names, names, numbers, sources.filter(bool))
-def test_the_proof_of_a_forgotten_user_comes_back(request: bytes, by: bytes, at: int, source: bytes) -> None:
-    entry = encode_forgotten(Forgotten(request, by, at, source))
+def test_the_proof_of_a_forgotten_user_comes_back(request: bytes, by: bytes, time_ms: int, source: bytes) -> None:
+    entry = encode_forgotten(Forgotten(request, by, time_ms, source))
     assert read("ForgottenUser", entry) == {
         "requestId": request.decode(),
         "requestedBy": by.decode(),
-        "forgottenAt": at,
+        "forgottenAt": time_ms,
         "from": source_as_avro(source),
     }
     back = decode_forgotten(entry)
-    assert (back.request, back.requested_by, back.forgotten_at, back.source) == (request, by, at, source)
+    assert (back.request, back.requested_by, back.forgotten_at, back.source) == (request, by, time_ms, source)
 
 
 # Golden bytes: tests/golden/v<N> holds what state version N wrote. They never change; a new version gets a folder of

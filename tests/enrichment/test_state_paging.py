@@ -36,11 +36,11 @@ def hot() -> Story:
     """A user with thousands of ids, types and sessions, and money that waits for other thousands of sessions."""
     story = Story()
     for n in range(THOUSANDS):
-        at = n * 10 / THOUSANDS
-        story.session(f"session-{n:06}", at)
-        story.money(f"money-{n:06}", at, f"missing-{n:06}", moneyType=f"type-{n:06}")
+        time_s = n * 10 / THOUSANDS
+        story.session(f"session-{n:06}", time_s)
+        story.money(f"money-{n:06}", time_s, f"missing-{n:06}", moneyType=f"type-{n:06}")
         if n % 300 == 299:
-            story.play(at)
+            story.play(time_s)
     story.play(11)
     return story
 
@@ -84,15 +84,15 @@ def test_what_expires_leaves_no_trace_of_a_large_user_but_its_types_and_open_loo
 
 def positions_of_one(story: Story) -> int:
     """How much money stands in the item of the session `one`, the only one that any waits for."""
-    found = 0
+    size = 0
     for state in story.sim.states:
         for key, entry in state.entries.items():
             if key[:1] == b"u":
                 pages = list(decode_user(key[1:], entry).pages.values())
             else:
                 pages = [decode_page_entry(entry)] if key[:1] == b"p" else []
-            found += sum(len(page.waiting.get(b"one", b"")) for page in pages)
-    return found // POSITION_BYTES
+            size += sum(len(page.waiting.get(b"one", b"")) for page in pages)
+    return size // POSITION_BYTES
 
 
 def test_money_that_waits_for_one_session_is_one_item_of_13_bytes_each() -> None:
@@ -186,7 +186,7 @@ class Book:
         users, user = self.open()
         users.load_all_pages(user)
         until = self.now - keep
-        self.ids = {id: at for id, at in self.ids.items() if at > until}
+        self.ids = {id: seen_at for id, seen_at in self.ids.items() if seen_at > until}
         self.sessions = {id: known for id, known in self.sessions.items() if known[0] > until}
         self.waiting.clear()
         self.lookups.clear()
@@ -213,7 +213,7 @@ class Book:
         total = sum(len(kind) for kind in kinds)
         assert user.items == sum(page.items() for page in pages) == total
         assert all(user.page(name).type_source(name) == b"" for name in self.types)
-        assert all(user.page(name).seen_at(pack_id(name)) == at for name, at in self.ids.items())
+        assert all(user.page(name).seen_at(pack_id(name)) == seen_at for name, seen_at in self.ids.items())
         assert {id: known for page in pages for id, known in page.sessions.items()} == self.sessions
         assert {id: places for page in pages for id, places in page.waiting.items()} == self.waiting
         assert {lookup for page in pages for lookup in page.lookups} == self.lookups
@@ -264,10 +264,10 @@ def test_thousands_of_events_of_a_user_in_one_batch_are_as_in_many() -> None:
     def played(batches: int) -> Story:
         story = Story()
         for n in range(THOUSANDS):
-            at = n * 40 / THOUSANDS
-            story.money(f"money-{n if n % 5 else n // 2:06}", at, moneyType=f"type-{n % 700:06}")
+            time_s = n * 40 / THOUSANDS
+            story.money(f"money-{n if n % 5 else n // 2:06}", time_s, moneyType=f"type-{n % 700:06}")
             if n % (THOUSANDS // batches) == THOUSANDS // batches - 1:
-                story.play(at)
+                story.play(time_s)
         return story
 
     once, often = played(1), played(20)

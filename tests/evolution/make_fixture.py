@@ -62,7 +62,7 @@ def make(setup: Setup, target: Path) -> None:
     setup.run("--until-caught-up", *FLAGS, *limit)
     setup.send(record for record in parts.first if record.topic == model.LOOKUP_RESULTS)
     setup.run("--until-caught-up", *FLAGS, *limit)
-    cluster.settle(*(setup.prefix + topic for topic in OUTPUTS))
+    cluster.wait_until_stable(*(setup.prefix + topic for topic in OUTPUTS))
     records, partitions = kafka_log.read_log(setup.bootstrap_servers, (*INPUTS, *OUTPUTS), setup.prefix)
     about = {
         "program": version("moneystate"),

@@ -22,8 +22,8 @@ def record(*fields: Json, **more: Any) -> Json:
     return {"type": "record", "name": "Thing", "namespace": "a", "fields": list(fields), **more}
 
 
-def field(of: Any, name: str = "x", **more: Any) -> Json:
-    return {"name": name, "type": of, **more}
+def field(avro_type: Any, name: str = "x", **more: Any) -> Json:
+    return {"name": name, "type": avro_type, **more}
 
 
 def enum(*symbols: str, **more: Any) -> Json:
@@ -111,18 +111,18 @@ KINDS: list[tuple[str, Json, Json, str, str]] = [
 @pytest.mark.parametrize(("old", "new", "rule", "wanted"), [k[1:] for k in KINDS], ids=[k[0] for k in KINDS])
 def test_each_kind_of_change_is_named_and_judged(old: Json, new: Json, rule: str, wanted: str) -> None:
     before, after = parse(old), parse(new)
-    (found,) = changes(before, after)
-    assert (found.rule, found.compatibility) == (rule, wanted)
+    (change,) = changes(before, after)
+    assert (change.rule, change.compatibility) == (rule, wanted)
     assert compatibility(reads(after, before), reads(before, after)) == wanted
-    assert bool(found.fix) == (wanted != FULL)
+    assert bool(change.fix) == (wanted != FULL)
 
 
 def test_the_field_and_what_to_do_are_named() -> None:
     inner = {"type": "array", "items": {"type": "record", "name": "Part", "fields": [field("string", "id")]}}
     renamed = {"type": "array", "items": {"type": "record", "name": "Part", "fields": [field("string", "key")]}}
-    (found,) = changes(parse(record(field(inner, "parts"))), parse(record(field(renamed, "parts"))))
-    assert found.path == "Thing.parts[].key"
-    assert '"aliases": ["id"]' in found.fix
+    (change,) = changes(parse(record(field(inner, "parts"))), parse(record(field(renamed, "parts"))))
+    assert change.path == "Thing.parts[].key"
+    assert '"aliases": ["id"]' in change.fix
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_what_avro_does_not_allow_is_no_schema(bad: Json) -> None:
 
 
 def test_a_type_inside_itself_is_compared_once() -> None:
-    def tree(of: str) -> Json:
-        return record(field(of), field(["null", "a.Thing"], "next", default=None))
+    def tree(leaf: str) -> Json:
+        return record(field(leaf), field(["null", "a.Thing"], "next", default=None))
 
     assert [c.rule for c in changes(parse(tree("int")), parse(tree("long")))] == ["type widened"]
     assert reads(parse(tree("long")), parse(tree("int")))
@@ -164,12 +164,14 @@ def records(draw: st.DrawFn) -> Json:
     fields = []
     with_enum = False
     for name in names:
-        of = draw(types)
-        if "enum" in repr(of):  # a name is defined once
-            of, with_enum = ("int", True) if with_enum else (of, True)
-        more: Json = {"default": None} if of == "null" or (isinstance(of, list) and of[0] == "null") else {}
-        more = {"default": 0} if of in ("int", "long") else more
-        fields.append(field(of, name, **(more if draw(st.booleans()) else {})))
+        avro_type = draw(types)
+        if "enum" in repr(avro_type):  # a name is defined once
+            avro_type, with_enum = ("int", True) if with_enum else (avro_type, True)
+        more: Json = (
+            {"default": None} if avro_type == "null" or (isinstance(avro_type, list) and avro_type[0] == "null") else {}
+        )
+        more = {"default": 0} if avro_type in ("int", "long") else more
+        fields.append(field(avro_type, name, **(more if draw(st.booleans()) else {})))
     return record(*fields)
 
 
@@ -179,9 +181,9 @@ def test_all_changes_together_allow_what_resolution_allows_and_fastavro_reads_it
     old: Json, new: Json, data: st.DataObject
 ) -> None:
     before, after = parse(old), parse(new)
-    found = changes(before, after)
-    assert all(c.backward for c in found) == reads(after, before)
-    assert all(c.forward for c in found) == reads(before, after)
+    all_changes = changes(before, after)
+    assert all(c.backward for c in all_changes) == reads(after, before)
+    assert all(c.forward for c in all_changes) == reads(before, after)
     if reads(after, before):
         writer, names = parsed(old)
         body = encode(writer, names, data.draw(values(writer, names)))

@@ -57,20 +57,20 @@ def next_state(avro: Path, edit: Callable[[Json], object], name: str = "WaitingM
 
 
 def field(schema: Json, name: str) -> Json:
-    found: Json = next(f for f in schema["fields"] if f["name"] == name)
-    return found
+    member: Json = next(f for f in schema["fields"] if f["name"] == name)
+    return member
 
 
-def add(name: str, of: Any, **more: Any) -> Callable[[Json], object]:
-    return lambda schema: schema["fields"].append({"name": name, "type": of, **more})
+def add(name: str, avro_type: Any, **more: Any) -> Callable[[Json], object]:
+    return lambda schema: schema["fields"].append({"name": name, "type": avro_type, **more})
 
 
 def remove(name: str) -> Callable[[Json], object]:
     return lambda schema: schema["fields"].remove(field(schema, name))
 
 
-def retype(name: str, of: Any) -> Callable[[Json], object]:
-    return lambda schema: field(schema, name).update(type=of)
+def retype(name: str, avro_type: Any) -> Callable[[Json], object]:
+    return lambda schema: field(schema, name).update(type=avro_type)
 
 
 def rename(name: str, to: str) -> Callable[[Json], object]:
@@ -100,9 +100,9 @@ def test_a_new_event_version_that_cannot_be_read_is_refused(
     avro: Path, edit: Callable[[Json], object], rule: str, path: str
 ) -> None:
     next_event(avro, edit)
-    found = next(f for f in bad(avro) if f.rule == rule)
-    assert (found.path, found.versions, found.ok) == (path, "v1 -> v2", False)
-    assert found.fix
+    finding = next(f for f in bad(avro) if f.rule == rule)
+    assert (finding.path, finding.versions, finding.ok) == (path, "v1 -> v2", False)
+    assert finding.fix
 
 
 def test_a_new_event_version_with_a_default_is_fine(avro: Path) -> None:
@@ -124,16 +124,16 @@ def test_an_output_that_old_consumers_cannot_read_is_refused(avro: Path) -> None
 
 def test_an_edited_release_is_refused(avro: Path) -> None:
     change(avro / "state" / "UserPage" / "v1.avsc", add("more", "int", default=0))
-    (found,) = [f for f in bad(avro) if f.rule == "release edited"]
-    assert (found.schema, found.versions) == ("state/UserPage", "v1")
-    assert "is released and was edited" in found.text
+    (finding,) = [f for f in bad(avro) if f.rule == "release edited"]
+    assert (finding.schema, finding.versions) == ("state/UserPage", "v1")
+    assert "is released and was edited" in finding.text
 
 
 def test_an_edit_of_the_text_alone_is_an_edit(avro: Path) -> None:
     path = avro / "events" / "Heartbeat.avsc"
     path.write_text(path.read_text() + "\n")
-    (found,) = bad(avro)
-    assert (found.rule, "its text alone" in found.text) == ("release edited", True)
+    (finding,) = bad(avro)
+    assert (finding.rule, "its text alone" in finding.text) == ("release edited", True)
 
 
 def test_a_released_version_that_is_gone_is_refused(avro: Path) -> None:
@@ -156,9 +156,9 @@ def test_a_reused_version_number_is_refused(avro: Path, tmp_path: Path) -> None:
         v3 = tree.versions["state/WaitingMoney"][3]
         listed["state/WaitingMoney"]["versions"]["3"] = {"fingerprint": v3.fingerprint, "sha256": v3.sha256}
         (folder / RELEASED).write_text(json.dumps(listed))
-    (found,) = check_against(tree_of(read_folder(avro)), tree_of(read_folder(theirs)))
-    assert (found.rule, found.versions) == ("version number reused", "v3")
-    assert "the number 4" in found.fix
+    (finding,) = check_against(tree_of(read_folder(avro)), tree_of(read_folder(theirs)))
+    assert (finding.rule, finding.versions) == ("version number reused", "v3")
+    assert "the number 4" in finding.fix
 
 
 def test_a_version_with_the_same_fingerprint_is_refused(avro: Path) -> None:
@@ -169,10 +169,10 @@ def test_a_version_with_the_same_fingerprint_is_refused(avro: Path) -> None:
 
 def test_state_needs_a_function_and_golden_bytes(avro: Path) -> None:
     next_state(avro, add("more", "int", default=0))
-    found = {f.rule: f for f in bad(avro)}
-    assert set(found) == {"migration missing", "golden bytes missing"}
-    assert "a plain resolution would do" in found["migration missing"].text
-    assert "tests/golden/v3/WaitingMoney.hex" in found["golden bytes missing"].fix
+    findings = {f.rule: f for f in bad(avro)}
+    assert set(findings) == {"migration missing", "golden bytes missing"}
+    assert "a plain resolution would do" in findings["migration missing"].text
+    assert "tests/golden/v3/WaitingMoney.hex" in findings["golden bytes missing"].fix
 
 
 def test_what_can_be_rolled_back_is_said() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tests.evolution.restore import Restored, restore
 from tests.evolution.workload import RULES
 from tests.job.harness import DEAD_LETTERS, ENRICHED, Setup, letters, model_values_by_user, values_by_user
-from tests.kafka.logs import settle
+from tests.kafka.logs import wait_until_stable
 from tests.reference import model
 
 CAUGHT_UP = ("--until-caught-up", "--json")
@@ -22,7 +22,7 @@ def reference(setup: Setup) -> model.Result:
 def check_whole_output(setup: Setup) -> model.Result:
     """The output of both releases together is the model's, nothing twice. Where in a user's records a reply's stands
     depends on when it was read, so order has no part in it."""
-    settle(setup.admin(), [setup.prefix + topic for topic in (ENRICHED, DEAD_LETTERS)])
+    wait_until_stable(setup.admin(), [setup.prefix + topic for topic in (ENRICHED, DEAD_LETTERS)])
     want = reference(setup)
     got = values_by_user(setup.read(ENRICHED))
     assert _sorted(got) == _sorted(model_values_by_user(want))
@@ -35,19 +35,19 @@ def _sorted(values: dict[str, list[bytes | None]] | dict[str, list[bytes]]) -> d
     return {user: sorted(value or b"" for value in mine) for user, mine in values.items()}
 
 
-def go_on(setup: Setup, kept: Restored, more: Sequence[str] = ()) -> None:
+def go_on(setup: Setup, restored: Restored, more: Sequence[str] = ()) -> None:
     """The second part of the input under this program, in several batches, and the whole output held to the model."""
-    setup.send(kept.second)
-    done = setup.run(*CAUGHT_UP, *kept.flags, "--max-records-per-batch", "300", *more)
+    setup.send(restored.second)
+    done = setup.run(*CAUGHT_UP, *restored.flags, "--max-records-per-batch", "300", *more)
     want = check_whole_output(setup)
-    assert done.totals["records"] == len(kept.second)  # no replay
-    found = {name: done.totals[name] for name in ("buffered", "waiting", "looking_up", "duplicates", "late")}
-    assert found == {name: getattr(want, name) for name in found}
+    assert done.totals["records"] == len(restored.second)  # no replay
+    totals = {name: done.totals[name] for name in ("buffered", "waiting", "looking_up", "duplicates", "late")}
+    assert totals == {name: getattr(want, name) for name in totals}
 
 
 def test_a_checkpoint_of_version_1_goes_on_with_the_right_output(setup: Setup) -> None:
-    kept = restore(1, setup)
+    restored = restore(1, setup)
     before = reference(setup)
     assert min(before.buffered, before.waiting, before.looking_up, before.duplicates) > 0
     assert max(len(user.seen_money) for user in before.users.values()) > 64
-    go_on(setup, kept)
+    go_on(setup, restored)

@@ -19,7 +19,7 @@ from moneystate.engine.plan import STATE_VERSION, Rewrite
 from moneystate.kafka.formats import SchemaSet
 from moneystate.kafka.formats.versions import AnyVersion
 from moneystate.schemas.tree import Version, avro_root, is_state, read_folder, tree_of
-from services.enrichment.migrations import LEFT_ALONE, WRITTEN, NoWayBack, at_version
+from services.enrichment.migrations import LEFT_ALONE, WRITTEN, NotDowngradable, at_version
 from tests.enrichment.harness import cut, enriched, requests, simulation
 from tests.enrichment.test_equals_model import by_user, expect, interleaved
 from tests.evolution.avro_bytes import decode, encode, parsed, values
@@ -70,8 +70,8 @@ def meaning(value: Any) -> Any:
     if isinstance(value, list):
         return [meaning(part) for part in value]
     if isinstance(value, dict):
-        kept = {k: meaning(v) for k, v in value.items() if k not in MOVED and not k.endswith("From")}
-        return kept["type"] if set(kept) == {"type"} else kept
+        shown = {k: meaning(v) for k, v in value.items() if k not in MOVED and not k.endswith("From")}
+        return shown["type"] if set(shown) == {"type"} else shown
     return str(uuid.UUID(bytes=value)) if isinstance(value, bytes) and len(value) == 16 else value
 
 
@@ -84,7 +84,7 @@ def test_every_state_schema_belongs_to_a_state_version() -> None:
 
 def test_an_entry_without_a_way_back_is_refused_unless_it_may_stay() -> None:
     assert at_version(LEFT_ALONE[0] + b"as it is", 1) == LEFT_ALONE[0] + b"as it is"
-    with pytest.raises(NoWayBack, match="state version 1"):
+    with pytest.raises(NotDowngradable, match="state version 1"):
         at_version(MAGIC + bytes(8), 1)
 
 
@@ -119,8 +119,8 @@ def test_a_downgrade_and_an_upgrade_change_versions_alone(case: Case, seed: int,
     for version in (1, STATE_VERSION):
         for share in range(shares):
             sim.batch([], rewrite=Rewrite(share, shares, version))
-        found = {entry[:HEADER_BYTES] for state in sim.states for entry in state.entries.values()}
-        assert found <= {*WRITTEN[version], *LEFT_ALONE}
+        headers = {entry[:HEADER_BYTES] for state in sim.states for entry in state.entries.values()}
+        assert headers <= {*WRITTEN[version], *LEFT_ALONE}
         assert {clocks.decode(state.entries[clocks.KEY]).state_version for state in sim.states} == {version}
     assert (sim.outputs, sim.watermark) == (outputs, watermark)
     after = [{k: v for k, v in state.entries.items() if k != clocks.KEY} for state in sim.states]
@@ -133,12 +133,12 @@ def test_a_downgrade_and_an_upgrade_change_versions_alone(case: Case, seed: int,
 
 
 def meaning_of_all(entries: dict[bytes, bytes]) -> dict[bytes, Any]:
-    found = {}
+    meanings = {}
     for key, entry in entries.items():
         version = STATE[entry[:HEADER_BYTES]]
         value = decode(parsed(version.source)[0], entry[HEADER_BYTES:])
-        found[key] = sorted(map(repr, value["items"])) if version.name == "state/BufferChunk" else meaning(value)
-    return found
+        meanings[key] = sorted(map(repr, value["items"])) if version.name == "state/BufferChunk" else meaning(value)
+    return meanings
 
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))

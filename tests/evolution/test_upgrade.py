@@ -12,7 +12,7 @@ from services.enrichment.migrations import WRITTEN, to_current
 from tests.evolution.restore import restore
 from tests.evolution.test_earlier_release import CAUGHT_UP, go_on
 from tests.job.harness import Finished, JobProcess, Setup
-from tests.kafka.logs import settle
+from tests.kafka.logs import wait_until_stable
 
 BATCHES = 3
 
@@ -40,7 +40,7 @@ def run(setup: Setup, command: str, *more: str) -> Finished:
 
 def changelog(setup: Setup) -> dict[bytes, bytes]:
     """The last value of each key, without the ends of batches: all entries of users, as they are in the state."""
-    settle(setup.admin(), [setup.prefix + topics.CHANGELOG])
+    wait_until_stable(setup.admin(), [setup.prefix + topics.CHANGELOG])
     last = {record.key or b"": record.value for record in setup.read(topics.CHANGELOG)}
     return {key: value for key, value in last.items() if value is not None and key[:1] != b"e"}
 
@@ -58,7 +58,7 @@ def versions_in_state(setup: Setup) -> set[tuple[str, str]]:
 
 
 def test_an_upgrade_goes_on_after_a_kill_and_a_downgrade_gives_the_earlier_bytes(setup: Setup) -> None:
-    kept = restore(1, setup)
+    restored = restore(1, setup)
     checkpoint = Checkpoint(str(setup.checkpoint))
     before = changelog(setup)
     first = checkpoint.last_committed() + 1
@@ -81,16 +81,16 @@ def test_an_upgrade_goes_on_after_a_kill_and_a_downgrade_gives_the_earlier_bytes
     records = ("BufferChunk", "KeyGroupClock", "UserPage", "UserState", "WaitingMoney")
     assert versions_in_state(setup) == {(f"state/{record}", "v1") for record in records}
     assert checkpoint.offset(checkpoint.last_planned())["stateVersion"] == 1
-    go_on(setup, kept)
+    go_on(setup, restored)
 
 
 def test_a_job_is_refused_over_state_of_a_newer_program(setup: Setup) -> None:
-    kept = restore(1, setup)
+    restored = restore(1, setup)
     last = setup.checkpoint / "offsets" / str(Checkpoint(str(setup.checkpoint)).last_planned())
     *spark_lines, offset = last.read_text().splitlines()
     newer = {**json.loads(offset), "stateVersion": STATE_VERSION + 1}
     last.write_text("\n".join([*spark_lines, json.dumps(newer)]))
-    refused = setup.refused(*CAUGHT_UP, *kept.flags)
+    refused = setup.refused(*CAUGHT_UP, *restored.flags)
     assert refused.code == 4
     assert f"state of version {STATE_VERSION + 1}, this program knows {STATE_VERSION}" in refused.err
     with start(setup, "upgrade") as process:

@@ -13,7 +13,7 @@ from moneystate.errors import CheckpointError
 from services.enrichment import topics
 from services.enrichment.migrations import LEFT_ALONE, WRITTEN
 from services.enrichment.state_model import STATE
-from state_tools.way_back import check_buffers, check_entries
+from state_tools.downgrade_check import check_buffers, check_entries
 from tests.reference import codec
 
 VERSIONS = STATE.versions

@@ -61,11 +61,11 @@ class _Handler(BaseHTTPRequestHandler):
         if self._refused():
             return
         id_text = self.path.removeprefix("/schemas/ids/")
-        found = self.state.schemas.get(int(id_text)) if id_text.isdigit() else None
-        if found is None:
+        schema = self.state.schemas.get(int(id_text)) if id_text.isdigit() else None
+        if schema is None:
             self._answer(404, {"error_code": 40403, "message": "Schema not found"})
         else:
-            self._answer(200, found)
+            self._answer(200, schema)
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

@@ -61,8 +61,8 @@ def time_field(type_of_time: Any) -> dict[str, Any]:
 @SETTINGS
 @given(data=st.data())
 def test_canonical_to_confluent_and_back_is_identical(name: str, lasting: ConfluentFormat, data: st.DataObject) -> None:
-    found = SET.by_name[name]
-    value = canonical(found, data.draw(datums(found.parsed)))
+    type_schema = SET.by_name[name]
+    value = canonical(type_schema, data.draw(datums(type_schema.parsed)))
     written = lasting.from_canonical(value)
     assert written[:1] == b"\x00"
     assert written[5:] == value[10:]
@@ -253,8 +253,8 @@ def test_an_enum_symbol_that_ours_lacks_is_unknown(registry: RegistryServer) -> 
     next(field for field in writer["fields"] if field["name"] == "outcome")["type"]["symbols"] += ["PENDING"]
     datum = {"moneyId": "m", "userId": "u", "userSessionId": "s", "requestedAt": 0, "attempts": 1, "completedAt": 0}
     confluent, schema_id = made(registry), registry.add(writer)
-    found = canonical(SET.by_name["SessionLookupCompleted"], datum | {"outcome": "FAILED"})
-    assert confluent.to_canonical(framed(schema_id, body_of(writer, datum | {"outcome": "FAILED"}))) == found
+    canonical_value = canonical(SET.by_name["SessionLookupCompleted"], datum | {"outcome": "FAILED"})
+    assert confluent.to_canonical(framed(schema_id, body_of(writer, datum | {"outcome": "FAILED"}))) == canonical_value
     value = framed(schema_id, body_of(writer, datum | {"outcome": "PENDING"}))
     assert reason(confluent.to_canonical, value) == "unknown_schema"
 

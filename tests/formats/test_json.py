@@ -62,8 +62,8 @@ def test_nested_records_and_enums_in_json() -> None:
 @SETTINGS
 @given(data=st.data())
 def test_canonical_to_json_and_back_is_identical(name: str, data: st.DataObject) -> None:
-    found = SET.by_name[name]
-    value = canonical(found, data.draw(datums(found.parsed)))
+    type_schema = SET.by_name[name]
+    value = canonical(type_schema, data.draw(datums(type_schema.parsed)))
     text = JSON.from_canonical(value)
     assert next(iter(json.loads(text))) == "type"
     assert JSON.to_canonical(text) == value

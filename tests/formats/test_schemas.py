@@ -43,10 +43,10 @@ def test_every_schema_file_is_known_by_its_name() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_fingerprints_are_little_endian_crc_64_avro(name: str) -> None:
-    found = SET.by_name[name]
-    assert found.fingerprint == crc_64_avro(found.canonical_form.encode()).to_bytes(8, "little")
-    assert SET.by_fingerprint[found.fingerprint] is found
-    assert found.prefix == b"\xc3\x01" + found.fingerprint
+    type_schema = SET.by_name[name]
+    assert type_schema.fingerprint == crc_64_avro(type_schema.canonical_form.encode()).to_bytes(8, "little")
+    assert SET.by_fingerprint[type_schema.fingerprint] is type_schema
+    assert type_schema.prefix == b"\xc3\x01" + type_schema.fingerprint
 
 
 def test_the_schemas_of_an_installed_wheel_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,9 +78,9 @@ def test_a_schema_set_survives_pickling() -> None:
 @SETTINGS
 @given(data=st.data())
 def test_what_fastavro_writes_passes_and_no_cut_or_addition_does(name: str, data: st.DataObject) -> None:
-    found = SET.by_name[name]
-    value = canonical(found, data.draw(datums(found.parsed)))
-    assert SET.open(value) is found
+    type_schema = SET.by_name[name]
+    value = canonical(type_schema, data.draw(datums(type_schema.parsed)))
+    assert SET.open(value) is type_schema
     assert reason(SET.open, value + b"\x00") == "trailing_bytes"
     cut = data.draw(st.integers(0, len(value) - 1))
     assert reason(SET.open, value[:cut]) == "malformed"

@@ -68,8 +68,8 @@ def body_of(schema: Any, datum: Any) -> bytes:
     return out.getvalue()
 
 
-def canonical(found: TypeSchema, datum: Any) -> bytes:
-    return b"\xc3\x01" + found.fingerprint + body_of(found.parsed, datum)
+def canonical(type_schema: TypeSchema, datum: Any) -> bytes:
+    return b"\xc3\x01" + type_schema.fingerprint + body_of(type_schema.parsed, datum)
 
 
 def payment(schemas: SchemaSet, **changes: Any) -> bytes:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 import psutil
 from confluent_kafka.admin import AdminClient
 
-from tests.kafka.logs import Cluster, settle
+from tests.kafka.logs import Cluster, wait_until_stable
 from tests.reference import kafka_log, model
 from tests.workloads.workload_log import send_log, workload_log
 
@@ -53,7 +53,7 @@ class JobProcess:
         self, arguments: Sequence[str], folder: Path, env: Mapping[str, str] | None = None, command: Sequence[str] = ()
     ) -> None:
         self.folder = Path(tempfile.mkdtemp(dir=folder, prefix="run-"))
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("MONEYSTATE_")}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("MONEYSTATE_")}
         sources = str(ROOT)
         local = {"PYTHONPATH": sources, "SPARK_LOCAL_IP": "127.0.0.1", "TMPDIR": str(self.folder)}
         with (self.folder / "out").open("wb") as out, (self.folder / "err").open("wb") as err:
@@ -63,7 +63,7 @@ class JobProcess:
                 stdout=out,
                 stderr=err,
                 cwd=self.folder,
-                env={**kept, **local, **(env or {})},
+                env={**inherited, **local, **(env or {})},
                 start_new_session=True,
             )
 
@@ -83,14 +83,14 @@ class JobProcess:
 
     def tree(self) -> list[psutil.Process]:
         """All processes of the session: children that lost their parent or made a group of their own, too."""
-        found = []
+        processes = []
         for process in psutil.process_iter():
             try:
                 if os.getsid(process.pid) == self.process.pid and process.status() != psutil.STATUS_ZOMBIE:
-                    found.append(process)
+                    processes.append(process)
             except (ProcessLookupError, psutil.NoSuchProcess):
                 continue
-        return found
+        return processes
 
     def kill(self) -> None:
         """SIGKILL for the whole tree, as if the machine went down; returns when all are gone."""
@@ -123,7 +123,7 @@ class JobProcess:
             raise AssertionError(f"no end within {deadline_s} s:\n{self.err()}") from None
         return Finished(self.process.returncode, self.out(), self.err())
 
-    def wait_for(self, condition: Callable[[], bool], what: str, deadline_s: float = RUN_S) -> None:
+    def wait_for(self, condition: Callable[[], bool], description: str, deadline_s: float = RUN_S) -> None:
         """Until `condition` holds. Raises AssertionError past the deadline or where the process ends before."""
         deadline = time.monotonic() + deadline_s
         while not condition():
@@ -131,8 +131,8 @@ class JobProcess:
                 code = self.process.wait(POLL_S)
             except subprocess.TimeoutExpired:
                 code = None
-            assert code is None, f"ended with code {code} before {what}:\n{self.err()}"
-            assert time.monotonic() < deadline, f"not within {deadline_s} s: {what}\n{self.err()}"
+            assert code is None, f"ended with code {code} before {description}:\n{self.err()}"
+            assert time.monotonic() < deadline, f"not within {deadline_s} s: {description}\n{self.err()}"
 
 
 class Setup(NamedTuple):
@@ -157,7 +157,7 @@ class Setup(NamedTuple):
         ]
 
     def start(self, *more: str, pause_at: str = "") -> JobProcess:
-        """`pause_at`: `step@batch` at which it writes the file `paused` and waits (`moneystate.kafka.faults`)."""
+        """`pause_at`: `step@batch` at which it writes the file `paused` and waits (`moneystate.kafka.failpoints`)."""
         env = {"MONEYSTATE_PAUSE_AT": pause_at, "MONEYSTATE_PAUSE_FILE": str(self.folder / "paused")}
         return JobProcess(self.arguments(*more), self.folder, env if pause_at else None)
 
@@ -223,7 +223,7 @@ class Setup(NamedTuple):
     def check_output(self, rules: model.Rules, drain: bool) -> model.Result:
         """All output is the model's: values of each user in order, and the dead letters by where they came from."""
         want = self.reference(rules, drain)
-        settle(self.admin(), [self.prefix + topic for topic in (ENRICHED, DEAD_LETTERS)])
+        wait_until_stable(self.admin(), [self.prefix + topic for topic in (ENRICHED, DEAD_LETTERS)])
         assert values_by_user(self.read(ENRICHED)) == model_values_by_user(want)
         assert letters(self.read(DEAD_LETTERS), self.prefix) == Counter(tuple(letter) for letter in want.dead_letters)
         return want
@@ -231,7 +231,7 @@ class Setup(NamedTuple):
     def check_lookups(self, copies: int = 1) -> int:
         """The output is the model's with the replies of this moment, so many times over, each user's in any order; how
         many lookups the model has open."""
-        settle(self.admin(), [self.prefix + topic for topic in (ENRICHED, LOOKUP_RESULTS)])
+        wait_until_stable(self.admin(), [self.prefix + topic for topic in (ENRICHED, LOOKUP_RESULTS)])
         records, partitions = self.inputs()
         want = model.run(records, partitions, model.Rules(), True, self.read(LOOKUP_RESULTS))
         got = values_by_user(self.read(ENRICHED))
@@ -266,12 +266,12 @@ def model_values_by_user(result: model.Result) -> dict[str, list[bytes]]:
 
 def letters(records: Iterable[model.LogRecord], prefix: str) -> Counter[tuple[str, int, int, str]]:
     """Dead letters as topic without prefix, partition, offset and reason."""
-    found: Counter[tuple[str, int, int, str]] = Counter()
+    counts: Counter[tuple[str, int, int, str]] = Counter()
     for record in records:
         about = {name.removeprefix("moneystate."): (content or b"").decode() for name, content in record.headers}
         place = (about["topic"].removeprefix(prefix), int(about["partition"]), int(about["offset"]))
-        found[(*place, about["reason"])] += 1
-    return found
+        counts[(*place, about["reason"])] += 1
+    return counts
 
 
 def counts(result: model.Result) -> dict[str, Any]:

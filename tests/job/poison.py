@@ -13,7 +13,7 @@ from typing import Any
 import services.enrichment.job
 from moneystate.cli.main import main
 from moneystate.engine.effects import Effects
-from moneystate.engine.items import Aside, Item
+from moneystate.engine.items import Item, UnorderedRecord
 from moneystate.engine.processor import Change
 from moneystate.engine.state import StateAccess
 from services.enrichment.rules import Rules
@@ -28,12 +28,12 @@ class Poisoned:
         self.enrichment = Enrichment(rules)
 
     def begin(
-        self, state: StateAccess, items: Sequence[Item], asides: Sequence[Aside], watermark_before: int
+        self, state: StateAccess, items: Sequence[Item], unordered: Sequence[UnorderedRecord], watermark_before: int
     ) -> list[Any]:
-        return self.enrichment.begin(state, items, asides, watermark_before)
+        return self.enrichment.begin(state, items, unordered, watermark_before)
 
-    def aside(self, record: Aside, effects: Effects) -> None:
-        self.enrichment.aside(record, effects)
+    def process_unordered(self, record: UnorderedRecord, effects: Effects) -> None:
+        self.enrichment.process_unordered(record, effects)
 
     def step(self, item: Item, parsed: Any, effects: Effects) -> None:
         if self.poison and self.poison in item[8]:

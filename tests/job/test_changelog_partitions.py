@@ -9,7 +9,7 @@ from moneystate.savepoint.format import Savepoint
 from services.enrichment.state import owner_of
 from services.enrichment.topics import CHANGELOG
 from tests.job.harness import JobProcess, Setup, small_workload
-from tests.kafka.logs import settle
+from tests.kafka.logs import wait_until_stable
 from tests.reference.model import Rules
 from tests.waiting import until
 
@@ -30,14 +30,14 @@ def add_partitions(setup: Setup, partitions: int) -> None:
 
 def in_changelog(setup: Setup) -> dict[tuple[int, bytes], bytes]:
     """What compaction leaves of it: value by partition and key."""
-    settle(setup.admin(), [setup.prefix + CHANGELOG])
-    kept: dict[tuple[int, bytes], bytes] = {}
+    wait_until_stable(setup.admin(), [setup.prefix + CHANGELOG])
+    entries: dict[tuple[int, bytes], bytes] = {}
     for record in setup.read(CHANGELOG):
         place = record.partition, record.key or b""
-        kept.pop(place, None)
+        entries.pop(place, None)
         if record.value is not None and not place[1].startswith(b"e"):
-            kept[place] = record.value
-    return kept
+            entries[place] = record.value
+    return entries
 
 
 def home(key: bytes, partitions: int) -> int:

@@ -21,9 +21,9 @@ def done_with_batch_0(job: JobProcess, setup: Setup) -> None:
 
 
 def jvm(job: JobProcess) -> psutil.Process:
-    found = [p for p in psutil.Process(job.process.pid).children(recursive=True) if p.name() == "java"]
-    assert len(found) == 1
-    return found[0]
+    processes = [p for p in psutil.Process(job.process.pid).children(recursive=True) if p.name() == "java"]
+    assert len(processes) == 1
+    return processes[0]
 
 
 def test_it_ends_while_it_waits_for_the_next_trigger(setup: Setup) -> None:

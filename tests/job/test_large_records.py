@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from moneystate.kafka.formats import SchemaSet, make_format
 from moneystate.kafka.sizes import message_bytes
 from tests.job.harness import DEAD_LETTERS, ENRICHED, Setup, letters, model_values_by_user, values_by_user
-from tests.kafka.logs import Cluster, settle
+from tests.kafka.logs import Cluster, wait_until_stable
 from tests.reference import model
 from tests.reference.builder import START_MS
 
@@ -37,17 +37,21 @@ def payment(size: int, **changes: object) -> bytes:
 
 def records() -> Iterator[tuple[str, bytes | None, list[tuple[str, str | bytes | None]]]]:
     """Topic, value and headers."""
-    kept, over = "k" * KEPT, "k" * (KEPT + 1)
-    at = {"processedAt": START_MS}
-    user = {"id": "e", "userId": kept, **at}
+    longest, over = "k" * KEPT, "k" * (KEPT + 1)
+    processed = {"processedAt": START_MS}
+    user = {"id": "e", "userId": longest, **processed}
     address = {"address": "", "postalCode": ""}
-    yield model.USER, model.encode("ChangeAddressEvent", {**user, **address, "residentCountryCode": kept}), []
-    yield model.USER, model.encode("ChangeBirthDateEvent", {**user, "birthYear": kept, "birthCityPlace": ""}), []
+    yield model.USER, model.encode("ChangeAddressEvent", {**user, **address, "residentCountryCode": longest}), []
+    yield model.USER, model.encode("ChangeBirthDateEvent", {**user, "birthYear": longest, "birthCityPlace": ""}), []
     yield model.USER, model.encode("ChangeAddressEvent", {**user, **address, "residentCountryCode": over}), []
-    yield model.SESSION, model.encode("UserSessionCreatedEvent", {**user, "id": kept, "clientCountryCode": kept}), []
+    yield (
+        model.SESSION,
+        model.encode("UserSessionCreatedEvent", {**user, "id": longest, "clientCountryCode": longest}),
+        [],
+    )
     yield model.SESSION, model.encode("UserSessionCreatedEvent", {**user, "id": over, "clientCountryCode": "UY"}), []
-    largest = {"userId": kept, "moneyType": kept}
-    yield model.WALLET, payment(LIMIT, id=kept, userSessionId=kept, **largest), []  # joined
+    largest = {"userId": longest, "moneyType": longest}
+    yield model.WALLET, payment(LIMIT, id=longest, userSessionId=longest, **largest), []  # joined
     yield model.WALLET, payment(LIMIT, id="waits", userSessionId="w" * KEPT, **largest), []
     yield model.WALLET, payment(LIMIT + 1, id="over"), []
     yield model.WALLET, payment(BROKER_TAKES, id="far over"), []
@@ -88,12 +92,12 @@ def test_no_record_that_a_broker_takes_ends_the_job(setup: Setup) -> None:
 
 def check_dead_letters(setup: Setup, want: model.Result) -> None:
     """Each one whole, or its coordinates and digest."""
-    settle(setup.admin(), [setup.prefix + DEAD_LETTERS])
-    found = setup.read(DEAD_LETTERS)
-    assert letters(found, setup.prefix) == Counter(tuple(letter) for letter in want.dead_letters)
+    wait_until_stable(setup.admin(), [setup.prefix + DEAD_LETTERS])
+    output = setup.read(DEAD_LETTERS)
+    assert letters(output, setup.prefix) == Counter(tuple(letter) for letter in want.dead_letters)
     sent = {(r.topic, r.partition, r.offset): r for r in setup.inputs()[0]}
     whole = 0
-    for letter in found:
+    for letter in output:
         about = {name: content or b"" for name, content in letter.headers}
         topic = about["moneystate.topic"].decode().removeprefix(setup.prefix)
         original = sent[topic, int(about["moneystate.partition"]), int(about["moneystate.offset"])]
@@ -103,7 +107,7 @@ def check_dead_letters(setup: Setup, want: model.Result) -> None:
             whole += 1
         else:
             assert digest.decode() == hashlib.sha256(original.value or b"").hexdigest()
-    assert (whole, len(found)) == (6, 9)
+    assert (whole, len(output)) == (6, 9)
 
 
 def test_an_output_topic_that_does_not_take_the_largest_record_is_refused(setup: Setup) -> None:

@@ -25,13 +25,13 @@ def program(setup: Setup, logic: int, poison: str, *flags: str) -> Finished:
 
 def last_money(records: list[LogRecord]) -> tuple[str, LogRecord]:
     """An id that only one record has, and that record, as late in the log as there is one."""
-    found: dict[str, list[LogRecord]] = {}
+    by_id: dict[str, list[LogRecord]] = {}
     for record in records:
         if record.topic == WALLET:
             kind, fields = codec.decode(record.value or b"")
             if kind == "PaymentEvent":
-                found.setdefault(fields["id"], []).append(record)
-    return next((money_id, mine[0]) for money_id, mine in reversed(found.items()) if len(mine) == 1)
+                by_id.setdefault(fields["id"], []).append(record)
+    return next((money_id, mine[0]) for money_id, mine in reversed(by_id.items()) if len(mine) == 1)
 
 
 def one_line(done: Finished) -> str:

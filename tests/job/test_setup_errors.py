@@ -12,7 +12,7 @@ import pytest
 from moneystate.devbroker import DevBroker
 from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import Setup, small_workload
-from tests.kafka.logs import Cluster, settle
+from tests.kafka.logs import Cluster, wait_until_stable
 from tests.reference.model import TIMED_TOPICS, WALLET, Rules
 
 CONFIG, SETUP, CHECKPOINT = 2, 3, 4
@@ -141,7 +141,7 @@ def test_finish_rollback_takeover_retention_and_loss(planned: Setup, tmp_path: P
     new = setup._replace(folder=tmp_path / "new")
     new.folder.mkdir()
     new.run("--until-caught-up", "--new-epoch")
-    settle(new.admin(), [new.prefix + "money-enriched-events"])
+    wait_until_stable(new.admin(), [new.prefix + "money-enriched-events"])
     assert sorted(new.enriched(), key=repr) == sorted(first + first, key=repr)
     assert setup.refused(*BOUNDED).code == CHECKPOINT
 

@@ -74,14 +74,14 @@ class Cluster:
             producer.commit_transaction(FLUSH_S)
         else:
             producer.abort_transaction(FLUSH_S)
-        self.settle(topic)
+        self.wait_until_stable(topic)
 
-    def settle(self, *topics: str) -> None:
+    def wait_until_stable(self, *topics: str) -> None:
         """Wait for the markers of transactions that have ended: the broker writes them after it has said so."""
-        settle(self.admin, topics)
+        wait_until_stable(self.admin, topics)
 
 
-def settle(admin: AdminClient, topics: Iterable[str]) -> None:
+def wait_until_stable(admin: AdminClient, topics: Iterable[str]) -> None:
     """Until no transaction is open in `topics`. Raises AssertionError where one stays open."""
     partitions = [
         TopicPartition(topic, number)

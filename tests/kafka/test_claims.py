@@ -43,14 +43,14 @@ def test_one_of_two_instances_writes_and_the_other_fences_nothing(cluster: Clust
     config = config_of(cluster)
     first, watch = take(config, "first")
     second, its_watch = take(config, "second")
-    kept = [PartitionSink(second, partition) for partition in PARTITIONS]
-    for sink in kept:
+    sinks = [PartitionSink(second, partition) for partition in PARTITIONS]
+    for sink in sinks:
         sink.open(batch(0))
     for partition in PARTITIONS:  # and each attempt after it, which Spark gives to another process
         for _ in range(4):
             with pytest.raises(InstanceError, match="the second one"):
                 PartitionSink(first, partition).open(batch(0))
-    for sink in kept:
+    for sink in sinks:
         sink.write([(0, b"key", b"of the second", [])])
         sink.commit(batch(0))
     assert values(config) == [b"of the second"] * 2
@@ -61,11 +61,11 @@ def test_one_of_two_instances_writes_and_the_other_fences_nothing(cluster: Clust
 def test_what_an_earlier_instance_has_open_is_aborted_by_the_claim_alone(cluster: Cluster) -> None:
     config = config_of(cluster)
     first, _ = take(config, "first")
-    kept = PartitionSink(first, 1)
-    uncommitted(kept, 0, "of the first")
+    zombie = PartitionSink(first, 1)
+    uncommitted(zombie, 0, "of the first")
     second, _ = take(config, "second")
     with pytest.raises(InstanceError, match="the second one"):
-        kept.commit(batch(0))
+        zombie.commit(batch(0))
     for partition in PARTITIONS:
         assert write(PartitionSink(second, partition), 0, "of the second") is Decision.WRITE
     assert values(config) == [b"of the second"] * 2
@@ -90,14 +90,14 @@ def test_a_job_with_another_topic_prefix_is_named_and_not_fenced_again(cluster: 
     sink = PartitionSink(mine, 0)
     sink.open(batch(0))
     theirs, _ = take(others, "second")
-    kept = PartitionSink(theirs, 0)
-    kept.open(batch(0))
+    their_sink = PartitionSink(theirs, 0)
+    their_sink.open(batch(0))
     with pytest.raises(InstanceError, match=other.prefix):
         sink.commit(batch(0))
     with pytest.raises(InstanceError, match=other.prefix):
         PartitionSink(mine, 0).open(batch(0))  # a retry, anywhere
-    kept.write([(0, b"key", b"of the other", [])])
-    kept.commit(batch(0))
+    their_sink.write([(0, b"key", b"of the other", [])])
+    their_sink.commit(batch(0))
     again, _ = take(config, "third")  # a new run is not bound by what became of the one before
     assert write(PartitionSink(again, 0), 0, "v") is Decision.WRITE
 
@@ -122,7 +122,7 @@ def test_claims_are_beside_the_markers_and_former_output_partitions_are_claimed(
     assert claims.output_partitions(application, 2, former) == [0, 1, 3]
     mine, _ = take(config, "first")
     write(PartitionSink(mine, 0), 0)
-    cluster.settle(config.commits)
+    cluster.wait_until_stable(config.commits)
     log = MarkerLog(config.bootstrap_servers, {}, config.commits)
     assert log.read() == {marker_key(application, 0): Marker("one", 1, "offset 1")}
     assert log.claims == {claim_key(application, p): Claim("first", "the first one") for p in PARTITIONS}

@@ -37,6 +37,6 @@ def test_partitions_that_are_ahead_of_their_ranges_are_held_in_a_bounded_number_
     done = subprocess.run(
         [sys.executable, "-m", "tests.kafka.fetch_ahead", *arguments], capture_output=True, text=True, check=True
     )
-    found = json.loads(done.stdout)
-    assert found["records"] == [DENSE + PARTITIONS - 1, (PARTITIONS - 1) * (SPARSE - 1)]
-    assert found["grown"] < SLACK * FETCHED_AHEAD_BYTES
+    result = json.loads(done.stdout)
+    assert result["records"] == [DENSE + PARTITIONS - 1, (PARTITIONS - 1) * (SPARSE - 1)]
+    assert result["grown"] < SLACK * FETCHED_AHEAD_BYTES

@@ -138,7 +138,7 @@ def test_an_open_transaction_ends_what_can_be_planned(inputs: Cluster, tmp_path:
     planned = Planned(inputs, tmp_path)
     assert planned.next() == {f"{WALLET}/0": 1}
     producer.commit_transaction(30)
-    inputs.settle(topic)
+    inputs.wait_until_stable(topic)
     assert planned.next() == {f"{WALLET}/0": 3}  # two records and a marker
 
 
@@ -180,7 +180,7 @@ def test_a_partition_with_an_open_transaction_is_not_idle(inputs: Cluster, tmp_p
     planned.next()
     assert states(planned) == {WALLET: plans.EMPTY, USER: plans.IDLE, SESSION: plans.IDLE}
     producer.commit_transaction(30)
-    inputs.settle(inputs.prefix + WALLET)
+    inputs.wait_until_stable(inputs.prefix + WALLET)
     planned.next()
     planned.next()
     assert states(planned)[WALLET] == plans.IDLE
@@ -277,8 +277,8 @@ def test_a_start_by_time_takes_the_first_records_of_that_time_and_the_end_where_
     for n in range(5):
         inputs.send(inputs.prefix + WALLET, beats([n]), timestamp=START_MS + n * 1000)
     inputs.send(inputs.prefix + USER, beats([0]), timestamp=START_MS)
-    at = datetime.fromtimestamp((START_MS + 2000) / 1000, UTC).isoformat()
-    start = resolve_start(inputs.admin, at, inputs.prefix, NAMES)
+    time_text = datetime.fromtimestamp((START_MS + 2000) / 1000, UTC).isoformat()
+    start = resolve_start(inputs.admin, time_text, inputs.prefix, NAMES)
     assert {tp: p.end for tp, p in start.partitions.items()} == {(WALLET, 0): 2, (USER, 0): 1, (SESSION, 0): 0}
 
 
@@ -296,8 +296,8 @@ def test_a_start_from_a_file_is_checked_against_the_logs(inputs: Cluster, tmp_pa
     def start(content: object) -> dict[plans.TopicPartition, int]:
         file = tmp_path / "offsets.json"
         file.write_text(content if isinstance(content, str) else json.dumps(content))
-        found = resolve_start(inputs.admin, str(file), inputs.prefix, NAMES)
-        return {tp: p.end for tp, p in found.partitions.items()}
+        resolved = resolve_start(inputs.admin, str(file), inputs.prefix, NAMES)
+        return {tp: p.end for tp, p in resolved.partitions.items()}
 
     assert start({WALLET: {"0": 2}}) == {(WALLET, 0): 2, (USER, 0): 0, (SESSION, 0): 0}
     assert start({})[WALLET, 0] == 1

@@ -16,9 +16,9 @@ from moneystate.engine.marker import Decision
 from moneystate.errors import InstanceError
 from moneystate.kafka import claims
 from moneystate.kafka.markers import read_markers
-from moneystate.kafka.publish import NoContent, Publisher
+from moneystate.kafka.publish import EmptyInitialState, Publisher
 from moneystate.kafka.sink import BatchId, PartitionSink, SinkConfig
-from tests.kafka.logs import Cluster, settle
+from tests.kafka.logs import Cluster, wait_until_stable
 from tests.reference.kafka_log import read_log
 
 OUT, COMMITS, CHANGES = "out", "commits", "changes"
@@ -66,26 +66,28 @@ def group_owner(key: bytes) -> bytes:
     return key[1:]
 
 
-def publish(config: SinkConfig, content: State | NoContent, epoch: str = "new", partitions: int = PARTITIONS) -> None:
+def publish(
+    config: SinkConfig, content: State | EmptyInitialState, epoch: str = "new", partitions: int = PARTITIONS
+) -> None:
     """In transactions of two records."""
     Publisher(config, partitions, epoch, START, content, group_owner, {}, lambda _: None, part_records=2).run()
 
 
 def seen(config: SinkConfig, topic: str) -> list[tuple[int, bytes, bytes | None]]:
     """Partition, key and value of all that is committed."""
-    settle(AdminClient({"bootstrap.servers": config.bootstrap_servers}), [topic])
+    wait_until_stable(AdminClient({"bootstrap.servers": config.bootstrap_servers}), [topic])
     return [(r.partition, r.key or b"", r.value) for r in read_log(config.bootstrap_servers, [topic])[0]]
 
 
 def changelog(config: SinkConfig) -> dict[tuple[int, bytes], bytes]:
     """As compaction leaves it."""
     assert config.changelog is not None
-    kept: dict[tuple[int, bytes], bytes] = {}
+    entries: dict[tuple[int, bytes], bytes] = {}
     for partition, key, value in seen(config, config.changelog):
-        kept.pop((partition, key), None)
+        entries.pop((partition, key), None)
         if value is not None:
-            kept[partition, key] = value
-    return kept
+            entries[partition, key] = value
+    return entries
 
 
 def whole() -> dict[tuple[int, bytes], bytes]:
@@ -153,7 +155,7 @@ def test_keys_that_are_not_in_the_state_or_not_at_their_place_are_removed(topics
 def test_a_new_epoch_without_state_leaves_no_user_of_the_old_one(topics: Cluster) -> None:
     publish(config_of(topics), State(), "old", partitions=3)
     config = config_of(topics, superseded=["old"])
-    publish(config, NoContent(), "new")
+    publish(config, EmptyInitialState(), "new")
     assert entries(config) == {}
 
 

@@ -95,9 +95,9 @@ def test_what_comes_ahead_of_its_range_is_not_kept_without_bound(
     for partition in range(2):
         cluster.send(topic, numbered(0, 5_000), partition=partition)
     for n in range(5):
-        found = read(reader, Range(topic, 0, n, n + 1), Range(topic, 1, n * 1_000, (n + 1) * 1_000))
-        assert [offset for partition, offset, _ in found if partition == 0] == [n]
-        assert [offset for partition, offset, _ in found if partition == 1] == [*range(n * 1_000, (n + 1) * 1_000)]
+        records = read(reader, Range(topic, 0, n, n + 1), Range(topic, 1, n * 1_000, (n + 1) * 1_000))
+        assert [offset for partition, offset, _ in records if partition == 0] == [n]
+        assert [offset for partition, offset, _ in records if partition == 1] == [*range(n * 1_000, (n + 1) * 1_000)]
         assert sum(map(len, reader.ahead.values())) <= 100
 
 
@@ -109,14 +109,14 @@ def test_a_partition_that_was_let_go_is_read_on_and_the_others_beside_it(
     topic = cluster.create("in", partitions=3)
     for partition in range(3):
         cluster.send(topic, numbered(0, 2_000), partition=partition)
-    at = [0, 0, 0]
+    positions = [0, 0, 0]
     for takes in ((1, 500, 3), (0, 500, 2), (700, 1, 0), (5, 5, 600), (1, 900, 1), (1_293, 94, 1_394)):
-        wanted = [Range(topic, p, at[p], at[p] + n) for p, n in enumerate(takes)]
-        at = [first + n for first, n in zip(at, takes, strict=True)]
+        wanted = [Range(topic, p, positions[p], positions[p] + n) for p, n in enumerate(takes)]
+        positions = [first + n for first, n in zip(positions, takes, strict=True)]
         assert [(p, offset) for p, offset, _ in read(reader, *wanted)] == [
             (r.partition, offset) for r in wanted for offset in range(r.start, r.end)
         ]
-    assert at == [2_000] * 3
+    assert positions == [2_000] * 3
 
 
 def test_several_partitions_at_once(cluster: Cluster, reader: RangeReader) -> None:
@@ -126,10 +126,10 @@ def test_several_partitions_at_once(cluster: Cluster, reader: RangeReader) -> No
     cluster.send(other, numbered(0, 10))
     for end in (10, 20, 50):
         start = {10: 0, 20: 10, 50: 20}[end]
-        found = read(
+        records = read(
             reader, *(Range(topic, p, start, end) for p in range(3)), Range(other, 0, end // 10, end // 10 + 1)
         )
-        assert len(found) == 3 * (end - start) + 1
+        assert len(records) == 3 * (end - start) + 1
 
 
 def test_compaction_leaves_gaps(cluster: Cluster, reader: RangeReader) -> None:
@@ -141,9 +141,9 @@ def test_compaction_leaves_gaps(cluster: Cluster, reader: RangeReader) -> None:
         producer.produce(topic, str(n).encode(), key=b"same")
         producer.flush(30)
     cluster.send(topic, [b"last"], key=b"other")
-    found = read(reader, Range(topic, 0, 0, 51))
-    assert found[-1] == (0, 50, b"last")  # how much is compacted by now is the broker's to say
-    assert [offset for _, offset, _ in found] == sorted({offset for _, offset, _ in found})
+    records = read(reader, Range(topic, 0, 0, 51))
+    assert records[-1] == (0, 50, b"last")  # how much is compacted by now is the broker's to say
+    assert [offset for _, offset, _ in records] == sorted({offset for _, offset, _ in records})
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 20), (5, 10), (14, 15)])

@@ -70,7 +70,7 @@ def test_a_secret_is_refused_on_the_command_line(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "found"),
+    ("value", "message"),
     [
         ("${env:NOT_THERE}", "NOT_THERE"),
         ("${file:/no/such/file}", "/no/such/file"),
@@ -78,8 +78,8 @@ def test_a_secret_is_refused_on_the_command_line(name: str) -> None:
         ("${file:FILE:other}", "other="),
     ],
 )
-def test_a_reference_to_nothing_says_what_is_missing(file: Path, value: str, found: str) -> None:
-    with pytest.raises(ConfigError, match=found) as refused:
+def test_a_reference_to_nothing_says_what_is_missing(file: Path, value: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as refused:
         admin_client("127.0.0.1:1", {"sasl.password": value.replace("FILE", str(file))})
     assert "sasl.password" in str(refused.value)
     assert "hunter2" not in str(refused.value)

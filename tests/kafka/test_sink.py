@@ -13,7 +13,7 @@ from moneystate.engine.marker import Decision, Marker, marker_key
 from moneystate.errors import BrokerError, MarkerError
 from moneystate.kafka.markers import read_markers
 from moneystate.kafka.sink import BatchId, PartitionSink, SinkConfig
-from tests.kafka.logs import Cluster, settle
+from tests.kafka.logs import Cluster, wait_until_stable
 from tests.reference.kafka_log import read_log, read_values
 
 OUT, COMMITS, CHANGES = "out", "commits", "changes"
@@ -57,10 +57,10 @@ def uncommitted(sink: PartitionSink, number: int, *values: str) -> None:
     assert sink.producer.flush(30) == 0
 
 
-def values(config: SinkConfig, settled: bool = True) -> list[bytes | None]:
-    """What a read_committed reader sees; `settled`: once no transaction is open any more."""
-    if settled:
-        settle(AdminClient({"bootstrap.servers": config.bootstrap_servers}), config.streams)
+def values(config: SinkConfig, stable: bool = True) -> list[bytes | None]:
+    """What a read_committed reader sees; `stable`: once no transaction is open any more."""
+    if stable:
+        wait_until_stable(AdminClient({"bootstrap.servers": config.bootstrap_servers}), config.streams)
     return read_values(config.bootstrap_servers, config.streams[0])
 
 
@@ -79,7 +79,7 @@ def test_what_was_produced_and_not_committed_is_never_seen(cluster: Cluster) -> 
     write(PartitionSink(config, 0), 0, "v0")
     crashed = PartitionSink(config, 0)
     uncommitted(crashed, 1, "lost")
-    assert values(config, settled=False) == [b"v0"]
+    assert values(config, stable=False) == [b"v0"]
     assert write(PartitionSink(config, 0), 1, "v1") is Decision.WRITE
     assert values(config) == [b"v0", b"v1"]
     everything = read_log(config.bootstrap_servers, [config.streams[0]], isolation="read_uncommitted")[0]
@@ -139,7 +139,7 @@ def test_markers_of_all_output_partitions_are_in_the_commits_topic(cluster: Clus
     config = config_of(cluster)
     for partition in range(2):
         write(PartitionSink(config, partition), 0)
-    cluster.settle(config.commits)
+    cluster.wait_until_stable(config.commits)
     assert read_markers(config.bootstrap_servers, {}, config.commits) == {
         marker_key(config.application_id, partition): Marker("one", 1, "offset 1") for partition in range(2)
     }
@@ -180,8 +180,8 @@ def java_partition(key: bytes, partitions: int) -> int:
     m, mask = 0x5BD1E995, 0xFFFFFFFF
     h = 0x9747B28C ^ len(key)
     whole = len(key) // 4 * 4
-    for at in range(0, whole, 4):
-        k = int.from_bytes(key[at : at + 4], "little") * m & mask
+    for start in range(0, whole, 4):
+        k = int.from_bytes(key[start : start + 4], "little") * m & mask
         k ^= k >> 24
         h = (h * m & mask) ^ (k * m & mask)
     rest = key[whole:]
@@ -204,7 +204,7 @@ def test_output_is_partitioned_as_java_clients_do_it(cluster: Cluster) -> None:
     sink.open(batch(0))
     sink.write([(0, key, b"v", []) for key in keys])
     sink.commit(batch(0))
-    cluster.settle(*config.streams)
+    cluster.wait_until_stable(*config.streams)
     records, _ = read_log(config.bootstrap_servers, config.streams)
     assert {r.key: r.partition for r in records} == {key: java_partition(key, 7) for key in keys}
 
@@ -218,7 +218,7 @@ def test_a_key_groups_changes_keep_to_one_changelog_partition_with_an_end_record
         sink.write_changes(key_group, [(f"u{key_group}".encode(), b"state")])
     sink.end_changelog(batch(0), 123, [0, 1, 2])
     sink.commit(batch(0))
-    cluster.settle(config.changelog)
+    cluster.wait_until_stable(config.changelog)
     records, _ = read_log(config.bootstrap_servers, [config.changelog])
     assert [(r.partition, r.key) for r in records if (r.key or b"").startswith(b"u")] == [
         (0, b"u0"),

@@ -75,7 +75,7 @@ def test_created_topics_have_the_replication_that_was_asked_for(cluster: Cluster
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
 def test_a_compacted_input_topic_is_refused(cluster: Cluster, policy: str) -> None:
-    kept, compacted = cluster.create("kept"), cluster.create("compacted", cleanup_policy=policy)
-    check_not_compacted(cluster.admin, [kept])
+    retained, compacted = cluster.create("kept"), cluster.create("compacted", cleanup_policy=policy)
+    check_not_compacted(cluster.admin, [retained])
     with pytest.raises(SetupError, match=compacted):
-        check_not_compacted(cluster.admin, [kept, compacted])
+        check_not_compacted(cluster.admin, [retained, compacted])

@@ -15,18 +15,18 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from moneystate.kafka.client import is_end_of_partition, range_consumer
 from moneystate.kafka.offsets import high_watermark
-from services.enrichment.lookup.asker import Policy
-from services.enrichment.lookup.fake_service import Behaviour, FakeSessionService, Said
+from services.enrichment.lookup.fake_service import Behaviour, FakeSessionService, HttpAnswer
 from services.enrichment.lookup.http import ServiceConfig
 from services.enrichment.lookup.metrics import Metrics
+from services.enrichment.lookup.resolver import Policy
 from services.enrichment.lookup.worker import Worker, WorkerConfig
 from tests.job.harness import JobProcess
-from tests.kafka.logs import Cluster, settle
+from tests.kafka.logs import Cluster, wait_until_stable
 from tests.reference.codec import Json, decode, encode
 
 REQUESTS, RESULTS = "session-lookup-requests", "session-lookup-results"
 DONE_S = 25.0  # a handful of lookups takes less than a second; past this it hangs
-LOOK_S = 0.02
+POLL_S = 0.02
 QUICK = Policy(attempts=3, timeout_s=1.0, deadline_s=10.0, backoff_s=0.01, concurrency=100)
 # A killed worker is out of the way within seconds.
 SHORT = {"session.timeout.ms": "1500", "heartbeat.interval.ms": "300", "transaction.timeout.ms": "3000"}
@@ -70,7 +70,7 @@ class Lookups:
 
     def replies(self) -> list[Reply]:
         """The committed ones, by partition and offset."""
-        settle(self.cluster.admin, [self.cluster.prefix + RESULTS])
+        wait_until_stable(self.cluster.admin, [self.cluster.prefix + RESULTS])
         return [_reply(m.value()) for m in sorted(self._read(None), key=lambda m: (m.partition(), m.offset()))]
 
     def wait_for(self, n: int, running: Callable[[], None] = lambda: None) -> list[Reply]:
@@ -97,7 +97,7 @@ class Lookups:
         while len(read) < n if n is not None else len(ended) < self.partitions:
             running()
             assert time.monotonic() < deadline, f"{len(read)} of {n} replies"
-            for message in consumer.consume(10_000, LOOK_S):
+            for message in consumer.consume(10_000, POLL_S):
                 if message.error() is None:
                     read.append(message)
                 elif is_end_of_partition(message):
@@ -176,12 +176,12 @@ class Running:
         if self.failure is not None:
             raise self.failure
 
-    def wait_for(self, condition: Callable[[], bool], what: str) -> None:
+    def wait_for(self, condition: Callable[[], bool], description: str) -> None:
         deadline = time.monotonic() + DONE_S
         while not condition():
             self.check()
-            assert time.monotonic() < deadline, what
-            self._thread.join(LOOK_S)
+            assert time.monotonic() < deadline, description
+            self._thread.join(POLL_S)
 
     def _run(self) -> None:
         try:
@@ -198,15 +198,15 @@ def request(money: str = "m", session: str = "s", user: str = "ann", at: int = 1
 
 def reply_to(asked: Json, outcome: str, country: str | None = None) -> Json:
     """A SessionLookupCompleted."""
-    kept = {name: value for name, value in asked.items() if name != "reason"}
-    return {**kept, "outcome": outcome, "clientCountryCode": country, "attempts": 1, "completedAt": 0}
+    shared_fields = {name: value for name, value in asked.items() if name != "reason"}
+    return {**shared_fields, "outcome": outcome, "clientCountryCode": country, "attempts": 1, "completedAt": 0}
 
 
-def found(country: str = "UY") -> Said:
-    return Said(200, b'{"clientCountryCode": "%s"}' % country.encode())
+def found(country: str = "UY") -> HttpAnswer:
+    return HttpAnswer(200, b'{"clientCountryCode": "%s"}' % country.encode())
 
 
-def scripted(*answers: Said, then: Said) -> Behaviour:
+def scripted(*answers: HttpAnswer, then: HttpAnswer) -> Behaviour:
     """These answers to a session's first calls, then always the last."""
     return lambda _session, before: answers[before] if before < len(answers) else then
 

@@ -16,7 +16,7 @@ Scene = Callable[[Breaker], Awaitable[None]]
 
 def play(scene: Scene, threshold: int = 3) -> Breaker:
     async def run() -> Breaker:
-        breaker = Breaker(threshold, first_wait_s=0.01, most_wait_s=0.04)
+        breaker = Breaker(threshold, first_wait_s=0.01, max_wait_s=0.04)
         try:
             await asyncio.wait_for(scene(breaker), 30)
         finally:

@@ -98,6 +98,6 @@ def test_a_flag_that_cannot_be_is_one_line_and_code_2(
     with pytest.raises(SystemExit) as end:
         main.main()
     assert end.value.code == 2
-    said = capfd.readouterr()
-    assert (said.out, [line.partition(" ")[0] for line in said.err.splitlines()]) == ("", ["error:"])
-    assert wrong[-2] in said.err
+    printed = capfd.readouterr()
+    assert (printed.out, [line.partition(" ")[0] for line in printed.err.splitlines()]) == ("", ["error:"])
+    assert wrong[-2] in printed.err

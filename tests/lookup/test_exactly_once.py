@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge, Said
+from services.enrichment.lookup.fake_service import FakeSessionService, HttpAnswer, Knowledge
 from services.enrichment.lookup.requests import Assignment, ReplyLog, RequestLog
 from tests.job.harness import JobProcess
 from tests.lookup.harness import DONE_S, REQUESTS, RESULTS, SHORT, Lookups, check_answered_once, found
@@ -58,7 +58,7 @@ def test_a_zombie_that_wakes_up_with_answers_writes_nothing(lookups: Lookups) ->
     """Frozen with twenty calls under way, whose answers come while another worker does its work."""
     thawed = threading.Event()
 
-    def behave(_session: str, before: int) -> Said:
+    def behave(_session: str, before: int) -> HttpAnswer:
         if before == 0:
             thawed.wait(DONE_S)
         return found("UY" if before else "FI")

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from moneystate.errors import ConfigError
-from services.enrichment.lookup.asker import Policy
-from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge, Said
+from services.enrichment.lookup.fake_service import FakeSessionService, HttpAnswer, Knowledge
 from services.enrichment.lookup.http import ServiceConfig, SessionService, tls_context
-from services.enrichment.lookup.limiter import MOST_HELD_S, retry_after_s
+from services.enrichment.lookup.limiter import MAX_HOLD_S, retry_after_s
+from services.enrichment.lookup.resolver import Policy
 from tests.lookup.certificates import Authority
 from tests.lookup.harness import QUICK, Lookups, Running, check_answered_once, found, outcomes, request, scripted
 
@@ -37,7 +37,7 @@ def test_an_outage_fails_no_request_whatever_deadline_and_attempts(lookups: Look
         run.wait_for(lambda: run.worker.breaker.failed_probes >= 1, "down")
         asked += lookups.ask_many(170, first=80)
         run.wait_for(lambda: run.worker.breaker.failed_probes >= 2, "probes")
-        assert len(run.worker.asker.sessions) <= 30  # it has stopped to take requests
+        assert len(run.worker.resolver.sessions) <= 30  # it has stopped to take requests
         assert run.metrics.registry.get_sample_value("moneystate_lookup_breaker_state", {"state": "closed"}) == 0
         service.start()
         replies = lookups.wait_for(250, run.check)
@@ -48,7 +48,7 @@ def test_an_outage_fails_no_request_whatever_deadline_and_attempts(lookups: Look
 @pytest.mark.parametrize("status", [500, 401])
 def test_a_service_that_answers_nobody_is_down_and_a_single_request_waits(lookups: Lookups, status: int) -> None:
     """Nothing else succeeds, so the request is not to blame."""
-    service = FakeSessionService(scripted(*[Said(status)] * 5, then=found()))
+    service = FakeSessionService(scripted(*[HttpAnswer(status)] * 5, then=found()))
     with service, Running(lookups.config(service, IMPATIENT, breaker_threshold=3)) as run:
         lookups.ask(request())
         run.wait_for(lambda: down(run), "down")
@@ -58,7 +58,7 @@ def test_a_service_that_answers_nobody_is_down_and_a_single_request_waits(lookup
 
 def test_one_that_never_answers_is_failed_once_others_succeed(lookups: Lookups) -> None:
     """Though it alone has opened the breaker: it does not keep others from being tried."""
-    service = FakeSessionService(lambda session, _: Said(500) if session == "bad" else found())
+    service = FakeSessionService(lambda session, _: HttpAnswer(500) if session == "bad" else found())
     with service, Running(lookups.config(service, QUICK, breaker_threshold=3)) as run:
         lookups.ask(request("m-bad", "bad", user="u0"))
         run.wait_for(lambda: down(run), "down")
@@ -81,12 +81,14 @@ def test_retry_after_is_honoured_by_all_calls(lookups: Lookups, status: int, as_
     told: list[float] = []
     calls: list[float] = []
 
-    def behave(session: str, before: int) -> Said:
+    def behave(session: str, before: int) -> HttpAnswer:
         calls.append(time.time())
         if session == "s0" and before == 0:
             told.append(time.time())
-            at = datetime.now(UTC) + timedelta(seconds=3)
-            return Said(status, headers={"Retry-After": format_datetime(at, usegmt=True) if as_date else "1"})
+            retry_at = datetime.now(UTC) + timedelta(seconds=3)
+            return HttpAnswer(
+                status, headers={"Retry-After": format_datetime(retry_at, usegmt=True) if as_date else "1"}
+            )
         return found()
 
     with FakeSessionService(behave) as service, Running(lookups.config(service, IMPATIENT)) as run:
@@ -104,7 +106,7 @@ def test_what_retry_after_may_say() -> None:
     assert retry_after_s("Wed, 21 Oct 2015 07:28:00 GMT") == 0
     far = retry_after_s(format_datetime(datetime.now(UTC) + timedelta(days=9), usegmt=True))
     assert far is not None
-    assert far > MOST_HELD_S
+    assert far > MAX_HOLD_S
     for nothing in (None, "", "soon", "-1", "1.5", "²", "Wed, 99 Oct 2015 07:28:00 GMT"):
         assert retry_after_s(nothing) is None
 
@@ -112,7 +114,7 @@ def test_what_retry_after_may_say() -> None:
 def test_calls_are_spread_as_the_rate_limit_says(lookups: Lookups) -> None:
     calls: list[float] = []
 
-    def behave(_session: str, _before: int) -> Said:
+    def behave(_session: str, _before: int) -> HttpAnswer:
         calls.append(time.time())
         return found()
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from moneystate.errors import SetupError
-from services.enrichment.lookup.asker import Policy
-from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge, Said
+from services.enrichment.lookup.fake_service import FakeSessionService, HttpAnswer, Knowledge
+from services.enrichment.lookup.resolver import Policy
 from tests.lookup.harness import (
     DONE_S,
     QUICK,
@@ -24,21 +24,21 @@ from tests.lookup.harness import (
     scripted,
 )
 
-BROKEN = Said(500)
+BROKEN = HttpAnswer(500)
 
 
 def test_each_outcome_as_the_service_says_it(lookups: Lookups) -> None:
     answers = {
         "known": found("UY"),
-        "unknown": Said(404),
-        "teapot": Said(418),
-        "page": Said(200, b"<html>"),
-        "number": Said(200, b'{"clientCountryCode": 7}'),
-        "list": Said(200, b"[]"),
-        "half": Said(200, b'{"clientCountryCode": "\\ud800"}'),
+        "unknown": HttpAnswer(404),
+        "teapot": HttpAnswer(418),
+        "page": HttpAnswer(200, b"<html>"),
+        "number": HttpAnswer(200, b'{"clientCountryCode": 7}'),
+        "list": HttpAnswer(200, b"[]"),
+        "half": HttpAnswer(200, b'{"clientCountryCode": "\\ud800"}'),
         "large": found("x" * 1025),
-        "long": Said(200, b'"' + b"x" * 100_000 + b'"'),
-        "moved": Said(302, headers={"Location": "/sessions/known"}),
+        "long": HttpAnswer(200, b'"' + b"x" * 100_000 + b'"'),
+        "moved": HttpAnswer(302, headers={"Location": "/sessions/known"}),
         "": found("FI"),
         "../x/?y=ü%2F": found("CA"),
         "..": found("IT"),
@@ -125,7 +125,7 @@ def test_a_slow_request_holds_back_no_other_and_is_asked_again_by_the_next_worke
     asked = [request("slow", "slow", at=0), *[request(f"m{n}", f"s{n}", at=n) for n in range(1, 30)]]
     over = threading.Event()
 
-    def behave(session: str, before: int) -> Said:
+    def behave(session: str, before: int) -> HttpAnswer:
         if session == "slow" and before == 0:
             over.wait(DONE_S)
         return found()
@@ -150,7 +150,7 @@ def test_a_thousand_lookups_go_a_hundred_at_a_time(lookups: Lookups) -> None:
         with Running(lookups.config(service, Policy(timeout_s=30.0, deadline_s=60.0))) as run:
             lookups.wait_for(1_000, run.check)
         assert sum(service.calls.values()) == 1_000
-        assert 50 < service.most_at_once <= 100
+        assert 50 < service.max_concurrent <= 100
         knowledge = service.behaviour
     replies = lookups.replies()
     check_answered_once(asked, replies)
@@ -166,14 +166,14 @@ def test_two_workers_cannot_share_a_folder(lookups: Lookups) -> None:
             second.wait_for(lambda: False, "refused")
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_an_index_goes_on_where_it_was_or_is_made_anew(lookups: Lookups, tmp_path: Path, kept: bool) -> None:
+@pytest.mark.parametrize("same_folder", [True, False])
+def test_an_index_goes_on_where_it_was_or_is_made_anew(lookups: Lookups, tmp_path: Path, same_folder: bool) -> None:
     asked = request()
     with FakeSessionService(lambda *_: found()) as service:
         with Running(lookups.config(service)) as run:
             lookups.ask(asked)
             lookups.wait_for(1, run.check)
-        data = run.config.data if kept else tmp_path / "another"
+        data = run.config.data if same_folder else tmp_path / "another"
         with Running(lookups.config(service, group=f"{lookups.cluster.prefix}new", data=data)) as run:
             run.wait_for(lambda: not any(lookups.lag(run.config.group).values()), "all offsets")
         assert service.calls == {"s": 1}

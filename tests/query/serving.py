@@ -43,7 +43,7 @@ class Server:
     def __enter__(self) -> Server:
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(self.command, stdout=self.log, stderr=self.log, env=environment)
-        self.address = wait_for(self._listening, self.said)
+        self.address = wait_for(self._listening, self.output)
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
@@ -53,11 +53,11 @@ class Server:
         self.log.close()
 
     def _listening(self) -> str:
-        assert self.process.poll() is None, self.said()
-        found = LISTENING.search(self.said())
-        return found[1] if found else ""
+        assert self.process.poll() is None, self.output()
+        match = LISTENING.search(self.output())
+        return match[1] if match else ""
 
-    def said(self) -> str:
+    def output(self) -> str:
         """All of its output so far."""
         size = os.fstat(self.log.fileno()).st_size
         return os.pread(self.log.fileno(), size, 0).decode()
@@ -75,7 +75,7 @@ class Server:
     def caught_up(self, batch: int, **files: str) -> Server:
         """Once the version of this batch can be read."""
         with self.client(**files) as client:
-            wait_for(lambda: is_at(client, batch), self.said)
+            wait_for(lambda: is_at(client, batch), self.output)
         return self
 
 

@@ -95,7 +95,7 @@ def test_a_port_that_is_taken_is_code_3(moneystate: Moneystate, server: Server) 
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
         (["--listen", "0.0.0.0:0"], "expected a loopback address"),
         (["--listen", "nonsense"], "expected HOST:PORT"),
@@ -104,8 +104,10 @@ def test_a_port_that_is_taken_is_code_3(moneystate: Moneystate, server: Server) 
         (["--tls-cert", "x"], "expected both or neither"),
     ],
 )
-def test_serve_refuses_what_does_not_fit(moneystate: Moneystate, tmp_path: Path, flags: list[str], said: str) -> None:
+def test_serve_refuses_what_does_not_fit(
+    moneystate: Moneystate, tmp_path: Path, flags: list[str], message: str
+) -> None:
     done = moneystate("serve", "--bootstrap-servers", "127.0.0.1:1", "--data", str(tmp_path / "none"), *flags)
     assert done.code == 2
-    assert said in done.err
+    assert message in done.err
     assert not (tmp_path / "none").exists()

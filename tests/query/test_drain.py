@@ -90,7 +90,7 @@ def test_a_child_that_dies_ends_the_whole_with_code_5(ending: Server, victim: in
     children = sorted(psutil.Process(ending.process.pid).children(), key=lambda p: p.pid)
     children[victim].kill()
     assert ending.process.wait(UP_S) == 5
-    assert "ended with code -9" in ending.said()
+    assert "ended with code -9" in ending.output()
     assert not alive(children)
 
 

@@ -50,9 +50,9 @@ class Replica:
         return self.process
 
     def client(self) -> Client:
-        found = LISTENING.search(self.process.err())
-        assert found is not None
-        return Client(Target(found[1]), UP_S)
+        match = LISTENING.search(self.process.err())
+        assert match is not None
+        return Client(Target(match[1]), UP_S)
 
     def wait_until_at(self, batch: int) -> None:
         with self.client() as client:

@@ -20,7 +20,7 @@ from moneystate.serving.feed import WOKEN_AT_ONCE, Feed
 from services.enrichment.replica.model import UserView
 from services.enrichment.replica.replica_model import REPLICA
 from services.enrichment.replica.snapshot import Snapshot
-from services.enrichment.serving.watching import Watching
+from services.enrichment.serving.watch_service import WatchService
 from tests.query.test_calls import Caller as Context
 from tests.replica.states import State, changes, entries
 from tests.replica.test_store_model import Replica
@@ -47,7 +47,7 @@ class Served:
         self.replica = Replica()
         self.reader = Counted(REPLICA, Snapshot, self.replica.store.db)
         self.feed = Feed(self.reader)
-        self.watching = Watching(self.reader, self.feed)
+        self.watching = WatchService(self.reader, self.feed)
 
     def change(self, *users: str) -> None:
         """A version in which these users move to a country that is named like it."""
@@ -201,5 +201,5 @@ def test_each_watcher_is_told_of_each_version_that_concerns_it_once(served: Serv
 
 
 def wanted() -> dict[str, list[int]]:
-    of = {user: [n + 1 for n, changed in enumerate(PLAN) if user in changed] for user in USERS}
-    return of | {f"all {user}": batches for user, batches in of.items() if batches}
+    batches_by_user = {user: [n + 1 for n, changed in enumerate(PLAN) if user in changed] for user in USERS}
+    return batches_by_user | {f"all {user}": batches for user, batches in batches_by_user.items() if batches}

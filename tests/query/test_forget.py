@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from moneystate.query.v1 import admin_pb2
 from moneystate.serving.client import Client
-from services.enrichment.serving.forgetting import forget_user_requested
+from services.enrichment.serving.admin_service import forget_user_requested
 from tests.query.serving import Server, failure
 from tests.reference.builder import ms
 from tests.reference.kafka_log import read_log

@@ -58,13 +58,16 @@ def test_long_calls_have_a_limit_by_caller_and_in_all() -> None:
 
         unary: Any = calls.unary("Query.ListUsers", READ, listing)
 
-        async def refused(of: str) -> str:
+        async def refused(caller: str) -> str:
             with pytest.raises(Abort) as caught:
-                await unary(query_pb2.ListUsersRequest(), Of(of))
+                await unary(query_pb2.ListUsersRequest(), Of(caller))
             assert caught.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
             return caught.value.details
 
-        running = [asyncio.create_task(unary(query_pb2.ListUsersRequest(), Of(of))) for of in ("10.0.0.1", "10.0.0.1")]
+        running = [
+            asyncio.create_task(unary(query_pb2.ListUsersRequest(), Of(address)))
+            for address in ("10.0.0.1", "10.0.0.1")
+        ]
         await asyncio.sleep(0)
         assert "no more than 2 calls at once of the caller" in await refused("10.0.0.1")
         running.append(asyncio.create_task(unary(query_pb2.ListUsersRequest(), Of("10.0.0.2"))))

@@ -13,25 +13,25 @@ from moneystate.query.v1 import query_pb2
 from moneystate.replica.model import Version
 from moneystate.serving import addresses
 from moneystate.serving.failures import Failure
-from moneystate.serving.page_tokens import KEY_BYTES, PageTokens, Place, key_of
+from moneystate.serving.page_tokens import KEY_BYTES, PagePosition, PageTokens, key_of
 
 TOKENS = PageTokens(b"k" * KEY_BYTES)
 PLACES = st.builds(
-    Place,
+    PagePosition,
     st.lists(st.builds(Version, st.text(min_size=1), st.integers(0, 2**62)), min_size=1, max_size=2).map(tuple),
     st.binary(max_size=200),
 )
 
 
 @given(PLACES, st.text())
-def test_a_token_leads_back_to_its_place(place: Place, prefix: str) -> None:
+def test_a_token_leads_back_to_its_place(place: PagePosition, prefix: str) -> None:
     request = query_pb2.ListUsersRequest(prefix=prefix, page_size=5)
     token = TOKENS.issue(request, place)
     assert TOKENS.read(query_pb2.ListUsersRequest(prefix=prefix, page_size=9, page_token=token), token) == place
 
 
 @given(PLACES, st.text())
-def test_a_token_of_another_installation_is_refused(place: Place, prefix: str) -> None:
+def test_a_token_of_another_installation_is_refused(place: PagePosition, prefix: str) -> None:
     request = query_pb2.ListUsersRequest(prefix=prefix)
     with pytest.raises(Failure) as refused:
         PageTokens(b"o" * KEY_BYTES).read(request, TOKENS.issue(request, place))

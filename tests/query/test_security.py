@@ -175,8 +175,8 @@ def test_who_read_personal_fields_is_on_record(guarded: Server, pki: Pki, audit:
     ask(guarded, files(pki, f"{READ} {READ_PERSONAL}", sub=subject), "Query.BatchGetUsers", request)
 
     def lines() -> list[Any]:
-        found = [json.loads(line) for line in audit.read_text().splitlines()]
-        return [line for line in found if line["subject"] == subject]
+        records = [json.loads(line) for line in audit.read_text().splitlines()]
+        return [line for line in records if line["subject"] == subject]
 
     (line,) = wait_for(lines)
     assert (line["call"], line["users"], line["outcome"]) == ("Query.BatchGetUsers", ["ann", "bob"], "OK")
@@ -193,8 +193,8 @@ def test_who_read_entries_is_on_record_with_their_users(guarded: Server, pki: Pk
     ask(guarded, files(pki, scope, sub="comparer"), "Query.ListEntries", request)
 
     def lines() -> list[Any]:
-        found = [json.loads(line) for line in audit.read_text().splitlines()]
-        return [line for line in found if line["subject"] == "comparer"]
+        records = [json.loads(line) for line in audit.read_text().splitlines()]
+        return [line for line in records if line["subject"] == "comparer"]
 
     (line,) = wait_for(lines)
     assert (line["call"], line["users"], line["outcome"]) == ("Query.ListEntries", ["bob"], "OK")

@@ -77,7 +77,7 @@ def test_an_earlier_version_differs_and_is_another_moment(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["fingerprint", "127.0.0.1:1"], 3, "check HOST:PORT"),
         (["compare", "SAVED", "127.0.0.1:1"], 3, "check HOST:PORT"),
@@ -93,12 +93,12 @@ def test_an_earlier_version_differs_and_is_another_moment(
     ids=str,
 )
 def test_what_cannot_be_read_is_one_line_and_no_difference(
-    moneystate: Moneystate, server: Server, saved: Savepoint, arguments: list[str], code: int, said: str
+    moneystate: Moneystate, server: Server, saved: Savepoint, arguments: list[str], code: int, message: str
 ) -> None:
     places = {"SAVED": str(saved.folder), "SERVER": server.address}
     done: Done = moneystate("state", *(places.get(argument, argument) for argument in arguments))
     assert (done.code, done.out) == (code, "")
-    assert said in done.err
+    assert message in done.err
     assert len(done.err.splitlines()) == 1
 
 
@@ -112,9 +112,9 @@ def test_a_replica_of_a_real_job_has_the_checkpoints_users(
     replica = Replica(setup)
     with replica.start() as serving:
         replica.wait_until_at(Checkpoint(str(setup.checkpoint)).last_committed())
-        found = LISTENING.search(serving.err())
-        assert found is not None
-        address = found[1]
+        match = LISTENING.search(serving.err())
+        assert match is not None
+        address = match[1]
         served = moneystate("state", "fingerprint", address)
         assert served.code == 0, served.err
         printed = command(setup, "state", "fingerprint", str(setup.checkpoint))

@@ -23,7 +23,7 @@ from tests.query.serving import UP_S, Server, failure, new_cluster, wait_for
 from tests.query.story import begin
 
 CALLS_EACH = 3
-MOST_CONNECTIONS = 64
+MAX_CONNECTIONS = 64
 QUERY: Any = query_pb2_grpc.QueryStub  # generated without types
 
 
@@ -45,7 +45,7 @@ def connect_to_all_workers(server: Server, stack: ExitStack) -> list[grpc.Channe
     wait_for(lambda: busy_workers(server) == 0)
     channels: list[grpc.Channel] = []
     while busy_workers(server) < 2:
-        assert len(channels) < MOST_CONNECTIONS
+        assert len(channels) < MAX_CONNECTIONS
         of_its_own = [("grpc.use_local_subchannel_pool", 1)]
         channels.append(stack.enter_context(grpc.insecure_channel(server.address, of_its_own)))
         grpc.channel_ready_future(channels[-1]).result(UP_S)
@@ -80,9 +80,9 @@ def test_metrics_are_the_sum_over_all_workers(measured: Server, metrics_url: str
             assert failure(lambda s=stub: s.GetUser(query_pb2.GetUserRequest(user_id="nobody")))[0] == "NOT_FOUND"
     calls = "moneystate_query_calls_total"
     wait_for(lambda: samples(metrics_url).get((calls, "Query.GetUser", "NOT_FOUND")) == len(channels))
-    found = samples(metrics_url)
-    assert found[calls, "Query.GetUser", "OK"] == CALLS_EACH * len(channels)
-    assert found["moneystate_query_seconds_count", "Query.GetUser", ""] == (CALLS_EACH + 1) * len(channels)
+    values = samples(metrics_url)
+    assert values[calls, "Query.GetUser", "OK"] == CALLS_EACH * len(channels)
+    assert values["moneystate_query_seconds_count", "Query.GetUser", ""] == (CALLS_EACH + 1) * len(channels)
     wait_for(lambda: samples(metrics_url)["moneystate_replica_caught_up", "", ""] == 1)  # said each second
 
 

@@ -75,12 +75,12 @@ def test_changes_come_as_they_are_written(live: Server) -> None:
 
 def whole_versions(stream: Any, until: int) -> dict[int, list[str]]:
     """User ids by batch, up to that one."""
-    found: dict[int, list[str]] = {}
+    versions: dict[int, list[str]] = {}
     for message in stream:
         batch = message.header.version.batch
         if message.changes:
-            found.setdefault(batch, []).extend(c.user_id for c in message.changes)
+            versions.setdefault(batch, []).extend(c.user_id for c in message.changes)
         if batch == until and not message.more:
             stream.cancel()
             break
-    return found
+    return versions

@@ -84,47 +84,47 @@ def read_body(event_type: str, value: bytes) -> tuple[Json, int]:
     return event, end
 
 
-def body_end(schema: Schema, data: bytes, at: int) -> int:
-    """Where the Avro value of `schema` that begins at `at` ends, by the Avro specification. Raises `Malformed`."""
+def body_end(schema: Schema, data: bytes, pos: int) -> int:
+    """Where the Avro value of `schema` that begins at `pos` ends, by the Avro specification. Raises `Malformed`."""
     if isinstance(schema, list):
-        branch, at = read_number(data, at, 64)
-        return body_end(_choice(schema, branch), data, at)
+        branch, pos = read_number(data, pos, 64)
+        return body_end(_choice(schema, branch), data, pos)
     kind = schema["type"] if isinstance(schema, dict) else schema
     if kind == "record":
         for field in schema["fields"]:
-            at = body_end(field["type"], data, at)
-        return at
+            pos = body_end(field["type"], data, pos)
+        return pos
     if kind == "enum":
-        symbol, at = read_number(data, at, 32)
+        symbol, pos = read_number(data, pos, 32)
         _choice(schema["symbols"], symbol)
-        return at
+        return pos
     if kind in ("string", "bytes"):
-        return _end_of_text(data, at, utf8=kind == "string")
+        return _end_of_text(data, pos, utf8=kind == "string")
     if kind in ("int", "long"):
-        return read_number(data, at, 32 if kind == "int" else 64)[1]
-    return _inside(data, at + {"null": 0, "boolean": 1}[kind])
+        return read_number(data, pos, 32 if kind == "int" else 64)[1]
+    return _inside(data, pos + {"null": 0, "boolean": 1}[kind])
 
 
-def _end_of_text(data: bytes, at: int, *, utf8: bool) -> int:
-    length, at = read_number(data, at, 64)
+def _end_of_text(data: bytes, pos: int, *, utf8: bool) -> int:
+    length, pos = read_number(data, pos, 64)
     if length < 0:
         raise Malformed(f"a length of {length}")
-    end = _inside(data, at + length)
+    end = _inside(data, pos + length)
     if utf8:
         try:
-            data[at:end].decode()
+            data[pos:end].decode()
         except UnicodeDecodeError as error:
             raise Malformed(str(error)) from error
     return end
 
 
-def read_number(data: bytes, at: int, bits: int) -> tuple[int, int]:
+def read_number(data: bytes, pos: int, bits: int) -> tuple[int, int]:
     """A zig-zag variable-length number of `bits` bits and where it ends; padding is allowed up to the widest form."""
     number = shift = 0
     while True:
-        _inside(data, at + 1)
-        byte = data[at]
-        at += 1
+        _inside(data, pos + 1)
+        byte = data[pos]
+        pos += 1
         number |= (byte & 0x7F) << shift
         shift += 7
         if not byte & 0x80:
@@ -133,7 +133,7 @@ def read_number(data: bytes, at: int, bits: int) -> tuple[int, int]:
             raise Malformed(f"a number of more than {shift // 7} bytes")
     if number >> bits:
         raise Malformed(f"a number of more than {bits} bits")
-    return (number >> 1) ^ -(number & 1), at
+    return (number >> 1) ^ -(number & 1), pos
 
 
 def _choice(options: list[Any], index: int) -> Any:

@@ -255,8 +255,8 @@ def _decode_record(record: LogRecord, rules: Rules) -> tuple[str, Json]:
 
 def _is_too_large(event_type: str, fields: Json, value: bytes, rules: Rules) -> bool:
     """Too large to be written again: as a whole, or a part that is kept beyond the event."""
-    kept = [fields[name] for name in KEPT_FIELDS[event_type] if fields[name] is not None]
-    sizes = [len(part.encode()) if isinstance(part, str) else len(part) for part in kept]
+    parts = [fields[name] for name in KEPT_FIELDS[event_type] if fields[name] is not None]
+    sizes = [len(part.encode()) if isinstance(part, str) else len(part) for part in parts]
     return max(sizes) > MAX_KEPT_BYTES or len(value) > rules.max_record_bytes
 
 
@@ -381,8 +381,10 @@ class _Loop:
             asked = PendingMoney(t, money, pending.user_info, pending.first_occurrence)
             self.users[money["userId"]].looking_up.append(asked)
         else:
-            found = reply["outcome"] == "FOUND"
-            self._put_out(pending, STATUS_OF_OUTCOME[reply["outcome"]], reply["clientCountryCode"] if found else None)
+            is_found = reply["outcome"] == "FOUND"
+            self._put_out(
+                pending, STATUS_OF_OUTCOME[reply["outcome"]], reply["clientCountryCode"] if is_found else None
+            )
 
     def _put_out(self, pending: PendingMoney, status: str, country: str | None) -> None:
         value = {

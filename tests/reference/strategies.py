@@ -97,11 +97,11 @@ class Draft:
 
 def _session_id_at(value: bytes) -> int:
     """Where the union of `userSessionId` begins in a money event: after two texts."""
-    at = HEADER_BYTES
+    pos = HEADER_BYTES
     for _ in range(2):
-        length, at = read_number(value, at, 64)
-        at += length
-    return at
+        length, pos = read_number(value, pos, 64)
+        pos += length
+    return pos
 
 
 DAMAGE: dict[str, Callable[[bytes], bytes | None]] = {

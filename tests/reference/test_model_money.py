@@ -127,8 +127,8 @@ def test_an_id_is_a_duplicate_until_just_before_its_ttl_and_the_time_is_not_refr
 
 def test_an_id_that_came_again_after_its_ttl_is_a_duplicate_for_another_ttl() -> None:
     log = LogBuilder()
-    for at in (10, 40, 69.999, 70):
-        log.money("m1", at=at)
+    for time_s in (10, 40, 69.999, 70):
+        log.money("m1", at=time_s)
     result = log.run(Rules(dedup_ttl_ms=30_000), drain=True)
     assert (len(result.enriched), result.duplicates) == (3, 1)
 

@@ -99,15 +99,15 @@ class Writer:
         producer = self.producers[output]
         counts = self.counted or records is not None
         for partition in sorted({g % self.partitions for g in groups}):
-            said = {
+            fields = {
                 "batch": number, "epoch": epoch, "groups": GROUPS, "version": 1, "watermark": watermark,
                 "keyGroups": [g for g in groups if g % self.partitions == partition],
                 **({"records": self.sent[output][partition] if records is None else records} if counts else {}),
             }  # fmt: skip
             if self.rules is not None:
-                said |= {"version": 2, "rules": self.rules, "partitions": self.partitions}
+                fields |= {"version": 2, "rules": self.rules, "partitions": self.partitions}
             key = f"eapp/{output}".encode()
-            producer.produce(self.topic, json.dumps(said).encode(), key, partition=partition)
+            producer.produce(self.topic, json.dumps(fields).encode(), key, partition=partition)
         producer.commit_transaction(DEADLINE_S)
 
     def stray(self, output: int, users: Iterable[bytes]) -> None:
@@ -187,13 +187,13 @@ class Replica:
     def latest(self, version: Version) -> Snapshot:
         """Once the newest is this one."""
         until(lambda: self.reads.newest() == version, f"the newest version to be {version}")
-        found = self.reads.latest()
-        assert isinstance(found, Snapshot)
-        return found
+        snapshot = self.reads.latest()
+        assert isinstance(snapshot, Snapshot)
+        return snapshot
 
 
-def until(holds: Callable[[], Result], what: str) -> Result:
-    return waiting.until(holds, lambda: f"waited for {what}", DEADLINE_S)
+def until(holds: Callable[[], Result], description: str) -> Result:
+    return waiting.until(holds, lambda: f"waited for {description}", DEADLINE_S)
 
 
 def is_ready(reads: Reads) -> bool:

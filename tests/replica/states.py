@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from moneystate.engine.avro import long_bytes, string_bytes
-from moneystate.replica.holding import change_of
+from moneystate.replica.transaction_assembler import change_of
 from services.enrichment.money_ids import pack_id
 from services.enrichment.page import Page
 from services.enrichment.replica.replica_model import REPLICA
@@ -68,9 +68,9 @@ def entries(user: bytes, state: State | None) -> Entries:
     made.country_from = encode_source(USER_EVENTS, 1, 7, 1_000) if state.country else b""
     for id, expires in state.sessions:
         made.page(id.encode()).sessions[id.encode()] = (expires, b"PT", b"")
-    for id, at in state.seen:
-        made.page(id.encode()).add_id(pack_id(id.encode()), at, b"")
-    found: Entries = {}
+    for id, seen_at in state.seen:
+        made.page(id.encode()).add_id(pack_id(id.encode()), seen_at, b"")
+    by_key: Entries = {}
     for money in state.money:
         position = position_of(money)
         page = made.page(money.session.encode())
@@ -78,11 +78,11 @@ def entries(user: bytes, state: State | None) -> Entries:
             page.lookups.append((money.id.encode(), money.order_time_ms + 5, position))
         else:
             page.add_waiting(money.session.encode(), position)
-        found[waiting_key(user, position)] = encode_waiting(_waiting(user, money))
-    found[user_key(user)] = encode_user(made)
+        by_key[waiting_key(user, position)] = encode_waiting(_waiting(user, money))
+    by_key[user_key(user)] = encode_user(made)
     if made.depth:
-        found.update({page_key(user, n): encode_page_entry(page) for n, page in made.pages.items() if page.items()})
-    return found
+        by_key.update({page_key(user, n): encode_page_entry(page) for n, page in made.pages.items() if page.items()})
+    return by_key
 
 
 def position_of(money: Money) -> bytes:

@@ -36,14 +36,14 @@ def views(sim: Simulation) -> dict[str, UserView]:
 
 
 def all_users(replica: Replica, version: Version) -> dict[str, UserView]:
-    found: dict[str, UserView] = {}
+    views: dict[str, UserView] = {}
     after = None
     while True:
         page = replica.reads.at_version(version).users(limit=100, after=after)
-        found.update((view.user_id, view) for view in page.items)
+        views.update((view.user_id, view) for view in page.items)
         after = page.after
         if after is None:
-            return found
+            return views
 
 
 def test_a_replicas_state_is_the_jobs_at_the_end_and_at_pinned_versions(

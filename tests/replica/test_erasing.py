@@ -9,11 +9,11 @@ from rocksdict import WriteBatch
 
 from moneystate.errors import SetupError
 from moneystate.replica import files, rows
-from moneystate.replica.history import Keep, Sweep
-from moneystate.replica.holding import change_of
 from moneystate.replica.lineage import Lineage
 from moneystate.replica.model import Version
+from moneystate.replica.retention import RetentionPolicy, RetentionSweep
 from moneystate.replica.store import Store
+from moneystate.replica.transaction_assembler import change_of
 from services.enrichment.replica.model import Where
 from services.enrichment.replica.replica_model import REPLICA
 from tests.replica.states import Money, State, changes, entries, forgotten
@@ -124,7 +124,7 @@ def test_a_user_that_comes_again_after_being_forgotten_has_a_history_anew(replic
 def test_history_that_is_over_leaves_nothing_but_the_present() -> None:
     """Changes, past values, index keys that ended and versions are gone; what is left leads to what there is."""
     replica = Replica()
-    replica.sweep = Sweep(replica.store, Keep(versions=1, grace_ms=0))
+    replica.sweep = RetentionSweep(replica.store, RetentionPolicy(versions=1, grace_ms=0))
     there = entries(b"me", STATE)
     replica.apply(changes({}, there))
     for state in (LATER, State(country="PT", money=(Money("m", "s", 4, 7),)), LATER):
@@ -133,7 +133,7 @@ def test_history_that_is_over_leaves_nothing_but_the_present() -> None:
         there = now
     replica.sweep_all()
     left = [key for key, _ in replica.store.db.items(b"\x00", b"\xff")]
-    assert [k for k in left if k[:1] in (rows.PAST, rows.CHANGE, rows.PENDED, rows.PENDING)] == []
+    assert [k for k in left if k[:1] in (rows.PAST, rows.CHANGE, rows.PENDING_HISTORY, rows.PENDING)] == []
     assert [k for k in left if k[:1] == rows.INDEX] == [b"IcES\x00\x01me", b"Iume"]
     assert len([k for k in left if k[:1] in (rows.REVISION, rows.VERSION, rows.WATERMARK)]) == 3
     replica.close()

@@ -15,8 +15,8 @@ from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 from moneystate.engine.avro import string_bytes
 from moneystate.replica import files
 from moneystate.replica.files import Secondary
-from moneystate.replica.head import HeadFile
 from moneystate.replica.model import NotFound, Pruned, Version
+from moneystate.replica.shared_status import SharedStatusFile
 from services.enrichment import fingerprints as fp
 from services.enrichment.replica.model import Where
 from services.enrichment.replica.snapshot import Snapshot
@@ -39,10 +39,10 @@ def folder_of(replica: Replica) -> Path:
 
 
 def countries(snapshot: object) -> set[str]:
-    found = set()
+    values = set()
     for view in snapshot.users(limit=100, after=None).items:  # type: ignore[attr-defined]
-        found.add(view.country.value)
-    return found
+        values.add(view.country.value)
+    return values
 
 
 def test_what_was_there_before_the_replica_is_its_first_version(cluster: Cluster, replica_of: MakeReplica) -> None:
@@ -61,7 +61,7 @@ def test_what_was_there_before_the_replica_is_its_first_version(cluster: Cluster
 
 
 def test_the_follower_has_a_handle_of_its_own_on_each_file(cluster: Cluster, replica_of: MakeReplica) -> None:
-    """So that a file that it deletes is not a reader's to clean up (tests/replica/test_held.py)."""
+    """So that a file that it deletes is not a reader's to clean up (tests/replica/test_deferred_close.py)."""
     writer = Writer(cluster)
     last = writer.batch(0, puts("ES"))
     replica = replica_of()
@@ -305,8 +305,8 @@ def test_history_goes_by_the_number_of_versions(cluster: Cluster, replica_of: Ma
 
     def oldest() -> int:
         replica.reads.newest()
-        found = replica.reads.status().oldest
-        return -1 if found is None else found.batch
+        version = replica.reads.status().oldest
+        return -1 if version is None else version.batch
 
     until(lambda: oldest() == 3, "two versions")
     assert countries(replica.at(Version("one", 3))) == {"C3"}
@@ -346,7 +346,7 @@ def test_money_that_was_put_out_is_explained_by_its_lineage(cluster: Cluster, re
     assert (money.where, money.user_id) == (Where.PUT_OUT, "user-0")
     assert money.enriched is not None
     assert (money.enriched.topic, money.enriched.offset) == ("money-enriched-events", 0)
-    assert [(role, of.topic, of.offset) for role, of in money.origins] == [
+    assert [(role, event_source.topic, event_source.offset) for role, event_source in money.origins] == [
         ("money", "wallet-events", 17), ("birthYear", "user-events", 3),
     ]  # fmt: skip
     assert snapshot.header.version == last
@@ -393,18 +393,18 @@ def test_a_new_epoch_begins_with_its_whole_state_and_strays_are_of_no_account(
     replica = replica_of()
     first = writer.batch(7, puts("ES"), watermark=70)
     replica.latest(first)
-    gone, kept = USERS[:4], USERS[4:]
+    gone, remaining = USERS[:4], USERS[4:]
     for output in range(2):
-        writer.begin(output, puts("FR", kept[:3]))
-        writer.stray(output, kept)
+        writer.begin(output, puts("FR", remaining[:3]))
+        writer.stray(output, remaining)
         writer.commit(output)
-        writer.begin(output, [*puts("FR", kept), *((b"u" + user, None) for user in gone)])
+        writer.begin(output, [*puts("FR", remaining), *((b"u" + user, None) for user in gone)])
         writer.end(output, -1, watermark=30, epoch="two", records=0)
     begun = Version("two", -1)
     assert {v.user_id for v in replica.latest(begun).users(country="FR", limit=99, after=None).items} == {
-        user.decode() for user in kept
+        user.decode() for user in remaining
     }
-    last = writer.batch(0, puts("PT", kept[:1]), watermark=40, epoch="two")
+    last = writer.batch(0, puts("PT", remaining[:1]), watermark=40, epoch="two")
     assert countries(replica.latest(last)) == {"FR", "PT"}
     assert replica.reads.at_time(40).header.version == last
     assert replica.reads.at_time(35).header.version == begun
@@ -443,7 +443,10 @@ def test_a_reader_whose_files_go_from_under_it_takes_those_that_came_instead(
     replica.stop()
     reads: Any = replica.reads
     # what the follower still wrote is taken over: the next look at the files is the one that finds them gone
-    until(lambda: reads.newest() and reads.head_seen.written == HeadFile(folder_of(replica)).read().written, "all rows")
+    until(
+        lambda: reads.newest() and reads.status_seen.written == SharedStatusFile(folder_of(replica)).read().written,
+        "all rows",
+    )
     old = reads.db
     catch_up = Secondary.catch_up
 

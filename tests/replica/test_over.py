@@ -72,4 +72,4 @@ def test_a_reply_is_kept_as_long_as_its_request_may_come() -> None:
         assert isinstance(view, UserView)
         return len(view.replies)
 
-    assert [kept(at) for at in (4, 5, 6)] == [1, 1, 0]
+    assert [kept(time_s) for time_s in (4, 5, 6)] == [1, 1, 0]

@@ -10,11 +10,11 @@ import pytest
 
 from moneystate.engine.processor import Change
 from moneystate.replica import files
-from moneystate.replica.holding import End, Piece, change_of
 from moneystate.replica.model import Version
 from moneystate.replica.reader import Reader
 from moneystate.replica.snapshot import Snapshot
 from moneystate.replica.store import Store
+from moneystate.replica.transaction_assembler import BatchSlice, End, change_of
 from tests.engine.tiny import ALPHA, BETA, TinyRun, decode_window
 from tests.engine.tiny_service import REPLICA
 
@@ -38,8 +38,8 @@ def batches() -> Iterator[tuple[int, list[Change]]]:
     """The watermark after each batch of a job, and what the batch changed."""
     rng, run = random.Random(5), TinyRun()
     for n in range(BATCHES):
-        for at in range(6):
-            run.log.put(rng.choice((ALPHA, BETA)), 1_000_000 + 3_000 * n + 400 * at, f"key-{rng.randrange(9)}", at)
+        for step in range(6):
+            run.log.put(rng.choice((ALPHA, BETA)), 1_000_000 + 3_000 * n + 400 * step, f"key-{rng.randrange(9)}", step)
         run.log.beat(1_000_000 + 3_000 * (n + 1))
         before = len(run.sim.changes)
         run.batch()
@@ -52,7 +52,7 @@ def followed(store: Store) -> list[dict[bytes, bytes]]:
     there = []
     for batch, (watermark, changed) in enumerate(batches()):
         end = End(version(batch), watermark, (0,), 1, len(changed), 1_000 + batch, 1)
-        store.apply(Piece(end, [change_of(k, v, REPLICA) for k, v in changed], 0, batch, batch + 1), exact=True)
+        store.apply(BatchSlice(end, [change_of(k, v, REPLICA) for k, v in changed], 0, batch, batch + 1), exact=True)
         for key, value in changed:
             if value is None:
                 now.pop(key, None)
@@ -74,29 +74,29 @@ def test_each_version_has_the_entries_of_its_batch(store: Store) -> None:
         snapshot = reader.at_version(version(batch))
         page = snapshot.entries(limit=100, after=None)
         assert {entry.key: entry.value for entry in page.items} == entries
-        found = {f"key-{n}": snapshot.find(b"key-%d" % n) for n in range(9)}
-        assert {name: window for name, window in found.items() if window is not None} == windows(entries)
+        by_key = {f"key-{n}": snapshot.find(b"key-%d" % n) for n in range(9)}
+        assert {name: window for name, window in by_key.items() if window is not None} == windows(entries)
     assert reader.status().users == len(there[-1])
 
 
 def test_changes_and_differences_are_those_of_the_entries(store: Store) -> None:
     there = [windows(entries) for entries in followed(store)]
     reader: Reader[Window, Snapshot[Window]] = Reader(REPLICA, Snapshot, store.db)
-    seen, at = dict(there[0]), version(0)
+    seen, latest = dict(there[0]), version(0)
     while True:
-        changes = reader.changes(at, limit=100)
+        changes = reader.changes(latest, limit=100)
         for name, window in changes.changed:
             seen.pop(name, None)
             if window is not None:
                 seen[name] = window
-        if changes.header.version == at:
+        if changes.header.version == latest:
             break
-        at = changes.header.version
-        assert seen == there[at.batch]
-    assert at == version(BATCHES - 1)
+        latest = changes.header.version
+        assert seen == there[latest.batch]
+    assert latest == version(BATCHES - 1)
     first, last = reader.at_version(version(2)), reader.latest()
-    found = reader.diff(first, last, limit=100).items
+    differences = reader.diff(first, last, limit=100).items
     names = there[2].keys() | there[-1].keys()
     wanted = {n: (there[2].get(n), there[-1].get(n)) for n in names if there[2].get(n) != there[-1].get(n)}
-    assert {change.user_id: (change.before, change.after) for change in found} == wanted
+    assert {change.user_id: (change.before, change.after) for change in differences} == wanted
     assert wanted

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from moneystate.replica import files
-from moneystate.replica.history import Keep, Sweep
-from moneystate.replica.holding import End, Piece, change_of
 from moneystate.replica.model import NotFound, Page, Pruned, Version
 from moneystate.replica.reader import Reader
+from moneystate.replica.retention import RetentionPolicy, RetentionSweep
 from moneystate.replica.store import Store
+from moneystate.replica.transaction_assembler import BatchSlice, End, change_of
 from services.enrichment.replica import decode
 from services.enrichment.replica.model import Reason, UserView
 from services.enrichment.replica.replica_model import REPLICA
@@ -89,14 +89,14 @@ class Replica:
 
     def open(self) -> None:
         self.store = Store(files.open_primary(self.data, self.name), REPLICA, at_once=2)
-        self.sweep = Sweep(self.store, Keep(versions=3, grace_ms=0))
+        self.sweep = RetentionSweep(self.store, RetentionPolicy(versions=3, grace_ms=0))
         self.reader = Reader(REPLICA, Snapshot, self.store.db)
 
     def apply(self, changed: list[tuple[bytes, bytes | None]]) -> None:
         end = End(Version("e", self.batch), self.batch, (0,), 1, None, 1_000 + self.batch, 1, self.rules)
-        piece = Piece(end, [change_of(k, v, REPLICA) for k, v in changed], 0, self.batch, self.batch + 1)
-        self.store.apply(piece, exact=True)
-        self.store.apply(piece, exact=True)  # as after a kill: it is in already
+        batch_slice = BatchSlice(end, [change_of(k, v, REPLICA) for k, v in changed], 0, self.batch, self.batch + 1)
+        self.store.apply(batch_slice, exact=True)
+        self.store.apply(batch_slice, exact=True)  # as after a kill: it is in already
         self.batch += 1
         self.reader.refresh()
 
@@ -169,13 +169,13 @@ def assert_same(replica: Replica, model: Model) -> None:
         assert_entries(replica, version, there)
     assert_diffs(replica, model)
     if replica.batch:
-        kept = {entry_of(k)[0] for k in model.now if k[:1] == b"u"}
-        assert replica.reader.status().users == len(kept)
+        users = {entry_of(k)[0] for k in model.now if k[:1] == b"u"}
+        assert replica.reader.status().users == len(users)
 
 
 def oldest(replica: Replica) -> int:
-    found = replica.reader.status().oldest
-    return 0 if found is None else found.batch
+    version = replica.reader.status().oldest
+    return 0 if version is None else version.batch
 
 
 def assert_version(replica: Replica, version: Version, known: dict[bytes, UserView]) -> None:
@@ -202,16 +202,16 @@ def assert_entries(replica: Replica, version: Version, there: Entries) -> None:
     ordered = sorted((entry_of(key)[1], key, value) for key, value in there.items())
     for prefix in ("", "a", "a\x00", "\xfc", "b"):
         begins = [(k, v) for _, k, v in ordered if entry_of(k)[0].startswith(prefix.encode())]
-        found = paged(lambda after, p=prefix: snapshot.entries(prefix=p, limit=2, after=after))  # type: ignore[misc]
-        assert [(e.key, e.value) for e in found] == begins
+        listed = paged(lambda after, p=prefix: snapshot.entries(prefix=p, limit=2, after=after))  # type: ignore[misc]
+        assert [(e.key, e.value) for e in listed] == begins
 
 
 def assert_sessions(replica: Replica, version: Version, ordered: list[UserView]) -> None:
     snapshot = replica.reader.at_version(version)
     for id in ("s1", "s2", "s\x003", "none"):
-        of = [(v.user_id, s) for v in ordered for s in v.sessions if s.id == id]
-        if of:
-            assert snapshot.session(id) == of[0]
+        holders = [(v.user_id, s) for v in ordered for s in v.sessions if s.id == id]
+        if holders:
+            assert snapshot.session(id) == holders[0]
         else:
             with pytest.raises(NotFound):
                 snapshot.session(id)
@@ -236,35 +236,35 @@ def assert_money(replica: Replica, version: Version, ordered: list[UserView]) ->
 
 def assert_diffs(replica: Replica, model: Model) -> None:
     """From the oldest version to each: what Diff and Watch say leads from the one to the other."""
-    kept = [batch for batch in model.versions if batch >= oldest(replica)]
-    if not kept:
+    readable = [batch for batch in model.versions if batch >= oldest(replica)]
+    if not readable:
         return
-    first = replica.reader.at_version(Version("e", kept[0]))
-    for batch in kept:
+    first = replica.reader.at_version(Version("e", readable[0]))
+    for batch in readable:
         then = replica.reader.at_version(Version("e", batch))
-        found = paged(lambda mark, to=then: replica.reader.diff(first, to, limit=1, mark=mark))  # type: ignore[misc]
-        changed = {c.user_id: (c.before, c.after) for c in found}
+        differences = paged(lambda mark, to=then: replica.reader.diff(first, to, limit=1, mark=mark))  # type: ignore[misc]
+        changed = {c.user_id: (c.before, c.after) for c in differences}
         for user in USERS:
             views = first.find(user), then.find(user)
-            touched = of_user(model.versions[kept[0]], user) != of_user(model.versions[batch], user)
+            touched = of_user(model.versions[readable[0]], user) != of_user(model.versions[batch], user)
             if touched and views[0] != views[1]:
                 assert changed.pop(user.decode()) == views
         assert all(before != after for before, after in changed.values())
-    assert_watch(replica, kept)
+    assert_watch(replica, readable)
 
 
-def assert_watch(replica: Replica, kept: list[int]) -> None:
-    start = replica.reader.at_version(Version("e", kept[0]))
+def assert_watch(replica: Replica, readable: list[int]) -> None:
+    start = replica.reader.at_version(Version("e", readable[0]))
     seen = {user.decode(): start.find(user) for user in USERS}
-    at, mark = start.header.version, None
+    version, mark = start.header.version, None
     while True:
-        told = replica.reader.changes(at, limit=1, mark=mark)
+        told = replica.reader.changes(version, limit=1, mark=mark)
         seen.update(dict(told.changed))
         mark = told.mark
         if mark is None:
-            if told.header.version == at:
+            if told.header.version == version:
                 break
-            at = told.header.version
+            version = told.header.version
     newest = replica.reader.latest()
     touched = {user.decode(): newest.find(user) for user in USERS}
     assert {u: _lasting(v) for u, v in seen.items()} == {u: _lasting(v) for u, v in touched.items()}
@@ -276,11 +276,11 @@ def _lasting(view: UserView | None) -> object:
 
 
 def paged(read: Callable[[bytes | None], Page[Item]]) -> list[Item]:
-    found: list[Item] = []
+    items: list[Item] = []
     after = None
     while True:
         page = read(after)
-        found += page.items
+        items += page.items
         after = page.after
         if after is None:
-            return found
+            return items

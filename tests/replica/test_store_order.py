@@ -10,10 +10,10 @@ import pytest
 
 from moneystate.replica import files
 from moneystate.replica.files import Rebuild
-from moneystate.replica.holding import Change, End, Piece, change_of
 from moneystate.replica.model import Pruned, Version
 from moneystate.replica.reader import Reader
 from moneystate.replica.store import Store
+from moneystate.replica.transaction_assembler import BatchSlice, Change, End, change_of
 from services.enrichment.replica.replica_model import REPLICA
 from services.enrichment.replica.snapshot import Snapshot
 from tests.replica.states import State, entries
@@ -37,27 +37,27 @@ def ended(epoch: str, batch: int, at_ms: int, partition: int) -> End:
     return End(Version(epoch, batch), batch, (partition,), GROUPS, 0, at_ms)
 
 
-def piece(epoch: str, batch: int, partition: int, offset: int, *countries: str) -> Piece:
-    found: list[Change] = []
+def batch_slice(epoch: str, batch: int, partition: int, offset: int, *countries: str) -> BatchSlice:
+    changes: list[Change] = []
     for n, country in enumerate(countries):
-        found += [change_of(k, v, REPLICA) for k, v in entries(b"user-%d" % n, State(country=country)).items()]
-    return Piece(ended(epoch, batch, offset, partition), found, partition, offset, offset + 1)
+        changes += [change_of(k, v, REPLICA) for k, v in entries(b"user-%d" % n, State(country=country)).items()]
+    return BatchSlice(ended(epoch, batch, offset, partition), changes, partition, offset, offset + 1)
 
 
 def test_a_version_of_the_epoch_before_that_comes_after_the_next_epochs_is_not_dropped(store: Store) -> None:
     """The first epoch ended within its batch 1, which only partition 1 has; and partition 0 is read first."""
-    store.apply(piece("one", 0, 0, 0), exact=True)
-    store.apply(piece("two", -1, 0, 1), exact=True)
-    store.apply(piece("one", 0, 1, 0), exact=True)
-    store.apply(piece("one", 1, 1, 1, "ES"), exact=True)
+    store.apply(batch_slice("one", 0, 0, 0), exact=True)
+    store.apply(batch_slice("two", -1, 0, 1), exact=True)
+    store.apply(batch_slice("one", 0, 1, 0), exact=True)
+    store.apply(batch_slice("one", 1, 1, 1, "ES"), exact=True)
     with pytest.raises(Rebuild, match="two/-1 is not in the order of the log"):
-        store.apply(piece("two", -1, 1, 2, "PT"), exact=True)
+        store.apply(batch_slice("two", -1, 1, 2, "PT"), exact=True)
 
 
 def test_a_load_sorts_them(store: Store) -> None:
     ends = {0: (5, ended("two", 0, 2_000, 0)), 1: (1, ended("one", 8, 1_000, 1))}
     store.loaded(ends, GROUPS, 2, {0: 6, 1: 2})
-    store.apply(piece("two", 0, 1, 2, "PT"), exact=True)
+    store.apply(batch_slice("two", 0, 1, 2, "PT"), exact=True)
     reader = Reader(REPLICA, Snapshot, store.db)
     assert reader.newest() == Version("two", 0)
     user = reader.latest().user("user-0")
@@ -69,9 +69,9 @@ def test_a_load_sorts_them(store: Store) -> None:
 
 def test_what_was_read_again_after_a_kill_changes_nothing(store: Store) -> None:
     for partition in (0, 1):
-        store.apply(piece("one", 0, partition, 0, "ES"), exact=True)
-        store.apply(piece("one", 1, partition, 1, "PT"), exact=True)
-    store.apply(piece("one", 0, 0, 0, "FR"), exact=True)
+        store.apply(batch_slice("one", 0, partition, 0, "ES"), exact=True)
+        store.apply(batch_slice("one", 1, partition, 1, "PT"), exact=True)
+    store.apply(batch_slice("one", 0, 0, 0, "FR"), exact=True)
     user = Reader(REPLICA, Snapshot, store.db).latest().user("user-0")
     assert user.country is not None
     assert user.country.value == "PT"

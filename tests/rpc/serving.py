@@ -76,7 +76,7 @@ class Running:
         server.add("/test/point", methods.point(parse, self.point))
         server.add("/test/unary", methods.unary(parse, self.unary, spawn))
         server.add("/test/stream", methods.server_stream(parse, self.stream, spawn))
-        server.add("/test/chat", methods.both_streams(parse, self.chat, spawn))
+        server.add("/test/chat", methods.bidi_stream(parse, self.chat, spawn))
         self.port = server.listen("127.0.0.1:0", None)
         server.start()
         self.up.set()

@@ -75,10 +75,10 @@ def test_what_differs_is_told_with_its_user_and_both_contents(tmp_path: Path) ->
     one = written(tmp_path / "one", sim.states)
     other = written(tmp_path / "other", longer.states)
     rescale(STATE, other, tmp_path / "rescaled", 3, lambda _: None)
-    found = compare(STATE, one, other, 3)
-    assert found.total > 3
-    assert len(found.first) == 3
-    assert found.total == compare(STATE, one, Savepoint(tmp_path / "rescaled"), 0).total
+    comparison = compare(STATE, one, other, 3)
+    assert comparison.total > 3
+    assert len(comparison.first) == 3
+    assert comparison.total == compare(STATE, one, Savepoint(tmp_path / "rescaled"), 0).total
     watermark = next(d for d in compare(STATE, one, other, 10_000).first if d.kind == "watermark")
     assert (watermark.one, watermark.other) == ((sim.watermark,), (longer.watermark,))
 
@@ -89,12 +89,12 @@ def test_users_are_shown_with_all_that_the_state_has_of_them() -> None:
     users = {fact.user for fact in facts(entries, STATE, KEPT, with_clock=False)}
     rules = dict(enrichment_job(Rules(lookup=True)).rules)
     views = [owner_view(STATE, user, entries, rules) for user in users]
-    found = [view for view in views if view is not None]
-    assert len(found) == len(users)
-    assert sum(len(view["buffered"]) for view in found) == sim.buffered
+    shown = [view for view in views if view is not None]
+    assert len(shown) == len(users)
+    assert sum(len(view["buffered"]) for view in shown) == sim.buffered
     held = sum(sim.counts.get(name, 0) for name in ("waiting", "looking_up"))
-    assert sum(len(view["waiting"]) for view in found) == held
-    assert all(view["timers"] for view in found if view["sessions"])
+    assert sum(len(view["waiting"]) for view in shown) == held
+    assert all(view["timers"] for view in shown if view["sessions"])
     assert owner_view(STATE, b"nobody", entries, rules) is None
 
 
@@ -108,13 +108,13 @@ def test_a_replay_takes_idle_partitions_and_a_drain_from_the_plan(tmp_path: Path
         one = written(tmp_path / name, sim.states)
         states = {(names[t], p): IDLE if (t, p) in SILENT else ACTIVE for t, p in sim.partitions}
         plan = Plan("", {}, {tp: PartitionPlan(0, state) for tp, state in states.items()}, drain)
-        found = one_more_batch(one, tmp_path / (name + " more"), plan, job)
+        replayed = one_more_batch(one, tmp_path / (name + " more"), plan, job)
         before = len(sim.outputs)
         sim.batch([], drain=drain, idle=SILENT)
         want = written(tmp_path / (name + " want"), sim.states)
-        assert found.manifest.fingerprint == want.manifest.fingerprint
-        assert found.manifest.watermark == sim.watermark
-        put_out = [output for group in range(4) for output in found.outputs(group)]
+        assert replayed.manifest.fingerprint == want.manifest.fingerprint
+        assert replayed.manifest.watermark == sim.watermark
+        put_out = [output for group in range(4) for output in replayed.outputs(group)]
         assert sorted(map(repr, put_out)) == sorted(map(repr, sim.outputs[before:]))
 
 

@@ -99,9 +99,9 @@ def run_case_from(case: Case, seed: int, end: int, before: int, after: int) -> S
 
 @given(st.lists(st.tuples(st.sampled_from(KINDS), fields, fields), unique=True, min_size=1), st.data())
 def test_a_fact_that_is_missing_added_or_other_is_another_fingerprint(
-    found: list[tuple[str, tuple[Field, ...], tuple[Field, ...]]], data: st.DataObject
+    contents: list[tuple[str, tuple[Field, ...], tuple[Field, ...]]], data: st.DataObject
 ) -> None:
-    known = [Fact(USERS, kind, b"user", id, content) for kind, id, content in found]
+    known = [Fact(USERS, kind, b"user", id, content) for kind, id, content in contents]
     one_less = list(known)
     gone = one_less.pop(data.draw(st.integers(0, len(known) - 1)))
     assert of_facts(one_less) != of_facts(known)
@@ -110,6 +110,6 @@ def test_a_fact_that_is_missing_added_or_other_is_another_fingerprint(
 
 
 def test_what_is_in_one_part_is_not_in_the_other() -> None:
-    found = of_facts([Fact(USERS, "info", b"ana", (), (None, b"DE"))])
-    assert found.users != 0
-    assert found.buffer == 0
+    fingerprint = of_facts([Fact(USERS, "info", b"ana", (), (None, b"DE"))])
+    assert fingerprint.users != 0
+    assert fingerprint.buffer == 0

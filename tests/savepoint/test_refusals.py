@@ -64,18 +64,20 @@ def markers(*states: tuple[str, int]) -> dict[bytes, Marker]:
 
 
 @pytest.mark.parametrize(
-    "found",
+    "found_markers",
     [
         markers(("old", 7), ("old", 8)),  # ran on after the export
         markers(("another", 0)),
     ],
 )
-def test_output_that_is_not_in_the_savepoint_is_not_written_again(tmp_path: Path, found: dict[bytes, Marker]) -> None:
+def test_output_that_is_not_in_the_savepoint_is_not_written_again(
+    tmp_path: Path, found_markers: dict[bytes, Marker]
+) -> None:
     manifest = Savepoint(empty_savepoint(tmp_path / "s", origins=["older", "old"], origin_batch=7)).manifest
     check_origin(manifest, markers(("old", 7), ("older", 99)), "app", 2)
     check_origin(manifest, {}, "app", 2)
     with pytest.raises(MarkerError):
-        check_origin(manifest, found, "app", 2)
+        check_origin(manifest, found_markers, "app", 2)
 
 
 def test_the_same_command_may_start_a_checkpoint_again_another_savepoint_may_not(tmp_path: Path) -> None:
@@ -93,8 +95,8 @@ INPUTS = ["user-events", "user-session-events", "wallet-events"]
 
 
 def plan(setup: Setup, folder: Path, offsets: str = "") -> dict[str, int]:
-    found = start_plan(setup.admin(), Savepoint(folder).manifest, setup.prefix, INPUTS, "rules", offsets)
-    return {f"{topic}/{n}": planned.end for (topic, n), planned in found.partitions.items()}
+    start = start_plan(setup.admin(), Savepoint(folder).manifest, setup.prefix, INPUTS, "rules", offsets)
+    return {f"{topic}/{n}": planned.end for (topic, n), planned in start.partitions.items()}
 
 
 def test_offsets_of_other_topics_have_to_be_given_for_every_partition(setup: Setup) -> None:

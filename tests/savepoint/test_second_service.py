@@ -38,7 +38,7 @@ from tests.bootstrap.harness import Here, write_archive
 from tests.engine.tiny import ALPHA, BETA, NOTES, TinyLog, TinyRun
 from tests.engine.tiny_service import REPLICA, STATE, tiny_job
 from tests.job.harness import JobProcess, Setup
-from tests.kafka.logs import FLUSH_S, Cluster, settle
+from tests.kafka.logs import FLUSH_S, Cluster, wait_until_stable
 
 CATCH_UP_S = 60.0
 JOB = tiny_job()
@@ -153,13 +153,13 @@ def test_two_services_never_share_an_application() -> None:
         assert len({job.application_id(prefix) for job in jobs}) == len(jobs)
 
 
-def done(setup: Setup, what: str, *arguments: str) -> dict[str, Any]:
-    command = (sys.executable, "-m", "tests.engine.tiny_service", what, *arguments)
+def done(setup: Setup, command_name: str, *arguments: str) -> dict[str, Any]:
+    command = (sys.executable, "-m", "tests.engine.tiny_service", command_name, *arguments)
     with JobProcess((), setup.folder, command=command) as process:
         finished = process.finish()
     assert finished.code == 0, finished.err
-    found: dict[str, Any] = json.loads(finished.out.splitlines()[-1])
-    return found
+    printed: dict[str, Any] = json.loads(finished.out.splitlines()[-1])
+    return printed
 
 
 def send(setup: Setup, records: list[Input]) -> None:
@@ -170,7 +170,7 @@ def send(setup: Setup, records: list[Input]) -> None:
 
 
 def options(setup: Setup, folder: Path, **more: Any) -> str:
-    said = {
+    fields = {
         "bootstrap_servers": setup.bootstrap_servers,
         "checkpoint": str(folder / "checkpoint"),
         "topic_prefix": setup.prefix,
@@ -179,7 +179,7 @@ def options(setup: Setup, folder: Path, **more: Any) -> str:
         "partitions": 2,
         "topic_partitions": 2,
     }
-    return json.dumps({**said, **more})
+    return json.dumps({**fields, **more})
 
 
 def test_a_real_job_is_exported_rescaled_started_and_replayed(setup: Setup) -> None:
@@ -203,7 +203,7 @@ def test_a_real_job_is_exported_rescaled_started_and_replayed(setup: Setup) -> N
     assert verdict["agrees"]
     whole = tiny_run()
     whole.sim.batch([*first, *more])
-    settle(setup.admin(), [setup.prefix + JOB.streams[0]])
+    wait_until_stable(setup.admin(), [setup.prefix + JOB.streams[0]])
     written = Counter((r.key, r.value) for r in setup.read(JOB.streams[0]))
     assert written == Counter((key, value) for stream, key, value, _ in whole.sim.outputs if stream == 0)
     assert verdict["output"] == [written.total(), 0, 0]

@@ -8,12 +8,12 @@ import pytest
 
 from moneystate.engine.keygroup import key_group_of
 from moneystate.errors import CheckpointError
-from moneystate.savepoint.spool import HELD_BYTES, Spool
+from moneystate.savepoint.spool import BUFFER_BYTES, Spool
 from services.enrichment.state import page_key, user_key, waiting_key
 from services.enrichment.state_model import STATE
 
 GROUPS = 5
-BIG = b"v" * (HELD_BYTES // 3)  # so that some are in files and some in memory
+BIG = b"v" * (BUFFER_BYTES // 3)  # so that some are in files and some in memory
 
 
 def test_entries_come_back_by_key_group_in_the_order_in_which_they_came(tmp_path: Path) -> None:

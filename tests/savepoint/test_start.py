@@ -13,7 +13,7 @@ from services.enrichment.facts import user_facts
 from services.enrichment.state import owner_of
 from services.enrichment.topics import CHANGELOG
 from tests.job.harness import Finished, JobProcess, Setup, small_workload
-from tests.kafka.logs import settle
+from tests.kafka.logs import wait_until_stable
 from tests.reference import model
 
 RULES = model.Rules(lookup=True)
@@ -37,17 +37,17 @@ def told(setup: Setup, *arguments: str) -> dict[str, Any]:
 def in_changelog(setup: Setup) -> dict[bytes, bytes]:
     """What compaction leaves of the changelog; every key where its key group belongs."""
     topic = setup.prefix + CHANGELOG
-    settle(setup.admin(), [topic])
+    wait_until_stable(setup.admin(), [topic])
     partitions = len(setup.admin().list_topics(topic, timeout=10).topics[topic].partitions)
-    kept: dict[tuple[int, bytes], bytes] = {}
+    entries: dict[tuple[int, bytes], bytes] = {}
     for record in setup.read(CHANGELOG):
         assert record.key is not None
-        kept.pop((record.partition, record.key), None)
+        entries.pop((record.partition, record.key), None)
         if record.value is not None and not record.key.startswith(b"e"):
-            kept[record.partition, record.key] = record.value
-    for partition, key in kept:
+            entries[record.partition, record.key] = record.value
+    for partition, key in entries:
         assert partition == key_group_of(owner_of(key) or b"", KEY_GROUPS) % partitions
-    return {key: value for (_, key), value in kept.items()}
+    return {key: value for (_, key), value in entries.items()}
 
 
 def test_a_rescaled_job_goes_on_from_its_savepoint_as_if_it_had_never_been_stopped(setup: Setup) -> None:
@@ -78,8 +78,8 @@ def test_a_rescaled_job_goes_on_from_its_savepoint_as_if_it_had_never_been_stopp
 def users_in_changelog(setup: Setup, watermark: int) -> str:
     """The part of the fingerprint that replicas see."""
     ttl = RULES.dedup_ttl_ms
-    found = [fact for key, value in in_changelog(setup).items() for fact in user_facts(key, value, watermark, ttl)]
-    return str(of_facts(found)).partition("-")[0]
+    facts = [fact for key, value in in_changelog(setup).items() for fact in user_facts(key, value, watermark, ttl)]
+    return str(of_facts(facts)).partition("-")[0]
 
 
 def look_at_a_user(setup: Setup, savepoint: Path) -> None:

@@ -50,8 +50,8 @@ class Manager:
 
     def list(self, folder: Path, pattern: str = "*") -> dict[str, tuple[bool, int]]:
         """Names with whether they are folders, and the length of the files."""
-        found = self.java.list(self.path(folder), self.jvm.org.apache.hadoop.fs.GlobFilter(pattern))
-        return {f.getPath().getName(): (f.isDirectory(), 0 if f.isDirectory() else f.getLen()) for f in found}
+        statuses = self.java.list(self.path(folder), self.jvm.org.apache.hadoop.fs.GlobFilter(pattern))
+        return {f.getPath().getName(): (f.isDirectory(), 0 if f.isDirectory() else f.getLen()) for f in statuses}
 
 
 @pytest.fixture(params=[LOCAL_CHECKPOINT_FILES, SPARKS], ids=["ours", "sparks"])

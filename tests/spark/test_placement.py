@@ -39,4 +39,4 @@ def test_spark_puts_key_group_g_on_partition_g_mod_n(spark: SparkSession, key_gr
     frame = spark.createDataFrame([(key,) for key in placed_keys(key_groups, partitions)], schema)
     placed = frame.repartition(partitions, col("key")).select("key", spark_partition_id().alias("at")).collect()
     assert len(placed) == key_groups
-    assert {row.key % key_groups: row.at for row in placed} == {g: g % partitions for g in range(key_groups)}
+    assert {row.key % key_groups: row.position for row in placed} == {g: g % partitions for g in range(key_groups)}

@@ -14,8 +14,8 @@ import pytest
 
 from moneystate.devbroker.java import find_java
 from moneystate.errors import SetupError
-from moneystate.spark.archive import USE, archive_file, earlier_archives
-from moneystate.spark.jvm import make_archive
+from moneystate.spark.class_archive import USE, archive_file, earlier_archives
+from moneystate.spark.jvm import make_class_archive
 from moneystate.spark.jvm.classes import LOCAL_CHECKPOINT_FILES, our_jar
 from moneystate.spark.session import (
     CHECKPOINT_FILES,
@@ -101,9 +101,9 @@ def test_without_our_jar_it_goes_on_with_sparks_and_says_so_in_one_line(
 def test_the_jar_is_the_same_to_the_byte_and_second_whoever_makes_it(filled: Path) -> None:
     """Java compares the time of a jar with what its class archive was made from."""
     first = our_jar(JAVA)
-    content, at = first.read_bytes(), first.stat().st_mtime_ns
+    content, modified_ns = first.read_bytes(), first.stat().st_mtime_ns
     first.unlink()
-    assert (our_jar(JAVA).read_bytes(), our_jar(JAVA).stat().st_mtime_ns) == (content, at)
+    assert (our_jar(JAVA).read_bytes(), our_jar(JAVA).stat().st_mtime_ns) == (content, modified_ns)
 
 
 def test_the_class_archive_is_used_once_it_is_there_beside_the_users_options(filled: Path) -> None:
@@ -134,24 +134,24 @@ def test_java_starts_in_silence_with_an_archive_that_is_none(tmp_path: Path, con
     options = USE.format(tmp_path / "a.jsa").split()
     started = subprocess.run([str(JAVA), *options, "-version"], capture_output=True, check=True)
     plain = subprocess.run([str(JAVA), "-version"], capture_output=True, check=True)
-    said = started.stderr.replace(b", sharing", b""), started.stdout  # it says of itself whether it uses one
-    assert said == (plain.stderr.replace(b", sharing", b""), plain.stdout)
+    printed = started.stderr.replace(b", sharing", b""), started.stdout  # it says of itself whether it uses one
+    assert printed == (plain.stderr.replace(b", sharing", b""), plain.stdout)
 
 
 def test_an_archive_that_cannot_be_made_is_one_line(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cache.touch()  # no folder can be made there
-    assert make_archive.main() == 1
+    assert make_class_archive.main() == 1
     assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_sparks_python_takes_pyspark_from_where_it_is_installed(tmp_path: Path) -> None:
     zips = [tmp_path / "python" / "lib" / name for name in ("pyspark.zip", "py4j-0.10-src.zip")]
-    kept = [tmp_path / "a b", tmp_path / "pyspark.zip"]
-    path = os.pathsep.join(map(str, [*zips, *kept]))
+    paths = [tmp_path / "a b", tmp_path / "pyspark.zip"]
+    path = os.pathsep.join(map(str, [*zips, *paths]))
     environment = {**os.environ, "PYTHONPATH": path, "MONEYSTATE_PYTHON": sys.executable}
     command = [str(WORKER_PYTHON), "-c", "import os, sys; print(os.environ['PYTHONPATH'], *sys.argv[1:], sep='|')"]
-    said = subprocess.run([*command, "x y", "*"], env=environment, capture_output=True, text=True, check=True).stdout
-    assert said.rstrip("\n").split("|") == [os.pathsep.join(map(str, kept)), "x y", "*"]
+    printed = subprocess.run([*command, "x y", "*"], env=environment, capture_output=True, text=True, check=True).stdout
+    assert printed.rstrip("\n").split("|") == [os.pathsep.join(map(str, paths)), "x y", "*"]
 
 
 def test_sparks_python_is_ours_on_this_machine_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,8 +59,8 @@ class Client:
 
     def line(self) -> dict[str, Any]:
         assert self.process.stdout is not None
-        found: dict[str, Any] = json.loads(self.process.stdout.readline())
-        return found
+        fields: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return fields
 
     def outcome(self) -> Outcome:
         return Outcome(**self.line())
@@ -169,7 +169,7 @@ def test_a_producer_goes_on_from_one_worker_to_the_next(client: Client, cluster:
     other = client.write(0, "of the other", partition=1)
     assert other.written
     assert begun(client.spec.config) == [1, 1]
-    cluster.settle(*client.spec.config.streams)
+    cluster.wait_until_stable(*client.spec.config.streams)
     assert client.committed() == [*(f"v{n}".encode() for n in range(5)), b"of the other"]
 
 
@@ -187,7 +187,7 @@ def test_a_worker_killed_before_the_end_leaves_nothing_and_the_next_attempt_writ
     os.kill(client.write_and_wait(1, "lost"), signal.SIGKILL)
     assert client.write(1, "v1").written
     assert not client.write(1, "v1").written
-    cluster.settle(*client.spec.config.streams)
+    cluster.wait_until_stable(*client.spec.config.streams)
     assert client.committed() == [b"v0", b"v1"]
 
 
@@ -197,7 +197,7 @@ def test_a_newer_attempt_ends_the_older_one_and_only_it_is_committed(client: Cli
     os.kill(older, GO_ON)
     refused = client.outcome()
     assert (refused.worker, refused.error) == (older, "JobError")
-    cluster.settle(*client.spec.config.streams)
+    cluster.wait_until_stable(*client.spec.config.streams)
     assert client.committed() == [b"of the newer"]
     assert client.write(1, "v1").written
 
@@ -215,7 +215,7 @@ def test_after_results_that_break_off_or_are_none_the_next_attempt_writes_once(
     assert client.write(0, "lost", breaks=True).error == "ConnectionResetError"
     assert client.write(0, raw="00").error == "ValueError"
     assert client.write(0, "v0").written
-    cluster.settle(*client.spec.config.streams)
+    cluster.wait_until_stable(*client.spec.config.streams)
     assert client.committed() == [b"v0"]
 
 
@@ -247,7 +247,7 @@ def test_the_host_ends_with_its_daemon_though_a_worker_lives_on(mortal: Client) 
 def test_without_a_host_the_worker_writes_by_itself(spec: SinkSpec, cluster: Cluster) -> None:
     reports = [hand_over(spec, 0, batch(number), [row([f"v{number}"])]) for number in range(2)]
     assert [(r.written, r.outputs) for r in reports] == [(True, 1)] * 2
-    cluster.settle(*spec.config.streams)
+    cluster.wait_until_stable(*spec.config.streams)
     assert read_values(spec.config.bootstrap_servers, spec.config.streams[0]) == [b"v0", b"v1"]
 
 

@@ -72,9 +72,9 @@ class ContractOperator(StatefulProcessor):
         }
         for check, run in checks.items():
             yield Row(access=self.kind, batch=batch, key=name, check=check, verdict=verdict(run, access))
-        kept = access.get_many([ENTRY])[0]
+        stored = access.get_many([ENTRY])[0]
         access.apply([(ENTRY, f"{name} batch {batch}".encode())])
-        yield Row(access=self.kind, batch=batch, key=name, check="kept", verdict=repr(kept))
+        yield Row(access=self.kind, batch=batch, key=name, check="kept", verdict=repr(stored))
 
     def _check_kind(self, access: StateAccess) -> None:
         assert type(access).__name__ == ("PipelinedAccess" if self.pipelined else "PublicAccess")
@@ -132,12 +132,12 @@ cloudpickle.register_pickle_by_value(state_contract)  # type: ignore[no-untyped-
 @pytest.fixture(scope="module")
 def verdicts(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Verdicts:
     """Two batches over two keys for each access, the second after a restart of the query."""
-    found: Verdicts = {}
+    by_check: Verdicts = {}
     for kind, pipelined in KINDS.items():
         folder = tmp_path_factory.mktemp(kind)
         for batch in (0, 1):
-            found.update(run_query(spark, folder, batch, ContractOperator(kind, pipelined, CHECKS)))
-    return found
+            by_check.update(run_query(spark, folder, batch, ContractOperator(kind, pipelined, CHECKS)))
+    return by_check
 
 
 def run_query(spark: SparkSession, folder: Path, batch: int, operator: ContractOperator) -> Verdicts:
@@ -186,12 +186,12 @@ def test_another_pyspark_gets_the_public_calls() -> None:
 
 def frames(data: bytes) -> Iterator[bytes]:
     """The requests in `data`: version 0, length, message."""
-    at = 0
-    while at < len(data):
-        version, length = struct.unpack_from(">ii", data, at)
+    pos = 0
+    while pos < len(data):
+        version, length = struct.unpack_from(">ii", data, pos)
         assert version == 0
-        yield data[at + 8 : at + 8 + length]
-        at += 8 + length
+        yield data[pos + 8 : pos + 8 + length]
+        pos += 8 + length
 
 
 def response(status: int = 0, error: bytes = b"", value: bytes = b"") -> bytes:

@@ -172,20 +172,20 @@ def generate(a: argparse.Namespace) -> Iterator[Record]:
                 "isOldMoneyEvent": rng.random() < 0.002,
             }
             late = rng.random() < a.late
-            at = now_ms + (a.disorder_ms + rng.randrange(a.disorder_ms * 6) if late else jitter())
-            push(at, "wallet-events", user, e)
+            time_ms = now_ms + (a.disorder_ms + rng.randrange(a.disorder_ms * 6) if late else jitter())
+            push(time_ms, "wallet-events", user, e)
             if rng.random() < a.duplicates:
-                push(at + rng.randrange(1, a.duplicate_within_ms), "wallet-events", user, e)
+                push(time_ms + rng.randrange(1, a.duplicate_within_ms), "wallet-events", user, e)
             if rng.random() < a.garbage:
-                push(at, "wallet-events", user, None, b"\x00not avro\xff" + bytes([money_n % 256]))
+                push(time_ms, "wallet-events", user, None, b"\x00not avro\xff" + bytes([money_n % 256]))
             if a.odd and rng.random() < a.odd:
                 odd = rng.randrange(3)
                 if odd == 0:
-                    push(at, "user-events", user, {**e, "id": uid(rng)})
+                    push(time_ms, "user-events", user, {**e, "id": uid(rng)})
                 else:
-                    push(at, "wallet-events", user, {**e, "id": uid(rng)}, b"extra" if odd == 1 else b"null")
+                    push(time_ms, "wallet-events", user, {**e, "id": uid(rng)}, b"extra" if odd == 1 else b"null")
             if a.future and rng.random() < a.future:  # a producer whose clock is ten days ahead
-                push(at, "wallet-events", user, {**e, "id": uid(rng), "processedAt": now_ms + 864_000_000})
+                push(time_ms, "wallet-events", user, {**e, "id": uid(rng), "processedAt": now_ms + 864_000_000})
         now += step
         while heap and heap[0][0] <= int(now) - a.round_ms:
             yield fill(heapq.heappop(heap)[2], rng)

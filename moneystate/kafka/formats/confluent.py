@@ -55,16 +55,18 @@ class ConfluentFormat:
     def from_canonical(self, value: bytes) -> bytes:
         if self._subject is None:
             raise ConfigError("The format confluent has no subject to write under.", "give the topic's subject.")
-        found = self._schemas.open(value)
-        return _FRAME.pack(_MAGIC, self._registry.register(self._subject, found.source_text)) + value[HEADER_BYTES:]
+        type_schema = self._schemas.open(value)
+        return (
+            _FRAME.pack(_MAGIC, self._registry.register(self._subject, type_schema.source_text)) + value[HEADER_BYTES:]
+        )
 
     def _reader(self, schema_id: int) -> Reader:
         if schema_id > HIGHEST_ID:
             raise Undecodable("unknown_schema", f"no registry gives out id {schema_id}")
         registered = self._registry.awaited(schema_id, self._id_wait_s)
         if registered.schema_type != "AVRO" or registered.has_references:
-            what = "refers to other schemas" if registered.has_references else f"is {registered.schema_type}"
-            return _refusing(f"id {schema_id} {what}")
+            problem = "refers to other schemas" if registered.has_references else f"is {registered.schema_type}"
+            return _refusing(f"id {schema_id} {problem}")
         try:
             return reader_for(self._schemas, registered.text)
         except Undecodable as refusal:

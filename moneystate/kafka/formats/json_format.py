@@ -31,7 +31,7 @@ class JsonFormat:
 
     def __init__(self, schemas: SchemaSet) -> None:
         self._schemas = schemas
-        self._carriers = {name: _top_level(found) for name, found in schemas.by_name.items()}
+        self._carriers = {name: _top_level(type_schema) for name, type_schema in schemas.by_name.items()}
 
     def __reduce__(self) -> tuple[type[JsonFormat], tuple[SchemaSet]]:
         return JsonFormat, (self._schemas,)
@@ -43,10 +43,10 @@ class JsonFormat:
         type_name = document.get("type")
         if type(type_name) is not str:
             raise Undecodable("malformed", "type: not a text" if "type" in document else "type: missing")
-        found = self._schemas.by_name.get(type_name)
-        if found is None:
+        type_schema = self._schemas.by_name.get(type_name)
+        if type_schema is None:
             raise Undecodable("unknown_schema", f"type {type_name[:100]!r}")
-        out = bytearray(found.prefix)
+        out = bytearray(type_schema.prefix)
         try:
             self._carriers[type_name].encode(document, out)
         except Malformed as error:
@@ -54,15 +54,17 @@ class JsonFormat:
         return bytes(out)
 
     def from_canonical(self, value: bytes) -> bytes:
-        found = self._schemas.open(value)
-        text, _ = self._carriers[found.name].render(value, HEADER_BYTES)
+        type_schema = self._schemas.open(value)
+        text, _ = self._carriers[type_schema.name].render(value, HEADER_BYTES)
         return text.encode()
 
 
-def _top_level(found: TypeSchema) -> Carrier:
-    if any(field["name"] == "type" for field in found.parsed["fields"]):
-        raise ConfigError(f"{found.name} has a field named type, which the format json needs.", "rename the field.")
-    return record_carrier(found.parsed, {}, found.name)
+def _top_level(type_schema: TypeSchema) -> Carrier:
+    if any(field["name"] == "type" for field in type_schema.parsed["fields"]):
+        raise ConfigError(
+            f"{type_schema.name} has a field named type, which the format json needs.", "rename the field."
+        )
+    return record_carrier(type_schema.parsed, {}, type_schema.name)
 
 
 def _parse(value: bytes | None) -> object:

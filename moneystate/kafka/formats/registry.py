@@ -96,7 +96,7 @@ class RegistryClient:
     def awaited(self, schema_id: int, patience_s: float) -> RegisteredSchema:
         """The schema of that id, asked for again until `patience_s` has passed. Raises UnknownSchemaId."""
         waited, pause = 0.0, self._first_wait_s
-        while (found := self.schema(schema_id)) is None:
+        while (schema := self.schema(schema_id)) is None:
             if waited >= patience_s:
                 raise UnknownSchemaId(
                     f"The schema registry {self.shown_url}: expected the schema of id {schema_id}, it knew no such id "
@@ -105,7 +105,7 @@ class RegistryClient:
                 )
             self._sleep(pause)
             waited, pause = waited + pause, min(2 * pause, LONGEST_WAIT_S)
-        return found
+        return schema
 
     def register(self, subject: str, schema_text: str) -> int:
         """The id of the schema below `subject`, which is registered if it was not there.
@@ -127,10 +127,10 @@ class RegistryClient:
     def _answers(self) -> Answers:
         return ANSWERS.setdefault(self.shown_url, Answers())
 
-    def _registered(self, response: httpx.Response, what: str) -> RegisteredSchema:
+    def _registered(self, response: httpx.Response, request: str) -> RegisteredSchema:
         answer = _json(response) if response.is_success else {}
         if not isinstance(answer.get("schema"), str):
-            raise self._unusable(response, what)
+            raise self._unusable(response, request)
         return RegisteredSchema(answer["schema"], answer.get("schemaType") or "AVRO", bool(answer.get("references")))
 
     def _request(self, method: str, path: str, body: dict[str, str] | None = None) -> httpx.Response:
@@ -162,10 +162,10 @@ class RegistryClient:
             )
         return self._client
 
-    def _unusable(self, response: httpx.Response, what: str) -> RegistryUnavailable:
-        said = str(_json(response).get("message", "no usable schema or id"))[:200]
+    def _unusable(self, response: httpx.Response, request: str) -> RegistryUnavailable:
+        detail = str(_json(response).get("message", "no usable schema or id"))[:200]
         return RegistryUnavailable(
-            f"The schema registry {self.shown_url} answered {what} with HTTP {response.status_code}: {said}.",
+            f"The schema registry {self.shown_url} answered {request} with HTTP {response.status_code}: {detail}.",
             "check the registry's URL, the user's permissions and the subject's compatibility rule.",
         )
 

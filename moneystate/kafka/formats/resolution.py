@@ -36,46 +36,50 @@ def reader_for(schemas: SchemaSet, writer_text: str) -> Reader:
     except UNREADABLE as error:
         raise Undecodable("unknown_schema", f"its writer schema cannot be read: {type(error).__name__}") from None
     full_name = str(writer["name"]) if isinstance(writer, dict) and writer["type"] == "record" else ""
-    found = schemas.of_full_name(full_name)
-    if found is None:
+    type_schema = schemas.of_full_name(full_name)
+    if type_schema is None:
         raise Undecodable("unknown_schema", f"no type {full_name[:100]!r}" if full_name else "not a record")
-    conflict = next(_conflicts(writer, found), "")
+    conflict = next(_conflicts(writer, type_schema), "")
     if conflict:
         raise Undecodable("unknown_schema", conflict)
-    if to_parsing_canonical_form(writer) == found.canonical_form:
-        return _plain(found)
-    return _resolving(found, raw_writer, compile_skip(raw_writer))
+    if to_parsing_canonical_form(writer) == type_schema.canonical_form:
+        return _plain(type_schema)
+    return _resolving(type_schema, raw_writer, compile_skip(raw_writer))
 
 
-def _plain(found: TypeSchema) -> Reader:
+def _plain(type_schema: TypeSchema) -> Reader:
     """The writer's bytes are ours."""
 
     def read(value: bytes, pos: int) -> bytes:
-        check_body(found.skip, value, pos)
-        return found.prefix + value[pos:]
+        check_body(type_schema.skip, value, pos)
+        return type_schema.prefix + value[pos:]
 
     return read
 
 
-def _resolving(found: TypeSchema, raw_writer: Any, skip: Skip) -> Reader:
+def _resolving(type_schema: TypeSchema, raw_writer: Any, skip: Skip) -> Reader:
     def read(value: bytes, pos: int) -> bytes:
         check_body(skip, value, pos)
         out = BytesIO()
         try:
-            schemaless_writer(out, found.raw, schemaless_reader(BytesIO(value[pos:]), raw_writer, found.raw))
+            schemaless_writer(
+                out, type_schema.raw, schemaless_reader(BytesIO(value[pos:]), raw_writer, type_schema.raw)
+            )
         except SchemaResolutionError:
-            raise Undecodable("unknown_schema", f"its writer schema does not fit the current {found.name}") from None
+            raise Undecodable(
+                "unknown_schema", f"its writer schema does not fit the current {type_schema.name}"
+            ) from None
         body = out.getvalue()
-        check_body(found.skip, body, 0)  # a decimal within the writer's bounds may be beyond ours
-        return found.prefix + body
+        check_body(type_schema.skip, body, 0)  # a decimal within the writer's bounds may be beyond ours
+        return type_schema.prefix + body
 
     return read
 
 
-def _conflicts(writer: Any, found: TypeSchema) -> Iterator[str]:
+def _conflicts(writer: Any, type_schema: TypeSchema) -> Iterator[str]:
     """Where a logical type of ours would be read from something else, as text with the field's path."""
-    walk = _MeaningWalk(writer["__named_schemas"], found.parsed["__named_schemas"])
-    return walk.conflicts(writer, found.parsed, found.name)
+    walk = _MeaningWalk(writer["__named_schemas"], type_schema.parsed["__named_schemas"])
+    return walk.conflicts(writer, type_schema.parsed, type_schema.name)
 
 
 class _MeaningWalk:

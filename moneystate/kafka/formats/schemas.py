@@ -89,11 +89,11 @@ class SchemaSet:
             raise Undecodable("null_value")
         if len(value) < HEADER_BYTES or not value.startswith(MAGIC):
             raise Undecodable("malformed", "no Avro single-object header")
-        found = self.by_fingerprint.get(value[len(MAGIC) : HEADER_BYTES])
-        if found is None:
+        type_schema = self.by_fingerprint.get(value[len(MAGIC) : HEADER_BYTES])
+        if type_schema is None:
             raise Undecodable("unknown_schema", f"fingerprint {value[len(MAGIC) : HEADER_BYTES].hex()}")
-        check_body(found.raw_skip, value, HEADER_BYTES)
-        return found
+        check_body(type_schema.raw_skip, value, HEADER_BYTES)
+        return type_schema
 
 
 def fingerprint_of(source: dict[str, Any]) -> bytes:

@@ -74,8 +74,8 @@ def _compile(java: Path, files: list[Path], jars: list[Path], into: Path) -> Non
     except subprocess.TimeoutExpired:
         raise SetupError(f"Janino was not done after {COMPILE_TIMEOUT_S:.0f} s.", do="try again") from None
     if done.returncode != 0:
-        said = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise SetupError(f"Janino could not compile {files[0].parent}: {said[0]}", do="report it")
+        compiler_output = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise SetupError(f"Janino could not compile {files[0].parent}: {compiler_output[0]}", do="report it")
 
 
 def _path_of(jars: list[Path]) -> str:

@@ -167,20 +167,20 @@ def enrich(
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: job.stop())
         job.run()
-    _say_goodbye(display, bounded, drain, Checkpoint(checkpoint).awaited())
+    _say_goodbye(display, bounded, drain, Checkpoint(checkpoint).open_requests())
     if json_output:
         typer.echo(json.dumps(display.totals()))
 
 
 def planned_job(checkpoint: str) -> JobSpec:
     """The job by the rules that the unfinished batch was planned with, as far as flags choose them."""
-    kept = Checkpoint(checkpoint)
-    planned = None if kept.is_new() else kept.planned_rules()
+    existing = Checkpoint(checkpoint)
+    planned = None if existing.is_new() else existing.planned_rules()
     if planned is None:
         raise CheckpointError(
             f"{checkpoint}: expected a planned batch to finish, there is none.", "start without --finish-batch."
         )
-    return ENRICHMENT.job(kept.rules(planned))
+    return ENRICHMENT.job(existing.rules(planned))
 
 
 def _check(drain: bool, until_caught_up: bool, key_groups: int, partitions: int, max_records: int) -> None:
@@ -207,11 +207,11 @@ def _check_initial(initial_state: str, initial_offsets: str, starting_offsets: s
         )
 
 
-def _say_goodbye(display: Display, bounded: bool, drain: bool, awaited: int) -> None:
+def _say_goodbye(display: Display, bounded: bool, drain: bool, open_requests: int) -> None:
     p = display.last
-    if awaited and not display.quiet:
+    if open_requests and not display.quiet:
         display.console.print(
-            f"[yellow]{awaited:,} lookups are open: their money has not been put out.[/] "
+            f"[yellow]{open_requests:,} lookups are open: their money has not been put out.[/] "
             "Run the same command again once they are answered.",
             highlight=False,
             soft_wrap=True,

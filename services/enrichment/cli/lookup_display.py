@@ -41,7 +41,9 @@ class LookupDisplay:
 
     def show(self) -> None:
         now = time.monotonic()
-        self.before = [(at, n) for at, n in self.before if now - at <= RATE_S] + [(now, self._done())]
+        self.before = [(counted_at, n) for counted_at, n in self.before if now - counted_at <= RATE_S] + [
+            (now, self._done())
+        ]
         if self.live is not None:
             self.live.update(self.line())
         elif not self.quiet and now - self.logged_at >= LOG_EVERY_S:

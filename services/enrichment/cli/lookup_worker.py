@@ -40,9 +40,9 @@ from moneystate.kafka.convert import converters, writers
 from moneystate.kafka.topics import TopicSpec, ensure_topics
 from services.enrichment import topics
 from services.enrichment.cli.lookup_display import LookupDisplay
-from services.enrichment.lookup.asker import Policy
 from services.enrichment.lookup.http import ServiceConfig
 from services.enrichment.lookup.metrics import Metrics
+from services.enrichment.lookup.resolver import Policy
 from services.enrichment.lookup.worker import Worker, WorkerConfig
 
 REQUESTS = topics.STREAMS[topics.LOOKUP_REQUESTS]

@@ -109,15 +109,15 @@ class ServiceProcess:
         ]
         return [sys.executable, "-m", "moneystate.cli.main", self.name, *given]
 
-    def said(self, pattern: str, timeout_s: float) -> str:
+    def wait_for_output(self, pattern: str, timeout_s: float) -> str:
         """The first group of `pattern` in what it has written, once it is there. Raises JobError."""
         deadline = time.monotonic() + timeout_s
-        while not (found := re.search(pattern, self._log.read_text(errors="replace"))):
+        while not (match := re.search(pattern, self._log.read_text(errors="replace"))):
             self.check()
             if time.monotonic() > deadline:
                 raise JobError(f"moneystate {self.name}: expected to be ready within {timeout_s:.0f} s.")
             time.sleep(POLL_S)
-        return found[1]
+        return match[1]
 
     def _last_line(self) -> str:
         lines = self._log.read_text(errors="replace").split("\n")
@@ -156,16 +156,16 @@ def query_server(bootstrap_servers: str, folder: Path) -> ServiceProcess:
 
 
 def address_of(server: ServiceProcess) -> str:
-    return server.said(r"listening on (\S+)", READY_TIMEOUT_S)
+    return server.wait_for_output(r"listening on (\S+)", READY_TIMEOUT_S)
 
 
 def _environment(scratch: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
     root = Path(services.__file__).parent.parent
-    path = os.pathsep.join(p for p in (str(root), kept.get("PYTHONPATH")) if p)
+    path = os.pathsep.join(p for p in (str(root), inherited.get("PYTHONPATH")) if p)
     spark = {"SPARK_LOCAL_DIRS": str(scratch), "SPARK_LOCAL_IP": "127.0.0.1"}
     loopback = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}  # where the session service is
-    return {**kept, **spark, **loopback, "TMPDIR": str(scratch), "PYTHONPATH": path}
+    return {**inherited, **spark, **loopback, "TMPDIR": str(scratch), "PYTHONPATH": path}
 
 
 def _family(pid: int) -> list[psutil.Process]:

@@ -40,13 +40,13 @@ class View:
         )
 
     @contextmanager
-    def busy(self, what: str) -> Iterator[None]:
+    def busy(self, activity: str) -> Iterator[None]:
         """On a terminal a line that moves until it is done, else a line before."""
         if self.progress.is_terminal:
-            with self.progress.status(Text(what)):
+            with self.progress.status(Text(activity)):
                 yield
         else:
-            self.note(what + " ...")
+            self.note(activity + " ...")
             yield
 
     def note(self, line: str) -> None:
@@ -85,11 +85,11 @@ class View:
         broken = [str(s.step) for s in steps if not s.held]
         seconds = f"{time.monotonic() - self.begun:.0f} s in all; the broker, the job and their folder are gone again."
         if outcome.held:
-            said = f"All {len(steps)} steps held: what was promised came out, and nothing else."
-            self.out.print(f"\n[bold green]{said}[/] {seconds}")
+            result = f"All {len(steps)} steps held: what was promised came out, and nothing else."
+            self.out.print(f"\n[bold green]{result}[/] {seconds}")
             return
-        what = f"broken in step {', '.join(broken)}" if broken else "broken by records that nobody was promised"
-        self.out.print(f"\n[{BROKEN}]{len(steps) - len(broken)} of {len(steps)} steps held; {what}.[/] {seconds}")
+        problem = f"broken in step {', '.join(broken)}" if broken else "broken by records that nobody was promised"
+        self.out.print(f"\n[{BROKEN}]{len(steps) - len(broken)} of {len(steps)} steps held; {problem}.[/] {seconds}")
 
     def _strays(self, strays: list[str]) -> None:
         for stray in strays:

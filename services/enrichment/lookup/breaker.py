@@ -15,7 +15,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 FIRST_WAIT_S = 0.25
-MOST_WAIT_S = 10.0  # how late a service that is back may be noticed
+MAX_WAIT_S = 10.0  # how late a service that is back may be noticed
 
 
 class State(StrEnum):
@@ -56,7 +56,7 @@ class Breaker:
         self,
         threshold: int,
         first_wait_s: float = FIRST_WAIT_S,
-        most_wait_s: float = MOST_WAIT_S,
+        max_wait_s: float = MAX_WAIT_S,
         on_change: Callable[[State], None] = lambda _state: None,
     ) -> None:
         self.threshold = threshold
@@ -64,7 +64,7 @@ class Breaker:
         self.failed_probes = 0
         self.successes = 0
         self._first_wait_s = first_wait_s
-        self._most_wait_s = most_wait_s
+        self._max_wait_s = max_wait_s
         self._on_change = on_change
         self._run: list[Tries] = []
         self._waiters: deque[asyncio.Future[bool]] = deque()
@@ -107,7 +107,7 @@ class Breaker:
     def succeeded(self) -> None:
         """The service gave an answer that shows that it works."""
         self.successes += 1
-        self._settle(Tries.confirm)
+        self._for_open_attempts(Tries.confirm)
         if self.state is State.CLOSED:
             return
         self.failed_probes = 0
@@ -131,12 +131,12 @@ class Breaker:
         self._run.append(tries)
         if len(self._run) >= self.threshold:
             if self.successes > tries.since and all(each is tries for each in self._run):
-                self._settle(Tries.confirm)
+                self._for_open_attempts(Tries.confirm)
             else:
-                self._settle(Tries.forgive)
+                self._for_open_attempts(Tries.forgive)
                 self._open()
 
-    def _settle(self, how: Callable[[Tries], None]) -> None:
+    def _for_open_attempts(self, how: Callable[[Tries], None]) -> None:
         for tries in self._run:
             how(tries)
         self._run.clear()
@@ -152,7 +152,7 @@ class Breaker:
     def _open(self) -> None:
         self._become(State.OPEN)
         self._probe_due = False
-        wait_s = min(self._most_wait_s, self._first_wait_s * 2 ** min(self.failed_probes, 30))
+        wait_s = min(self._max_wait_s, self._first_wait_s * 2 ** min(self.failed_probes, 30))
         self._cancel_timer()
         self._timer = asyncio.get_running_loop().call_later(wait_s, self._on_timer)
 

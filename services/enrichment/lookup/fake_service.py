@@ -28,7 +28,7 @@ _SCALE = 1 << 64
 
 
 @dataclass(frozen=True)
-class Said:
+class HttpAnswer:
     """An HTTP answer."""
 
     status: int
@@ -36,7 +36,7 @@ class Said:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Behaviour = Callable[[str, int], Said]  # session id, how often it was asked for before
+Behaviour = Callable[[str, int], HttpAnswer]  # session id, how often it was asked for before
 
 
 @dataclass(frozen=True)
@@ -54,23 +54,23 @@ class Knowledge:
             return None
         return COUNTRIES[number % len(COUNTRIES)]
 
-    def __call__(self, session: str, before: int) -> Said:
+    def __call__(self, session: str, before: int) -> HttpAnswer:
         if _number(self.seed, "error", f"{before}/{session}") < self.error_rate * _SCALE:
-            return Said(500, b'{"error": "made up"}')
+            return HttpAnswer(500, b'{"error": "made up"}')
         country = self.country(session)
         if country is None:
-            return Said(404, b'{"error": "no such session"}')
-        return Said(200, json.dumps({"clientCountryCode": country}).encode())
+            return HttpAnswer(404, b'{"error": "no such session"}')
+        return HttpAnswer(200, json.dumps({"clientCountryCode": country}).encode())
 
 
-def _number(seed: int, what: str, text: str) -> int:
-    return int.from_bytes(hashlib.sha256(f"{seed}/{what}/{text}".encode()).digest()[:8], "big")
+def _number(seed: int, purpose: str, text: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"{seed}/{purpose}/{text}".encode()).digest()[:8], "big")
 
 
 class FakeSessionService:
     """`with FakeSessionService(...) as service:` serves until the end of the block; `stop` and `start` in between are
-    an outage. `port` 0: any free one, kept from then on. `calls`: by session id; `most_at_once`: of them. `token`: the
-    bearer token it wants.
+    an outage. `port` 0: any free one, kept from then on. `calls`: by session id; `max_concurrent`: of them. `token`:
+    the bearer token it wants.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class FakeSessionService:
         self.token = token
         self.tls = tls
         self.calls: Counter[str] = Counter()
-        self.most_at_once = 0
+        self.max_concurrent = 0
         self._at_once = 0
         self._lock = threading.Lock()
         self._server: _Server | None = None
@@ -121,12 +121,12 @@ class FakeSessionService:
             self._server.break_off()
             self._server = None
 
-    def answer(self, session: str) -> Said:
+    def answer(self, session: str) -> HttpAnswer:
         with self._lock:
             before = self.calls[session]
             self.calls[session] += 1
             self._at_once += 1
-            self.most_at_once = max(self.most_at_once, self._at_once)
+            self.max_concurrent = max(self.max_concurrent, self._at_once)
         try:
             time.sleep(self.latency_s)
             return self.behaviour(session, before)
@@ -175,20 +175,20 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         service = self.server.service
         if service.token is not None and self.headers["Authorization"] != f"Bearer {service.token}":
-            self._send(Said(401))
+            self._send(HttpAnswer(401))
         elif not self.path.startswith(PATH):
-            self._send(Said(400))
+            self._send(HttpAnswer(400))
         else:
             self._send(service.answer(unquote(self.path.removeprefix(PATH))))
 
-    def _send(self, said: Said) -> None:
-        self.send_response(said.status)
+    def _send(self, answer: HttpAnswer) -> None:
+        self.send_response(answer.status)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(said.body)))
-        for name, value in said.headers.items():
+        self.send_header("Content-Length", str(len(answer.body)))
+        for name, value in answer.headers.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(said.body)
+        self.wfile.write(answer.body)
 
     def log_message(self, format: str, *args: object) -> None:
         pass

@@ -19,7 +19,7 @@ from services.enrichment.events import MAX_KEPT_BYTES
 from services.enrichment.lookup.limiter import retry_after_s
 
 PLACE = "{userSessionId}"
-MOST_BYTES = 64 * 1024  # of an answer, which holds a country code
+MAX_BYTES = 64 * 1024  # of an answer, which holds a country code
 # The service speaks, but not of this request: it lets nobody in, or nobody now. As a failure of the service.
 NOT_LET_IN = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED)
 
@@ -57,7 +57,7 @@ class Refused:
     retry_after_s: float | None
 
 
-Said = Found | NotFound | Unusable | Unavailable | Refused
+CallResult = Found | NotFound | Unusable | Unavailable | Refused
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,12 @@ class SessionService:
         self._tls = tls_context(config)
         self._idle: list[httpx.AsyncClient] = []
 
-    async def ask(self, session: bytes, timeout_s: float) -> Said:
+    async def ask(self, session: bytes, timeout_s: float) -> CallResult:
         """One attempt. Never raises but for being cancelled."""
         client = self._idle.pop() if self._idle else self._new_client()
         try:
             async with asyncio.timeout(timeout_s), client.stream("GET", self._url(session), headers=self._auth()) as r:
-                return await said(r)
+                return await call_result(r)
         except TimeoutError:
             return Unavailable(f"no answer within {timeout_s:.3g} s")
         except httpx.InvalidURL as e:  # an id that makes no URL is that request's fault, not the service's
@@ -136,7 +136,7 @@ class SessionService:
         return {} if self._token is None else {"Authorization": f"Bearer {self._token.read()}"}
 
 
-async def said(response: httpx.Response) -> Said:
+async def call_result(response: httpx.Response) -> CallResult:
     status = response.status_code
     if status == HTTPStatus.OK:
         return _country(await _body(response))
@@ -155,15 +155,15 @@ async def _body(response: httpx.Response) -> bytes:
     body = b""
     async for part in response.aiter_raw():
         body += part
-        if len(body) > MOST_BYTES:
+        if len(body) > MAX_BYTES:
             break
     return body
 
 
-def _country(body: bytes) -> Said:
+def _country(body: bytes) -> CallResult:
     """A page in place of JSON may come from a proxy: it does not show that the service works."""
-    if len(body) > MOST_BYTES:
-        return Unusable(f"an answer of more than {MOST_BYTES} bytes", works=False)
+    if len(body) > MAX_BYTES:
+        return Unusable(f"an answer of more than {MAX_BYTES} bytes", works=False)
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
@@ -220,8 +220,8 @@ class Token:
         return self._text
 
     def _load(self) -> None:
-        found = os.stat(self._file)
-        version = (found.st_mtime_ns, found.st_size, found.st_ino)
+        stat = os.stat(self._file)
+        version = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         if version != self._seen:
             self._text = self._file.read_text("ascii").strip() or self._text
             self._seen = version

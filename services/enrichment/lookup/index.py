@@ -136,8 +136,8 @@ class AnswerIndex:
             return
         starts = log_starts(self._admin, [(self.topic, p) for p in partitions])
         for p in partitions:
-            kept = int(self._db.get(self._prefix() + b"%d" % p) or 0)
-            self._positions[p] = max(self._positions.get(p, 0), kept, starts[self.topic, p])
+            stored = int(self._db.get(self._prefix() + b"%d" % p) or 0)
+            self._positions[p] = max(self._positions.get(p, 0), stored, starts[self.topic, p])
         self._consumer.assign([TopicPartition(self.topic, p, offset) for p, offset in self._positions.items()])
 
     def _prefix(self) -> bytes:

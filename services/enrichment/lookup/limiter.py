@@ -7,7 +7,7 @@ import time
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-MOST_HELD_S = 300.0  # a longer Retry-After is taken as this: a mistake in it must not stop lookups for days
+MAX_HOLD_S = 300.0  # a longer Retry-After is taken as this: a mistake in it must not stop lookups for days
 
 
 class Limiter:
@@ -20,7 +20,7 @@ class Limiter:
 
     def hold(self, seconds: float) -> None:
         """No call for so long: the service is one, and what it asks of one request it asks of all."""
-        until = asyncio.get_running_loop().time() + min(seconds, MOST_HELD_S)
+        until = asyncio.get_running_loop().time() + min(seconds, MAX_HOLD_S)
         self._held_until = max(self._held_until, until)
 
     async def turn(self) -> None:
@@ -31,10 +31,10 @@ class Limiter:
             if now < self._held_until:
                 await asyncio.sleep(self._held_until - now)
                 continue
-            at = max(now, self._next_at)
-            self._next_at = at + self._interval_s
-            if at > now:
-                await asyncio.sleep(at - now)
+            slot = max(now, self._next_at)
+            self._next_at = slot + self._interval_s
+            if slot > now:
+                await asyncio.sleep(slot - now)
                 if loop.time() < self._held_until:
                     continue
             return
@@ -48,9 +48,9 @@ def retry_after_s(header: str | None) -> float | None:
     if text.isascii() and text.isdigit():
         return float(text[:9])
     try:
-        at = parsedate_to_datetime(text)
+        retry_at = parsedate_to_datetime(text)
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
-    if at.tzinfo is None:
-        at = at.replace(tzinfo=UTC)
-    return max(0.0, at.timestamp() - time.time())
+    if retry_at.tzinfo is None:
+        retry_at = retry_at.replace(tzinfo=UTC)
+    return max(0.0, retry_at.timestamp() - time.time())

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from services.enrichment.lookup.breaker import State
-from services.enrichment.lookup.http import Found, NotFound, Refused, Said, Unusable
+from services.enrichment.lookup.http import CallResult, Found, NotFound, Refused, Unusable
 from services.enrichment.lookup.wire import Outcome
 
 LATENCY_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -54,8 +54,8 @@ class Metrics:
             self.in_flight.dec()
             self.latency.observe(timed.seconds)
 
-    def attempt(self, said: Said) -> None:
-        self.attempts.labels(_name(said)).inc()
+    def attempt(self, result: CallResult) -> None:
+        self.attempts.labels(_name(result)).inc()
 
     def replied(self, outcome: Outcome) -> None:
         self.totals[outcome] += 1
@@ -70,8 +70,8 @@ class Metrics:
         self.oldest.set_function(oldest_s)
 
 
-def _name(said: Said) -> str:
-    match said:
+def _name(result: CallResult) -> str:
+    match result:
         case Found():
             return "found"
         case NotFound():

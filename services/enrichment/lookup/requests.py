@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from moneystate.errors import BrokerError, RetentionError
 from moneystate.kafka.client import admin_client, base_config, consumer_config, is_passing, new_client, reason
-from moneystate.kafka.faults import reached
+from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.offsets import log_starts
 
 CALL_S = 30.0
@@ -166,11 +166,11 @@ class RequestLog:
         give_up = time.monotonic() + OFFSETS_S
         while True:
             try:
-                found = self._consumer.committed(partitions, timeout=CALL_S)
-                for tp in found:
+                committed = self._consumer.committed(partitions, timeout=CALL_S)
+                for tp in committed:
                     if tp.error is not None:
                         raise KafkaException(tp.error)
-                return {tp.partition: tp.offset for tp in found}
+                return {tp.partition: tp.offset for tp in committed}
             except KafkaException as e:
                 if time.monotonic() > give_up:
                     raise BrokerError(
@@ -179,9 +179,9 @@ class RequestLog:
                     ) from None
                 time.sleep(RETRY_S)
 
-    def _lost(self, what: str) -> RetentionError:
+    def _lost(self, place: str) -> RetentionError:
         return RetentionError(
-            f"{self.topic}, {what}: requests were deleted before they were answered.",
+            f"{self.topic}, {place}: requests were deleted before they were answered.",
             "raise the topic's retention; to go on without them, give the worker another --group-id.",
         )
 
@@ -217,20 +217,20 @@ class ReplyLog:
         number = self._written
         try:
             self._producer.begin_transaction()
-            reached("lookup begun", number)
+            failpoint("lookup begun", number)
             for key, value in replies:
                 self._producer.produce(self.topic, value, key)
             self._producer.flush(CALL_S)
-            reached("lookup produced", number)
+            failpoint("lookup produced", number)
             positions = [TopicPartition(requests, p, offset) for p, offset in offsets.items()]
             self._again(lambda: self._producer.send_offsets_to_transaction(positions, assignment.member, CALL_S))
-            reached("lookup offsets", number)
+            failpoint("lookup offsets", number)
             self._again(lambda: self._producer.commit_transaction(CALL_S))
         except KafkaException as e:
             self._abort(e)
             return False
         self._written += 1
-        reached("lookup committed", number)
+        failpoint("lookup committed", number)
         return True
 
     def _again(self, call: Callable[[], None]) -> None:
@@ -253,7 +253,8 @@ class ReplyLog:
                 raise Fenced(reason(again)) from None
             raise self._failed("to abort a transaction", again) from None
 
-    def _failed(self, what: str, e: KafkaException) -> BrokerError:
+    def _failed(self, expected: str, e: KafkaException) -> BrokerError:
         return BrokerError(
-            f"{self.topic}: expected {what}, but {reason(e)}.", "see the broker's log; start again, nothing is lost."
+            f"{self.topic}: expected {expected}, but {reason(e)}.",
+            "see the broker's log; start again, nothing is lost.",
         )

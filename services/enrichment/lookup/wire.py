@@ -56,9 +56,9 @@ class Wire:
 
     def _read(self, value: bytes | None, header: bytes) -> Request:
         """Both types begin with the same four fields."""
-        found = self.schemas.open(value)
-        if value is None or found.prefix != header:
-            raise Undecodable("wrong_topic", f"{found.name} belongs to another topic")
+        type_schema = self.schemas.open(value)
+        if value is None or type_schema.prefix != header:
+            raise Undecodable("wrong_topic", f"{type_schema.name} belongs to another topic")
         money_id, pos = read_bytes(value, HEADER_BYTES)
         user, pos = read_bytes(value, pos)
         session, pos = read_bytes(value, pos)

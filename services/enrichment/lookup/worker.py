@@ -21,13 +21,13 @@ from moneystate.engine.processor import Rejected
 from moneystate.errors import BrokerError
 from moneystate.kafka.client import place
 from moneystate.kafka.formats import Undecodable
-from services.enrichment.lookup.asker import Asker, Policy
 from services.enrichment.lookup.breaker import Breaker, State
 from services.enrichment.lookup.http import ServiceConfig, SessionService
 from services.enrichment.lookup.index import AnswerIndex
 from services.enrichment.lookup.limiter import Limiter
 from services.enrichment.lookup.metrics import Metrics
 from services.enrichment.lookup.requests import Assignment, Fenced, Polled, ReplyLog, RequestLog
+from services.enrichment.lookup.resolver import Policy, SessionResolver
 from services.enrichment.lookup.wire import Answer, Request, Wire, reply
 
 log = structlog.get_logger("moneystate.lookup")
@@ -105,7 +105,7 @@ class Worker:
         self.metrics = metrics
         self.breaker = Breaker(config.breaker_threshold, on_change=self._breaker_changed)
         self.service = SessionService(config.service)
-        self.asker = Asker(self.service, self.breaker, Limiter(config.rate_limit), config.policy, metrics)
+        self.resolver = SessionResolver(self.service, self.breaker, Limiter(config.rate_limit), config.policy, metrics)
         self.assignment: Assignment | None = None
         self.partitions: dict[int, Progress] = {}
         self.waiting: dict[bytes, Waiting] = {}
@@ -139,7 +139,7 @@ class Worker:
                     await self._turn()
                 await self._write()
             finally:
-                self.asker.drop_all()
+                self.resolver.drop_all()
                 await self._kafka(self._close)
         finally:
             self.breaker.close()
@@ -189,7 +189,7 @@ class Worker:
 
     def _is_full(self) -> bool:
         """Whether nothing more is to be read for now."""
-        if not self.breaker.is_closed and len(self.asker.sessions) >= self.breaker.room:
+        if not self.breaker.is_closed and len(self.resolver.sessions) >= self.breaker.room:
             return True
         return len(self.waiting) >= IN_HAND_PER_CALL * self.config.policy.concurrency
 
@@ -203,9 +203,9 @@ class Worker:
             self._index.catch_up()
         else:
             self._index.follow()
-        return polled, [self._look(m) for m in polled.messages], assignment
+        return polled, [self._parse_request(m) for m in polled.messages], assignment
 
-    def _look(self, message: object) -> Taken:
+    def _parse_request(self, message: object) -> Taken:
         m: Any = message
         _, partition, offset = place(m)
         _, timestamp_ms = m.timestamp()
@@ -223,7 +223,7 @@ class Worker:
 
     def _begin_anew(self, assignment: Assignment | None) -> None:
         """What was in hand belongs to whoever has the partitions now; it begins at the committed offsets."""
-        self.asker.drop_all()
+        self.resolver.drop_all()
         self.waiting.clear()
         self.answered.clear()
         self.assignment = assignment
@@ -248,7 +248,7 @@ class Worker:
             waiting.places.append(place)
             return
         waiting = self.waiting[request.key] = Waiting(request, taken.timestamp_ms, [place])
-        self.asker.ask(request.session).add_done_callback(lambda task: self._answer(waiting, task))
+        self.resolver.ask(request.session).add_done_callback(lambda task: self._answer(waiting, task))
 
     def _answer(self, waiting: Waiting, task: asyncio.Task[Answer]) -> None:
         if task.cancelled() or self.waiting.get(waiting.request.key) is not waiting:

@@ -114,8 +114,14 @@ def order_time(entry: bytes) -> int:
 
 
 def source(raw: bytes) -> Source | None:
-    of = sources.decode_source(raw)
-    return None if of is None else Source(TOPICS.get(of.topic, str(of.topic)), of.partition, of.offset, of.event_time)
+    decoded = sources.decode_source(raw)
+    return (
+        None
+        if decoded is None
+        else Source(
+            TOPICS.get(decoded.topic, str(decoded.topic)), decoded.partition, decoded.offset, decoded.event_time
+        )
+    )
 
 
 def counts(seen_at_ms: int, watermark_ms: int, dedup_ttl_ms: int | None) -> bool:
@@ -142,10 +148,10 @@ def user_view(user: bytes, read: Read, watermark_ms: int, dedup_ttl_ms: int | No
         if expires > watermark_ms
     ]
     seen = [
-        SeenMoney(text(id), at, source(s))
+        SeenMoney(text(id), seen_at_ms, source(s))
         for page in pages
-        for id, at, s in page.each_id()
-        if counts(at, watermark_ms, dedup_ttl_ms)
+        for id, seen_at_ms, s in page.each_id()
+        if counts(seen_at_ms, watermark_ms, dedup_ttl_ms)
     ]
     pending = _pending(decoded, pages, prefix, read, schemas)
     return UserView(
@@ -174,13 +180,13 @@ def _pending(user: User, pages: list[Page], prefix: bytes, read: Read, schemas: 
     """Oldest first."""
     places = [p for page in pages for joined in page.waiting.values() for p in split_positions(joined)]
     places += [lookup[2] for page in pages for lookup in page.lookups]
-    found = []
+    pending = []
     for position in places:
         entry = read(prefix + b"w" + position)
         if entry is not None:
             schemas.add(schema(entry)[1])
-            found.append(pending_view(user.id, position, entry))
-    return sorted(found, key=lambda p: (p.order_time_ms, p.source.topic, p.source.partition, p.source.offset))
+            pending.append(pending_view(user.id, position, entry))
+    return sorted(pending, key=lambda p: (p.order_time_ms, p.source.topic, p.source.partition, p.source.offset))
 
 
 def find_session(user: bytes, session: bytes, read: Read) -> Session | None:
@@ -203,9 +209,9 @@ def find_seen(user: bytes, money_id: bytes, read: Read) -> SeenMoney | None:
     if entry is None:
         return None
     page = _page_of(decode_user(user, entry), money_id, prefix, read)
-    for id, at, came_from in page.each_id():
+    for id, seen_at_ms, came_from in page.each_id():
         if id == money_id:
-            return SeenMoney(text(id), at, source(came_from))
+            return SeenMoney(text(id), seen_at_ms, source(came_from))
     return None
 
 
@@ -275,9 +281,9 @@ def _head(waiting: WaitingMoney) -> tuple[bytes, int, str, bytes, bytes, bytes |
     return session or b"", event_time, shown, currency, money_type, birth_year, country
 
 
-def _reply(of: Reply) -> KeptReply:
-    country = None if of.country is None else text(of.country)
-    return KeptReply(text(of.money_id), of.requested_at, OUTCOMES[of.outcome], country, source(of.source))
+def _reply(reply: Reply) -> KeptReply:
+    country = None if reply.country is None else text(reply.country)
+    return KeptReply(text(reply.money_id), reply.requested_at, OUTCOMES[reply.outcome], country, source(reply.source))
 
 
 def forgotten_view(user: bytes, entry: bytes) -> ForgottenView:
@@ -290,7 +296,7 @@ def lineage_origins(header: bytes) -> list[tuple[str, Source]]:
     """Roles and events of a Lineage; none where its schema is not known."""
     if not header.startswith(fp.LINEAGE):
         return []
-    found: list[tuple[str, Source]] = []
+    origins: list[tuple[str, Source]] = []
     money, pos = read_source(b"\x02" + header[HEADER_BYTES:], 0)  # its first field is no union
     raws = [money]
     pos += HEADER_BYTES - 1
@@ -298,7 +304,7 @@ def lineage_origins(header: bytes) -> list[tuple[str, Source]]:
         raw, pos = read_source(header, pos)
         raws.append(raw)
     for role, raw in zip(LINEAGE_FIELDS, raws, strict=True):
-        of = source(raw)
-        if of is not None:
-            found.append((role, of))
-    return found
+        event_source = source(raw)
+        if event_source is not None:
+            origins.append((role, event_source))
+    return origins

@@ -14,10 +14,10 @@ from services.enrichment.topics import ENRICHED, STREAMS
 
 class Snapshot(AnySnapshot[UserView]):
     def user(self, user_id: str) -> UserView:
-        found = self.find(utf8(user_id))
-        if found is None:
+        view = self.find(utf8(user_id))
+        if view is None:
             raise NotFound(f"{user_id}: nothing is known of the user at this version")
-        return found
+        return view
 
     def users(
         self, *, prefix: str = "", start: str = "", end: str = "", country: str = "", limit: int, after: bytes | None
@@ -62,17 +62,17 @@ class Snapshot(AnySnapshot[UserView]):
     def money(self, money_id: str) -> MoneyView:
         self.check()
         id = utf8(money_id)
-        of = rows.escape(id)
-        for place in self.led_to(decode.BY_WAITING + of):
-            user, at = rows.unescape(place, 0)
-            entry = self.read(rows.escape(user) + b"w" + place[at:])
+        escaped_id = rows.escape(id)
+        for place in self.led_to(decode.BY_WAITING + escaped_id):
+            user, user_end = rows.unescape(place, 0)
+            entry = self.read(rows.escape(user) + b"w" + place[user_end:])
             if entry is not None:  # an entry's money is always the same
-                return _waits(user, place[at:], entry)
-        for key, row in self.db.items(rows.LINEAGE + of, rows.after(rows.LINEAGE + of)):
-            user = key[1 + len(of) :]
+                return _waits(user, place[user_end:], entry)
+        for key, row in self.db.items(rows.LINEAGE + escaped_id, rows.after(rows.LINEAGE + escaped_id)):
+            user = key[1 + len(escaped_id) :]
             if rows.read_signed(row) <= self._header.written_at_ms:
                 return _put_out(money_id, user, row)
-        for user in self.led_to(decode.BY_SEEN + of):
+        for user in self.led_to(decode.BY_SEEN + escaped_id):
             seen = decode.find_seen(user, id, self.read)
             if seen is not None and decode.counts(seen.seen_at_ms, self.watermark_ms, self.rules.get("dedup_ttl_ms")):
                 origins = () if seen.source is None else (("money", seen.source),)
@@ -97,7 +97,7 @@ def _waits(user: bytes, position: bytes, entry: bytes) -> MoneyView:
         ("birthYear", _of(pending.birth_year)),
         ("residentCountryCode", _of(pending.country)),
     ]
-    known = tuple((role, of) for role, of in origins if of is not None)
+    known = tuple((role, origin) for role, origin in origins if origin is not None)
     return MoneyView(pending.money_id, pending.user_id, where, pending, None, known)
 
 

@@ -21,7 +21,7 @@ class EnrichedTrace:
         return money_id(value)
 
     def event_time_ms(self, header: bytes) -> int | None:
-        return next((of.event_time_ms for role, of in lineage_origins(header) if role == "money"), None)
+        return next((origin.event_time_ms for role, origin in lineage_origins(header) if role == "money"), None)
 
 
 def money_id(value: bytes) -> bytes | None:

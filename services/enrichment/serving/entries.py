@@ -37,5 +37,5 @@ class Entries:
         return answer
 
 
-def _message(of: Entry) -> q.Entry:
-    return q.Entry(key=of.key, value=of.value)
+def _message(entry: Entry) -> q.Entry:
+    return q.Entry(key=entry.key, value=entry.value)

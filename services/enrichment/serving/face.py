@@ -10,12 +10,12 @@ from moneystate.serving.calls import Endpoint
 from moneystate.serving.feed import Feed
 from moneystate.serving.options import ServeOptions
 from moneystate.serving.page_tokens import PageTokens
-from moneystate.serving.reporting import Reporting
+from moneystate.serving.status_service import StatusService
 from services.enrichment.replica.replica_model import REPLICA, open_reads
+from services.enrichment.serving.admin_service import AdminService, RequestLog
 from services.enrichment.serving.entries import Entries
-from services.enrichment.serving.forgetting import Forgetting, RequestLog
-from services.enrichment.serving.reading import Reading
-from services.enrichment.serving.watching import Watching
+from services.enrichment.serving.query_service import QueryService
+from services.enrichment.serving.watch_service import WatchService
 
 
 class Answers:
@@ -25,8 +25,8 @@ class Answers:
 
     def endpoints(self, tokens: PageTokens, feed: Feed) -> dict[str, Endpoint]:
         reads = self.reads
-        reading, watching = Reading(reads, tokens), Watching(reads, feed)
-        reporting, forgetting = Reporting(reads), Forgetting(reads, self.log)
+        reading, watching = QueryService(reads, tokens), WatchService(reads, feed)
+        reporting, forgetting = StatusService(reads), AdminService(reads, self.log)
         return {
             "Query.GetUser": Endpoint(READ, reading.get_user),
             "Query.BatchGetUsers": Endpoint(READ, reading.batch_get_users),

@@ -43,8 +43,8 @@ class Messages:
     def __init__(self, personal: bool) -> None:
         self.personal = personal
 
-    def known(self, of: model.Known | None) -> Fields | None:
-        return None if of is None else self.text(of.value, of.source)
+    def known(self, value: model.Known | None) -> Fields | None:
+        return None if value is None else self.text(value.value, value.source)
 
     def text(self, value: str | None, origin: Source | None = None) -> Fields | None:
         """A PersonalText."""
@@ -54,63 +54,63 @@ class Messages:
             return {"value": value, "source": source(origin)}
         return {"masked": True, "source": source(origin)}
 
-    def user(self, of: model.UserView) -> user_pb2.User:
+    def user(self, view: model.UserView) -> user_pb2.User:
         return user_pb2.User(
-            user_id=of.user_id,
-            birth_year=self.known(of.birth_year),
-            resident_country_code=self.known(of.country),
-            money_types=[{"type": t.type, "source": source(t.source)} for t in of.money_types],
-            sessions=[self.session(s) for s in of.sessions],
+            user_id=view.user_id,
+            birth_year=self.known(view.birth_year),
+            resident_country_code=self.known(view.country),
+            money_types=[{"type": t.type, "source": source(t.source)} for t in view.money_types],
+            sessions=[self.session(s) for s in view.sessions],
             seen_money=[
-                {"money_id": m.id, "seen_at_ms": m.seen_at_ms, "source": source(m.source)} for m in of.seen_money
+                {"money_id": m.id, "seen_at_ms": m.seen_at_ms, "source": source(m.source)} for m in view.seen_money
             ],
-            waiting=[self.pending(p) for p in of.waiting],
-            looking_up=[self.pending(p) for p in of.looking_up],
-            replies=[self.reply(r) for r in of.replies],
-            schema_versions=of.schema_versions,
+            waiting=[self.pending(p) for p in view.waiting],
+            looking_up=[self.pending(p) for p in view.looking_up],
+            replies=[self.reply(r) for r in view.replies],
+            schema_versions=view.schema_versions,
         )
 
-    def session(self, of: model.Session) -> Fields:
+    def session(self, session: model.Session) -> Fields:
         """A Session."""
         return {
-            "session_id": of.id,
-            "client_country_code": self.text(of.country),
-            "expires_ms": of.expires_ms,
-            "source": source(of.source),
+            "session_id": session.id,
+            "client_country_code": self.text(session.country),
+            "expires_ms": session.expires_ms,
+            "source": source(session.source),
         }
 
-    def pending(self, of: model.Pending) -> user_pb2.PendingMoney:
+    def pending(self, money: model.Pending) -> user_pb2.PendingMoney:
         return user_pb2.PendingMoney(
-            user_id=of.user_id,
-            money_id=of.money_id,
-            session_id=of.session_id,
-            reason=REASONS[of.reason],
-            order_time_ms=of.order_time_ms,
-            requested_at_ms=of.requested_at_ms,
-            first_occurrence=of.first_occurrence,
-            amount=of.amount,
-            currency=of.currency,
-            money_type=of.money_type,
-            birth_year=self.known(of.birth_year),
-            resident_country_code=self.known(of.country),
-            source=source(of.source),
+            user_id=money.user_id,
+            money_id=money.money_id,
+            session_id=money.session_id,
+            reason=REASONS[money.reason],
+            order_time_ms=money.order_time_ms,
+            requested_at_ms=money.requested_at_ms,
+            first_occurrence=money.first_occurrence,
+            amount=money.amount,
+            currency=money.currency,
+            money_type=money.money_type,
+            birth_year=self.known(money.birth_year),
+            resident_country_code=self.known(money.country),
+            source=source(money.source),
         )
 
-    def reply(self, of: model.KeptReply) -> user_pb2.KeptReply:
+    def reply(self, reply: model.KeptReply) -> user_pb2.KeptReply:
         return user_pb2.KeptReply(
-            money_id=of.money_id,
-            requested_at_ms=of.requested_at_ms,
-            outcome=OUTCOMES[of.outcome],
-            client_country_code=self.text(of.country),
-            source=source(of.source),
+            money_id=reply.money_id,
+            requested_at_ms=reply.requested_at_ms,
+            outcome=OUTCOMES[reply.outcome],
+            client_country_code=self.text(reply.country),
+            source=source(reply.source),
         )
 
-    def money(self, of: model.MoneyView) -> query_pb2.MoneyExplained:
+    def money(self, view: model.MoneyView) -> query_pb2.MoneyExplained:
         return query_pb2.MoneyExplained(
-            money_id=of.money_id,
-            user_id=of.user_id,
-            where=PLACES[of.where],
-            pending=None if of.pending is None else self.pending(of.pending),
-            enriched=source(of.enriched),
-            origins=[query_pb2.Origin(role=ROLES[role], source=source(origin)) for role, origin in of.origins],
+            money_id=view.money_id,
+            user_id=view.user_id,
+            where=PLACES[view.where],
+            pending=None if view.pending is None else self.pending(view.pending),
+            enriched=source(view.enriched),
+            origins=[query_pb2.Origin(role=ROLES[role], source=source(origin)) for role, origin in view.origins],
         )

@@ -103,6 +103,6 @@ def wrong_effects(ctx: ms.Context[Rules], e: Placed, lines: ms.Entries[Line], or
 
 @service.query
 def wrong_query(view: ms.View, cents: int) -> list[str]:
-    found = view.get(order, "a")
-    print(found.euros)  # E
+    state = view.get(order, "a")
+    print(state.euros)  # E
     return [key for key, _ in view.find(by_cents, "five")]  # E

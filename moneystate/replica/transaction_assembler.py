@@ -2,7 +2,7 @@
 
 Transactions of several output partitions interleave in a changelog partition. Each ends with an end-of-batch record
 that names its key groups; a key group's records before it, in that partition, are all of one batch. They come out
-together, as one piece.
+together, as one slice of the batch.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class BatchSlice:
     """What one output partition wrote to one changelog partition in one batch. `position`: where to read on from once
     this is applied."""
 
@@ -64,17 +64,19 @@ class Piece:
     def is_complete(self) -> bool | None:
         """None: not known. Compaction may have taken records of a batch that is not the last. What a checkpoint begins
         with has other records than it says: tombstones, and what was written again after a crash."""
-        said = self.end.records
-        return None if said is None or self.end.version.batch == BEFORE_FIRST_BATCH else said <= len(self.changes)
+        expected = self.end.records
+        return (
+            None if expected is None or self.end.version.batch == BEFORE_FIRST_BATCH else expected <= len(self.changes)
+        )
 
 
 @dataclass(slots=True)
-class _Held:
+class _GroupChanges:
     first: int
     changes: list[Change]
 
 
-class Holding:
+class TransactionAssembler:
     """`total`: the number of key groups, of all ends that come; 0: not known yet, and none may. `partitions`: of the
     changelog. What stands elsewhere than in its key group's partition is of no account: a checkpoint with other key
     groups removes it there."""
@@ -84,15 +86,15 @@ class Holding:
         self.partitions = partitions
         self.model = model
         self.size = 0  # changes held
-        self.held: dict[int, dict[int, _Held]] = {}  # partition -> key group -> what is held
+        self.pending: dict[int, dict[int, _GroupChanges]] = {}  # partition -> key group -> what is held
 
     def add(self, partition: int, offset: int, key: bytes, value: bytes | None) -> None:
         """A record that is no end. Raises SetupError for one that this program does not know."""
-        self._hold(partition, offset, change_of(key, value, self.model))
+        self._add(partition, offset, change_of(key, value, self.model))
         self.size += 1
 
-    def end(self, partition: int, offset: int, end: End) -> Piece:
-        groups = self.held.setdefault(partition, {})
+    def end(self, partition: int, offset: int, end: End) -> BatchSlice:
+        groups = self.pending.setdefault(partition, {})
         changes: list[Change] = []
         for group in end.groups:
             held = groups.pop(group, None)
@@ -101,30 +103,30 @@ class Holding:
                 self.size -= len(held.changes)
         for stray in [g for g in groups if g % self.partitions != partition]:
             self.size -= len(groups.pop(stray).changes)
-        return Piece(end, changes, partition, offset, min([h.first for h in groups.values()], default=offset + 1))
+        return BatchSlice(end, changes, partition, offset, min([h.first for h in groups.values()], default=offset + 1))
 
     def is_empty(self) -> bool:
         return self.size == 0
 
-    def _hold(self, partition: int, offset: int, change: Change) -> None:
+    def _add(self, partition: int, offset: int, change: Change) -> None:
         group = key_group_of(change.user, self.total)
-        groups = self.held.setdefault(partition, {})
+        groups = self.pending.setdefault(partition, {})
         held = groups.get(group)
         if held is None:
-            groups[group] = _Held(offset, [change])
+            groups[group] = _GroupChanges(offset, [change])
         else:
             held.changes.append(change)
 
 
 def change_of(key: bytes, value: bytes | None, model: ReplicaModel[Any]) -> Change:
     """Raises SetupError for a key that this program does not know."""
-    found = model.split(key)
-    if found is None:
+    parts = model.split(key)
+    if parts is None:
         raise SetupError(
             f"the changelog: expected a state entry, came one of the kind {key[:1]!r}, {len(key)} bytes.",
             "upgrade this program: the job's is newer.",
         )
-    user, rest = found
+    user, rest = parts
     return Change(user, key[:1], entry_of(user, key[:1], rest), value)
 
 
@@ -132,11 +134,13 @@ def read_end(value: bytes, timestamp_ms: int, total: int) -> End:
     """`total`: key groups of the job where the record does not say: the first writers did not. Raises SetupError for
     one that this program does not know."""
     try:
-        said = ends.decode(value)
+        fields = ends.decode(value)
     except (ValueError, KeyError, TypeError):
         raise SetupError(
             f"the changelog: expected an end-of-batch record, came {value[:80]!r}.", "upgrade this program."
         ) from None
-    version, groups = Version(said.epoch, said.batch), tuple(said.key_groups)
-    of_all = total if said.total is None else said.total
-    return End(version, said.watermark_ms, groups, of_all, said.records, timestamp_ms, said.partitions, said.rules)
+    version, groups = Version(fields.epoch, fields.batch), tuple(fields.key_groups)
+    of_all = total if fields.total is None else fields.total
+    return End(
+        version, fields.watermark_ms, groups, of_all, fields.records, timestamp_ms, fields.partitions, fields.rules
+    )

@@ -1,4 +1,5 @@
-"""Entries over runs and caches, against a plain map: whatever process does a batch, fails in it, or has lost its cache.
+"""Entries over segments and caches, against a plain map: whatever process does a batch, fails in it, or has lost its
+cache.
 
 The state store is a map that a failed batch leaves as it was, as Spark does; the caches are the workers' real ones.
 """
@@ -15,12 +16,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from moneystate.engine import runs
-from moneystate.engine.logged import LoggedState
-from moneystate.engine.runs import entries_of
+from moneystate.engine import segments
+from moneystate.engine.log_structured import LogStructuredState
+from moneystate.engine.segments import entries_of
 from moneystate.engine.state import MemoryState, StateAccess
 from moneystate.spark.entry_cache import RocksEntryCache
-from moneystate.spark.run_files import RunFiles
+from moneystate.spark.segment_files import SegmentFiles
 from tests.engine.state_contract import CHECKS
 
 Changes = list[tuple[bytes, bytes | None]]
@@ -34,7 +35,7 @@ changes_of = st.dictionaries(keys, st.none() | st.binary(max_size=8), max_size=5
 
 class Batch:
     """`worker`: whose cache it is; `outcome`: done, failed (before the store has it), lost (the worker's cache and
-    the machine's files of runs), or damaged (those files are cut off)."""
+    the machine's files of segments), or damaged (those files are cut off)."""
 
     def __init__(self, worker: int, outcome: str, changes: Changes, version: int) -> None:
         self.worker, self.outcome, self.changes, self.version = worker, outcome, changes, version
@@ -73,14 +74,14 @@ class Counting:
         return self.inner.scan(prefix)
 
 
-def opened(store: StateAccess, cache: RocksEntryCache, group: int = GROUP) -> LoggedState:
-    return LoggedState(store, store.get_many([runs.MANIFEST_KEY])[0], cache, group, next(ORIGINS))
+def opened(store: StateAccess, cache: RocksEntryCache, group: int = GROUP) -> LogStructuredState:
+    return LogStructuredState(store, store.get_many([segments.MANIFEST_KEY])[0], cache, group, next(ORIGINS))
 
 
 @contextmanager
 def caches() -> Iterator[list[RocksEntryCache]]:
     with tempfile.TemporaryDirectory() as folder:
-        files = RunFiles(Path(folder) / "runs")
+        files = SegmentFiles(Path(folder) / "runs")
         made = [RocksEntryCache(Path(folder) / str(n), files) for n in range(2)]
         yield made
         for cache in made:
@@ -137,9 +138,9 @@ def test_whatever_happens_the_entries_are_those_of_a_map(plan: list[Batch]) -> N
                     file.write_bytes(file.read_bytes()[:-1])
             run(batch, stored, cache, model)
         if plan and any(batch.outcome != "failed" for batch in plan):
-            has_runs = runs.is_manifest(stored[runs.MANIFEST_KEY])
+            has_segments = segments.is_manifest(stored[segments.MANIFEST_KEY])
             done = [batch for batch in plan if batch.outcome != "failed"]
-            assert has_runs == (done[-1].version > 1)
+            assert has_segments == (done[-1].version > 1)
 
 
 def test_runs_that_began_anew_are_not_taken_for_those_of_before() -> None:
@@ -190,7 +191,7 @@ def test_a_batch_reads_and_writes_few_pieces_however_many_entries_it_touches() -
 
 def test_what_another_worker_of_the_machine_wrote_is_read_beside_the_store() -> None:
     """Sixteen batches by turns, two merges among them: from the store come the manifests, and once the files are gone
-    all runs."""
+    all segments."""
     with caches() as workers:
         store = Counting()
         for n in range(16):
@@ -198,7 +199,7 @@ def test_what_another_worker_of_the_machine_wrote_is_read_beside_the_store() -> 
             state.apply([(b"c", CLOCK), (b"u%d" % n, b"v")])
             puts = state.end(2)
             store.apply(puts)
-            assert len(files_of(workers[0])) == len(state.manifest.runs)
+            assert len(files_of(workers[0])) == len(state.manifest.segments)
         asked = store.asked
         assert asked == 16
         lose(files_of(workers[0]))

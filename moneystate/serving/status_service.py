@@ -15,7 +15,7 @@ from moneystate.serving.reads import Reads
 SERVER_VERSION = importlib.metadata.version("moneystate")
 
 
-class Reporting:
+class StatusService:
     def __init__(self, reads: Reads) -> None:
         self.reads = reads
 

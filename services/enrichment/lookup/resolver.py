@@ -10,14 +10,14 @@ from typing import assert_never
 import structlog
 
 from services.enrichment.lookup.breaker import Breaker, Tries
-from services.enrichment.lookup.http import Found, NotFound, Refused, Said, SessionService, Unavailable, Unusable
+from services.enrichment.lookup.http import CallResult, Found, NotFound, Refused, SessionService, Unavailable, Unusable
 from services.enrichment.lookup.limiter import Limiter
 from services.enrichment.lookup.metrics import Metrics
 from services.enrichment.lookup.wire import Answer, Outcome
 
 log = structlog.get_logger("moneystate.lookup")
 
-MOST_BACKOFF_S = 5.0
+MAX_BACKOFF_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Policy:
     concurrency: int = 100
 
 
-class Asker:
+class SessionResolver:
     """Asks the service, `concurrency` calls at a time. `sessions`: those that are being asked for."""
 
     def __init__(
@@ -68,15 +68,15 @@ class Asker:
     async def _ask(self, session: bytes) -> Answer:
         tries = Tries()
         while True:
-            said = await self._attempt(session, tries)
-            if isinstance(said, Found):
-                return Answer(Outcome.FOUND, said.country, tries.used + 1)
-            if isinstance(said, NotFound):
+            result = await self._attempt(session, tries)
+            if isinstance(result, Found):
+                return Answer(Outcome.FOUND, result.country, tries.used + 1)
+            if isinstance(result, NotFound):
                 return Answer(Outcome.NOT_FOUND, None, tries.used + 1)
             if not self._is_over(tries):
                 await self._back_off(tries)
             if self._is_over(tries):
-                reason = "too many requests" if isinstance(said, Refused) else said.reason
+                reason = "too many requests" if isinstance(result, Refused) else result.reason
                 log.warning("lookup failed", session=session.decode(), attempts=tries.used, reason=reason)
                 return Answer(Outcome.FAILED, None, tries.used)
 
@@ -85,19 +85,19 @@ class Asker:
             return True
         return tries.spent_s >= self.policy.deadline_s and tries.open == 0
 
-    async def _attempt(self, session: bytes, tries: Tries) -> Said:
+    async def _attempt(self, session: bytes, tries: Tries) -> CallResult:
         """One call, when concurrency, breaker and limits let it be made, and what follows from it."""
         async with self._places:
             probe = await self._admitted()
             try:
                 with self.metrics.call() as timed:
-                    said = await self.service.ask(session, self._timeout_s(tries))
+                    result = await self.service.ask(session, self._timeout_s(tries))
             except asyncio.CancelledError:
                 self.breaker.undecided(probe)
                 raise
         tries.spent_s += timed.seconds
-        self._judge(said, tries, probe)
-        return said
+        self._judge(result, tries, probe)
+        return result
 
     async def _admitted(self) -> bool:
         while True:
@@ -115,9 +115,9 @@ class Asker:
         left_s = self.policy.deadline_s - tries.spent_s
         return min(self.policy.timeout_s, left_s) if left_s > 0 else self.policy.timeout_s
 
-    def _judge(self, said: Said, tries: Tries, probe: bool) -> None:
-        self.metrics.attempt(said)
-        match said:
+    def _judge(self, result: CallResult, tries: Tries, probe: bool) -> None:
+        self.metrics.attempt(result)
+        match result:
             case Found() | NotFound():
                 self.breaker.succeeded()
             case Unusable(reason, works):
@@ -136,7 +136,7 @@ class Asker:
                 self.breaker.undecided(probe)
                 self._hold(wait_s)
             case _:
-                assert_never(said)
+                assert_never(result)
 
     def _hold(self, wait_s: float | None) -> None:
         if wait_s is not None:
@@ -144,7 +144,7 @@ class Asker:
 
     async def _back_off(self, tries: Tries) -> None:
         """Exponential, with jitter: those that failed together do not come again together."""
-        wait_s = min(MOST_BACKOFF_S, self.policy.backoff_s * 2 ** min(max(tries.failures, 1) - 1, 30))
+        wait_s = min(MAX_BACKOFF_S, self.policy.backoff_s * 2 ** min(max(tries.failures, 1) - 1, 30))
         wait_s *= random.uniform(0.5, 1.0)
         await asyncio.sleep(wait_s)
         tries.spent_s += wait_s

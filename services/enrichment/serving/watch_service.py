@@ -19,7 +19,7 @@ from moneystate.serving import messages, requests
 from moneystate.serving.calls import MAX_ANSWER_BYTES, Call
 from moneystate.serving.failures import Failure
 from moneystate.serving.feed import Feed, Watcher
-from moneystate.serving.paging import PIECE, ROOM_BYTES, note
+from moneystate.serving.paging import ITEMS_PER_YIELD, ROOM_BYTES, note
 from services.enrichment.replica.model import UserView
 from services.enrichment.replica.reads import Reads
 from services.enrichment.serving.messages import Messages
@@ -28,7 +28,7 @@ PROGRESS_S: Final = 5.0  # a stream without changes says at least so often how f
 KEPT_S: Final = 1.0  # how long an answer serves other watchers: a user who is forgotten must not stay in any
 KEPT_BYTES: Final = 32 << 20
 
-Place = tuple[str | None, Version, bytes | None, bool]  # user, after which version, mark, whether unmasked
+PagePosition = tuple[str | None, Version, bytes | None, bool]  # user, after which version, mark, whether unmasked
 
 
 @dataclass(slots=True)
@@ -43,11 +43,11 @@ class Told:
     made_at: float = 0.0
 
 
-class Watching:
+class WatchService:
     def __init__(self, reads: Reads, feed: Feed) -> None:
         self.reads = reads
         self.feed = feed
-        self.kept: OrderedDict[Place, Told] = OrderedDict()
+        self.kept: OrderedDict[PagePosition, Told] = OrderedDict()
         self.kept_bytes = 0
 
     def watch_user(self, request: w.WatchUserRequest, call: Call) -> AsyncGenerator[bytes]:
@@ -61,21 +61,21 @@ class Watching:
         self, user_id: str | None, resumed: bool, after: header_pb2.Version, call: Call
     ) -> AsyncGenerator[bytes]:
         """Encoded answers. The first comes at once."""
-        at = requests.version(after, "after") if resumed else self.reads.latest().header.version
+        after_version = requests.version(after, "after") if resumed else self.reads.latest().header.version
         told_at, mark = float("-inf"), None
         with self.feed.join(user_id) as watcher:
             await watcher.turn()
             while True:
                 watcher.news = False  # before the look: what comes while this one waits for its caller is news
-                told = self._told((user_id, at, mark, call.caller.personal))
+                told = self._told((user_id, after_version, mark, call.caller.personal))
                 call.version = told.version
                 for answer, users in told.answers:
                     note(call, *users)
                     yield answer
                     told_at = time.monotonic()
-                before, mark = at, told.mark
-                at = before if mark is not None else told.version
-                if mark is not None or at not in (before, self.feed.seen):
+                before, mark = after_version, told.mark
+                after_version = before if mark is not None else told.version
+                if mark is not None or after_version not in (before, self.feed.seen):
                     await watcher.turn()
                     call.check_deadline()
                     continue
@@ -84,7 +84,7 @@ class Watching:
                     told_at = time.monotonic()
                 await self._wait(watcher, told_at, call)
                 if not watcher.news and self.feed.seen is not None:
-                    at = self.feed.seen  # no version since concerned it
+                    after_version = self.feed.seen  # no version since concerned it
 
     async def _wait(self, watcher: Watcher, told_at: float, call: Call) -> None:
         """For news, or until there is something to say all the same. Raises Failure BAD_TOKEN, DRAINING."""
@@ -101,7 +101,7 @@ class Watching:
         answer = w.WatchResponse(header=header) if user_id is None else w.WatchUserResponse(header=header)
         return answer.SerializeToString()
 
-    def _told(self, place: Place) -> Told:
+    def _told(self, place: PagePosition) -> Told:
         """As it was made for another watcher, or new."""
         now = time.monotonic()
         while self.kept and (self.kept_bytes > KEPT_BYTES or next(iter(self.kept.values())).made_at + KEPT_S < now):
@@ -116,8 +116,8 @@ class Watching:
                 self.kept_bytes += told.size
         return told
 
-    def _make(self, user_id: str | None, at: Version, mark: bytes | None, personal: bool) -> Told:
-        changes = self.reads.changes(at, user_id=user_id, limit=PIECE, mark=mark)
+    def _make(self, user_id: str | None, after_version: Version, mark: bytes | None, personal: bool) -> Told:
+        changes = self.reads.changes(after_version, user_id=user_id, limit=ITEMS_PER_YIELD, mark=mark)
         told = Told(changes.header.version, changes.mark)
         if not changes.changed:
             return told

@@ -1,4 +1,4 @@
-"""Makes the archive of `moneystate/spark/archive.py`: `python -m moneystate.spark.jvm.make_archive`.
+"""Makes the archive of `moneystate/spark/class_archive.py`: `python -m moneystate.spark.jvm.make_class_archive`.
 
 A short run loads what a job loads: a session, a streaming query with a Python source, state and foreachBatch. It is a
 comfort: where it cannot be made, the exit code is 1 with a line that says why, and everything works without.
@@ -22,7 +22,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from moneystate.devbroker.java import find_java
-from moneystate.spark.archive import MAKE, USE, archive_file, earlier_archives
+from moneystate.spark.class_archive import MAKE, USE, archive_file, earlier_archives
 from moneystate.spark.jvm.classes import our_jar
 from moneystate.spark.local_path import spark_path
 from moneystate.spark.operator import KEY_SCHEMA, RESULT_SCHEMA, STATE_NAME, VALUE_SCHEMA

@@ -1,8 +1,8 @@
-"""The archive of loaded classes that the JVM starts with, which saves about a third of a start's processor time.
+"""The class archive: loaded classes that the JVM starts with, which saves about a third of a start's processor time.
 
 Java can write the classes that a run has loaded and checked into a file (`-XX:ArchiveClassesAtExit`), which later runs
 map into memory (`-XX:SharedArchiveFile`). It fits one Java and one class path only; Java looks itself, and starts as it
-does without where the archive does not fit. `moneystate/spark/jvm/make_archive.py` makes it.
+does without where the archive does not fit. `moneystate/spark/jvm/make_class_archive.py` makes it.
 """
 
 from __future__ import annotations

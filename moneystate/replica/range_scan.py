@@ -13,10 +13,10 @@ from itertools import groupby
 from moneystate.replica import rows
 from moneystate.replica.files import Db
 
-Found = tuple[bytes, bytes | None]  # an entry; its value at the revision, None: it has none there
+EntryRow = tuple[bytes, bytes | None]  # an entry; its value at the revision, None: it has none there
 
 
-def entries(db: Db, revision: int, prefix: bytes, first: bytes, past: bool) -> Iterator[Found]:
+def entries(db: Db, revision: int, prefix: bytes, first: bytes, past: bool) -> Iterator[EntryRow]:
     """Each entry that begins with `prefix` and that there is or was, from `first` on, once. A step looks at no more
     than four rows.
 
@@ -26,20 +26,20 @@ def entries(db: Db, revision: int, prefix: bytes, first: bytes, past: bool) -> I
     if not past:
         yield from now
         return
-    for entry, found in groupby(heapq.merge(now, _past(db, revision, prefix, first), key=_entry), key=_entry):
-        yield entry, next((value for _, value in found if value is not None), None)
+    for entry, entry_rows in groupby(heapq.merge(now, _past(db, revision, prefix, first), key=_entry), key=_entry):
+        yield entry, next((value for _, value in entry_rows if value is not None), None)
 
 
-def _entry(found: Found) -> bytes:
-    return found[0]
+def _entry(row: EntryRow) -> bytes:
+    return row[0]
 
 
-def _now(db: Db, revision: int, prefix: bytes, first: bytes) -> Iterator[Found]:
+def _now(db: Db, revision: int, prefix: bytes, first: bytes) -> Iterator[EntryRow]:
     for key, row in db.items(rows.LATEST + first, rows.after(rows.LATEST + prefix)):
         yield key[1:], row[rows.LONG_BYTES :] if rows.read_long(row) <= revision else None
 
 
-def _past(db: Db, revision: int, prefix: bytes, first: bytes) -> Iterator[Found]:
+def _past(db: Db, revision: int, prefix: bytes, first: bytes) -> Iterator[EntryRow]:
     """An entry's rows stand newest first, and may be very many: only the first that had begun by then is looked at."""
     cursor = db.cursor(rows.after(rows.PAST + prefix))
     key = cursor.seek(rows.PAST + first)

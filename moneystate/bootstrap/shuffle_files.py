@@ -16,11 +16,11 @@ from moneystate.errors import JobError
 COUNT = struct.Struct(">I")
 
 
-def segment_path(work: Path, chunk: int, task: int) -> Path:
+def shuffle_path(work: Path, chunk: int, task: int) -> Path:
     return work / "segments" / f"chunk-{chunk:06d}-task-{task:04d}"
 
 
-def write_segment(path: Path, blocks: list[bytes]) -> None:
+def write_shuffle_file(path: Path, blocks: list[bytes]) -> None:
     """Whole or not at all."""
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("wb") as f:
@@ -32,7 +32,7 @@ def write_segment(path: Path, blocks: list[bytes]) -> None:
     temporary.replace(path)
 
 
-def read_segment(path: Path, group: int) -> bytes:
+def read_shuffle_file(path: Path, group: int) -> bytes:
     """The block of one key group. Raises JobError where the file is not whole."""
     with path.open("rb") as f:
         (groups,) = COUNT.unpack(f.read(COUNT.size))

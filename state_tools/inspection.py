@@ -22,7 +22,7 @@ from state_tools.offline import is_savepoint, offline_session
 Pairs = Iterable[tuple[bytes, bytes]]
 
 
-def look(state: StateModel, folder: str, user: bytes) -> dict[str, Any] | None:
+def inspect_state(state: StateModel, folder: str, user: bytes) -> dict[str, Any] | None:
     """What the state has of a user, None for nothing; of the whole job where `user` is empty."""
     if is_savepoint(folder):
         savepoint = Savepoint(Path(folder))
@@ -62,5 +62,5 @@ def _of_group(session: SparkSession, checkpoint: Checkpoint, user: bytes) -> Pai
 def _clocks(session: SparkSession, checkpoint: Checkpoint) -> Pairs:
     key_groups = checkpoint.settings()["key_groups"]
     rows = entry_rows(session, checkpoint.root, key_groups, checkpoint.last_committed())
-    found = rows.where(col("entry") == lit(clocks.KEY)).orderBy("grp")
-    return [(bytes(row.entry), bytes(row.content)) for row in found.collect()]
+    clock_rows = rows.where(col("entry") == lit(clocks.KEY)).orderBy("grp")
+    return [(bytes(row.entry), bytes(row.content)) for row in clock_rows.collect()]

@@ -20,7 +20,7 @@ BYTES: Final = _FIELDS.size + 4
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class SharedStatus:
     """`written`: rows since the follower's start; `newest`: revision, 0: none; `caught_up`: 0 or 1."""
 
     written: int = 0
@@ -30,26 +30,26 @@ class Head:
     caught_up: int = 0
 
 
-class HeadFile:
+class SharedStatusFile:
     def __init__(self, folder: Path, write: bool = False) -> None:
         path = folder / "head"
         if write and (not path.exists() or path.stat().st_size != BYTES):
             scratch = path.with_suffix(".new")  # a reader finds all of it or none
-            scratch.write_bytes(_pack(Head()))
+            scratch.write_bytes(_pack(SharedStatus()))
             scratch.replace(path)
         self.file = path.open("r+b" if write else "rb")
         self.map = mmap.mmap(self.file.fileno(), BYTES, access=mmap.ACCESS_WRITE if write else mmap.ACCESS_READ)
-        self.last = Head()
+        self.last = SharedStatus()
 
-    def write(self, head: Head) -> None:
-        if head != self.last:
-            self.map[:] = _pack(head)
-            self.last = head
+    def write(self, shared: SharedStatus) -> None:
+        if shared != self.last:
+            self.map[:] = _pack(shared)
+            self.last = shared
 
-    def read(self) -> Head:
+    def read(self) -> SharedStatus:
         raw = self.map[:]
         if int.from_bytes(raw[_FIELDS.size :], "big") == zlib.crc32(raw[: _FIELDS.size]):
-            self.last = Head(*_FIELDS.unpack_from(raw))
+            self.last = SharedStatus(*_FIELDS.unpack_from(raw))
         return self.last
 
     def close(self) -> None:
@@ -57,6 +57,6 @@ class HeadFile:
         self.file.close()
 
 
-def _pack(head: Head) -> bytes:
-    fields = _FIELDS.pack(head.written, head.newest, head.current_as_of_ms, head.lag_records, head.caught_up)
+def _pack(shared: SharedStatus) -> bytes:
+    fields = _FIELDS.pack(shared.written, shared.newest, shared.current_as_of_ms, shared.lag_records, shared.caught_up)
     return fields + zlib.crc32(fields).to_bytes(4, "big")

@@ -14,7 +14,7 @@ PAUSE_S: Final = 0.0025  # between two writes: a reader takes one over in a tent
 SPREAD_S: Final = 0.2  # in all, until the log's end is reached again: half of a batch's time
 
 
-class Pace:
+class WriteThrottle:
     """`pause` between two writes, `at_the_end` where all there is has been read."""
 
     def __init__(self, sleep: Callable[[float], None] = time.sleep) -> None:

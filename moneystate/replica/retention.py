@@ -23,7 +23,7 @@ STEP: Final = 1_000  # rows that one call takes away: some 10 ms
 
 
 @dataclass(frozen=True)
-class Keep:
+class RetentionPolicy:
     """None: no limit by it. The newest version is always kept."""
 
     history_ms: int | None = None
@@ -31,10 +31,10 @@ class Keep:
     grace_ms: int = GRACE_MS
 
 
-class Sweep:
+class RetentionSweep:
     """Called again and again with the time of the wall clock."""
 
-    def __init__(self, store: Store, keep: Keep) -> None:
+    def __init__(self, store: Store, keep: RetentionPolicy) -> None:
         self.store = store
         self.keep = keep
         self.leaving: deque[tuple[int, int]] = deque()  # when a revision became the oldest, and which
@@ -58,11 +58,11 @@ class Sweep:
         return more
 
     def _retire(self, now_ms: int) -> None:
-        kept, record = self.store.kept, self.store.record
-        while len(kept) > 1 and self._is_over(kept[0][1], len(kept), now_ms):
-            kept.popleft()
-        if kept and kept[0][0] > record.oldest:
-            record.oldest = kept[0][0]
+        readable, record = self.store.readable_revisions, self.store.record
+        while len(readable) > 1 and self._is_over(readable[0][1], len(readable), now_ms):
+            readable.popleft()
+        if readable and readable[0][0] > record.oldest:
+            record.oldest = readable[0][0]
             self.leaving.append((now_ms, record.oldest))
 
     def _is_over(self, written_at_ms: int, count: int, now_ms: int) -> bool:
@@ -73,12 +73,12 @@ class Sweep:
     def _drop_versions(self, batch: WriteBatch, floor: int) -> None:
         epochs = self.store.record.epochs
         for key, row in self.store.db.items(rows.REVISION, rows.REVISION + rows.long(floor)):
-            of = decode_revision(rows.read_long(key, 1), row)
+            revision = decode_revision(rows.read_long(key, 1), row)
             batch.delete(key)
-            batch.delete(version_key(of.version))
-            batch.delete(watermark_key(epochs.index(of.version.epoch), of.watermark_ms, of.number))
+            batch.delete(version_key(revision.version))
+            batch.delete(watermark_key(epochs.index(revision.version.epoch), revision.watermark_ms, revision.number))
         for bits in range(floor.bit_length() + 1):
-            start = rows.PENDED + bytes([bits])
+            start = rows.PENDING_HISTORY + bytes([bits])
             batch.delete_range(start, start + rows.long(floor + 1))
 
     def _drop_changes(self, batch: WriteBatch, floor: int) -> bool:
@@ -86,9 +86,9 @@ class Sweep:
         end = rows.CHANGE + rows.long(floor + 1)
         if self.swept >= end:
             return False
-        found = list(islice(db.items(self.swept, end), STEP))
+        changes = list(islice(db.items(self.swept, end), STEP))
         past: list[bytes] = []
-        for key, replaced in found:
+        for key, replaced in changes:
             batch.delete(key)
             if any(replaced):
                 past.append(rows.past_key(key[1 + rows.LONG_BYTES :], rows.read_long(replaced)))
@@ -96,8 +96,8 @@ class Sweep:
             if row is not None:
                 batch.delete(key)
                 self._drop_hints(batch, row)
-        self.swept = end if len(found) < STEP else found[-1][0]
-        return len(found) == STEP
+        self.swept = end if len(changes) < STEP else changes[-1][0]
+        return len(changes) == STEP
 
     def _drop_hints(self, batch: WriteBatch, row: bytes) -> None:
         until, _ = rows.read_past(row)
@@ -112,15 +112,15 @@ class Sweep:
         db = self.store.db
         start = rows.LINEAGE_AGE
         end = start + rows.signed(now_ms - self.keep.history_ms)
-        found = list(islice(db.keys(start, end), STEP))
-        for key in found:
+        expired = list(islice(db.keys(start, end), STEP))
+        for key in expired:
             time = key[1 : 1 + rows.LONG_BYTES]
-            money_id, at = rows.unescape(key, 1 + rows.LONG_BYTES)
-            user = key[at:]
-            of = rows.lineage_key(money_id, user)
-            row = db.get(of)
+            money_id, id_end = rows.unescape(key, 1 + rows.LONG_BYTES)
+            user = key[id_end:]
+            row_key = rows.lineage_key(money_id, user)
+            row = db.get(row_key)
             if row is not None and row.startswith(time):  # else a later record of the same money
-                batch.delete(of)
+                batch.delete(row_key)
             batch.delete(rows.LINEAGE_USER + rows.escape(user) + time + money_id)
             batch.delete(key)
-        return len(found) == STEP
+        return len(expired) == STEP

@@ -55,7 +55,7 @@ class RequestLog:
         written: asyncio.Future[tuple[int, int]] = loop.create_future()
 
         def delivered(error: KafkaError | None, message: Message[bytes, bytes]) -> None:
-            loop.call_soon_threadsafe(_settle, written, error, message)
+            loop.call_soon_threadsafe(_complete, written, error, message)
 
         if self.producer is None:
             self.producer = new_client(Producer, self.config)
@@ -72,7 +72,9 @@ class RequestLog:
             self.producer.flush(DELIVERY_S)
 
 
-def _settle(written: asyncio.Future[tuple[int, int]], error: KafkaError | None, message: Message[bytes, bytes]) -> None:
+def _complete(
+    written: asyncio.Future[tuple[int, int]], error: KafkaError | None, message: Message[bytes, bytes]
+) -> None:
     if written.cancelled():
         return
     if error is not None:
@@ -85,7 +87,7 @@ def _unavailable(why: str) -> Failure:
     return Failure("LOG_UNAVAILABLE", f"expected to write the request to the log, but {why}", retry_s=RETRY_S)
 
 
-class Forgetting:
+class AdminService:
     def __init__(self, reads: Reads, log: RequestLog) -> None:
         self.reads = reads
         self.log = log

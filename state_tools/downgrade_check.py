@@ -16,7 +16,7 @@ from moneystate.ports.state import Versions
 from state_tools.entries import count_schemas, read_entries
 
 
-def check_way_back(session: SparkSession, versions: Versions, checkpoint: Path, key_groups: int, version: int) -> None:
+def check_downgrade(session: SparkSession, versions: Versions, checkpoint: Path, key_groups: int, version: int) -> None:
     """Raises CheckpointError where an entry, or an event in the buffer, has no form in state version `version`."""
     counts: Counter[bytes] = Counter()
     for (_, schema), n in count_schemas(session, checkpoint, key_groups).items():
@@ -40,16 +40,16 @@ def check_entries(versions: Versions, where: str, counts: Mapping[bytes, int], v
 def check_buffers(versions: Versions, where: str, chunks: Iterable[bytes], version: int) -> None:
     """Events of types that are newer than `version` would stop an older program when it comes to them."""
     newer = {header for header, since in versions.events_since.items() if since > version}
-    found: Counter[str] = Counter()
+    unreadable: Counter[str] = Counter()
     for chunk in chunks:
         count, block = slots.open_chunk(chunk)
         items: list[Item] = []
         slots.decode_items(block, count, items)
         headers = [item[8][:HEADER_BYTES] for item in items if item[1] < TIMER_RANK]
-        found.update(header[len(MAGIC) :].hex() for header in headers if header in newer)
-    if found:
+        unreadable.update(header[len(MAGIC) :].hex() for header in headers if header in newer)
+    if unreadable:
         raise CheckpointError(
             f"{where}: expected buffered events that a program of state version {version} knows, came "
-            f"{found.total():,} of schema {', '.join(sorted(found))}.",
+            f"{unreadable.total():,} of schema {', '.join(sorted(unreadable))}.",
             "run the job until the watermark has passed them (Heartbeats move it), then again.",
         )

@@ -11,8 +11,8 @@ import pytest
 from rocksdict import WriteBatch
 
 from moneystate.replica import files
+from moneystate.replica.deferred_close import CLOSE_DELAY_S, DeferredClose
 from moneystate.replica.files import Db, Secondary
-from moneystate.replica.held import HELD_S, HeldFiles
 from tests.replica.changelog import until
 
 
@@ -32,11 +32,11 @@ def rewrite(db: Db, value: bytes) -> None:
 
 def handles(path: Path) -> int:
     """That this process has on a file, also where it was deleted."""
-    found = 0
+    count = 0
     for handle in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # closed since
-            found += os.readlink(handle).removesuffix(" (deleted)") == str(path)
-    return found
+            count += os.readlink(handle).removesuffix(" (deleted)") == str(path)
+    return count
 
 
 def one_file(folder: Path) -> Path:
@@ -48,18 +48,18 @@ def test_a_deleted_file_is_held_until_readers_have_let_go(db: Db, tmp_path: Path
     folder = db.folder
     rewrite(db, b"old")
     file = one_file(folder)
-    held = HeldFiles(folder)
-    held.look(0.0)
+    held = DeferredClose(folder)
+    held.poll(0.0)
     reader = Secondary(str(tmp_path), files.generation(str(tmp_path)) or "")
     rewrite(db, b"new")
     until(lambda: not file.exists(), "another file in its place")
-    held.look(1.0)
+    held.poll(1.0)
     assert handles(file) == 2
     reader.catch_up()
-    held.look(1.0 + HELD_S - 0.001)
+    held.poll(1.0 + CLOSE_DELAY_S - 0.001)
     assert reader.get(b"La") == b"new"
     assert handles(file) == 1
-    held.look(1.0 + HELD_S)
+    held.poll(1.0 + CLOSE_DELAY_S)
     assert handles(file) == 0
     held.close()
     reader.close()
@@ -67,7 +67,7 @@ def test_a_deleted_file_is_held_until_readers_have_let_go(db: Db, tmp_path: Path
 
 def test_its_thread_opens_what_is_new_and_closes_all_at_the_end(db: Db) -> None:
     folder = db.folder
-    with HeldFiles(folder):
+    with DeferredClose(folder):
         rewrite(db, b"value")
         file = one_file(folder)
         before = handles(file)
@@ -79,14 +79,14 @@ def test_without_a_look_into_the_folder_all_is_let_go(db: Db, caplog: pytest.Log
     folder = db.folder
     (log,) = folder.glob("*.log")
     before = handles(log)
-    held = HeldFiles(folder)
-    held.look(0.0)
+    held = DeferredClose(folder)
+    held.poll(0.0)
     assert handles(log) == before + 1
     held.folder = folder / "gone"
-    held.look(1.0)
+    held.poll(1.0)
     assert handles(log) == before
     assert "readers clean up" in caplog.text
     held.folder = folder
-    held.look(2.0)
+    held.poll(2.0)
     assert handles(log) == before + 1
     held.close()

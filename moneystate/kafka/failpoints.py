@@ -11,7 +11,7 @@ import signal
 from pathlib import Path
 
 
-def reached(step: str, batch: int) -> None:
+def failpoint(step: str, batch: int) -> None:
     if os.environ.get("MONEYSTATE_PAUSE_AT") != f"{step}@{batch}":
         return
     Path(os.environ["MONEYSTATE_PAUSE_FILE"]).write_text(f"{step}@{batch}")

@@ -1,12 +1,13 @@
-"""A key group's entries over a log of runs (`moneystate.engine.runs`) and a cache beside the process that uses them.
+"""A key group's entries over a log of segments (`moneystate.engine.segments`) and a cache beside the process that uses
+them.
 
-The runs in Spark's state store are the state; the cache is a copy of what they say, quick to ask, which may be lost at
-any time. It holds nothing but what has been committed: a batch's changes wait in memory until the next batch's manifest
-shows that they were (`Pending`). So a batch that is run again finds the cache as the first attempt did, and a cache
-that missed batches, because another process did them, reads their runs.
+The segments in Spark's state store are the state; the cache is a copy of what they say, quick to ask, which may be lost
+at any time. It holds nothing but what has been committed: a batch's changes wait in memory until the next batch's
+manifest shows that they were (`Pending`). So a batch that is run again finds the cache as the first attempt did, and a
+cache that missed batches, because another process did them, reads their segments.
 
-State without runs (state version 1, and programs before runs) has its entries in the state store one by one; it is read
-as it is and written as runs; for such a version it is written as it was.
+State without segments (state version 1, and programs before segments) has its entries in the state store one by one; it
+is read as it is and written as segments; for such a version it is written as it was.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from moneystate.engine import runs
+from moneystate.engine import segments
 from moneystate.engine.processor import Change
-from moneystate.engine.runs import Manifest, Run
+from moneystate.engine.segments import Manifest, Segment
 from moneystate.engine.state import StateAccess
 
-RUNS_SINCE: Final = 2  # state version
+SEGMENTS_SINCE: Final = 2  # state version
 
 
 class Pending(NamedTuple):
@@ -31,25 +32,25 @@ class Pending(NamedTuple):
     changes: dict[bytes, bytes | None]
 
 
-class RunCopies(Protocol):
-    """Copies of runs, of all processes of this machine."""
+class SegmentCache(Protocol):
+    """Copies of segments, of all processes of this machine."""
 
-    def chunks(self, group: int, origin: int, run: Run) -> list[bytes] | None:
-        """None where the run has to be read from the store."""
+    def chunks(self, group: int, origin: int, segment: Segment) -> list[bytes] | None:
+        """None where the segment has to be read from the store."""
         ...
 
-    def keep(self, group: int, origin: int, run: Run, chunks: Sequence[bytes]) -> None: ...
+    def keep(self, group: int, origin: int, segment: Segment, chunks: Sequence[bytes]) -> None: ...
 
-    def forget(self, group: int, origin: int, run: Run) -> None: ...
+    def forget(self, group: int, origin: int, segment: Segment) -> None: ...
 
 
 class EntryCache(Protocol):
     """Copies of key groups' entries, of this process alone."""
 
     @property
-    def files(self) -> RunCopies: ...
+    def files(self) -> SegmentCache: ...
 
-    def at(self, group: int) -> tuple[int, int]:
+    def position(self, group: int) -> tuple[int, int]:
         """Origin and number of the last batch that is in the copy."""
         ...
 
@@ -70,10 +71,10 @@ class EntryCache(Protocol):
         ...
 
 
-class LoggedState:
+class LogStructuredState:
     """`StateAccess` for one batch of one key group, which `end` ends. `store`: its entries in Spark's state store;
-    `first`: the one under `runs.MANIFEST_KEY`; `origin`: of the runs, should they begin with this batch, a number that
-    no other batch has."""
+    `first`: the one under `segments.MANIFEST_KEY`; `origin`: of the segments, should they begin with this batch, a
+    number that no other batch has."""
 
     def __init__(self, store: StateAccess, first: bytes | None, cache: EntryCache, group: int, origin: int) -> None:
         self.store = store
@@ -81,8 +82,8 @@ class LoggedState:
         self.group = group
         self.changed: dict[bytes, bytes | None] = {}
         self.plain: dict[bytes, bytes] | None = None  # entries that are in the store one by one
-        if first is not None and runs.is_manifest(first):
-            self.manifest = runs.decode_manifest(first)
+        if first is not None and segments.is_manifest(first):
+            self.manifest = segments.decode_manifest(first)
         else:
             self.manifest = Manifest(origin)
             if first is not None:
@@ -93,45 +94,49 @@ class LoggedState:
     def _catch_up(self) -> None:
         """Bring the cache to where the manifest is."""
         cache, group, manifest = self.cache, self.group, self.manifest
-        origin, at = cache.at(group)
+        origin, cached_number = cache.position(group)
         pending = cache.pending(group)
-        if pending is None and (origin, at) == (manifest.origin, manifest.number):
+        if pending is None and (origin, cached_number) == (manifest.origin, manifest.number):
             return
         shown = (manifest.origin, manifest.number, manifest.check)
-        if pending is not None and pending[:3] == shown and (origin, at + 1) == shown[:2]:
+        if pending is not None and pending[:3] == shown and (origin, cached_number + 1) == shown[:2]:
             cache.put(group, pending.changes, manifest.origin, manifest.number)
             return
-        newer = manifest.after(at)
-        if origin != manifest.origin or at > manifest.number or (at and newer and newer[0].is_whole()):
-            # what a whole run does not have may have been removed since: nothing says so
+        newer = manifest.after(cached_number)
+        if (
+            origin != manifest.origin
+            or cached_number > manifest.number
+            or (cached_number and newer and newer[0].is_whole())
+        ):
+            # what a whole segment does not have may have been removed since: nothing says so
             cache.clear(group)
-            newer = manifest.runs
+            newer = manifest.segments
         cache.put(group, self._read(newer), manifest.origin, manifest.number)
 
-    def _read(self, wanted: list[Run]) -> dict[bytes, bytes | None]:
-        """What runs, the oldest first, say together."""
+    def _read(self, wanted: list[Segment]) -> dict[bytes, bytes | None]:
+        """What segments, the oldest first, say together."""
         files, group, origin = self.cache.files, self.group, self.manifest.origin
-        here = {run.name: files.chunks(group, origin, run) for run in wanted}
-        missing = [run for run in wanted if here[run.name] is None]
-        stored = iter(self.store.get_many([key for run in missing for key in run.chunk_keys()]))
-        found: dict[bytes, bytes | None] = {}
-        for run in wanted:
-            chunks: Sequence[bytes | None] | None = here[run.name]
+        here = {segment.name: files.chunks(group, origin, segment) for segment in wanted}
+        missing = [segment for segment in wanted if here[segment.name] is None]
+        stored = iter(self.store.get_many([key for segment in missing for key in segment.chunk_keys()]))
+        entries: dict[bytes, bytes | None] = {}
+        for segment in wanted:
+            chunks: Sequence[bytes | None] | None = here[segment.name]
             if chunks is None:
-                chunks = [next(stored) for _ in range(run.chunks)]
-                files.keep(group, origin, run, [chunk for chunk in chunks if chunk is not None])
+                chunks = [next(stored) for _ in range(segment.chunks)]
+                files.keep(group, origin, segment, [chunk for chunk in chunks if chunk is not None])
             for chunk in chunks:
-                runs.decode_chunk(chunk, found)
-        return found
+                segments.decode_chunk(chunk, entries)
+        return entries
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         if self.plain is not None:
             return [self.changed.get(key) for key in keys]
-        found = self.cache.get_many(self.group, keys)
+        cached = self.cache.get_many(self.group, keys)
         changed = self.changed
         if changed:
-            return [changed.get(key, value) for key, value in zip(keys, found, strict=True)]
-        return found
+            return [changed.get(key, value) for key, value in zip(keys, cached, strict=True)]
+        return cached
 
     def apply(self, changes: Sequence[Change]) -> None:
         self.changed.update(changes)
@@ -148,35 +153,35 @@ class LoggedState:
 
     def end(self, version: int) -> list[Change]:
         """What is to be put into the store, so that it has what was changed as state version `version` has it."""
-        return self._as_run() if version >= RUNS_SINCE else self._one_by_one()
+        return self._as_segment() if version >= SEGMENTS_SINCE else self._one_by_one()
 
-    def _as_run(self) -> list[Change]:
+    def _as_segment(self) -> list[Change]:
         manifest, number = self.manifest, self.manifest.number + 1
         puts: list[Change] = []
         if self.plain is not None:
-            puts.extend([(key, None) for key in self.plain if key != runs.MANIFEST_KEY])
-        chunks = runs.encode_run(self.changed)
-        merged, level = runs.to_merge(manifest, runs.level_due(number, runs.phase_of(self.group)))
-        if not manifest.runs:
-            level = runs.level_of_size(sum([len(chunk) for chunk in chunks]))
+            puts.extend([(key, None) for key in self.plain if key != segments.MANIFEST_KEY])
+        chunks = segments.encode_segment(self.changed)
+        merged, tier = segments.merge_inputs(manifest, segments.tier_due(number, segments.phase_of(self.group)))
+        if not manifest.segments:
+            tier = segments.tier_of_size(sum([len(chunk) for chunk in chunks]))
         content = self.changed
         if merged:
             content = self._read(merged)
             content.update(self.changed)
-        added = runs.add_run(manifest, level, content, merged, chunks)
+        added = segments.add_segment(manifest, tier, content, merged, chunks)
         puts.extend(added)
-        for run in merged:
-            self.cache.files.forget(self.group, manifest.origin, run)
-        made = [value for key, value in added if value is not None and key != runs.MANIFEST_KEY]
-        self.cache.files.keep(self.group, manifest.origin, manifest.runs[-1], made)
+        for segment in merged:
+            self.cache.files.forget(self.group, manifest.origin, segment)
+        made = [value for key, value in added if value is not None and key != segments.MANIFEST_KEY]
+        self.cache.files.keep(self.group, manifest.origin, manifest.segments[-1], made)
         self.cache.expect(self.group, Pending(manifest.origin, manifest.number, manifest.check, self.changed))
         return puts
 
     def _one_by_one(self) -> list[Change]:
         puts: dict[bytes, bytes | None] = {}
         if self.plain is None:
-            puts[runs.MANIFEST_KEY] = None
-            puts.update([(key, None) for run in self.manifest.runs for key in run.chunk_keys()])
+            puts[segments.MANIFEST_KEY] = None
+            puts.update([(key, None) for segment in self.manifest.segments for key in segment.chunk_keys()])
             puts.update(self.scan())
         else:
             before = self.plain

@@ -17,14 +17,14 @@ from typing import Final, Self
 
 from moneystate.replica.files import SUFFIXES
 
-LOOK_S: Final = 1.0
-HELD_S: Final = 5.0  # readers catch up within a second of what is written
+POLL_S: Final = 1.0
+CLOSE_DELAY_S: Final = 5.0  # readers catch up within a second of what is written
 
 log = logging.getLogger(__name__)
 
 
-class HeldFiles:
-    """As a context: a thread looks at the folder each LOOK_S, and all is let go at the end."""
+class DeferredClose:
+    """As a context: a thread looks at the folder each POLL_S, and all is let go at the end."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -33,15 +33,15 @@ class HeldFiles:
         self.over = threading.Event()
         self.thread = threading.Thread(target=self._run, name="held", daemon=True)
 
-    def look(self, now_s: float) -> None:
-        """Close what has been gone for HELD_S, open what is new. `now_s`: of any clock that goes forward.
+    def poll(self, now_s: float) -> None:
+        """Close what has been gone for CLOSE_DELAY_S, open what is new. `now_s`: of any clock that goes forward.
 
         Where the system gives no more handles, all are let go: RocksDB is to have them.
         """
         try:
             there = {name for name in os.listdir(self.folder) if name.endswith(SUFFIXES)}
             for name in self.handles.keys() - there:
-                if now_s - self.gone_at.setdefault(name, now_s) >= HELD_S:
+                if now_s - self.gone_at.setdefault(name, now_s) >= CLOSE_DELAY_S:
                     del self.gone_at[name]
                     os.close(self.handles.pop(name))
             for name in there - self.handles.keys():
@@ -58,7 +58,7 @@ class HeldFiles:
         self.gone_at.clear()
 
     def __enter__(self) -> Self:
-        self.look(time.monotonic())
+        self.poll(time.monotonic())
         self.thread.start()
         return self
 
@@ -68,5 +68,5 @@ class HeldFiles:
         self.close()
 
     def _run(self) -> None:
-        while not self.over.wait(LOOK_S):
-            self.look(time.monotonic())
+        while not self.over.wait(POLL_S):
+            self.poll(time.monotonic())

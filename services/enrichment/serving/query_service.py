@@ -14,13 +14,13 @@ from moneystate.serving.callers import READ_PERSONAL
 from moneystate.serving.calls import MAX_ANSWER_BYTES, Call
 from moneystate.serving.failures import Failure, malformed
 from moneystate.serving.page_tokens import PageTokens
-from moneystate.serving.paging import PIECE, ROOM_BYTES, Pages, fill, note
+from moneystate.serving.paging import ITEMS_PER_YIELD, ROOM_BYTES, Pages, fill, note
 from services.enrichment.replica.model import UserView
 from services.enrichment.replica.reads import Reads, Snapshot
 from services.enrichment.serving.messages import REASONS_ASKED, Messages
 
 
-class Reading:
+class QueryService:
     def __init__(self, reads: Reads, tokens: PageTokens) -> None:
         self.reads = reads
         self.pages = Pages(reads, tokens)
@@ -30,8 +30,8 @@ class Reading:
         snapshot = self.pages.pin(request, call)
         user = snapshot.user(user_id)
         note(call, user_id)
-        of = Messages(call.caller.personal).user(user)
-        return q.GetUserResponse(header=messages.header(snapshot.header), user=of)
+        message = Messages(call.caller.personal).user(user)
+        return q.GetUserResponse(header=messages.header(snapshot.header), user=message)
 
     async def batch_get_users(self, request: q.BatchGetUsersRequest, call: Call) -> q.BatchGetUsersResponse:
         wanted = request.user_ids
@@ -43,13 +43,13 @@ class Reading:
         answer = q.BatchGetUsersResponse(header=messages.header(snapshot.header))
         to = Messages(call.caller.personal)
         room = MAX_ANSWER_BYTES - ROOM_BYTES - sum(len(u.encode()) + 8 for u in wanted)
-        for at, user_id in enumerate(wanted):
-            if at and at % PIECE == 0:
-                await call.breathe()
+        for index, user_id in enumerate(wanted):
+            if index and index % ITEMS_PER_YIELD == 0:
+                await call.yield_control()
             result = q.UserResult(user_id=user_id, user=_user_or_none(snapshot, user_id, to))
             room -= result.ByteSize()
             if room < 0:
-                answer.unanswered_user_ids.extend(wanted[at:])
+                answer.unanswered_user_ids.extend(wanted[index:])
                 break
             if result.HasField("user"):
                 note(call, user_id)
@@ -61,8 +61,8 @@ class Reading:
         snapshot = self.pages.pin(request, call)
         user_id, session = snapshot.session(session_id)
         note(call, user_id)
-        of = Messages(call.caller.personal).session(session)
-        return q.GetSessionResponse(header=messages.header(snapshot.header), user_id=user_id, session=of)
+        message = Messages(call.caller.personal).session(session)
+        return q.GetSessionResponse(header=messages.header(snapshot.header), user_id=user_id, session=message)
 
     async def list_users(self, request: q.ListUsersRequest, call: Call) -> q.ListUsersResponse:
         for field in ("prefix", "start", "end", "resident_country_code"):
@@ -155,11 +155,11 @@ class Reading:
         answer = q.DiffResponse(header=messages.header(after.header))
         getattr(answer, "from").CopyFrom(messages.version(before.header.version))
 
-        def message(of: UserChange[UserView]) -> q.UserChange:
+        def message(change: UserChange[UserView]) -> q.UserChange:
             return q.UserChange(
-                user_id=of.user_id,
-                before=None if of.before is None else to.user(of.before),
-                after=None if of.after is None else to.user(of.after),
+                user_id=change.user_id,
+                before=None if change.before is None else to.user(change.before),
+                after=None if change.after is None else to.user(change.after),
             )
 
         mark = await fill(

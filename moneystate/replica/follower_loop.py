@@ -10,32 +10,34 @@ from rocksdict import WriteBatch
 from moneystate.engine import keys
 from moneystate.errors import SetupError
 from moneystate.replica.files import Rebuild
-from moneystate.replica.head import Head, HeadFile
-from moneystate.replica.history import Keep, Sweep
-from moneystate.replica.holding import Change, End, Holding, Piece, change_of, read_end
 from moneystate.replica.lineage import Lineage
-from moneystate.replica.log import Changelog, Ends, Message, Options, Stream, Topics
-from moneystate.replica.pace import Pace
+from moneystate.replica.log import Changelog, ChangelogConsumer, LogEndMonitor, Message, Options, Topics
+from moneystate.replica.retention import RetentionPolicy, RetentionSweep
+from moneystate.replica.shared_status import SharedStatus, SharedStatusFile
 from moneystate.replica.store import Store
+from moneystate.replica.throttle import WriteThrottle
+from moneystate.replica.transaction_assembler import BatchSlice, Change, End, TransactionAssembler, change_of, read_end
 
 ALIVE_MS: Final = 30_000  # how often the files say that the follower had all there is
 SWEEP_S: Final = 0.25
-SETTLE_S: Final = 0.5
+QUIESCENCE_CHECK_S: Final = 0.5
 LINEAGE_S: Final = 5.0
-HELD_MAX: Final = 500_000  # changes, some 300 MB
+MAX_PENDING_CHANGES: Final = 500_000  # changes, some 300 MB
 
 
-class Following:
-    def __init__(self, options: Options, topics: Topics, changelog: Changelog, store: Store, head: HeadFile) -> None:
+class FollowerLoop:
+    def __init__(
+        self, options: Options, topics: Topics, changelog: Changelog, store: Store, shared: SharedStatusFile
+    ) -> None:
         self.topics = topics
         self.begin = changelog
         self.store = store
-        self.head = head
-        self.holding = Holding(store.record.groups, store.record.partitions, store.model)
+        self.shared = shared
+        self.assembler = TransactionAssembler(store.record.groups, store.record.partitions, store.model)
         trace = store.model.trace if options.follow_lineage else None
         self.lineage = None if trace is None else Lineage(store, trace)
-        self.sweep = Sweep(store, Keep(options.history_ms, options.history_versions))
-        self.sweep_at = self.settle_at = 0.0
+        self.sweep = RetentionSweep(store, RetentionPolicy(options.history_ms, options.history_versions))
+        self.sweep_at = self.quiescence_check_at = 0.0
         self.lineage_at = float("inf") if trace is None else 0.0  # when to look for the traced topic
         self.lineage_since_ms = 0 if options.history_ms is None else int(time.time() * 1000) - options.history_ms
         self.load = None if not store.record.loading else Load(store, changelog)
@@ -43,10 +45,12 @@ class Following:
         self.caught_up = False
         self.lag_records = 0
         store.wrote = self._tell
-        self.pace = Pace()
-        store.more_to_come = self.pace.pause
-        self.stream = Stream(options, topics, {int(p): offset for p, offset in store.record.positions.items()})
-        self.ends = Ends(topics, changelog)
+        self.throttle = WriteThrottle()
+        store.more_to_come = self.throttle.pause
+        self.stream = ChangelogConsumer(
+            options, topics, {int(p): offset for p, offset in store.record.positions.items()}
+        )
+        self.ends = LogEndMonitor(topics, changelog)
 
     def step(self) -> None:
         """Reads what there is, after a short wait. Raises Rebuild, BrokerError, SetupError."""
@@ -63,7 +67,7 @@ class Following:
             self._add_lineage(self.lineage, lineage)
         if self.load is None and time.monotonic() >= self.lineage_at:
             self._follow_lineage()
-        self._look()
+        self._poll_log_end()
         if self.load is None and time.monotonic() >= self.sweep_at:
             more = self.sweep.step(int(time.time() * 1000))
             self.sweep_at = time.monotonic() + (0.0 if more else SWEEP_S)
@@ -74,15 +78,17 @@ class Following:
             load.finish(self.stream.read_to, self.topics.ends(self.stream.read_to))
             self.current_as_of_ms = self.store.record.alive_ms
             self.load = None
-            self.holding = Holding(self.store.record.groups, self.store.record.partitions, self.store.model)
+            self.assembler = TransactionAssembler(
+                self.store.record.groups, self.store.record.partitions, self.store.model
+            )
 
     def _follow(self, message: Message) -> None:
         partition, offset, key, value = message.partition(), message.offset(), message.key(), message.value()
         if not key.startswith(keys.END):
-            self.holding.add(partition, offset, key, value)
-            if self.holding.size > HELD_MAX:
+            self.assembler.add(partition, offset, key, value)
+            if self.assembler.size > MAX_PENDING_CHANGES:
                 # a checkpoint begins with more state than is to be kept in memory: the load needs no more for it
-                raise Rebuild(f"a version of more than {HELD_MAX:,} changes is under way")
+                raise Rebuild(f"a version of more than {MAX_PENDING_CHANGES:,} changes is under way")
         elif value is not None:
             end = read_end(value, message.timestamp()[1], self.store.record.groups)
             if end.total == 0:
@@ -93,19 +99,19 @@ class Following:
             partitions = end.partitions or len(self.begin.starts)
             if partitions != self.store.record.partitions:
                 raise Rebuild(f"the job writes to {partitions} partitions, not {self.store.record.partitions}")
-            piece = self.holding.end(partition, offset, end)
-            self.store.apply(piece, self._is_exact(piece))
+            batch_slice = self.assembler.end(partition, offset, end)
+            self.store.apply(batch_slice, self._is_exact(batch_slice))
         self.stream.read_to[partition] = max(self.stream.read_to[partition], offset + 1)
 
-    def _is_exact(self, piece: Piece) -> bool:
+    def _is_exact(self, batch_slice: BatchSlice) -> bool:
         """No record of the batch is missing, nor of one before it. Where compaction has taken a record, a later one of
         that entry stands before the log's end of now, at the latest."""
-        if piece.is_complete is False:
+        if batch_slice.is_complete is False:
             self.store.record.holes.update((str(p), end) for p, end in self.topics.ends(self.stream.read_to).items())
-        whole_from = self.store.record.holes.get(str(piece.partition), 0)
-        if piece.is_complete is None:
-            whole_from = max(whole_from, self.begin.ends[piece.partition])
-        return piece.is_complete is not False and piece.offset >= whole_from
+        whole_from = self.store.record.holes.get(str(batch_slice.partition), 0)
+        if batch_slice.is_complete is None:
+            whole_from = max(whole_from, self.begin.ends[batch_slice.partition])
+        return batch_slice.is_complete is not False and batch_slice.offset >= whole_from
 
     def _follow_lineage(self) -> None:
         """Once the state is there: it says which users were forgotten, and so which records are not to be read."""
@@ -123,7 +129,7 @@ class Following:
                 records.append((m.partition(), m.offset(), m.timestamp()[1], m.key(), m.value(), header))
         lineage.add(records)
 
-    def _look(self) -> None:
+    def _poll_log_end(self) -> None:
         """How far behind this is; and what a quiet log allows."""
         topic = self.ends.topic
         if topic.topic_id != self.begin.topic_id:
@@ -136,8 +142,8 @@ class Following:
                 raise Rebuild("it was behind for more than half of delete.retention.ms")
             self.current_as_of_ms = max(self.current_as_of_ms, as_of_ms)
             self.caught_up = True
-            self.pace.at_the_end()
-            self._settle()
+            self.throttle.at_the_end()
+            self._publish_quiescent()
         self.lag_records = lag
         record = self.store.record
         if self.current_as_of_ms - record.alive_ms > ALIVE_MS:
@@ -148,14 +154,18 @@ class Following:
     def _tell(self) -> None:
         newest = self.store.record.newest
         ready = int(self.caught_up and newest > 0)
-        self.head.write(Head(self.store.written, newest, self.current_as_of_ms, self.lag_records, ready))
+        self.shared.write(SharedStatus(self.store.written, newest, self.current_as_of_ms, self.lag_records, ready))
 
-    def _settle(self) -> None:
-        if self.store.is_unsettled() and self.holding.is_empty() and time.monotonic() >= self.settle_at:
-            self.settle_at = time.monotonic() + SETTLE_S
+    def _publish_quiescent(self) -> None:
+        if (
+            self.store.has_quiescent_version()
+            and self.assembler.is_empty()
+            and time.monotonic() >= self.quiescence_check_at
+        ):
+            self.quiescence_check_at = time.monotonic() + QUIESCENCE_CHECK_S
             ends = self.topics.ends(self.stream.read_to)
             if self.topics.is_quiet(ends) and all(self.stream.read_to[p] >= end for p, end in ends.items()):
-                self.store.settle()
+                self.store.publish_quiescent()
 
     def close(self) -> None:
         self.ends.close()
