@@ -28,10 +28,9 @@ GO_PLUGINS = {
 def generate_python(into: Path) -> None:
     """All .proto files under proto/, in the same folders under `into`."""
     _protoc([f"--{kind}_out={into}" for kind in ("python", "pyi", "grpc_python")])
-    for path in into.rglob("*_pb2_grpc.py"):
-        source = PROTO / path.relative_to(into).with_name(path.name.replace("_pb2_grpc.py", ".proto"))
-        if not any(line.startswith("service ") for line in source.read_text().splitlines()):
-            path.unlink()
+    for source in _sources():
+        if not any(line.startswith("service ") for line in (PROTO / source).read_text().splitlines()):
+            (into / source.replace(".proto", "_pb2_grpc.py")).unlink()
 
 
 def generate_go(into: Path) -> None:
