@@ -20,7 +20,7 @@ from moneystate.engine.items import NO_TIME
 from moneystate.engine.plan import TopicPartition
 from moneystate.engine.processor import Decoder, InputTopic, Rejected
 from moneystate.errors import ArchiveError, ConfigError, RetentionError, SetupError
-from moneystate.kafka.client import admin_client, check_reachable
+from moneystate.kafka.client import admin_client, check_reachable, headers_of
 from moneystate.kafka.convert import converters
 from moneystate.kafka.offsets import FullPartition, log_ends, log_starts, offsets_at
 from moneystate.kafka.ranges import Message, Range, RangeReader
@@ -188,5 +188,5 @@ def _archived_record(message: Message) -> ArchivedRecord:
     kind, timestamp = message.timestamp()
     if not kind:
         timestamp = NO_TIMESTAMP
-    headers = list(message.headers() or [])
+    headers = headers_of(message)
     return ArchivedRecord(message.offset(), timestamp, kind - 1, message.key(), message.value(), headers)

@@ -55,7 +55,7 @@ def write(letter: Letter, reason: str, detail: str) -> tuple[bytes | None, bytes
     """Key, value and headers of the dead letter."""
     about: list[Header] = [
         (PREFIX + "reason", reason.encode()),
-        (PREFIX + "detail", detail[:DETAIL_CHARACTERS].encode()),
+        (PREFIX + "detail", detail[:DETAIL_CHARACTERS].encode("utf-8", "backslashreplace")),
         (PREFIX + "topic", letter.topic.encode()),
         (PREFIX + "partition", str(letter.partition).encode()),
         (PREFIX + "offset", str(letter.offset).encode()),

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
+from moneystate.engine.deadletter import PREFIX
+from moneystate.engine.items import Header
 from moneystate.errors import BrokerError
 from moneystate.kafka.settings import refusal, resolved
 
@@ -85,6 +87,15 @@ def place(message: Message[bytes, bytes]) -> tuple[str, int, int]:
     assert partition is not None
     assert offset is not None
     return topic, partition, offset
+
+
+def headers_of(message: Any) -> list[Header]:
+    """A record's headers; one that says why, where the client cannot give them: in Kafka a name is bytes, in Python's
+    client it is a text."""
+    try:
+        return list(message.headers() or [])
+    except (SystemError, UnicodeDecodeError):  # the former as long as the client forgets to return its error
+        return [(PREFIX + "headers", b"left out: a name that is not UTF-8")]
 
 
 MOVING = (  # a leader that is new, or of which not all know yet

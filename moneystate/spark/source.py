@@ -16,6 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 from moneystate.engine import plan as plans
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.intake import Intake, PlannedPartition
+from moneystate.kafka.client import headers_of
 from moneystate.kafka.convert import converters
 from moneystate.kafka.planner import Planner
 from moneystate.kafka.ranges import Range, cached_reader, discard_readers
@@ -146,7 +147,7 @@ def take_in(intake: Intake, spec: SourceSpec, slot: int, planned: list[tuple[int
             topic, partition, offset = message.topic(), message.partition(), message.offset()
             why = intake.add(codes[topic], partition, offset, timestamp if kind else -1, message.value())
             if why is not None:
-                headers = list(message.headers() or [])
+                headers = headers_of(message)
                 letter = Letter(
                     topic, partition, offset, timestamp if kind else -1, message.key(), message.value(), headers
                 )

@@ -181,6 +181,14 @@ def test_what_is_larger_than_the_limit_is_too_large_and_what_goes_nowhere_is_not
     assert made.add(ALPHA, 0, 2, -1, value_of(900)) is None  # a heartbeat is never written again
 
 
+def test_a_detail_may_quote_what_is_no_unicode_text() -> None:
+    """As the name of a logical type in somebody else's schema may be."""
+    made = intake()
+    made.reject(letter(b"x"), Rejected("unknown_schema", "written as \ud800"))
+    (passed,) = [block.passed[0] for block in blocks(made) if block.passed]
+    assert ("moneystate.detail", b"written as \\ud800") in passed[3]
+
+
 def test_dead_letters_are_counted_by_reason() -> None:
     made = intake()
     for reason in ("malformed", "null_value", "malformed"):

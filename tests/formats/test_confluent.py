@@ -287,6 +287,17 @@ def test_an_amount_of_more_than_20_digits_is_malformed(registry: RegistryServer,
     assert reason(made(registry).to_canonical, value) == "malformed"
 
 
+def test_bytes_that_are_read_as_a_text_must_be_one(registry: RegistryServer) -> None:
+    """Avro lets a writer's bytes be read as a string, whatever bytes they are."""
+    writer = evolved({"name": "currency", "type": "bytes"})
+    confluent, schema_id = made(registry), registry.add(writer)
+    assert confluent.to_canonical(framed(schema_id, body_of(writer, PAYMENT | {"currency": b"UYU"}))) == payment(
+        SET, currency="UYU"
+    )
+    value = framed(schema_id, body_of(writer, PAYMENT | {"currency": b"\xff"}))
+    assert reason(confluent.to_canonical, value) == "malformed"
+
+
 def test_headers(registry: RegistryServer) -> None:
     confluent = made(registry)
     assert reason(confluent.to_canonical, None) == "null_value"

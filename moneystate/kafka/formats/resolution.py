@@ -69,6 +69,8 @@ def _resolving(type_schema: TypeSchema, raw_writer: Any, skip: Skip) -> Reader:
             raise Undecodable(
                 "unknown_schema", f"its writer schema does not fit the current {type_schema.name}"
             ) from None
+        except UnicodeDecodeError:
+            raise Undecodable("malformed", "bytes that are to be read as a text are not UTF-8") from None
         body = out.getvalue()
         check_body(type_schema.skip, body, 0)  # a decimal within the writer's bounds may be beyond ours
         return type_schema.prefix + body

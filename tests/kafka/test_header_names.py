@@ -1,0 +1,54 @@
+"""In Kafka a header's name is bytes; Python's client takes it for a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from moneystate.bootstrap.archive import _archived_record
+from moneystate.engine.block import unpack
+from moneystate.engine.plan import Plan
+from moneystate.kafka.ranges import Range, RangeReader, discard_readers
+from moneystate.kafka.source_spec import SourceSpec
+from moneystate.spark.source import TaskPlan, read_blocks
+from services.enrichment import topics
+from tests.kafka import raw_headers
+from tests.kafka.logs import Cluster
+
+WALLET = topics.INPUTS[0]
+LEFT_OUT = ("moneystate.headers", b"left out: a name that is not UTF-8")
+
+
+@pytest.fixture(autouse=True)
+def _no_readers_left() -> Iterator[None]:
+    yield
+    discard_readers()
+
+
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    name = cluster.create(WALLET.name)
+    raw_headers.produce(cluster.bootstrap_servers, name, b"no event", b"\xff\xfe")
+    return name
+
+
+def test_a_dead_letter_whose_header_has_a_name_that_is_no_text_does_not_end_the_job(
+    cluster: Cluster, topic: str
+) -> None:
+    spec = SourceSpec(
+        cluster.bootstrap_servers, {}, cluster.prefix, "group", [WALLET], "services.enrichment.job:DECODER", 8, 2, 1,
+        20_000, 600_000, 2, 1_000, "rules", Plan("rules", {}, {}).to_offset(), True, False, None, "",
+    )  # fmt: skip
+    blocks = read_blocks(spec, TaskPlan(0, 1, False, [(WALLET.code, 0, 0, 1, 1)], None))
+    ((_, _, value, headers),) = [passed for block in blocks for passed in unpack(block).passed]
+    assert value == b"no event"
+    assert LEFT_OUT in headers
+    assert ("moneystate.reason", b"unknown_schema") in headers
+
+
+def test_an_archive_holds_it_as_the_job_reads_it(cluster: Cluster, topic: str) -> None:
+    reader = RangeReader(cluster.bootstrap_servers, {}, "group")
+    (message,) = reader.read([Range(topic, 0, 0, 1)])
+    assert _archived_record(message).headers == [LEFT_OUT]
+    reader.consumer.close()
