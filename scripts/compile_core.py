@@ -29,6 +29,7 @@ IN_PART = {
     "moneystate/replica": ("rows",),
 }
 FOLDERS = (".", "moneystate/engine", *IN_PART)
+PACKAGES = ("moneystate", "services")
 
 
 def sources() -> list[Path]:
@@ -44,11 +45,16 @@ def stamp() -> str:
 
 
 def compiled() -> list[Path]:
-    return [p for folder in FOLDERS for p in (ROOT / folder).glob("*.so")]
+    """All of them, also those of sources that have moved or are no longer compiled."""
+    return [*ROOT.glob("*.so"), *(p for package in PACKAGES for p in (ROOT / package).rglob("*.so"))]
 
 
 def is_fresh() -> bool:
-    return STAMP.exists() and STAMP.read_text() == stamp()
+    """Whether each source has its library, nothing else has one, and none of the sources has changed since."""
+    if not STAMP.exists() or STAMP.read_text() != stamp():
+        return False
+    libraries = {path.parent / path.name.partition(".")[0] for path in compiled() if path.parent != ROOT}
+    return libraries == {path.with_suffix("") for path in sources()}
 
 
 def clean() -> None:
@@ -72,7 +78,7 @@ def build() -> None:
         f"setup(name='core', packages=[], ext_modules=mypycify({names!r}, opt_level='3'))"
     )
     with tempfile.TemporaryDirectory() as temporary:
-        for package in ("moneystate", "services"):
+        for package in PACKAGES:
             skipped = shutil.ignore_patterns("__pycache__")
             shutil.copytree(ROOT / package, Path(temporary) / package, ignore=skipped)
         command = [sys.executable, "-c", script, "build_ext", "--inplace"]

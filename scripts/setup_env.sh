@@ -26,7 +26,8 @@ environment_key() {
 
 # Of all sources: which of them are compiled is for compile_core.py to know.
 core_key() {
-    { environment_key; cat scripts/compile_core.py; find moneystate services -name '*.py' | LC_ALL=C sort | xargs cat; } | digest
+    { environment_key; cat scripts/compile_core.py; find moneystate services -name '*.py' | LC_ALL=C sort | xargs cat;
+        find moneystate services -name '*.so' | LC_ALL=C sort; } | digest
 }
 
 # Java's class archive holds for one class path, on which the classes of our own are.
@@ -167,7 +168,7 @@ compile_core() {
     key=$(core_key)
     [ "$(cat "$core_stamp" 2>/dev/null)" = "$key" ] && return
     .venv/bin/python scripts/compile_core.py
-    printf '%s\n' "$key" >"$core_stamp"
+    core_key >"$core_stamp"  # again: the libraries are there now
 }
 
 # What lets Spark start faster; tried once, and everything works without it.
