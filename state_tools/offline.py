@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -15,7 +16,7 @@ from moneystate.errors import CheckpointError, MoneystateError
 from moneystate.ports.state import StateModel
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.manifest import NAME, read_manifest
-from moneystate.spark.job import as_one_line
+from moneystate.spark.failures import as_one_line
 from moneystate.spark.session import open_session
 from state_tools.export import check_can_go_on, export, open_checkpoint
 
@@ -28,6 +29,11 @@ def job_of(folder: str) -> str:
     """The name of the job whose state a savepoint or a checkpoint is. Raises SavepointError, CheckpointError."""
     name: str = read_manifest(Path(folder)).job if is_savepoint(folder) else open_checkpoint(folder).settings()["job"]
     return name
+
+
+def rules_of(folder: str) -> Mapping[str, Any]:
+    """The rules that a savepoint or a checkpoint has kept last."""
+    return read_manifest(Path(folder)).rules if is_savepoint(folder) else open_checkpoint(folder).latest_rules()
 
 
 @contextmanager

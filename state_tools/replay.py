@@ -149,7 +149,7 @@ class Replay:
         if any(starts.values()):
             notes.append(f"{topic}: not compared, retention has taken a part of it.")
             return None
-        convert = writers(o.formats, self.job.streams, self.prefix, o.registry_url)
+        convert = writers(o.formats, self.job.streams, self.prefix, o.registry_url, self.job.schemas)
         known = _in_topic(o, [Range(*tp, starts[tp], ends[tp]) for tp in partitions])
         return compared(known, _first_stream(replayed, convert), self.from_savepoint or self.takes_over)
 

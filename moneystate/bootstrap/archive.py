@@ -30,7 +30,7 @@ from moneystate.kafka.starting import EARLIEST, resolve_start
 @dataclass(frozen=True)
 class ArchiveOptions:
     """`starting_offsets`, `as_of`: where each partition's range begins and ends; `records_per_file`: offsets of one
-    file at most; `file_format`: moneystate.bootstrap.files."""
+    file at most; `file_format`: moneystate.bootstrap.files; `schemas`: as in `JobSpec`."""
 
     bootstrap_servers: str
     out: Path
@@ -43,6 +43,7 @@ class ArchiveOptions:
     formats: dict[str, str] = field(default_factory=dict)
     registry_url: str | None = None
     kafka_config: dict[str, str] = field(default_factory=dict)
+    schemas: str = ""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Archiver:
         topics = [t.name for t in inputs]
         self.cut: Cut = parse_cut(o.as_of, topics)
         self.highs = read_initial_highs(o.initial_highs, topics)
-        self.converts: dict[int, Convert] = converters(o.formats, inputs, o.registry_url)
+        self.converts: dict[int, Convert] = converters(o.formats, inputs, o.registry_url, schemas=o.schemas)
         check_reachable(o.bootstrap_servers, o.kafka_config)
         self.admin: AdminClient = admin_client(o.bootstrap_servers, o.kafka_config)
         begin = resolve_start(self.admin, o.starting_offsets, o.topic_prefix, topics)

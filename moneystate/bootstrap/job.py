@@ -235,6 +235,7 @@ class Bootstrap:
             stop_file="",
             formats=o.formats,
             registry_url=o.registry_url,
+            schemas=job.schemas,
         )
 
     def _settings(self) -> dict[str, Any]:

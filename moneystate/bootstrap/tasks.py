@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from pyspark.sql import SparkSession
 
 from moneystate.errors import MoneystateError
-from moneystate.spark.job import as_one_line
+from moneystate.spark.failures import as_one_line
 from moneystate.spark.session import open_session, under_spark_submit
 
 POLL_S = 0.2

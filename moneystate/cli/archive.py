@@ -11,7 +11,16 @@ import typer
 
 from moneystate.bootstrap.archive import ArchiveOptions, Archiver
 from moneystate.cli import registry
-from moneystate.cli.options import Format, KafkaConfig, KafkaConfigFile, SessionLookup, flag, formats, kafka_settings
+from moneystate.cli.options import (
+    Format,
+    KafkaConfig,
+    KafkaConfigFile,
+    PlainService,
+    SessionLookup,
+    flag,
+    formats,
+    kafka_settings,
+)
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
 from moneystate.kafka.source_spec import load_decoder
@@ -44,6 +53,7 @@ def archive(
     session_lookup: Annotated[
         SessionLookup, flag("SESSION_LOOKUP", "topic: archive the replies of lookups, too.")
     ] = SessionLookup.none,
+    service: PlainService = "",
     format: Format = None,
     schema_registry: Annotated[str, flag("SCHEMA_REGISTRY", "URL, for topics in the confluent format.")] = "",
     kafka_config: KafkaConfig = None,
@@ -54,6 +64,8 @@ def archive(
     """Write the job's input topics into files that bootstrap reads. The same command goes on where it was stopped."""
     if records_per_file < 1:
         raise ConfigError(f"--records-per-file {records_per_file}: expected at least 1.")
+    spec = registry.chosen(service)
+    job = spec.job({"lookup": session_lookup is SessionLookup.topic})
     options = ArchiveOptions(
         bootstrap_servers=bootstrap_servers,
         out=out,
@@ -63,11 +75,11 @@ def archive(
         initial_highs=initial_highs,
         records_per_file=records_per_file,
         file_format=file_format.value,
-        formats=formats(format or [], schema_registry, registry.DEFAULT.formatted),
+        formats=formats(format or [], schema_registry, spec.formatted, spec.formats),
         registry_url=schema_registry or None,
         kafka_config=kafka_settings(kafka_config_file, kafka_config),
+        schemas=job.schemas,
     )
-    job = registry.DEFAULT.job({"lookup": session_lookup is SessionLookup.topic})
     archiver = Archiver(options, job.inputs, load_decoder(job.decoder))
     total = archiver.total()
     with WorkProgress(quiet) as progress:

@@ -22,6 +22,7 @@ from moneystate.cli.options import (
     Format,
     KafkaConfig,
     KafkaConfigFile,
+    PlainService,
     SessionLookup,
     SparkConfig,
     flag,
@@ -30,6 +31,7 @@ from moneystate.cli.options import (
     pairs,
 )
 from moneystate.cli.review import check_review, review
+from moneystate.cli.rule_flags import rules_given
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
 
@@ -44,6 +46,10 @@ def bootstrap(
         ),
     ],
     out: Annotated[Path, flag("OUT", "Folder to make: the savepoint.")],
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[RULES]", help="With --service: its rules, such as --wait 30m.")
+    ] = None,
+    service: PlainService = "",
     as_of: Annotated[
         str,
         flag("AS_OF", "Where the history ends: end, an ISO-8601 time of Kafka timestamps, or a JSON file of offsets."),
@@ -111,7 +117,7 @@ def bootstrap(
         raise ConfigError("--checkpoint and --yes: expected with --review.", "add --review.")
     if review_first:
         check_review(checkpoint, yes)
-    service = registry.DEFAULT
+    spec = registry.chosen(service)
     rules = {
         "bound_ms": parse_ms(bound, "--bound"),
         "session_ttl_ms": parse_ms(session_ttl, "--session-ttl", 1),
@@ -121,6 +127,7 @@ def bootstrap(
         "max_record_bytes": max_record_bytes,
         "lookup": session_lookup is SessionLookup.topic,
     }
+    job = spec.job({**rules, **rules_given(service, words or [])})
     options = BootstrapOptions(
         sources=source,
         out=out,
@@ -134,16 +141,16 @@ def bootstrap(
         partitions=partitions,
         max_records_per_chunk=max_records_per_chunk,
         source_tasks=source_tasks,
-        formats=formats(format or [], schema_registry, service.formatted),
+        formats=formats(format or [], schema_registry, spec.formatted, spec.formats),
         registry_url=schema_registry or None,
         master=master or None,
         kafka_config=kafka_settings(kafka_config_file, kafka_config),
         spark_config=pairs(spark_config or [], "--spark-config"),
     )
     with WorkProgress(quiet) as progress:
-        run = Bootstrap(service.job(rules), options, lambda p: progress.show(p.phase, p.done, p.total))
+        run = Bootstrap(job, options, lambda p: progress.show(p.phase, p.done, p.total))
         prepared = run.prepare()
-    if review_first and not review(service.state, prepared, checkpoint, yes):
+    if review_first and not review(spec.state, prepared, checkpoint, yes):
         typer.echo(f"{out} is not made; the same command goes on from {options.work_folder}.", err=True)
         raise typer.Exit(1)
     run.publish()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 import grpc
 
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.options import flag
+from moneystate.cli.options import flag, flagged
 from moneystate.errors import MoneystateError, QueryError
 from moneystate.serving.client import Client, Target
 
@@ -45,13 +44,13 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
         with client as opened:
             command(client=opened, **given)
 
-    return _flagged(run, "client", _connected)
+    return flagged(run, "client", _connected)
 
 
 def connecting(command: Callable[..., None]) -> Callable[..., None]:
     """As `connected`, for servers that are named by arguments: the parameter is `connect`. Exit code 1 is left to the
     command."""
-    return _flagged(command, "connect", _connecting)
+    return flagged(command, "connect", _connecting)
 
 
 def _connected(
@@ -97,20 +96,3 @@ def _told(error: grpc.RpcError, address: str, named_by: str) -> MoneystateError:
         do = f"check {named_by}, --ca and that it runs."
         return QueryError(f"{address}: expected an answer, but {message}", do, EXIT_CODES[code])
     return QueryError(f"{address}: {code.name}: {message}", "", EXIT_CODES.get(code, MoneystateError.exit_code))
-
-
-def _flagged(command: Callable[..., None], parameter: str, make: Callable[..., Any]) -> Callable[..., None]:
-    """The flags of `make` in place of the parameter that takes what it makes."""
-    flags = inspect.signature(make, eval_str=True).parameters
-    own = inspect.signature(command, eval_str=True)
-    other_parameters = [p for name, p in own.parameters.items() if name != parameter]
-
-    @functools.wraps(command)
-    def run(**given: Any) -> None:
-        made = make(**{name: given.pop(name) for name in flags})
-        command(**{parameter: made}, **given)
-
-    shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*other_parameters, *flags.values()]]
-    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in shown}
-    return run

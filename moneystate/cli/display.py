@@ -22,9 +22,11 @@ SHOWN_IDLE = 3
 class Display:
     """On stderr: stdout is for results."""
 
-    def __init__(self, quiet: bool) -> None:
+    def __init__(self, quiet: bool, title: str = "") -> None:
+        """`title`: of one among several, which write lines and share no line that changes."""
         self.console = Console(stderr=True)
         self.quiet = quiet
+        self.title = title
         self.recent: deque[BatchProgress] = deque(maxlen=RATE_BATCHES)
         self.last: BatchProgress | None = None
         self.records = 0
@@ -33,7 +35,7 @@ class Display:
         self.logged_at = float("-inf")
 
     def __enter__(self) -> Display:
-        if not self.quiet and self.console.is_terminal:
+        if not self.quiet and not self.title and self.console.is_terminal:
             self.live = Live("starting Spark", console=self.console, refresh_per_second=4)
             self.live.start()
         return self
@@ -76,7 +78,8 @@ class Display:
         assert p is not None
         parts = [f"batch {p.batch}", f"{self.rate():,.0f} records/s", f"watermark {_time(p)} {_lag(p)}".rstrip()]
         counts = [f"{name} {n:,}" for name, n in _counts(p)]
-        return ", ".join([*parts, *counts, *[f"{name} {text}" for name, text in [*_oldest(p), *_partitions(p)]]])
+        texts = [f"{name} {text}" for name, text in [*_oldest(p), *_partitions(p)]]
+        return (f"{self.title}: " if self.title else "") + ", ".join([*parts, *counts, *texts])
 
     def _table(self, p: BatchProgress) -> Table:
         table = Table(box=None, pad_edge=False)
@@ -92,6 +95,21 @@ class Display:
             table.add_column(name, justify="right")
         table.add_row(*[text for _, text in cells])
         return table
+
+    def goodbye(self, stands: bool) -> None:
+        """The last line. `stands`: the run ended with its input, so a partition without a record holds all back."""
+        p = self.last
+        if self.quiet or p is None:
+            return
+        self._say(f"{self.records:,} records read, {self.outputs:,} written; {self.line()}")
+        if stands and p.silent:
+            self._say(
+                f"[yellow]{', '.join(p.silent)}: no record yet, so the watermark stands and nothing is put out.[/] "
+                "Send it a record or a Heartbeat, or end the run with --drain."
+            )
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, highlight=False, soft_wrap=True)
 
     def totals(self) -> dict[str, Any]:
         """The run in numbers, for `--json`. Counts are those of the checkpoint, records and outputs those of this

@@ -13,6 +13,7 @@ from typer.exceptions import Abort, TyperException
 from moneystate.cli import kafka, registry, schemas, settings_file, state
 from moneystate.cli.archive import archive
 from moneystate.cli.bootstrap import bootstrap
+from moneystate.cli.run import RULES_TAKE, run
 from moneystate.cli.serve import serve
 from moneystate.cli.verify_replay import verify_replay
 from moneystate.errors import MoneystateError
@@ -31,8 +32,9 @@ app.add_typer(schemas.app, name="schemas")
 app.add_typer(state.app, name="state")
 for command in registry.COMMANDS:
     app.command()(command)
+app.command(name="run", context_settings=RULES_TAKE)(run)
 app.command()(serve)
-app.command()(bootstrap)
+app.command(context_settings=RULES_TAKE)(bootstrap)
 app.command()(archive)
 app.command()(verify_replay)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import re
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -66,6 +69,18 @@ SparkConfig = Annotated[list[str] | None, repeated("SPARK_CONFIG", "NAME=VALUE f
 Format = Annotated[list[str] | None, repeated("FORMAT", "TOPIC=avro|json|confluent, by topic without prefix.")]
 
 
+PlainService = Annotated[
+    str,
+    typer.Option(
+        "--service",
+        metavar="MODULE:SERVICE",
+        help="A plain service, by its module, or the module's file, and its name.",
+        envvar="MONEYSTATE_SERVICE",
+        show_default="the enrichment",
+    ),
+]
+
+
 def kafka_settings(file: Path | None, texts: list[str] | None) -> dict[str, str]:
     """For all Kafka clients. Raises ConfigError."""
     return settings.kafka_settings(file, pairs(texts or [], settings.FLAG))
@@ -101,9 +116,12 @@ def pairs(texts: list[str], flag: str) -> dict[str, str]:
     return values
 
 
-def formats(texts: list[str], registry_url: str, known: list[str]) -> dict[str, str]:
-    """Format by topic without prefix, of the topics `known`. Raises ConfigError."""
-    by_topic = pairs(texts, "--format")
+def formats(
+    texts: list[str], registry_url: str, known: list[str], declared: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Format by topic without prefix, of the topics `known`; `declared`: of those that no flag names. Raises
+    ConfigError."""
+    by_topic = {**(declared or {}), **pairs(texts, "--format")}
     for topic, name in by_topic.items():
         if topic not in known:
             raise ConfigError(f"--format {topic}={name}: expected one of the topics {', '.join(known)}.")
@@ -112,3 +130,20 @@ def formats(texts: list[str], registry_url: str, known: list[str]) -> dict[str, 
         if name == "confluent" and not registry_url:
             raise ConfigError(f"--format {topic}={name}: expected a schema registry.", "add --schema-registry URL.")
     return by_topic
+
+
+def flagged(command: Callable[..., None], parameter: str, make: Callable[..., Any]) -> Callable[..., None]:
+    """The flags of `make` in place of the parameter that takes what it makes."""
+    flags = inspect.signature(make, eval_str=True).parameters
+    own = inspect.signature(command, eval_str=True)
+    other_parameters = [p for name, p in own.parameters.items() if name != parameter]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        made = make(**{name: given.pop(name) for name in flags})
+        command(**{parameter: made}, **given)
+
+    shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*other_parameters, *flags.values()]]
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in shown}
+    return run

@@ -18,9 +18,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from moneystate.api.job import folder_of
+from moneystate.cli import services
 from moneystate.cli.registry import SERVICES
 from moneystate.errors import ConfigError
 from moneystate.schemas.check import Finding, Functions, check, check_against
+from moneystate.schemas.services import NO_FUNCTIONS, findings_of, release_service
 from moneystate.schemas.tree import RELEASED, Tree, avro_root, is_state, read_folder, release, tree_of
 from moneystate.spark.checkpoint import Checkpoint
 
@@ -36,8 +39,14 @@ FolderOption = Annotated[
 ]
 
 
+ServiceArgument = Annotated[
+    str, typer.Argument(metavar="[MODULE:SERVICE]", help="A plain service, whose schemas are beside it.")
+]
+
+
 @app.command(name="check")
 def check_command(
+    service: ServiceArgument = "",
     against: Annotated[
         str,
         typer.Option(help="A git commit, a folder of schemas or a checkpoint.", envvar="MONEYSTATE_AGAINST"),
@@ -46,10 +55,11 @@ def check_command(
     json_output: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
 ) -> None:
     """Check the schemas by themselves, and against an earlier state of them or what is in a checkpoint."""
-    root = _root(avro)
-    functions = functions_for(root)
+    path = services.load(service) if service else ""
+    root = folder_of(path) if path else _root(avro)
+    functions = NO_FUNCTIONS if path else functions_for(root)
     tree = tree_of(read_folder(root))
-    findings = check(tree, functions)
+    findings = findings_of(path) if path else check(tree, functions)
     if against:
         folder = Path(against)
         if folder.is_dir() and not Checkpoint(against).is_new():
@@ -69,13 +79,20 @@ def check_command(
 
 @app.command(name="release")
 def release_command(
+    service: ServiceArgument = "",
     current: Annotated[
         list[str] | None,
         typer.Option(help="NAME=VERSION that the program reads from now on, such as events/Heartbeat=2."),
     ] = None,
     avro: FolderOption = None,
 ) -> None:
-    """Put all new versions on the list of releases: from then on they are not edited any more."""
+    """Put all new versions on the list of releases: from then on they are not edited any more.
+
+    Of a plain service: write the schemas of its records first.
+    """
+    if service:
+        typer.echo("\n".join(release_service(services.load(service))) or "nothing new")
+        return
     root = _root(avro)
     tree = tree_of(read_folder(root))
     wanted = {**tree.current, **_current(tree, current or [])}

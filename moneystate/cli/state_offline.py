@@ -16,7 +16,7 @@ from rich.table import Table
 from moneystate.cli import facts_view, registry, state_served, state_view
 from moneystate.cli.connection import Connect, connecting
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.options import DEDUP_TTL, flag
+from moneystate.cli.options import DEDUP_TTL, PlainService, flag
 from moneystate.cli.state_query import AtTime, AtVersion, parse_at
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
@@ -56,6 +56,7 @@ def export_state(
     key_groups: Annotated[
         int, typer.Option(help="Key groups of the savepoint; 0: as they are.", envvar="MONEYSTATE_KEY_GROUPS")
     ] = 0,
+    service: PlainService = "",
     json_output: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -63,8 +64,8 @@ def export_state(
     if key_groups < 0:
         raise ConfigError(f"--key-groups {key_groups}: expected at least 1.")
     check_free(out)
+    state = registry.service_of(checkpoint, service).state
     if key_groups or is_savepoint(checkpoint):
-        state = registry.service_of(checkpoint).state
         with opened(state, checkpoint, can_go_on=True) as whole:
             groups = key_groups or whole.manifest.key_groups
             with WorkProgress(quiet) as progress:
@@ -73,7 +74,7 @@ def export_state(
         source = open_checkpoint(checkpoint)
         check_can_go_on(source)
         with _counting(out, source.settings()["key_groups"], quiet), offline_session() as session:
-            export(session, registry.named(checkpoint, source.settings()["job"]).state, source, out)
+            export(session, state, source, out)
     _tell(Savepoint(out), json_output)
 
 
@@ -83,6 +84,7 @@ def fingerprint(
     at_version: AtVersion = "",
     at_time: AtTime = "",
     dedup_ttl: DedupTtl = DEDUP_TTL,
+    service: PlainService = "",
     json_output: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -98,7 +100,7 @@ def fingerprint(
         state_served.tell_fingerprint(served, json_output)
         return
     state_served.check_no_moment(read_at)
-    with opened(registry.service_of(place).state, place) as savepoint:
+    with opened(registry.service_of(place, service).state, place) as savepoint:
         m = savepoint.manifest
         if json_output:
             users, _, buffer = m.fingerprint.partition("-")
@@ -116,6 +118,7 @@ def compare_states(
     at_version: AtVersion = "",
     at_time: AtTime = "",
     dedup_ttl: DedupTtl = DEDUP_TTL,
+    service: PlainService = "",
     json_output: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -131,7 +134,7 @@ def compare_states(
         state_served.tell_comparison(sides, json_output)
         raise typer.Exit(1 if sides.result.total else 0)
     state_served.check_no_moment(read_at)
-    state = _state_of_both(one, other)
+    state = _state_of_both(one, other, service)
     with opened(state, one) as a, opened(state, other) as b:
         comparison = compare(state, a, b, most)
     if json_output:
@@ -153,10 +156,11 @@ def show(
         str, typer.Option(help="Checkpoint of a stopped job, or a savepoint.", envvar="MONEYSTATE_CHECKPOINT")
     ],
     user: Annotated[str, typer.Argument(help="User id; without, the state as a whole.")] = "",
+    service: PlainService = "",
     json_output: AsJson = False,
 ) -> None:
     """Show a user's state with buffered events and timers, or how far the whole job is, without running it."""
-    state = registry.service_of(checkpoint).state
+    state = registry.service_of(checkpoint, service).state
     seen = inspect_state(state, checkpoint, user.encode())
     if seen is None:
         raise ConfigError(f"{user}: expected a user that the state knows, it does not.", "check the id.")
@@ -168,10 +172,10 @@ def show(
             console.print(part)
 
 
-def _state_of_both(one: str, other: str) -> StateModel:
+def _state_of_both(one: str, other: str, service: str) -> StateModel:
     """Raises ConfigError for states of two services."""
-    services = [registry.service_of(folder) for folder in (one, other)]
-    if services[0] is not services[1]:
+    services = [registry.service_of(folder, service) for folder in (one, other)]
+    if services[0].name != services[1].name:
         raise ConfigError(f"{other}: expected a state of {services[0].name} as {one}, came one of {services[1].name}.")
     return services[0].state
 

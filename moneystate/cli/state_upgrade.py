@@ -18,9 +18,19 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from moneystate.cli import registry
+from moneystate.api.job import folder_of
+from moneystate.cli import registry, services
 from moneystate.cli.checkpoint_schemas import count_state
-from moneystate.cli.options import KafkaConfig, KafkaConfigFile, SparkConfig, check_given, flag, kafka_settings, pairs
+from moneystate.cli.options import (
+    KafkaConfig,
+    KafkaConfigFile,
+    PlainService,
+    SparkConfig,
+    check_given,
+    flag,
+    kafka_settings,
+    pairs,
+)
 from moneystate.engine import plan as plans
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.errors import CheckpointError, ConfigError
@@ -52,6 +62,7 @@ def upgrade(
     bootstrap_servers: BrokersOption = "",
     batches: BatchesOption = 16,
     dry_run: DryRunOption = False,
+    service: PlainService = "",
     master: MasterOption = "",
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
@@ -61,11 +72,11 @@ def upgrade(
     """Rewrite all entries of earlier versions with the current one. The job must not run meanwhile."""
     existing = _existing(checkpoint)
     if dry_run:
-        _show_counts(existing, STATE_VERSION, json_output)
+        _show_counts(existing, service, STATE_VERSION, json_output)
         return
     kafka = kafka_settings(kafka_config_file, kafka_config)
     options = _options(existing, bootstrap_servers, (batches, STATE_VERSION), master, kafka, spark_config or [])
-    _run(existing, options, "upgrade", json_output)
+    _run(existing, service, options, "upgrade", json_output)
 
 
 def downgrade(
@@ -74,6 +85,7 @@ def downgrade(
     bootstrap_servers: BrokersOption = "",
     batches: BatchesOption = 16,
     dry_run: DryRunOption = False,
+    service: PlainService = "",
     master: MasterOption = "",
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
@@ -87,14 +99,14 @@ def downgrade(
     if not 0 < to < STATE_VERSION:
         raise ConfigError(f"--to {to}: expected an earlier state version, 1 to {STATE_VERSION - 1}.")
     existing = _existing(checkpoint)
-    if to not in _service(existing).state.versions.written:
+    if to not in _service(existing, service).state.versions.written:
         raise ConfigError(f"--to {to}: expected a state version of this service, it had none of that number.")
     if dry_run:
-        _show_counts(existing, to, json_output)
+        _show_counts(existing, service, to, json_output)
         return
     kafka = kafka_settings(kafka_config_file, kafka_config)
     options = _options(existing, bootstrap_servers, (batches, to), master, kafka, spark_config or [])
-    _run(existing, options, "downgrade", json_output)
+    _run(existing, service, options, "downgrade", json_output)
 
 
 def _existing(folder: str) -> Checkpoint:
@@ -144,8 +156,8 @@ def _options(
     )
 
 
-def _service(checkpoint: Checkpoint) -> ServiceSpec:
-    return registry.named(str(checkpoint.root), checkpoint.settings()["job"])
+def _service(checkpoint: Checkpoint, given: str) -> ServiceSpec:
+    return registry.service_of(str(checkpoint.root), given)
 
 
 def kept_rules(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -153,11 +165,11 @@ def kept_rules(checkpoint: Checkpoint) -> dict[str, Any]:
     return checkpoint.rules(str(checkpoint.offset(checkpoint.last_planned())["rules"]))
 
 
-def _run(checkpoint: Checkpoint, options: RunOptions, title: str, json_output: bool) -> None:
+def _run(checkpoint: Checkpoint, given: str, options: RunOptions, title: str, json_output: bool) -> None:
     assert options.rewrite is not None
     _check_no_input_planned(checkpoint)
     shares, version = options.rewrite
-    service = _service(checkpoint)
+    service = _service(checkpoint, given)
     bar = _Bar(title, checkpoint, shares, version)
 
     def precheck(session: SparkSession) -> None:
@@ -212,10 +224,11 @@ class _Bar:
         self.console.print(f"{self.line()}, {done}; {state}", highlight=False)
 
 
-def _show_counts(checkpoint: Checkpoint, version: int, json_output: bool) -> None:
+def _show_counts(checkpoint: Checkpoint, given: str, version: int, json_output: bool) -> None:
     """The entries by record and version, and whether they are to be rewritten."""
-    tree = tree_of(read_folder(avro_root()))
-    rows = _rows(tree, _service(checkpoint).state.versions, count_state(checkpoint.root), version)
+    trees = [avro_root(), folder_of(services.load(given))] if given else [avro_root()]
+    tree = tree_of({path: content for root in trees for path, content in read_folder(root).items()})
+    rows = _rows(tree, _service(checkpoint, given).state.versions, count_state(checkpoint.root), version)
     if json_output:
         typer.echo(json.dumps({"version": version, "entries": rows}))
         return

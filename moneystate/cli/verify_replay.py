@@ -13,7 +13,7 @@ from rich.console import Console
 
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.cli import facts_view, registry
-from moneystate.cli.options import Format, KafkaConfig, KafkaConfigFile, flag, formats, kafka_settings
+from moneystate.cli.options import Format, KafkaConfig, KafkaConfigFile, PlainService, flag, formats, kafka_settings
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import CheckpointError
 from state_tools.replay import Replay, Verdict, open_for_replay
@@ -26,6 +26,7 @@ def verify_replay(
         Path | None,
         typer.Option(help="Folder to work in.", envvar="MONEYSTATE_WORK", show_default="a temporary one"),
     ] = None,
+    service: PlainService = "",
     most: Annotated[int, typer.Option(help="How many differences to show.")] = 20,
     max_records_per_chunk: Annotated[int, flag("MAX_RECORDS_PER_CHUNK", "Records of one chunk at most.")] = 200_000,
     source_tasks: Annotated[int, flag("SOURCE_TASKS", "Tasks that read; 0: one for each core.")] = 0,
@@ -42,9 +43,9 @@ def verify_replay(
     Ends with code 0 where they agree, else 1. Refused where retention or compaction has taken a part of the inputs.
     """
     opened = open_for_replay(checkpoint)
-    service = registry.named(checkpoint, opened.settings()["job"])
+    spec = registry.service_of(checkpoint, service)
     rules = opened.rules(opened.offset(opened.last_committed())["rules"])
-    job = service.job(rules)
+    job = spec.job(rules)
     if not job.is_program_of(rules):
         raise CheckpointError(
             f"{checkpoint}: the last batch was run by another version of the program.", "verify it with that version."
@@ -56,7 +57,7 @@ def verify_replay(
         bootstrap_servers=bootstrap_servers,
         max_records_per_chunk=max_records_per_chunk,
         source_tasks=source_tasks,
-        formats=formats(format or [], schema_registry, service.formatted),
+        formats=formats(format or [], schema_registry, spec.formatted, spec.formats),
         registry_url=schema_registry or None,
         master=master or None,
         kafka_config=kafka_settings(kafka_config_file, kafka_config),

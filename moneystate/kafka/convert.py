@@ -7,6 +7,7 @@ from functools import cache
 from moneystate.engine.intake import Convert
 from moneystate.engine.items import Output
 from moneystate.engine.processor import InputTopic, Rejected
+from moneystate.kafka.formats import plain
 from moneystate.kafka.formats.base import Undecodable, ValueFormat, make_format, subject_of
 from moneystate.kafka.formats.schemas import SchemaSet
 from moneystate.kafka.formats.versions import AnyVersion
@@ -16,39 +17,44 @@ PLAIN = "avro"
 
 
 def converters(
-    formats: dict[str, str], inputs: list[InputTopic], registry_url: str | None, id_wait_s: float | None = None
+    formats: dict[str, str],
+    inputs: list[InputTopic],
+    registry_url: str | None,
+    id_wait_s: float | None = None,
+    schemas: str = "",
 ) -> dict[int, Convert]:
     """By topic code; topics in Avro single-object encoding need none as long as each type has one version.
-    `id_wait_s`: as in `make_format`."""
-    further = has_further_versions(avro_root())
-    wanted = {t.code: formats.get(t.name, PLAIN) for t in inputs if further or formats.get(t.name, PLAIN) != PLAIN}
-    if not wanted:
-        return {}
-    schemas = _schemas()
-    return {
-        code: _rejecting(
-            AnyVersion(schemas) if name == PLAIN else make_format(name, schemas, registry_url, id_wait_s=id_wait_s)
-        )
-        for code, name in wanted.items()
-    }
+    `id_wait_s`: as in `make_format`; `schemas`: as in `JobSpec`."""
+    further = plain.has_further_versions(schemas) if schemas else has_further_versions(avro_root())
+    wanted = {t: formats.get(t.name, PLAIN) for t in inputs if further or formats.get(t.name, PLAIN) != PLAIN}
+    return {t.code: _rejecting(_reader(name, t.name, schemas, registry_url, id_wait_s)) for t, name in wanted.items()}
 
 
-def writers(formats: dict[str, str], streams: list[str], prefix: str, registry_url: str | None) -> dict[int, Convert]:
-    """By stream number, for output topics that are to be written in another format."""
+def _reader(name: str, topic: str, service: str, registry_url: str | None, id_wait_s: float | None) -> ValueFormat:
+    if name == "json" and service:
+        return plain.PlainJson(service, topic)
+    schemas = _schemas(service)
+    return AnyVersion(schemas) if name == PLAIN else make_format(name, schemas, registry_url, id_wait_s=id_wait_s)
+
+
+def writers(
+    formats: dict[str, str], streams: list[str], prefix: str, registry_url: str | None, schemas: str = ""
+) -> dict[int, Convert]:
+    """By stream number, for output topics that are to be written in another format. `schemas`: as in `JobSpec`."""
     wanted = {n: formats[name] for n, name in enumerate(streams) if formats.get(name, PLAIN) != PLAIN}
-    if not wanted:
-        return {}
-    schemas = _schemas()
-    return {
-        n: make_format(name, schemas, registry_url, subject_of(prefix + streams[n])).from_canonical
-        for n, name in wanted.items()
-    }
+    return {n: _writer(name, streams[n], prefix, schemas, registry_url) for n, name in wanted.items()}
+
+
+def _writer(name: str, topic: str, prefix: str, service: str, registry_url: str | None) -> Convert:
+    if name == "json" and service:
+        return plain.PlainJson(service, topic).from_canonical
+    return make_format(name, _schemas(service), registry_url, subject_of(prefix + topic)).from_canonical
 
 
 @cache
-def _schemas() -> SchemaSet:
+def _schemas(service: str = "") -> SchemaSet:
     """Read once in each process: converters are made in every batch."""
-    return SchemaSet.load()
+    return plain.schema_set(service) if service else SchemaSet.load()
 
 
 def converted(output: Output, convert: dict[int, Convert]) -> Output:

@@ -19,6 +19,7 @@ class SourceSpec:
     no new batch is planned. `start`: the offset that the first batch starts at. `first_tick`: plans have at least this
     one, so that the first batch comes even without records.
     `max_record_bytes`: of an event's canonical value, 0 for no limit.
+    `schemas`: as in `JobSpec`.
     `replies_s`: how long a drained job goes on reading its unordered inputs, until `drain_complete_file` exists.
     """
 
@@ -48,6 +49,7 @@ class SourceSpec:
     rewrite: tuple[int, int] | None = None
     replies_s: float = 0.0
     max_record_bytes: int = 0
+    schemas: str = ""
 
     @property
     def drain_complete_file(self) -> str:
@@ -69,6 +71,9 @@ def source_spec(text: str) -> SourceSpec:
 
 
 def load_decoder(path: str) -> Decoder:
-    module, _, name = path.partition(":")
-    decoder: Decoder = getattr(import_module(module), name)
+    """By MODULE:NAME, or by MODULE:FUNCTION and, after a blank, the function's argument."""
+    place, _, argument = path.partition(" ")
+    module, _, name = place.partition(":")
+    loaded = getattr(import_module(module), name)
+    decoder: Decoder = loaded(argument) if argument else loaded
     return decoder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from moneystate.engine.items import Output
 from moneystate.engine.keys import check_kinds
@@ -17,15 +17,24 @@ VERSION_RULES = ("known_schemas", "logic")
 AskedAgain = Callable[[bytes, bytes], Output | None]
 
 
+class Stream(NamedTuple):
+    """How the topic of an output is created; `partitions` None: as many as other topics have."""
+
+    partitions: int | None = None
+    compacted: bool = False
+
+
 @dataclass(frozen=True)
 class JobSpec:
-    """A service as a job. Names of topics without prefix; `decoder`: MODULE:NAME; `rules`: all that
-    decides results besides the logs; `asked_again`: the request to the outside that an entry of the state is still
-    waiting for, if it is; `pending_counter`: the count of what waits for records of unordered inputs, None: there are
-    none; `reader_rules`: names of the rules that readers of the changelog need, to tell what is over in the state;
+    """A service as a job. Names of topics without prefix; `decoder`: MODULE:NAME, or MODULE:FUNCTION and an argument;
+    `rules`: all that decides results besides the logs; `asked_again`: the request to the outside that an entry of the
+    state is still waiting for, if it is; `pending_counter`: the count of what waits for records of unordered inputs,
+    None: there are none; `reader_rules`: names of the rules that readers of the changelog need, to tell what is over in
+    the state;
     `application`: see `application_id`;
     `max_record_bytes`: of an event's value, 0 for no limit; `largest`: bytes of the largest record of an output topic,
-    as far as it is known."""
+    as far as it is known; `schemas`: MODULE:NAME of a plain service, whose topics have schemas of its own, empty: those
+    of the program; `created`: of the streams that are not created as all others are."""
 
     name: str
     inputs: list[InputTopic]
@@ -45,6 +54,8 @@ class JobSpec:
     application: str = ""
     max_record_bytes: int = 0
     largest: Mapping[str, int] = field(default_factory=dict)
+    schemas: str = ""
+    created: Mapping[str, Stream] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_kinds(self.state.kinds)
@@ -64,9 +75,11 @@ class JobSpec:
 @dataclass(frozen=True)
 class ServiceSpec:
     """`name`: of its jobs, as checkpoints and savepoints keep it; `job`: by rules; what is left out of them has its
-    default, what is not its own is ignored; `formatted`: topics whose format can be chosen."""
+    default, what is not its own is ignored; `formatted`: topics whose format can be chosen; `formats`: the one that a
+    topic has else, where it is not Avro."""
 
     name: str
     job: Callable[[Mapping[str, Any]], JobSpec]
     state: StateModel
     formatted: list[str]
+    formats: Mapping[str, str] = field(default_factory=dict)

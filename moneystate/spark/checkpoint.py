@@ -70,6 +70,11 @@ class Checkpoint:
     def rules(self, rules_hash: str) -> dict[str, Any]:
         return _read(self.own / "rules" / f"{rules_hash}.json")
 
+    def latest_rules(self) -> dict[str, Any]:
+        """Those of the last planned batch; none where a start ended before it had written them."""
+        rules_hash = self.offset(self.last_planned())["rules"]
+        return self.rules(rules_hash) if (self.own / "rules" / f"{rules_hash}.json").exists() else {}
+
     def epoch(self) -> str | None:
         """Spark's query id, None before the first start."""
         metadata = self.root / "metadata"

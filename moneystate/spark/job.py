@@ -9,23 +9,20 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import re
 import socket
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka.admin import AdminClient
-from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
-from moneystate import errors
 from moneystate.engine import plan as plans
-from moneystate.errors import InstanceError, JobError, MoneystateError
+from moneystate.errors import MoneystateError
 from moneystate.kafka import claims
 from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.convert import writers
@@ -46,20 +43,20 @@ from moneystate.kafka.topics import (
     ensure_topics,
     partition_counts,
 )
-from moneystate.ports.service import JobSpec
+from moneystate.ports.service import JobSpec, Stream
 from moneystate.savepoint.format import Savepoint
 from moneystate.spark import initial, startup
 from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark.failures import as_one_line
 from moneystate.spark.jvm_signals import stop_with_jvm
 from moneystate.spark.local_path import spark_path
 from moneystate.spark.operator import RESULT_SCHEMA, KeyGroupOperator
 from moneystate.spark.progress import BatchProgress, Meter
 from moneystate.spark.run_folder import RunFolder, local_dirs
+from moneystate.spark.running import Running, await_all
 from moneystate.spark.session import ARROW_ROWS, open_session, under_spark_submit
 from moneystate.spark.sink import Report, SinkSpec, run_sink
 from moneystate.spark.source import OPTION, MoneystateSource
-
-POLL_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -132,46 +129,32 @@ class Job:
         self.stop_file = self.own.path / "stop"
         self.stopped_file = self.own.path / "stop.seen"
         self.failure: MoneystateError | None = None
+        self.loop: _BatchLoop | None = None
+        self.log = None if under_spark_submit() else self.checkpoint.own / "driver.log"  # where Spark prints
 
     def stop(self) -> None:
         """Finish the batch in hand and end."""
         self.stop_file.touch()
 
+    @property
+    def last(self) -> Report:
+        """Of its last batch."""
+        return Report() if self.loop is None else self.loop.last
+
     def run(self) -> Report:
         """Run to the end, or until `stop`. Gives the last batch's report; raises MoneystateError."""
-        try:
-            self._prepare()
-            try:
-                return self._run_spark()
-            except Exception as e:
-                raise self.failure or as_one_line(e, self.log()) from e
-        finally:
-            if self.watch is not None:
-                self.watch.close()
+        return run_together([self])[0]
 
-    def _run_spark(self) -> Report:
-        o = self.options
-        # A JVM that is gone is told of by the error; py4j would say it again, in part through the root logger.
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)
-        logging.getLogger().addHandler(logging.NullHandler())
-        # a checkpoint is a folder always: moneystate/spark/checkpoint.py
-        session = open_session(self.spec.name, o.master, o.partitions, o.spark_config, self.log(), True, self.own)
-        try:
-            if under_spark_submit():
-                stop_with_jvm(session, self.stop)
-            self.precheck(session)
-            return self._run_query(session)
-        finally:
-            with contextlib.suppress(Exception):  # of a JVM that is gone: it must not hide why
-                session.stop()
-
-    def log(self) -> Path | None:
-        """Where Spark prints; None under spark-submit, which decides that."""
-        return None if under_spark_submit() else self.checkpoint.own / "driver.log"
+    def close(self) -> None:
+        if self.loop is not None:
+            self.loop.group.close()
+        if self.watch is not None:
+            self.watch.close()
 
     # Start
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
+        """Look at everything, then create what is missing."""
         o, checkpoint = self.options, self.checkpoint
         self._producer_bytes()
         check_reachable(o.bootstrap_servers, o.kafka_config)
@@ -186,10 +169,7 @@ class Job:
         chosen = startup.check_changelog(admin, checkpoint, changelog, o.finish_batch)
         inputs = [TopicSpec(o.topic_prefix + t.name, o.topic_partitions, keep_for_good=True) for t in self.spec.inputs]
         sizes = startup.message_bytes(self.spec, o.formats)
-        outputs = [
-            TopicSpec(o.topic_prefix + name, o.topic_partitions, message_bytes=sizes[name])
-            for name in self.spec.streams
-        ]
+        outputs = [self._stream(name, sizes[name]) for name in self.spec.streams]
         of_changelog = sizes[self.spec.changelog]
         outputs.append(TopicSpec(changelog, chosen or o.topic_partitions, compacted=True, message_bytes=of_changelog))
         outputs.append(TopicSpec(o.topic_prefix + self.spec.commits, o.partitions, compacted=True, at_least=True))
@@ -234,6 +214,11 @@ class Job:
         o = self.options
         return producer_bytes(o.kafka_config, max(startup.message_bytes(self.spec, o.formats).values()))
 
+    def _stream(self, name: str, message_bytes: int) -> TopicSpec:
+        how, o = self.spec.created.get(name, Stream()), self.options
+        partitions = how.partitions or o.topic_partitions
+        return TopicSpec(o.topic_prefix + name, partitions, how.compacted, message_bytes=message_bytes)
+
     def _claim(self, markers: Iterable[bytes]) -> None:
         """Become the only instance of the application, before anything is written to the checkpoint."""
         o = self.options
@@ -277,7 +262,7 @@ class Job:
             else EmptyInitialState()
         )
         sink = self._sink()
-        convert = writers(sink.formats, sink.stream_names, sink.topic_prefix, sink.registry_url)
+        convert = writers(sink.formats, sink.stream_names, sink.topic_prefix, sink.registry_url, sink.schemas)
         digest = plans.digest(start["offset"])
         owner = self.spec.state.owner_of
         Publisher(sink.config, self.options.partitions, epoch, digest, known, owner, convert, self.on_publish).run()
@@ -289,8 +274,10 @@ class Job:
 
     # Run
 
-    def _run_query(self, session: SparkSession) -> Report:
+    def start(self, session: SparkSession) -> Running:
+        """Begin the query, in a session of its own."""
         o = self.options
+        self.precheck(session)
         session.dataSource.register(MoneystateSource)
         session.conf.set(ARROW_ROWS, 1)  # a row of results stands for megabytes: the sink is to have it at once
         source = self._source()
@@ -305,35 +292,16 @@ class Job:
             {t.code: o.topic_prefix + t.name for t in self.spec.inputs},
         )
         results = blocks.groupBy("key").transformWithState(operator, RESULT_SCHEMA, "Append", "None")
-        loop = _BatchLoop(self, self._sink(), Path(source.drain_complete_file))
+        self.loop = loop = _BatchLoop(self, self._sink(), Path(source.drain_complete_file))
         writer = results.writeStream.foreachBatch(loop).option("checkpointLocation", spark_path(self.checkpoint.root))
         if o.bounded or o.finish_batch:
             writer = writer.trigger(availableNow=True)
         elif o.trigger_interval_s:
             writer = writer.trigger(processingTime=f"{o.trigger_interval_s} seconds")
-        try:
-            self._check_alone()
-            self._wait(writer.start())
-        finally:
-            loop.group.close()
-        return loop.last
+        self.check_alone()
+        return Running(self, writer.start())
 
-    def _wait(self, query: StreamingQuery) -> None:
-        """Until the query has ended by itself, or is told to stop and has no batch in hand."""
-        while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]  # it takes parts of a second, too
-            try:
-                self._check_alone()
-            except InstanceError as e:
-                self.failure = e  # what a batch says that is interrupted does not count
-                query.stop()
-                raise
-            # The planner has seen the stop file; or the query waits for its next trigger, and what that asks the
-            # planner for comes after the stop file.
-            if self.stopped_file.exists() or (self.stop_file.exists() and _waits(query)):
-                query.stop()
-                return
-
-    def _check_alone(self) -> None:
+    def check_alone(self) -> None:
         """Raises InstanceError."""
         assert self.watch is not None
         self.watch.check()
@@ -368,13 +336,14 @@ class Job:
             rewrite=o.rewrite,
             replies_s=o.replies_s if o.drain else 0.0,
             max_record_bytes=self.spec.max_record_bytes,
+            schemas=self.spec.schemas,
         )
 
     def _sink(self) -> SinkSpec:
         o = self.options
         partitions = self.checkpoint.settings()[startup.CHANGELOG_PARTITIONS]
         config = self._sink_config(partitions, self.checkpoint.start()["superseded"])
-        return SinkSpec(config, self.spec.streams, o.topic_prefix, o.formats, o.registry_url)
+        return SinkSpec(config, self.spec.streams, o.topic_prefix, o.formats, o.registry_url, self.spec.schemas)
 
     def _sink_config(self, changelog_partitions: int, superseded: list[str]) -> SinkConfig:
         o = self.options
@@ -413,7 +382,7 @@ class _BatchLoop:
         try:
             self._batch(results, number)
         except Exception as e:
-            self.job.failure = self.job.failure or as_one_line(e, self.job.log())
+            self.job.failure = self.job.failure or as_one_line(e, self.job.log)
             raise
 
     def _batch(self, results: DataFrame, number: int) -> None:
@@ -440,30 +409,41 @@ class _BatchLoop:
             self.drain_complete_file.touch()
 
 
-def _waits(query: StreamingQuery) -> bool:
-    status = query.status
-    return not status["isTriggerActive"] and status["message"] == "Waiting for next trigger"
+def run_together(jobs: Sequence[Job]) -> list[Report]:
+    """Run jobs in one Spark application to the end of all, or until their `stop`. Gives each one's last report. Where
+    one fails the others finish the batch in hand and end. Raises the MoneystateError of the one that failed first."""
+    try:
+        for job in jobs:
+            job.prepare()
+            job.log = jobs[0].log
+        try:
+            return _run_spark(jobs)
+        except Exception as e:
+            failures = [job.failure for job in jobs if job.failure is not None]
+            raise (failures[0] if failures else as_one_line(e, jobs[0].log)) from e
+    finally:
+        for job in jobs:
+            job.close()
 
 
-_OURS = re.compile(r"moneystate\.(?:errors|kafka\.formats\.registry)\.(\w+): ([^\n]+)")
-_THEIRS = re.compile(r"^(?:Caused by: )?((?:[\w$]+\.)*\w+(?:Error|Exception): (?!Traceback).+)$", re.MULTILINE)
+def _run_spark(jobs: Sequence[Job]) -> list[Report]:
+    first, o = jobs[0], jobs[0].options
+    # A JVM that is gone is told of by the error; py4j would say it again, in part through the root logger.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addHandler(logging.NullHandler())
+    name = ", ".join(job.spec.name for job in jobs)
+    # a checkpoint is a folder always: moneystate/spark/checkpoint.py
+    session = open_session(name, o.master, o.partitions, o.spark_config, first.log, True, first.own)
+    try:
+        if under_spark_submit():
+            stop_with_jvm(session, partial(_stop, jobs))
+        await_all([job.start(session if len(jobs) == 1 else session.newSession()) for job in jobs])
+        return [job.last for job in jobs]
+    finally:
+        with contextlib.suppress(Exception):  # of a JVM that is gone: it must not hide why
+            session.stop()
 
 
-def as_one_line(e: Exception, log: Path | None = None) -> MoneystateError:
-    """The error of ours inside what Spark makes of it; else the innermost one that it tells of."""
-    if isinstance(e, MoneystateError):
-        return e
-    if isinstance(e, (ConnectionError, Py4JNetworkError)):
-        return JobError("the Spark job failed: its JVM is gone.", _advice(log))
-    text = str(e)
-    ours = _OURS.findall(text)
-    if ours:
-        name, message = ours[-1]
-        return getattr(errors, name, JobError)(message)
-    lines = _THEIRS.findall(text) or [line.strip() for line in text.splitlines() if line.strip()][:1]
-    problem = lines[-1] if lines else type(e).__name__
-    return JobError(f"the Spark job failed: {problem}", _advice(log))
-
-
-def _advice(log: Path | None) -> str:
-    return f"see {log or 'the log'}; start again once the cause is gone."
+def _stop(jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        job.stop()

@@ -26,13 +26,15 @@ ARROW_REPORT_SCHEMA = pa.schema([("report", pa.binary())])
 
 @dataclass(frozen=True)
 class SinkSpec:
-    """`stream_names`: without prefix; `formats`: of the topics that are not written as Avro."""
+    """`stream_names`: without prefix; `formats`: of the topics that are not written as Avro; `schemas`: as in
+    `JobSpec`."""
 
     config: SinkConfig
     stream_names: list[str]
     topic_prefix: str
     formats: dict[str, str] = field(default_factory=dict)
     registry_url: str | None = None
+    schemas: str = ""
 
 
 @dataclass
@@ -115,7 +117,7 @@ def hand_over(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterable[byt
 def write_partition(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterable[bytes]) -> Report:
     """One output partition's batch, from the operator's rows."""
     sink = cached_sink(spec.config, partition)
-    convert = writers(spec.formats, spec.stream_names, spec.topic_prefix, spec.registry_url)
+    convert = writers(spec.formats, spec.stream_names, spec.topic_prefix, spec.registry_url, spec.schemas)
     report = Report()
     groups: list[int] = []
     try:

@@ -61,7 +61,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def planner(self) -> Planner:
         if self._planner is None:
             s = self.spec
-            converts = converters(s.formats, s.inputs, s.registry_url, id_wait_s=0.0)
+            converts = converters(s.formats, s.inputs, s.registry_url, id_wait_s=0.0, schemas=s.schemas)
             self._planner = Planner(s, load_decoder(s.decoder), converts)
         return self._planner
 
@@ -128,7 +128,7 @@ def open_intake(spec: SourceSpec, plan: TaskPlan) -> Intake:
         spec.bound_ms,
         spec.max_future_ms,
         spec.dead_letter_stream,
-        converters(spec.formats, spec.inputs, spec.registry_url),
+        converters(spec.formats, spec.inputs, spec.registry_url, schemas=spec.schemas),
         spec.max_record_bytes,
     )
     intake.open(plan.task, plan.tasks, plan.drain, None if plan.rewrite is None else plans.Rewrite(*plan.rewrite))

@@ -108,7 +108,7 @@ def test_plain_topics_are_converted_only_where_there_is_more_than_one_version(
     inputs: list[InputTopic] = topics.INPUTS
     assert convert.converters({}, inputs, None) == {}
     monkeypatch.setattr(convert, "avro_root", lambda: avro)
-    monkeypatch.setattr(convert, "_schemas", lambda: SchemaSet.load(avro))
+    monkeypatch.setattr(convert, "_schemas", lambda _: SchemaSet.load(avro))
     made = convert.converters({}, inputs, None)
     ahead = in_version(avro, 2, {**EVENT, "floor": (1, "third")})
     assert set(made) == {t.code for t in inputs}

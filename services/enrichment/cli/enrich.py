@@ -10,6 +10,7 @@ import typer
 
 from moneystate.cli.display import Display
 from moneystate.cli.durations import parse_ms
+from moneystate.cli.job_flags import check_initial, check_together, planned_job
 from moneystate.cli.options import (
     DEDUP_TTL,
     MAX_RECORD_BYTES,
@@ -29,9 +30,7 @@ from moneystate.cli.options import (
     pairs,
     replication,
 )
-from moneystate.errors import CheckpointError, ConfigError
-from moneystate.kafka.starting import EARLIEST, parse_start
-from moneystate.ports.service import JobSpec
+from moneystate.kafka.starting import parse_start
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.job import Job, RunOptions
 from services.enrichment.job import ENRICHMENT, FORMATTED, enrichment_job
@@ -130,10 +129,10 @@ def enrich(
         lookup=session_lookup is SessionLookup.topic,
         max_record_bytes=max_record_bytes,
     )
-    spec = planned_job(checkpoint) if finish_batch else enrichment_job(rules)
+    spec = planned_job(ENRICHMENT, checkpoint) if finish_batch else enrichment_job(rules)
     parse_start(starting_offsets, [t.name for t in spec.inputs])  # before a broker is asked
-    _check(drain, until_caught_up, key_groups, partitions, max_records_per_batch)
-    _check_initial(initial_state, initial_offsets, starting_offsets)
+    check_together(drain, until_caught_up, key_groups, partitions, max_records_per_batch)
+    check_initial(initial_state, initial_offsets, starting_offsets)
     options = RunOptions(
         bootstrap_servers=bootstrap_servers,
         checkpoint=checkpoint,
@@ -172,43 +171,7 @@ def enrich(
         typer.echo(json.dumps(display.totals()))
 
 
-def planned_job(checkpoint: str) -> JobSpec:
-    """The job by the rules that the unfinished batch was planned with, as far as flags choose them."""
-    existing = Checkpoint(checkpoint)
-    planned = None if existing.is_new() else existing.planned_rules()
-    if planned is None:
-        raise CheckpointError(
-            f"{checkpoint}: expected a planned batch to finish, there is none.", "start without --finish-batch."
-        )
-    return ENRICHMENT.job(existing.rules(planned))
-
-
-def _check(drain: bool, until_caught_up: bool, key_groups: int, partitions: int, max_records: int) -> None:
-    if drain and not until_caught_up:
-        raise ConfigError("--drain: expected a bounded run.", "add --until-caught-up.")
-    for name, value in (
-        ("--key-groups", key_groups),
-        ("--partitions", partitions),
-        ("--max-records-per-batch", max_records),
-    ):
-        if value < 1:
-            raise ConfigError(f"{name} {value}: expected at least 1.")
-    if partitions > key_groups:
-        raise ConfigError(f"--partitions {partitions}: expected no more than the {key_groups} key groups.")
-
-
-def _check_initial(initial_state: str, initial_offsets: str, starting_offsets: str) -> None:
-    if initial_offsets and not initial_state:
-        raise ConfigError("--initial-offsets: expected --initial-state.", "use --starting-offsets without a savepoint.")
-    if initial_state and starting_offsets != EARLIEST:
-        raise ConfigError(
-            "--starting-offsets: expected to be left out with --initial-state, which says where to go on.",
-            "give --initial-offsets where its offsets are those of other topics.",
-        )
-
-
 def _say_goodbye(display: Display, bounded: bool, drain: bool, open_requests: int) -> None:
-    p = display.last
     if open_requests and not display.quiet:
         display.console.print(
             f"[yellow]{open_requests:,} lookups are open: their money has not been put out.[/] "
@@ -216,17 +179,4 @@ def _say_goodbye(display: Display, bounded: bool, drain: bool, open_requests: in
             highlight=False,
             soft_wrap=True,
         )
-    if display.quiet or p is None:
-        return
-    display.console.print(
-        f"{display.records:,} records read, {display.outputs:,} written; {display.line()}",
-        highlight=False,
-        soft_wrap=True,
-    )
-    if bounded and not drain and p.silent:
-        display.console.print(
-            f"[yellow]{', '.join(p.silent)}: no record yet, so the watermark stands and nothing is put out.[/] "
-            "Send it a record or a Heartbeat, or end the run with --drain.",
-            highlight=False,
-            soft_wrap=True,
-        )
+    display.goodbye(bounded and not drain)

@@ -1,0 +1,78 @@
+"""Queries of one Spark application, until all have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from moneystate.errors import InstanceError, MoneystateError
+from moneystate.spark.failures import as_one_line
+
+POLL_S = 0.2
+
+
+class Stoppable(Protocol):
+    """A job, as far as it is waited for. `log`: where Spark prints."""
+
+    stop_file: Path
+    stopped_file: Path
+    failure: MoneystateError | None
+    log: Path | None
+
+    def stop(self) -> None: ...
+
+    def check_alone(self) -> None:
+        """Raises InstanceError where another instance has taken over."""
+        ...
+
+
+class Running:
+    """A job's query."""
+
+    def __init__(self, job: Stoppable, query: StreamingQuery) -> None:
+        self.job = job
+        self.query = query
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended: by itself, or because it is told to stop and has no batch in hand. Raises what the
+        query failed with."""
+        if self.query.awaitTermination(seconds):  # type: ignore[arg-type]  # it takes parts of a second, too
+            return True
+        try:
+            self.job.check_alone()
+        except InstanceError as e:
+            self.job.failure = e  # what a batch says that is interrupted does not count
+            self.query.stop()
+            raise
+        # The planner has seen the stop file; or the query waits for its next trigger, and what that asks the
+        # planner for comes after the stop file.
+        if self.job.stopped_file.exists() or (self.job.stop_file.exists() and _waits(self.query)):
+            self.query.stop()
+            return True
+        return False
+
+
+def await_all(running: Sequence[Running]) -> None:
+    """Where one fails the others finish the batch in hand and end. Raises the first failure."""
+    left, failure = list(running), None
+    while left:
+        for one in list(left):
+            try:
+                if one.wait(POLL_S / len(left)):
+                    left.remove(one)
+            except Exception as e:
+                left.remove(one)
+                one.job.failure = one.job.failure or as_one_line(e, one.job.log)
+                failure = failure or one.job.failure
+                for other in left:
+                    other.job.stop()
+    if failure is not None:
+        raise failure
+
+
+def _waits(query: StreamingQuery) -> bool:
+    status = query.status
+    return not status["isTriggerActive"] and status["message"] == "Waiting for next trigger"

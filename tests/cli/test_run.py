@@ -1,0 +1,152 @@
+"""`moneystate run`: services, flags of their rules, and what is refused before a broker is asked."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moneystate.api.job import plan_of
+from moneystate.cli import main, run
+from moneystate.cli.rule_flags import parted, rules_by_service
+from moneystate.spark.job import Job
+from tests.api.services import basket
+
+ORDERS = "examples.orders.orders:service"
+NEEDED = ("--bootstrap-servers", "127.0.0.1:1", "--checkpoint", "no/such/folder")
+PLAIN = """
+from dataclasses import dataclass
+
+import moneystate as ms
+
+
+@dataclass(frozen=True)
+class Seen:
+    id: str
+    at: ms.Millis
+
+
+@dataclass
+class Count:
+    n: int = 0
+
+
+service = ms.Service("plain")
+seen = service.input("seen", Seen, key="id", time="at")
+count = service.value("count", Count)
+
+
+@service.on(seen, count)
+def see(ctx: ms.Context[None], e: Seen, count: Count) -> None:
+    count.n += 1
+"""
+
+
+class Ran(Exception):
+    """The command got as far as to run jobs."""
+
+    def __init__(self, jobs: Sequence[Job]) -> None:
+        self.jobs = jobs
+
+
+def code(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr("sys.argv", ["moneystate", *arguments])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert isinstance(end.value.code, int)
+    return end.value.code
+
+
+def jobs(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Sequence[Job]:
+    def record(made: Sequence[Job]) -> Any:
+        raise Ran(made)
+
+    monkeypatch.setattr(run, "run_together", record)
+    monkeypatch.setattr("sys.argv", ["moneystate", "run", *arguments, *NEEDED])
+    with pytest.raises(Ran) as ran:
+        main.main()
+    return ran.value.jobs
+
+
+def test_a_rule_is_a_flag_and_topics_have_the_name_of_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    (job,) = jobs(monkeypatch, ORDERS, "--wait", "10m", "--bound", "1s", "--topic-prefix", "p-")
+    assert job.spec.rules["wait_ms"] == 600_000
+    assert job.spec.bound_ms == job.spec.rules["bound_ms"] == 1_000
+    assert job.options.application() == "p-orders"
+    assert (job.spec.changelog, job.spec.commits) == ("orders-state", "orders-commits")
+    assert job.spec.streams == ["orders-closed", "orders-dead-letters"]
+
+
+def test_a_rule_of_several_services_goes_to_those_that_have_it() -> None:
+    one, other = rules_by_service(
+        [basket.service, basket.service], parted(["--keep", "3s", "--visit=2s", "--basket.keep=4s"]).rules
+    )
+    assert one == other == {"keep_ms": 4_000, "visit_ms": 2_000}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        (ORDERS, "--wate", "10m"),
+        (ORDERS, "--wait", "10"),
+        (ORDERS, "--wait"),
+        (ORDERS, ORDERS),
+        ("examples.orders.orders:closed",),
+        ("examples.orders.orders:nothing",),
+        ("examples.orders.orders",),
+        ("no.such.module:service",),
+        ("no/such/file.py:service",),
+        (ORDERS, "--format", "orders=confluent"),
+        (ORDERS, "--format", "others=json"),
+        (ORDERS, "--drain"),
+        (ORDERS, "--partitions", "65"),
+        (ORDERS, "--starting-offsets", "latest"),
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_is_one_line_and_code_2(
+    wrong: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert code(monkeypatch, "run", *wrong, *NEEDED) == 2
+    assert [line.partition(" ")[0] for line in capfd.readouterr().err.splitlines()] == ["error:"]
+
+
+def test_a_service_with_records_that_are_not_released_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "plain.py"
+    file.write_text(PLAIN)
+    assert code(monkeypatch, "run", f"{file}:service", *NEEDED) == 2
+    stderr = capfd.readouterr().err
+    assert "state/Count" in stderr
+    assert "moneystate schemas release plain:service" in stderr
+    assert code(monkeypatch, "schemas", "check", f"{file}:service") == 1
+    assert code(monkeypatch, "schemas", "release", f"{file}:service") == 0
+    assert code(monkeypatch, "schemas", "check", f"{file}:service") == 0
+    assert code(monkeypatch, "run", f"{file}:service", *NEEDED) == 3, "no broker"
+    sys.modules.pop("plain")
+
+
+def test_a_changed_record_of_an_input_is_a_further_version_and_one_of_state_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "changing.py"
+    for version, source in enumerate([PLAIN, PLAIN.replace("at: ms.Millis\n", "at: ms.Millis\n    more: int = 0\n")]):
+        file.write_text(source)
+        forget("changing")
+        assert code(monkeypatch, "schemas", "release", f"{file}:service") == 0
+        assert (tmp_path / "avro/plain/events/Seen/v2.avsc").exists() == bool(version)
+    file.write_text(PLAIN.replace("n: int = 0", "n: int = 0\n    m: int = 0"))
+    forget("changing")
+    assert code(monkeypatch, "schemas", "release", f"{file}:service") == 2
+    assert "state/Count" in capfd.readouterr().err
+    forget("changing")
+
+
+def forget(module: str) -> None:
+    """As another process would begin."""
+    sys.modules.pop(module, None)
+    plan_of.cache_clear()

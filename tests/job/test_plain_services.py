@@ -1,0 +1,237 @@
+"""Plain services as jobs, on a real broker and real Spark: what Bench says of the same records, in whatever batches,
+after kills, side by side without a prefix, and in a replay."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from examples.orders import orders
+from moneystate.api.codec import Codec
+from moneystate.api.job import plan_of
+from moneystate.devbroker import DevBroker
+from moneystate.testing import Bench
+from tests.job.harness import Finished, JobProcess
+from tests.kafka.logs import Cluster, wait_until_stable
+from tests.reference import kafka_log
+
+ORDERS = "examples.orders.orders:service"
+START_MS = 1_700_000_000_000
+PARTITIONS = 2
+BOUND_MS = 5_000
+WAIT_MS = 20_000
+RULES = ("--bound", "5s", "--wait", "20s")
+CUSTOMERS = """
+from dataclasses import dataclass
+
+import moneystate as ms
+from examples.orders.orders import OrderPlaced
+
+
+@dataclass(frozen=True)
+class Spent:
+    customer: str
+    cents: int
+
+
+@dataclass
+class Sum:
+    cents: int = 0
+
+
+service = ms.Service("customers")
+placed = service.input("orders", OrderPlaced, key="customer", time="placed_at", format="json")
+spent = service.output("customers-spent", Spent, key="customer", format="json")
+total = service.value("total", Sum)
+
+
+@service.on(placed, total)
+def place(ctx: ms.Context[None], e: OrderPlaced, total: Sum) -> None:
+    total.cents += e.cents
+    ctx.emit(spent, Spent(ctx.key, total.cents))
+"""
+
+
+def events(seed: int, n: int) -> list[Any]:
+    """Orders and payments, some late, twice, or not positive."""
+    rng = random.Random(seed)
+    made: list[Any] = []
+    for number in range(n):
+        time_ms = START_MS + 300 * number - rng.choice((0, 0, 0, 7_000))
+        order = f"order-{rng.randrange(number // 2 + 1)}"
+        if rng.random() < 0.5:
+            made.append(orders.OrderPlaced(order, f"customer-{rng.randrange(5)}", rng.randrange(-5, 100), time_ms))
+        else:
+            made.append(orders.PaymentTaken(f"payment-{rng.randrange(n)}", order, rng.randrange(1, 80), time_ms))
+    return made
+
+
+EVENTS = events(1, 400)
+
+
+def partition_of(order_id: str) -> int:
+    """As Bench has it."""
+    return sum(order_id.encode()) % PARTITIONS
+
+
+def send(cluster: Cluster, sent: Iterable[Any]) -> None:
+    """Orders as JSON, payments as Avro."""
+    producer = cluster.producer()
+    codecs = {made.codec.record.cls: made.codec for its in plan_of(ORDERS).inputs.values() for made in its.values()}
+    for event in sent:
+        codec = codecs[type(event)]
+        if isinstance(event, orders.OrderPlaced):
+            topic, value = "orders", codec.to_json(event)
+        else:
+            topic, value = "payments", codec.encode(event)
+        producer.produce(topic, value, partition=partition_of(event.order_id))
+    assert producer.flush(30) == 0
+
+
+def benched(sent: Iterable[Any]) -> Bench:
+    bench = Bench(orders.service, BOUND_MS, rules=orders.Rules(WAIT_MS), partitions=PARTITIONS)
+    bench.send(*sent)
+    bench.end()
+    return bench
+
+
+def by_key(records: Iterable[Any], key: str) -> dict[str, list[Any]]:
+    made: dict[str, list[Any]] = defaultdict(list)
+    for record in records:
+        made[record[key]].append(record)
+    return dict(made)
+
+
+class Services:
+    """The services of this module on one broker, their topics without prefix. `replayed`: what `verify-replay` said
+    before the last of the input came."""
+
+    replayed: dict[str, Any]
+
+    def __init__(self, broker: DevBroker, folder: Path) -> None:
+        self.cluster = Cluster(broker.bootstrap_servers, "")
+        self.broker = broker
+        self.folder = folder
+        self.checkpoints = folder / "checkpoints"
+        self.savepoint = folder / "savepoint"
+        self.customers = folder / "customers.py"
+        self.customers.write_text(CUSTOMERS)
+
+    def flags(self, checkpoint: Path, *more: str) -> list[str]:
+        return [
+            *("--bootstrap-servers", self.broker.bootstrap_servers, "--checkpoint", str(checkpoint)),
+            *("--partitions", "2", "--topic-partitions", str(PARTITIONS), "--quiet", *more),
+        ]
+
+    def run(self, checkpoint: Path, services: list[str], *more: str, pause_at: str = "") -> JobProcess:
+        formats = ["--format", "orders=json", *(["--format", "orders-closed=json"] if ORDERS in services else [])]
+        rules = RULES if ORDERS in services else RULES[:2]
+        env = {"MONEYSTATE_PAUSE_AT": pause_at, "MONEYSTATE_PAUSE_FILE": str(self.folder / "paused")}
+        return JobProcess(
+            ["run", *services, *rules, *formats, *self.flags(checkpoint, *more)], self.folder, env if pause_at else None
+        )
+
+    def whole(self, checkpoint: Path, services: list[str], *more: str) -> Finished:
+        with self.run(checkpoint, services, *more) as job:
+            done = job.finish()
+        assert done.code == 0, done.err
+        return done
+
+    def moneystate(self, *arguments: object) -> Finished:
+        with JobProcess([str(argument) for argument in arguments], self.folder) as process:
+            done = process.finish()
+        assert done.code == 0, done.err
+        return done
+
+    def read(self, topic: str) -> list[Any]:
+        wait_until_stable(AdminClient({"bootstrap.servers": self.broker.bootstrap_servers}), [topic])
+        return kafka_log.read_log(self.broker.bootstrap_servers, [topic], "")[0]
+
+    def json(self, topic: str) -> list[dict[str, Any]]:
+        return [json.loads(record.value or b"") for record in self.read(topic)]
+
+
+@pytest.fixture(scope="module")
+def services(tmp_path_factory: pytest.TempPathFactory) -> Services:
+    """Both in one Spark application, killed in the middle and run again; then each by itself to the end of its input:
+    orders from a savepoint with other key groups."""
+    folder = tmp_path_factory.mktemp("services")
+    broker = DevBroker(folder / "broker")
+    broker.start()
+    made = Services(broker, folder)
+    customers = f"{made.customers}:service"
+    made.moneystate("schemas", "release", customers)
+    for topic in ("orders", "payments"):
+        made.cluster.create(topic, PARTITIONS)
+    send(made.cluster, EVENTS[:300])
+    four = ("--key-groups", "4")
+    with made.run(
+        made.checkpoints, [ORDERS, customers], *four, "--max-records-per-batch", "100", pause_at="sunk@1"
+    ) as job:
+        job.wait_for((folder / "paused").exists, "the second batch of one of them is written")
+    done = made.whole(made.checkpoints, [ORDERS, customers], *four, "--until-caught-up", "--json")
+    assert set(done.totals) == {"orders", "customers"}
+    first = made.checkpoints / "orders"
+    made.moneystate(
+        *("state", "export", "--checkpoint", first, "--out", made.savepoint, "--key-groups", "6"),
+        *("--service", ORDERS, "--quiet"),
+    )
+    made.replayed = made.moneystate(
+        *("verify-replay", "--checkpoint", first, "--service", ORDERS, "--json", "--quiet"),
+        *("--bootstrap-servers", broker.bootstrap_servers, "--format", "orders=json"),
+        *("--format", "orders-closed=json"),
+    ).totals
+    send(made.cluster, EVENTS[300:])
+    made.whole(
+        folder / "second", [ORDERS], "--key-groups", "6", "--initial-state", str(made.savepoint),
+        "--until-caught-up", "--drain",
+    )  # fmt: skip
+    made.whole(made.checkpoints / "customers", [customers], *four, "--until-caught-up", "--drain")
+    return made
+
+
+def test_a_killed_and_rescaled_service_puts_out_what_bench_says(services: Services) -> None:
+    bench = benched(EVENTS)
+    closed: Codec = bench.plan.outputs[orders.closed].codec
+    wanted = [json.loads(closed.to_json(record)) for record in bench.out(orders.closed)]
+    assert by_key(services.json("orders-closed"), "orderId") == by_key(wanted, "orderId")
+    assert wanted
+    reasons = [dict(r.headers)["moneystate.reason"] for r in services.read("orders-dead-letters")]
+    assert sorted((reason or b"").decode() for reason in reasons) == sorted(bench.dead_letters())
+    assert reasons
+
+
+def test_a_service_beside_it_without_prefix_is_not_disturbed(services: Services) -> None:
+    spent = by_key(services.json("customers-spent"), "customer")
+    placed = [e for e in EVENTS if isinstance(e, orders.OrderPlaced)]
+    assert sum(map(len, spent.values())) == len(placed)
+    for customer, records in spent.items():
+        assert records[-1]["cents"] == sum(e.cents for e in placed if e.customer == customer)
+    names = set(services.cluster.admin.list_topics(timeout=10).topics)
+    assert {f"{s}-{t}" for s in ("orders", "customers") for t in ("state", "commits", "dead-letters")} <= names
+
+
+def test_a_replay_of_a_service_gives_its_state_and_output(services: Services) -> None:
+    assert services.replayed["agrees"]
+    assert services.replayed["records"] == 300
+    assert services.replayed["output_expected"] > 0
+
+
+def test_state_is_shown_and_refused_by_its_service(services: Services) -> None:
+    shown = services.moneystate(
+        "state", "show", "--checkpoint", services.savepoint, "--service", ORDERS, "--json", "order-0"
+    )
+    assert shown.totals["order"][0]["customer"].startswith("customer-")
+    arguments = ["state", "fingerprint", str(services.savepoint)]
+    for more in ([], ["--service", f"{services.customers}:service"]):
+        with JobProcess([*arguments, *more], services.folder) as process:
+            done = process.finish()
+        assert done.code == 4
+        assert "--service" in done.err
