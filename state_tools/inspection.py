@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -15,9 +14,10 @@ from moneystate.ports.state import StateModel
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.view import job_view, owner_view
 from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark.local_path import local_folder
 from state_tools.entries import entry_rows
 from state_tools.export import open_checkpoint
-from state_tools.offline import is_savepoint, offline_session
+from state_tools.offline import PLACE, is_savepoint, offline_session
 
 Pairs = Iterable[tuple[bytes, bytes]]
 
@@ -25,7 +25,7 @@ Pairs = Iterable[tuple[bytes, bytes]]
 def inspect_state(state: StateModel, folder: str, user: bytes) -> dict[str, Any] | None:
     """What the state has of a user, None for nothing; of the whole job where `user` is empty."""
     if is_savepoint(folder):
-        savepoint = Savepoint(Path(folder))
+        savepoint = Savepoint(local_folder(folder, PLACE))
         m = savepoint.manifest
         if user:
             return _user(state, user, savepoint.entries(key_group_of(user, m.key_groups)), m.rules)

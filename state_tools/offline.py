@@ -17,17 +17,24 @@ from moneystate.ports.state import StateModel
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.manifest import NAME, read_manifest
 from moneystate.spark.failures import as_one_line
+from moneystate.spark.local_path import local_folder
 from moneystate.spark.session import open_session
 from state_tools.export import check_can_go_on, export, open_checkpoint
 
+PLACE = "the state"  # in errors
+
 
 def is_savepoint(folder: str) -> bool:
-    return (Path(folder) / NAME).exists()
+    return (local_folder(folder, PLACE) / NAME).exists()
 
 
 def job_of(folder: str) -> str:
     """The name of the job whose state a savepoint or a checkpoint is. Raises SavepointError, CheckpointError."""
-    name: str = read_manifest(Path(folder)).job if is_savepoint(folder) else open_checkpoint(folder).settings()["job"]
+    name: str = (
+        read_manifest(local_folder(folder, PLACE)).job
+        if is_savepoint(folder)
+        else open_checkpoint(folder).settings()["job"]
+    )
     return name
 
 
@@ -43,7 +50,7 @@ def opened(state: StateModel, folder: str, can_go_on: bool = False) -> Iterator[
     `can_go_on`: raises CheckpointError for a checkpoint that a job must not be started from.
     """
     if is_savepoint(folder):
-        yield Savepoint(Path(folder))
+        yield Savepoint(local_folder(folder, PLACE))
         return
     checkpoint = open_checkpoint(folder)
     if can_go_on:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from moneystate.engine.plan import TopicPartition
 from moneystate.errors import ConfigError
+from moneystate.spark.local_path import local_folder
 
 KAFKA = "kafka"
 
@@ -48,7 +49,7 @@ class BootstrapOptions:
 
     @property
     def archives(self) -> list[Path]:
-        return [Path(source).absolute() for source in self.sources if source != KAFKA]
+        return [local_folder(source, "--from") for source in self.sources if source != KAFKA]
 
     @property
     def from_kafka(self) -> bool:

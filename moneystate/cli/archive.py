@@ -24,6 +24,7 @@ from moneystate.cli.options import (
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
 from moneystate.kafka.source_spec import load_decoder
+from moneystate.spark.local_path import local_folder
 
 
 class FileFormat(StrEnum):
@@ -68,7 +69,7 @@ def archive(
     job = spec.job({"lookup": session_lookup is SessionLookup.topic})
     options = ArchiveOptions(
         bootstrap_servers=bootstrap_servers,
-        out=out,
+        out=local_folder(str(out), "--out"),
         topic_prefix=topic_prefix,
         starting_offsets=starting_offsets,
         as_of=as_of,

@@ -34,6 +34,7 @@ from moneystate.cli.review import check_review, review
 from moneystate.cli.rule_flags import rules_given
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
+from moneystate.spark.local_path import local_folder
 
 
 def bootstrap(
@@ -130,7 +131,7 @@ def bootstrap(
     job = spec.job({**rules, **rules_given(service, words or [])})
     options = BootstrapOptions(
         sources=source,
-        out=out,
+        out=local_folder(str(out), "--out"),
         work=work,
         as_of=as_of,
         initial_highs=initial_highs,

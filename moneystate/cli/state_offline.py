@@ -24,6 +24,7 @@ from moneystate.ports.state import StateModel
 from moneystate.savepoint.compare import compare
 from moneystate.savepoint.format import Savepoint, check_free, partial
 from moneystate.savepoint.rescale import rescale
+from moneystate.spark.local_path import local_folder
 from state_tools.export import check_can_go_on, export, open_checkpoint
 from state_tools.inspection import inspect_state
 from state_tools.offline import is_savepoint, offline_session, opened
@@ -63,6 +64,7 @@ def export_state(
     """Write a stopped job's state as a savepoint, which a new checkpoint can begin with (enrich --initial-state)."""
     if key_groups < 0:
         raise ConfigError(f"--key-groups {key_groups}: expected at least 1.")
+    out = local_folder(str(out), "--out")
     check_free(out)
     state = registry.service_of(checkpoint, service).state
     if key_groups or is_savepoint(checkpoint):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from moneystate.cli.main import app
 from moneystate.errors import ConfigError
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.local_path import local_folder, spark_path
@@ -29,3 +30,18 @@ def test_a_path_may_begin_here(text: str) -> None:
 def test_an_address_of_another_file_system_is_refused_with_its_scheme(text: str) -> None:
     with pytest.raises(ConfigError, match=f"--checkpoint {text.replace('+', '.')}: .* scheme"):
         Checkpoint(text)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["bootstrap", "--from", "/nowhere", "--out", "dbfs:/x"],
+        ["bootstrap", "--from", "hdfs:/x", "--out", "/nowhere"],
+        ["archive", "--bootstrap-servers", "127.0.0.1:1", "--out", "abfss:/x"],
+        ["state", "export", "--checkpoint", "/nowhere", "--out", "s3a:/x"],
+        ["state", "show", "--checkpoint", "hdfs:/x"],
+    ],
+)
+def test_a_command_refuses_an_address_of_another_file_system(command: list[str]) -> None:
+    with pytest.raises(ConfigError, match="expected a folder or file:///FOLDER, found an address of scheme"):
+        app(command, standalone_mode=False)

@@ -19,12 +19,14 @@ from typing import Any
 
 import psutil
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 import moneystate.kafka.sink
 from moneystate.devbroker import DevBroker
 from moneystate.engine.marker import Decision
-from moneystate.errors import MarkerError
+from moneystate.errors import JobError, MarkerError
 from moneystate.kafka.sink import BatchId, PartitionSink, SinkConfig
+from moneystate.spark import sink_host
 from moneystate.spark.sink import SinkSpec, hand_over, write_partition
 from tests.kafka.logs import Cluster, producers_begun
 from tests.reference.kafka_log import read_log, read_values
@@ -219,11 +221,16 @@ def test_after_results_that_break_off_or_are_none_the_next_attempt_writes_once(
     assert client.committed() == [b"v0"]
 
 
-def test_an_error_that_cannot_travel_is_one_line_of_ours(client: Client) -> None:
-    """A KafkaException: librdkafka does not know the setting."""
+def test_an_error_that_cannot_travel_is_one_line_of_ours() -> None:
+    """A KafkaException cannot be pickled."""
+    answer = sink_host._as_answer(KafkaException(KafkaError(KafkaError._TRANSPORT)))
+    assert (type(answer), str(answer).count("\n")) == (JobError, 0)
+
+
+def test_settings_that_librdkafka_refuses_are_told_as_such(client: Client) -> None:
     client.spec = replace(client.spec, config=replace(client.spec.config, extra={"no.such": "1"}))
     refused = client.write(0, "v0")
-    assert (refused.error, refused.text.count("\n")) == ("JobError", 0)
+    assert (refused.error, refused.text.count("\n")) == ("ConfigError", 0)
 
 
 def test_a_host_that_is_gone_is_one_line(mortal: Client) -> None:
