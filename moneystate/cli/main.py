@@ -13,6 +13,8 @@ from typer.exceptions import Abort, TyperException
 from moneystate.cli import kafka, registry, schemas, settings_file, state
 from moneystate.cli.archive import archive
 from moneystate.cli.bootstrap import bootstrap
+from moneystate.cli.check import check
+from moneystate.cli.heartbeat import heartbeat
 from moneystate.cli.run import RULES_TAKE, run
 from moneystate.cli.serve import serve
 from moneystate.cli.verify_replay import verify_replay
@@ -33,6 +35,8 @@ app.add_typer(state.app, name="state")
 for command in registry.COMMANDS:
     app.command()(command)
 app.command(name="run", context_settings=RULES_TAKE)(run)
+app.command()(check)
+app.command()(heartbeat)
 app.command()(serve)
 app.command(context_settings=RULES_TAKE)(bootstrap)
 app.command()(archive)

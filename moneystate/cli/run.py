@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -141,13 +142,10 @@ def _run(jobs: list[Job], displays: list[Display]) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    for display in displays:
-        display.__enter__()
-    try:
-        run_together(jobs)
-    finally:
+    with ExitStack() as stack:
         for display in displays:
-            display.__exit__()
+            stack.enter_context(display)
+        run_together(jobs)
 
 
 def _say(displays: list[Display], jobs: list[Job], options: RunOptions, json_output: bool) -> None:

@@ -7,10 +7,9 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from moneystate.api.job import check_runs, plain_service, plan_of, service_at
+from moneystate.api.job import check_runs, plan_of
 from moneystate.api.service import Service
 from moneystate.errors import ConfigError, MoneystateError
-from moneystate.ports.service import ServiceSpec
 
 MODULES = "PYTHONPATH"  # how Spark's Python processes on this machine find what this one imports
 
@@ -39,14 +38,6 @@ def load(text: str) -> str:
     check_runs(service)
     plan_of(path)  # raises ServiceError for what is declared wrongly
     return path
-
-
-def spec_of(text: str) -> ServiceSpec:
-    return plain_service(load(text))
-
-
-def declared(path: str) -> Service[object]:
-    return service_at(path)
 
 
 def _importable(file: Path, text: str) -> tuple[Path, str]:

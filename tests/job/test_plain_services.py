@@ -17,6 +17,7 @@ from examples.orders import orders
 from moneystate.api.codec import Codec
 from moneystate.api.job import plan_of
 from moneystate.devbroker import DevBroker
+from moneystate.savepoint.format import Savepoint
 from moneystate.testing import Bench
 from tests.job.harness import Finished, JobProcess
 from tests.kafka.logs import Cluster, wait_until_stable
@@ -110,10 +111,11 @@ def by_key(records: Iterable[Any], key: str) -> dict[str, list[Any]]:
 
 
 class Services:
-    """The services of this module on one broker, their topics without prefix. `replayed`: what `verify-replay` said
-    before the last of the input came."""
+    """The services of this module on one broker, their topics without prefix. `replayed`, `bootstrapped`: what
+    `verify-replay` and `bootstrap` said before the last of the input came."""
 
     replayed: dict[str, Any]
+    bootstrapped: dict[str, Any]
 
     def __init__(self, broker: DevBroker, folder: Path) -> None:
         self.cluster = Cluster(broker.bootstrap_servers, "")
@@ -188,6 +190,11 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Services:
         *("--bootstrap-servers", broker.bootstrap_servers, "--format", "orders=json"),
         *("--format", "orders-closed=json"),
     ).totals
+    made.bootstrapped = made.moneystate(
+        *("bootstrap", "--from", "kafka", "--out", folder / "bootstrapped", "--service", ORDERS, *RULES),
+        *("--bootstrap-servers", broker.bootstrap_servers, "--format", "orders=json", "--key-groups", "5"),
+        *("--partitions", "2", "--json", "--quiet"),
+    ).totals
     send(made.cluster, EVENTS[300:])
     made.whole(
         folder / "second", [ORDERS], "--key-groups", "6", "--initial-state", str(made.savepoint),
@@ -222,6 +229,11 @@ def test_a_replay_of_a_service_gives_its_state_and_output(services: Services) ->
     assert services.replayed["agrees"]
     assert services.replayed["records"] == 300
     assert services.replayed["output_expected"] > 0
+
+
+def test_a_bootstrap_of_a_service_gives_its_state(services: Services) -> None:
+    assert services.bootstrapped["records"] == 300
+    assert services.bootstrapped["fingerprint"] == Savepoint(services.savepoint).manifest.fingerprint
 
 
 def test_state_is_shown_and_refused_by_its_service(services: Services) -> None:

@@ -1,0 +1,82 @@
+"""Heartbeats into partitions that are quiet, so that they do not hold the watermark back: time goes on by records in
+the logs, which a replay sees, too.
+
+A partition is quiet when its log has not grown for a while, and no transaction is open in it. Only time that was looked
+at counts: while no broker answered, records may have been on their way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient
+
+from moneystate.engine.plan import ACTIVE, IDLE, Idleness
+from moneystate.errors import BrokerError
+from moneystate.kafka.client import reason
+from moneystate.kafka.offsets import FullPartition, high_watermarks, log_ends, topic_states
+
+SENT_S = 10.0
+
+
+class Heartbeats:
+    """`topics`: with prefix; `encode`: from a time in ms to a heartbeat as it stands in the topics."""
+
+    def __init__(
+        self, admin: AdminClient, producer: Producer, topics: Sequence[str], after_s: float,
+        encode: Callable[[int], bytes],
+    ) -> None:  # fmt: skip
+        self.admin = admin
+        self.producer = producer
+        self.topics = list(topics)
+        self.encode = encode
+        self.idleness = Idleness(after_s)
+        self.ends: dict[FullPartition, int] = {}
+
+    def turn(self, now_s: float, time_ms: int) -> list[FullPartition]:
+        """Look at all partitions, and write a heartbeat with `time_ms` into each one that is quiet. `now_s`: of a
+        monotonic clock. Raises BrokerError."""
+        try:
+            quiet = self._quiet(now_s)
+            if quiet:
+                self._send(quiet, self.encode(time_ms))
+        except BrokerError:
+            self.idleness.failed()
+            raise
+        return quiet
+
+    def _quiet(self, now_s: float) -> list[FullPartition]:
+        states = topic_states(self.admin, self.topics)
+        partitions = [(topic, p) for topic in self.topics for p in states[topic].partitions]
+        stable, ends = log_ends(self.admin, partitions), high_watermarks(self.admin, partitions)
+        self.idleness.look(now_s)
+        idle = []
+        for tp in partitions:
+            news = ends[tp] != self.ends.get(tp, ends[tp]) or stable[tp] < ends[tp]
+            if self.idleness.state(tp, ACTIVE, news) == IDLE:
+                idle.append(tp)
+        self.ends = ends
+        return idle
+
+    def _send(self, quiet: Sequence[FullPartition], value: bytes) -> None:
+        failures: list[str] = []
+
+        def delivered(error: KafkaError | None, message: Message[Any, Any]) -> None:
+            topic, partition, offset = message.topic(), message.partition(), message.offset()
+            if error is not None or topic is None or partition is None or offset is None:
+                failures.append(str(error))
+            elif offset == self.ends[topic, partition]:  # else others have written meanwhile: it is not quiet
+                self.ends[topic, partition] = offset + 1
+
+        try:
+            for topic, partition in quiet:
+                self.producer.produce(topic, value, partition=partition, on_delivery=delivered)
+                self.idleness.quiet_s[topic, partition] = 0.0
+            left = self.producer.flush(SENT_S)
+        except KafkaException as e:
+            raise BrokerError(f"expected to write a heartbeat, but {reason(e)}.", "check the broker.") from None
+        if left or failures:
+            why = failures[0] if failures else "the broker does not answer"
+            raise BrokerError(f"expected to write a heartbeat, but {why}.", "check the broker and the rights.")

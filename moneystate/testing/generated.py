@@ -1,0 +1,73 @@
+"""A service run on records that are made at random: whatever comes in, results must not depend on batches."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+from typing import Any
+
+from moneystate.api.json_text import Json
+from moneystate.api.service import Service
+from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
+from moneystate.testing.bench import CRASH, Bench
+
+START_MS = 1_700_000_000_000
+STEP_MS = 2_000
+LATEST_MS = 60_000  # how far a record may be behind
+TEXTS = ("a", "b", "c", "d", "e", "f", "ü", "")
+ITEMS = 3
+
+
+def check_batches(service: Service[Any], records: int, seed: int) -> tuple[int, dict[str, int]]:
+    """How many records the service puts out, and its dead letters by reason, for so many records. Raises
+    AssertionError where other batches give anything else."""
+    bench = Bench(service, seed=seed, partitions=2, dead_letter_errors=True)
+    inputs = [inp for inputs_of_topic in bench.plan.inputs.values() for inp in inputs_of_topic.values()]
+    chance = random.Random(seed)
+    declared = {(i.topic, i.record): i for i in service.inputs}
+    for number in range(records):
+        plan = chance.choice(inputs)
+        event_time_ms = START_MS + STEP_MS * number - chance.choice((0, 0, 0, chance.randrange(LATEST_MS)))
+        record = made(plan.codec.record, chance, event_time_ms)
+        bench.send(record, to=declared[plan.topic, plan.codec.record.cls])
+        if chance.random() < 0.01:
+            bench.send(CRASH)
+    bench.end()
+    letters: dict[str, int] = {}
+    for reason in bench.dead_letters():
+        letters[reason] = letters.get(reason, 0) + 1
+    return sum(len(bench.out(output)) for output in service.outputs), letters
+
+
+def made(shape: Shape, chance: random.Random, at_ms: int) -> Any:
+    """A value of a field or a record, with times about `at_ms`."""
+    if isinstance(shape, Record):
+        return shape.cls(**{f.name: made(f.shape, chance, at_ms) for f in shape.fields})
+    if isinstance(shape, Maybe):
+        return None if chance.random() < 0.3 else made(shape.of, chance, at_ms)
+    if isinstance(shape, Array):
+        return [made(shape.of, chance, at_ms) for _ in range(chance.randrange(ITEMS))]
+    if isinstance(shape, Table):
+        return {chance.choice(TEXTS): made(shape.of, chance, at_ms) for _ in range(chance.randrange(ITEMS))}
+    if isinstance(shape, Symbols):
+        return chance.choice(shape.symbols)
+    if isinstance(shape, Exact):
+        return Decimal(chance.randrange(-100, 10_000)).scaleb(-shape.digits.scale)
+    assert isinstance(shape, Plain)
+    return _plain(shape.kind, chance, at_ms)
+
+
+def _plain(kind: str, chance: random.Random, at_ms: int) -> Any:
+    if kind == "millis":
+        return at_ms
+    if kind == "string":
+        return chance.choice(TEXTS)
+    if kind == "boolean":
+        return chance.random() < 0.5
+    if kind == "double":
+        return chance.choice((0.1, 0.2, 0.3, 1e16, -1.0))
+    if kind == "bytes":
+        return chance.randbytes(chance.randrange(4))
+    if kind == "json":
+        return Json.of({"n": chance.randrange(5)})
+    return chance.choice((0, 1, -1, chance.randrange(100)))

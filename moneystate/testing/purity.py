@@ -1,0 +1,234 @@
+"""What in a service's functions can make its results depend on more than the logs: found in their source.
+
+A help, no proof: names are resolved as the module has them now, and calls are followed into functions of the service's
+own packages. What is reached in another way is not seen; `moneystate.testing.generated` runs the service, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType, ModuleType
+from typing import Any, Final, NamedTuple
+
+from moneystate.api.plan import Plan
+from moneystate.api.service import Service
+from moneystate.api.shapes import Maybe, Plain, Record
+
+CLOCK, RANDOM, IO, SET, FLOAT, HASH, KEPT = "clock", "random", "I/O", "set order", "float sum", "hash", "kept in module"
+INSTEAD: Final[Mapping[str, str]] = {
+    CLOCK: "use ctx.now.",
+    RANDOM: "derive it from the record.",
+    IO: "ask others by a topic.",
+    SET: "iterate over sorted(...).",
+    FLOAT: "sum whole numbers or ms.Decimal: a sum of floats depends on its order.",
+    HASH: "it differs from process to process: use the value itself.",
+    KEPT: "keep it in a value or a map.",
+}
+_TIME_OF_DAY: Final = {"now", "utcnow", "today"}
+_IO_MODULES: Final = {
+    "_io", "io", "os", "posix", "socket", "_socket", "ssl", "subprocess", "urllib", "http", "requests", "httpx",
+    "shutil", "sqlite3", "tempfile", "logging", "pathlib", "asyncio", "threading", "multiprocessing",
+}  # fmt: skip
+_TAKES_ORDER: Final = {"list", "tuple", "iter", "next", "enumerate", "sum", "reversed", "zip", "map"}
+_CHANGES: Final = {"append", "add", "update", "pop", "extend", "insert", "remove", "setdefault", "clear", "discard"}
+
+
+class Found(NamedTuple):
+    """`place`: file and line; `function`: where; `kind`: one of `INSTEAD`; `text`: the code."""
+
+    place: str
+    function: str
+    kind: str
+    text: str
+
+    def line(self) -> str:
+        return f"{self.place}: {self.function}: {self.kind}: {self.text}. Do: {INSTEAD[self.kind]}"
+
+
+def findings(service: Service[Any]) -> list[Found]:
+    """Of the service's functions, and of those that they call in its own package."""
+    floats = _float_fields(Plan(service))
+    pending = [handler.function for _, handler in service.handlers]
+    pending += [
+        fn for declared in service.inputs for fn in (declared.key, declared.time) if isinstance(fn, FunctionType)
+    ]
+    pending += [fn for output in service.outputs for fn in [output.key] if isinstance(fn, FunctionType)]
+    visited: set[Callable[..., Any]] = set()
+    results: list[Found] = []
+    while pending:
+        function = pending.pop()
+        if function in visited:
+            continue
+        visited.add(function)
+        looked = _Look(function, floats)
+        results += looked.found
+        pending += looked.calls
+    return sorted(dict.fromkeys(results))
+
+
+def _float_fields(plan: Plan) -> set[str]:
+    records = [kind.codec.record for kind in plan.kinds.values()]
+    records += [its.codec.record for inputs in plan.inputs.values() for its in inputs.values()]
+    return {f.name for record in records for f in _fields(record) if _is_float(f.shape)}
+
+
+def _fields(record: Record) -> Iterator[Any]:
+    for f in record.fields:
+        yield f
+        inner = f.shape.of if isinstance(f.shape, Maybe) else f.shape
+        if isinstance(inner, Record):
+            yield from _fields(inner)
+
+
+def _is_float(shape: Any) -> bool:
+    return (shape.of if isinstance(shape, Maybe) else shape) == Plain("double")
+
+
+class _Look(ast.NodeVisitor):
+    """One function. `calls`: functions of its package that it names."""
+
+    def __init__(self, function: Callable[..., Any], floats: set[str]) -> None:
+        self.function = function
+        self.floats = floats
+        self.found: list[Found] = []
+        self.calls: list[Callable[..., Any]] = []
+        self.sets: set[str] = set()
+        self.local: set[str] = set()
+        try:
+            lines, self.first = inspect.getsourcelines(function)
+            self.file = inspect.getsourcefile(function) or "?"
+            tree = ast.parse(textwrap.dedent("".join(lines)))
+        except (OSError, TypeError, SyntaxError):  # compiled, or a lambda in the middle of a line
+            return
+        self.names = {**vars(builtins), **getattr(function, "__globals__", {})}
+        self.local = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+        self.local |= {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        self.visit(tree)
+
+    def _add(self, node: ast.AST, kind: str) -> None:
+        line = self.first + getattr(node, "lineno", 1) - 1
+        name = getattr(self.function, "__name__", "?")
+        self.found.append(Found(f"{self.file}:{line}", name, kind, ast.unparse(node).splitlines()[0]))
+
+    def _object(self, node: ast.expr) -> Any:
+        """What a name or a path of attributes stands for in the module; None where that is not known."""
+        if isinstance(node, ast.Name):
+            return None if node.id in self.local else self.names.get(node.id)
+        if isinstance(node, ast.Attribute):
+            of = self._object(node.value)
+            return None if of is None else getattr(of, node.attr, None)
+        return None
+
+    # What is looked at
+
+    def visit_Name(self, node: ast.Name) -> None:
+        self._named(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        if not self._named(node):
+            self.generic_visit(node)
+
+    def _named(self, node: ast.Name | ast.Attribute) -> bool:
+        what = self._object(node)
+        kind = None if what is None else _kind(what)
+        if kind is not None:
+            self._add(node, kind)
+        elif isinstance(what, FunctionType) and _package(what) == _package(self.function):
+            self.calls.append(what)
+        return kind is not None
+
+    def visit_Call(self, node: ast.Call) -> None:
+        called = getattr(node.func, "id", "")
+        if called in _TAKES_ORDER and any(self._is_set(argument) for argument in node.args):
+            self._add(node, SET)
+        if isinstance(node.func, ast.Attribute):
+            if node.func.attr == "join" and any(self._is_set(argument) for argument in node.args):
+                self._add(node, SET)
+            if node.func.attr == "pop" and not node.args and self._is_set(node.func.value):
+                self._add(node, SET)
+            if node.func.attr in _CHANGES and isinstance(self._object(node.func.value), (dict, list, set)):
+                self._add(node, KEPT)
+        if called == "sum" and any(self._has_float(argument) for argument in node.args):
+            self._add(node, FLOAT)
+        self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Name) and self._is_set(node.value):
+                self.sets.add(target.id)
+            if isinstance(target, ast.Subscript) and isinstance(self._object(target.value), (dict, list)):
+                self._add(node, KEPT)
+        self.generic_visit(node)
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> None:
+        if isinstance(node.op, (ast.Add, ast.Sub)) and (self._has_float(node.target) or self._has_float(node.value)):
+            self._add(node, FLOAT)
+        self.generic_visit(node)
+
+    def visit_Global(self, node: ast.Global) -> None:
+        self._add(node, KEPT)
+
+    def visit_For(self, node: ast.For) -> None:
+        if self._is_set(node.iter):
+            self._add(node.iter, SET)
+        self.generic_visit(node)
+
+    def visit_comprehension(self, node: ast.comprehension) -> None:
+        if self._is_set(node.iter):
+            self._add(node.iter, SET)
+        self.generic_visit(node)
+
+    def _is_set(self, node: ast.expr) -> bool:
+        if isinstance(node, (ast.Set, ast.SetComp)):
+            return True
+        if isinstance(node, ast.Call):
+            return getattr(node.func, "id", "") in ("set", "frozenset")
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor)):
+            return self._is_set(node.left) or self._is_set(node.right)
+        if isinstance(node, ast.Name) and node.id in self.sets:
+            return True
+        return isinstance(self._object(node), (set, frozenset))
+
+    def _has_float(self, node: ast.expr) -> bool:
+        return any(
+            (isinstance(part, ast.Attribute) and part.attr in self.floats)
+            or (isinstance(part, ast.Constant) and isinstance(part.value, float))
+            for part in ast.walk(node)
+        )
+
+
+def _package(function: Callable[..., Any]) -> str:
+    return (function.__module__ or "").partition(".")[0]
+
+
+def _kind(what: Any) -> str | None:
+    if isinstance(what, ModuleType):
+        return None  # a module by itself does nothing: what is taken of it does
+    name = getattr(what, "__name__", "")
+    if what is hash or what is id:
+        return HASH
+    if what in (open, print, input):
+        return IO
+    module = _module_of(what)
+    root = module.partition(".")[0]
+    if root in ("time", "_time"):
+        return CLOCK if callable(what) and name not in ("gmtime", "strftime", "strptime", "mktime") else None
+    if root in ("datetime", "_datetime"):
+        return CLOCK if name in _TIME_OF_DAY else None
+    if root in ("random", "_random", "secrets") or (root == "uuid" and name in ("uuid1", "uuid4")) or name == "urandom":
+        return RANDOM
+    return IO if root in _IO_MODULES and not isinstance(what, type) else None
+
+
+def _module_of(what: Any) -> str:
+    """Where a function, or the object or class that a method belongs to, is defined."""
+    bound = getattr(what, "__self__", None)
+    if isinstance(bound, type):
+        return bound.__module__
+    if bound is not None and not isinstance(bound, ModuleType):
+        return type(bound).__module__
+    return getattr(what, "__module__", None) or type(what).__module__

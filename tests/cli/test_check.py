@@ -1,0 +1,139 @@
+"""`moneystate check`: what makes a service depend on more than the logs is found, with its line; a pure one is not."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moneystate.cli import main
+
+SERVICE = """
+import random
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import moneystate as ms
+
+CACHE: dict[str, int] = {}
+
+
+@dataclass(frozen=True)
+class Put:
+    id: str
+    amount: float
+    at: ms.Millis
+
+
+@dataclass(frozen=True)
+class Out:
+    id: str
+    text: str
+
+
+@dataclass
+class Kept:
+    total: float = 0.0
+    n: int = 0
+
+
+service = ms.Service("impure")
+puts = service.input("puts", Put, key="id", time="at")
+out = service.output("outs", Out, key="id")
+kept = service.value("kept", Kept)
+
+
+def helper(e: Put) -> str:
+    return "BODY_OF_HELPER"
+
+
+@service.on(puts, kept)
+def put(ctx: ms.Context[None], e: Put, kept: Kept) -> None:
+    kept.n += 1
+    BODY
+    ctx.emit(out, Out(ctx.key, helper(e)))
+"""
+
+
+def check(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path, body: str, helper: str = '"h"'
+) -> tuple[int, dict[str, Any]]:
+    file = tmp_path / "impure.py"
+    file.write_text(SERVICE.replace("BODY\n", f"{body}\n").replace('"BODY_OF_HELPER"', helper))
+    sys.modules.pop("impure", None)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr("sys.argv", ["moneystate", "check", f"{file}:service", "--records", "60", "--json"])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    sys.modules.pop("impure", None)
+    assert isinstance(end.value.code, int)
+    captured = capfd.readouterr()
+    assert captured.out, captured.err
+    return end.value.code, json.loads(captured.out.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("kept.n += time.time_ns() % 2", "clock"),
+        ("kept.n += datetime.now(UTC).second", "clock"),
+        ("kept.n += random.randrange(2)", "random"),
+        ("kept.n += len(open(__file__).read())", "I/O"),
+        ("kept.n += [len(name) for name in {e.id, 'x'}][0]", "set order"),
+        ("for name in set(e.id): kept.n += ord(name)", "set order"),
+        ("kept.total += e.amount", "float sum"),
+        ("kept.n += hash(e.id) % 2", "hash"),
+        ("CACHE[e.id] = 1", "kept in module"),
+        ("CACHE.setdefault(e.id, 1)", "kept in module"),
+    ],
+)
+def test_what_is_not_pure_is_found_with_its_line(
+    body: str, kind: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, report = check(monkeypatch, capfd, tmp_path, body)
+    assert code == 1
+    assert [finding["kind"] for finding in report["findings"]] == [kind]
+    line = SERVICE.splitlines().index("    BODY") + 1
+    assert report["findings"][0]["place"] == f"{tmp_path / 'impure.py'}:{line}"
+
+
+def test_a_function_that_a_step_calls_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, report = check(monkeypatch, capfd, tmp_path, "pass", "str(random.random())")
+    assert code == 1
+    assert [(f["function"], f["kind"]) for f in report["findings"]] == [("helper", "random")]
+    assert report["differs"]
+
+
+def test_what_only_differs_when_it_runs_is_found_by_running_it(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, report = check(monkeypatch, capfd, tmp_path, "pass", "str(vars(__import__('random'))['random']())")
+    assert code == 1
+    assert not report["findings"]
+    assert "differs with other batches" in report["differs"]
+
+
+def test_a_pure_service_has_no_findings(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, report = check(monkeypatch, capfd, tmp_path, "kept.n += sum(len(c) for c in sorted(set(e.id)))")
+    assert (code, report["findings"], report["differs"]) == (0, [], None)
+    assert report["outputs"] > 0
+
+
+@pytest.mark.parametrize("service", ["examples.orders.orders", "examples.enrichment.enrichment"])
+def test_the_examples_are_pure(
+    service: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["moneystate", "check", f"{service}:service", "--records", "200"])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert end.value.code == 0, capfd.readouterr().out
