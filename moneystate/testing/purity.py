@@ -133,12 +133,12 @@ class _Look(ast.NodeVisitor):
             self.generic_visit(node)
 
     def _named(self, node: ast.Name | ast.Attribute) -> bool:
-        what = self._object(node)
-        kind = None if what is None else _kind(what)
+        named = self._object(node)
+        kind = None if named is None else _kind(named)
         if kind is not None:
             self._add(node, kind)
-        elif isinstance(what, FunctionType) and _package(what) == _package(self.function):
-            self.calls.append(what)
+        elif isinstance(named, FunctionType) and _package(named) == _package(self.function):
+            self.calls.append(named)
         return kind is not None
 
     def visit_Call(self, node: ast.Call) -> None:
@@ -205,30 +205,30 @@ def _package(function: Callable[..., Any]) -> str:
     return (function.__module__ or "").partition(".")[0]
 
 
-def _kind(what: Any) -> str | None:
-    if isinstance(what, ModuleType):
+def _kind(named: Any) -> str | None:
+    if isinstance(named, ModuleType):
         return None  # a module by itself does nothing: what is taken of it does
-    name = getattr(what, "__name__", "")
-    if what is hash or what is id:
+    name = getattr(named, "__name__", "")
+    if named is hash or named is id:
         return HASH
-    if what in (open, print, input):
+    if named in (open, print, input):
         return IO
-    module = _module_of(what)
+    module = _module_of(named)
     root = module.partition(".")[0]
     if root in ("time", "_time"):
-        return CLOCK if callable(what) and name not in ("gmtime", "strftime", "strptime", "mktime") else None
+        return CLOCK if callable(named) and name not in ("gmtime", "strftime", "strptime", "mktime") else None
     if root in ("datetime", "_datetime"):
         return CLOCK if name in _TIME_OF_DAY else None
     if root in ("random", "_random", "secrets") or (root == "uuid" and name in ("uuid1", "uuid4")) or name == "urandom":
         return RANDOM
-    return IO if root in _IO_MODULES and not isinstance(what, type) else None
+    return IO if root in _IO_MODULES and not isinstance(named, type) else None
 
 
-def _module_of(what: Any) -> str:
+def _module_of(named: Any) -> str:
     """Where a function, or the object or class that a method belongs to, is defined."""
-    bound = getattr(what, "__self__", None)
+    bound = getattr(named, "__self__", None)
     if isinstance(bound, type):
         return bound.__module__
     if bound is not None and not isinstance(bound, ModuleType):
         return type(bound).__module__
-    return getattr(what, "__module__", None) or type(what).__module__
+    return getattr(named, "__module__", None) or type(named).__module__
