@@ -28,6 +28,10 @@ BROKER_AWAY_S = 120.0  # restarting a broker, its log's recovery included, takes
 RETRY_S = 0.5
 PEEK_S = 3.0  # a peek that finds nothing decodable in that time leaves the partition without a rate
 PEEK_RECORDS = 200
+BATCH_BYTES = 256 * 1024 * 1024  # of a batch's records, about: tasks and Spark's JVM hold it as a whole
+LARGEST_RECORD_BYTES = 1024 * 1024  # by a broker's default
+SIZES_EVERY_S = 10.0  # how soon larger records are noticed
+SIZE_PROBES = 3
 PROBES = 3  # looks into the backlog before a batch is cut: the way through event time need not be straight
 
 
@@ -47,6 +51,8 @@ class Planner:
         self.unordered = {t.name for t in self.spec.inputs if not t.ordered}
         self.replies_until: float | None = None
         self._peeker: Consumer | None = None
+        self.sizes: dict[plans.TopicPartition, list[int]] = {}  # of records that were looked at
+        self.sizes_at = float("-inf")
 
     def fix_target(self) -> None:
         """A bounded run reads what is there now."""
@@ -198,10 +204,10 @@ class Planner:
     def _share(self, spans: dict[plans.TopicPartition, tuple[int, int]]) -> dict[plans.TopicPartition, int]:
         """Records to read by partition, from (first offset, end of the log)."""
         backlog = {tp: max(0, end - first) for tp, (first, end) in spans.items()}
-        budget = self.spec.max_records
+        firsts = {tp: spans[tp][0] for tp, n in backlog.items() if n}
+        budget = min(self.spec.max_records, self._fitting(backlog, firsts))
         if sum(backlog.values()) <= budget:
             return backlog
-        firsts = {tp: spans[tp][0] for tp, n in backlog.items() if n}
         points: dict[plans.TopicPartition, dict[int, int]] = {tp: {} for tp in backlog}
         step = max(1, budget // len(firsts))
         # not at the end of the log: a closing heartbeat far ahead would make the partition look sparse
@@ -213,6 +219,21 @@ class Planner:
             takes = plans.share(backlogs, budget)
             probes = {tp: takes[tp] for tp in firsts if 0 < takes[tp] < backlog[tp]}
         return takes
+
+    def _fitting(self, backlog: dict[plans.TopicPartition, int], firsts: dict[plans.TopicPartition, int]) -> int:
+        """How many records `BATCH_BYTES` hold, if the others are as large as those that were looked at."""
+        total = sum(backlog.values())
+        if total * LARGEST_RECORD_BYTES <= BATCH_BYTES:
+            return total
+        now = time.monotonic()
+        if now - self.sizes_at >= SIZES_EVERY_S:
+            self.sizes, self.sizes_at = {}, now
+            for probe in range(SIZE_PROBES):
+                self.peek({tp: first + backlog[tp] * probe // SIZE_PROBES for tp, first in firsts.items()})
+        backlog_bytes = sum(
+            backlog[tp] * (sum(sizes) // len(sizes)) for tp, sizes in self.sizes.items() if tp in firsts
+        )
+        return max(1, total * BATCH_BYTES // max(1, backlog_bytes))
 
     def _learn(
         self,
@@ -247,6 +268,7 @@ class Planner:
                     continue
                 event_time_ms = self._event_time(tp[0], message.value())
                 if tp in examined:
+                    self.sizes.setdefault(tp, []).append(len(message))
                     examined[tp] += 1
                     if event_time_ms is not None:
                         first_events[tp] = (offset, event_time_ms)

@@ -27,6 +27,7 @@ from moneystate.spark.placement import placed_keys
 SCHEMA = "key int, block binary"
 ARROW_SCHEMA = pa.schema([("key", pa.int32()), ("block", pa.binary())])
 OPTION = "spec"
+ARROW_BYTES = 512 * 1024 * 1024  # of blocks in one Arrow batch, which holds 2 GiB at most
 
 
 class TaskPlan(InputPartition):
@@ -84,9 +85,22 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, TaskPlan)
         blocks = read_blocks(self.spec, partition)
         keys = placed_keys(self.spec.key_groups, self.spec.output_partitions)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(keys, pa.int32()), pa.array(blocks, pa.binary())], schema=ARROW_SCHEMA
-        )
+        yield from arrow_batches(keys, blocks)
+
+
+def arrow_batches(keys: Sequence[int], blocks: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
+    """All in one, unless they are larger than `ARROW_BYTES`."""
+    first, size = 0, 0
+    for end, block in enumerate(blocks):
+        if size + len(block) > ARROW_BYTES and end > first:
+            yield _arrow_batch(keys[first:end], blocks[first:end])
+            first, size = end, 0
+        size += len(block)
+    yield _arrow_batch(keys[first:], blocks[first:])
+
+
+def _arrow_batch(keys: Sequence[int], blocks: Sequence[bytes]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(keys, pa.int32()), pa.array(blocks, pa.binary())], schema=ARROW_SCHEMA)
 
 
 def plan_tasks(start: plans.Plan, end: plans.Plan, spec: SourceSpec) -> list[TaskPlan]:

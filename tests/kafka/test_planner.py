@@ -115,6 +115,21 @@ def test_records_that_do_not_decode_do_not_hold_planning_up(inputs: Cluster, tmp
     assert planned.next() == {}
 
 
+def test_a_batch_of_large_records_is_bounded_in_bytes(
+    inputs: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planner_module, "BATCH_BYTES", 1_000_000)
+    monkeypatch.setattr(planner_module, "SIZES_EVERY_S", 0.0)
+    large = encode(
+        "KindOfWalletEvent", {"id": "e", "userId": "u", "processedAt": START_MS, "somethingInteresting": "x" * 99_900}
+    )
+    inputs.send(inputs.prefix + WALLET, [large] * 40)
+    planned = Planned(inputs, tmp_path)
+    assert [planned.next() for _ in range(4)] == [{f"{WALLET}/0": 10}] * 4
+    inputs.send(inputs.prefix + WALLET, beats([0] * 900))
+    assert planned.next() == {f"{WALLET}/0": 900}
+
+
 def test_a_bounded_run_reads_what_was_there_at_its_start_and_then_drains(inputs: Cluster, tmp_path: Path) -> None:
     inputs.send(inputs.prefix + WALLET, beats(list(range(10))))
     planned = Planned(inputs, tmp_path, bounded=True, drain=True)
