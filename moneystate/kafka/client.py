@@ -15,6 +15,13 @@ from moneystate.kafka.settings import refusal, resolved
 
 Client = TypeVar("Client")
 
+NOT_LET_IN = (KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._SSL)
+NOT_ALLOWED = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
 METADATA_TIMEOUT_S = 10.0  # a broker on the way up answers within a few seconds; longer only delays the message
 
 
@@ -62,12 +69,22 @@ def range_consumer(bootstrap_servers: str, extra: dict[str, str], group: str, **
 
 
 def check_reachable(bootstrap_servers: str, extra: dict[str, str]) -> None:
-    """Raises BrokerError where no broker answers, ConfigError for settings that librdkafka refuses."""
+    """Raises BrokerError where no broker answers or lets this user in, ConfigError for settings that librdkafka
+    refuses."""
+    errors: list[KafkaError] = []
     # the error says it all: librdkafka's own lines of each attempt would only stand beside it
-    admin = admin_client(bootstrap_servers, {**extra, "log_level": "0"})
+    config = {**base_config(bootstrap_servers, {**extra, "log_level": "0"}), "error_cb": errors.append}
+    admin = new_client(AdminClient, config)
     try:
         admin.list_topics(timeout=METADATA_TIMEOUT_S)
     except KafkaException as e:
+        admin.poll(0)
+        refused = next((error for error in errors if error.code() in NOT_LET_IN), None)
+        if refused is not None:
+            raise BrokerError(
+                f"{bootstrap_servers}: expected to be let in, but {refused.str()}.",
+                "check the settings of TLS and SASL (docs/security.md).",
+            ) from None
         raise BrokerError(
             f"{bootstrap_servers}: expected a Kafka broker, none answered within {METADATA_TIMEOUT_S:.0f} s "
             f"({reason(e)}).",
@@ -78,6 +95,13 @@ def check_reachable(bootstrap_servers: str, extra: dict[str, str]) -> None:
 def reason(e: Exception) -> str:
     error = e.args[0]
     return str(error.str()) if hasattr(error, "str") else str(error)
+
+
+def advice(error: KafkaError, otherwise: str) -> str:
+    """What to do about an error: `otherwise`, unless it is a permission that is missing."""
+    if error.code() in NOT_ALLOWED:
+        return "grant this user the permission: docs/security.md lists those of each command."
+    return otherwise
 
 
 def place(message: Message[bytes, bytes]) -> tuple[str, int, int]:
@@ -122,6 +146,12 @@ PASSING = (
 
 def is_passing(error: KafkaError) -> bool:
     return not error.fatal() and (error.retriable() or error.code() in PASSING)
+
+
+def is_passing_to_range(error: KafkaError) -> bool:
+    """For a `range_consumer`: it joins no group, but librdkafka looks for the coordinator of its group all the same.
+    Where this user may not ask, it says so once and reads on."""
+    return error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED or is_passing(error)
 
 
 def is_end_of_partition(message: Message[bytes, bytes]) -> bool:

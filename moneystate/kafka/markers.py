@@ -8,7 +8,15 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from moneystate.engine.marker import CLAIM, FENCED, Claim, Marker, decode, decode_claim
 from moneystate.errors import BrokerError, MarkerError
-from moneystate.kafka.client import admin_client, is_end_of_partition, is_passing, place, range_consumer, reason
+from moneystate.kafka.client import (
+    admin_client,
+    advice,
+    is_end_of_partition,
+    is_passing_to_range,
+    place,
+    range_consumer,
+    reason,
+)
 from moneystate.kafka.offsets import high_watermark, log_ends, log_starts, topic_states
 
 POLL_S = 0.05
@@ -79,9 +87,10 @@ class MarkerLog:
         elif is_end_of_partition(message):
             _, partition, offset = place(message)
             self.positions[partition] = offset
-        elif not is_passing(error):
+        elif not is_passing_to_range(error):
             raise BrokerError(
-                f"{self.topic}: expected to read the markers, but {reason(KafkaException(error))}.", "check the broker."
+                f"{self.topic}: expected to read the markers, but {reason(KafkaException(error))}.",
+                advice(error, "check the broker."),
             )
 
     def _keep(self, key: bytes, value: bytes | None) -> None:

@@ -11,10 +11,11 @@ from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaExc
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from moneystate.errors import BrokerError, SetupError
-from moneystate.kafka.client import METADATA_TIMEOUT_S, MOVING, reason
+from moneystate.kafka.client import METADATA_TIMEOUT_S, MOVING, advice, reason
 
 FullPartition = tuple[str, int]  # topic with prefix, partition
 RETRY_S = 0.1
+CHECK = "check the broker."
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ def topic_states(admin: AdminClient, topics: list[str]) -> dict[str, TopicState]
         except KafkaException as e:
             if e.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise BrokerError(
-                    f"{topic}: expected its description, but {reason(e)}.", "check the broker and the rights."
+                    f"{topic}: expected its description, but {reason(e)}.", advice(e.args[0], CHECK)
                 ) from None
             raise SetupError(
                 f"{topic}: expected a topic, but {reason(e)}.", "create it, or leave --create-topics on."
@@ -90,7 +91,7 @@ def _list(
             except KafkaException as e:
                 offset, why = OFFSET_INVALID, reason(e)
                 if e.args[0].code() not in MOVING:
-                    raise _no_offset(tp, why) from None
+                    raise _no_offset(tp, why, advice(e.args[0], CHECK)) from None
             if offset != OFFSET_INVALID:  # a broker that has just started may say so without an error
                 offsets[tp.topic, tp.partition] = offset
                 del left[tp]
@@ -108,5 +109,5 @@ def _refresh(admin: AdminClient) -> None:
         admin.list_topics(timeout=METADATA_TIMEOUT_S)
 
 
-def _no_offset(tp: TopicPartition, why: str) -> BrokerError:
-    return BrokerError(f"{tp.topic}, partition {tp.partition}: expected its offsets, but {why}.", "check the broker.")
+def _no_offset(tp: TopicPartition, why: str, do: str = CHECK) -> BrokerError:
+    return BrokerError(f"{tp.topic}, partition {tp.partition}: expected its offsets, but {why}.", do)

@@ -18,7 +18,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from moneystate.errors import BrokerError, RetentionError
-from moneystate.kafka.client import is_passing, range_consumer
+from moneystate.kafka.client import advice, is_passing_to_range, range_consumer
 
 # The client's types make every part of a message optional; checking five parts of each record would cost more than
 # reading it.
@@ -174,8 +174,8 @@ class RangeReader:
                 f"{tp[0]}, partition {tp[1]}: the log no longer has the offsets that are to be read ({error.str()}).",
                 "start anew from a savepoint or --starting-offsets, and raise the topic's retention.",
             )
-        if not is_passing(error):
-            raise BrokerError(f"{tp[0]}, partition {tp[1]}: {error.str()}.", "see the broker's log.")
+        if not is_passing_to_range(error):
+            raise BrokerError(f"{tp[0]}, partition {tp[1]}: {error.str()}.", advice(error, "see the broker's log."))
 
 
 def _cost(message: Message) -> int:

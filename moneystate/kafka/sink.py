@@ -61,7 +61,7 @@ from moneystate.engine.marker import (
 from moneystate.engine.processor import Change
 from moneystate.errors import BrokerError, InstanceError, MarkerError
 from moneystate.kafka import sizes
-from moneystate.kafka.client import base_config, new_client, reason
+from moneystate.kafka.client import advice, base_config, new_client, reason
 from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.groups import other_prefixes
 from moneystate.kafka.markers import MarkerLog
@@ -336,7 +336,7 @@ def broker_error(config: SinkConfig, expected: str, e: KafkaException) -> Broker
     do = "see the broker's log; start again."
     if e.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:  # a batch that was planned under other rules
         do = "raise message.max.bytes in --kafka-config and max.message.bytes of the topic; start again."
-    return BrokerError(f"{config.bootstrap_servers}: expected {expected}, but {reason(e)}.", do)
+    return BrokerError(f"{config.bootstrap_servers}: expected {expected}, but {reason(e)}.", advice(e.args[0], do))
 
 
 _sinks: dict[tuple[str, str, int], PartitionSink] = {}

@@ -10,14 +10,14 @@ from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[at
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from moneystate.errors import BrokerError, RetentionError, SetupError
-from moneystate.kafka.client import METADATA_TIMEOUT_S, reason
+from moneystate.kafka.client import METADATA_TIMEOUT_S, NOT_ALLOWED, advice, reason
 from moneystate.kafka.offsets import log_ends, topic_states
 
 UP_S = 30.0  # until a new topic's partitions have their leaders
 POLL_S = 0.05
 MESSAGE_BYTES = "max.message.bytes"
 BROKER_MESSAGE_BYTES = 1_048_588  # a broker's default
-NOT_ALLOWED = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+MAY_BE_HIDDEN = "A topic on which this user may do nothing is hidden, too (docs/security.md)."
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,9 @@ def _check(wanted: list[TopicSpec], there: dict[str, int], create: bool) -> list
     missing = [t for t in wanted if t.name not in there]
     if missing and not create:
         names = ", ".join(t.name for t in missing)
-        raise SetupError(f"{names}: expected to exist, missing.", "create them, or leave out --no-create-topics.")
+        raise SetupError(
+            f"{names}: expected to exist, missing.", f"create them, or leave out --no-create-topics. {MAY_BE_HIDDEN}"
+        )
     for t in _too_small(wanted, there):
         if not create:
             raise SetupError(
@@ -173,7 +175,8 @@ def _enlarge(admin: AdminClient, small: list[TopicSpec]) -> None:
             future.result()
         except KafkaException as e:
             raise SetupError(
-                f"{t.name}: expected to add partitions up to {t.partitions}, but {reason(e)}.", "add them by hand."
+                f"{t.name}: expected to add partitions up to {t.partitions}, but {reason(e)}.",
+                advice(e.args[0], "add them by hand."),
             ) from None
         _await(admin, [t.name], t.partitions)
 
@@ -187,5 +190,5 @@ def _create(admin: AdminClient, missing: list[TopicSpec], replication: Replicati
         except KafkaException as e:
             if e.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise SetupError(
-                    f"{name}: expected to create the topic, but {reason(e)}.", "create it by hand."
+                    f"{name}: expected to create the topic, but {reason(e)}.", advice(e.args[0], "create it by hand.")
                 ) from None

@@ -9,11 +9,19 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from confluent_kafka import KafkaError, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient
 
 from moneystate.errors import BrokerError, MoneystateError
-from moneystate.kafka.client import METADATA_TIMEOUT_S, admin_client, is_end_of_partition, place, range_consumer
+from moneystate.kafka.client import (
+    admin_client,
+    advice,
+    is_end_of_partition,
+    is_passing_to_range,
+    place,
+    range_consumer,
+)
 from moneystate.kafka.offsets import TopicState, high_watermark, log_ends, log_starts, offsets_at, topic_states
+from moneystate.kafka.topics import topic_settings
 from moneystate.ports.replica import ReplicaModel
 from moneystate.replica.files import Rebuild
 
@@ -101,10 +109,7 @@ class Topics:
 
 
 def _delete_retention_ms(admin: AdminClient, topic: str) -> int:
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    entries = admin.describe_configs([resource], request_timeout=METADATA_TIMEOUT_S)[resource].result()
-    entry = entries.get("delete.retention.ms")
-    return DELETE_RETENTION_MS if entry is None or entry.value is None else int(entry.value)
+    return int(topic_settings(admin, [topic])[topic].get("delete.retention.ms", DELETE_RETENTION_MS))
 
 
 class ChangelogConsumer:
@@ -154,10 +159,10 @@ class ChangelogConsumer:
         code = error.code()
         if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise Rebuild(f"{message.topic()}, partition {message.partition()}: the log no longer has what comes next")
-        if code == KafkaError.UNKNOWN_TOPIC_OR_PART or error.fatal() or not error.retriable():
-            if code in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE):
-                return  # the client tries again for ever
-            raise BrokerError(f"{message.topic()}: expected records, but {error.str()}.", "check the topic's rights.")
+        if code != KafkaError._RESOLVE and not is_passing_to_range(error):  # else the client tries again for ever
+            raise BrokerError(
+                f"{message.topic()}: expected records, but {error.str()}.", advice(error, "see the broker's log.")
+            )
 
     def close(self) -> None:
         self.consumer.close()

@@ -18,7 +18,15 @@ from rocksdict import Options, Rdict, WriteBatch
 from moneystate.engine.intake import Convert
 from moneystate.engine.processor import Rejected
 from moneystate.errors import BrokerError, SetupError
-from moneystate.kafka.client import admin_client, is_end_of_partition, is_passing, place, range_consumer, reason
+from moneystate.kafka.client import (
+    admin_client,
+    advice,
+    is_end_of_partition,
+    is_passing_to_range,
+    place,
+    range_consumer,
+    reason,
+)
 from moneystate.kafka.formats import Undecodable
 from moneystate.kafka.offsets import high_watermark, log_starts, topic_states
 from services.enrichment.lookup.wire import Wire
@@ -115,9 +123,10 @@ class AnswerIndex:
         elif is_end_of_partition(message):
             _, partition, offset = place(message)
             self._positions[partition] = offset
-        elif not is_passing(error):
+        elif not is_passing_to_range(error):
             raise BrokerError(
-                f"{self.topic}: expected to read the replies, but {reason(KafkaException(error))}.", "check the broker."
+                f"{self.topic}: expected to read the replies, but {reason(KafkaException(error))}.",
+                advice(error, "check the broker."),
             )
         return 0
 

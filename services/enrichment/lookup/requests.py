@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from moneystate.errors import BrokerError, RetentionError
-from moneystate.kafka.client import admin_client, base_config, consumer_config, is_passing, new_client, reason
+from moneystate.kafka.client import admin_client, advice, base_config, consumer_config, is_passing, new_client, reason
 from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.offsets import log_starts
 
@@ -130,7 +130,8 @@ class RequestLog:
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise self._lost(f"partition {partition}: {error.str()}")
         elif error.code() != KafkaError._MAX_POLL_EXCEEDED and not is_passing(error):
-            raise BrokerError(f"{self.topic}: expected requests, but {reason(KafkaException(error))}.")
+            do = advice(error, "see the broker's log.")
+            raise BrokerError(f"{self.topic}: expected requests, but {reason(KafkaException(error))}.", do)
 
     def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """An error goes through the client's C code only in part: it is kept for `poll` to raise."""
@@ -256,5 +257,5 @@ class ReplyLog:
     def _failed(self, expected: str, e: KafkaException) -> BrokerError:
         return BrokerError(
             f"{self.topic}: expected {expected}, but {reason(e)}.",
-            "see the broker's log; start again, nothing is lost.",
+            advice(e.args[0], "see the broker's log; start again, nothing is lost."),
         )

@@ -1,0 +1,219 @@
+"""All commands against a broker with TLS, SASL and ACLs: with the permissions that docs/security.md lists, and no more.
+
+Their secrets stand in files and variables, and nowhere else. All that is needed beyond the plain tests' broker comes
+with `make env`: certificates are made by trustme, tokens signed by PyJWT.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from moneystate.query.v1 import admin_pb2, status_pb2
+from moneystate.serving.client import Client, Target
+from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge
+from tests.job.harness import ENRICHED, LOOKUP_RESULTS, Finished, JobProcess, Setup, small_workload
+from tests.kafka.logs import Cluster
+from tests.reference import model
+from tests.secured.acls import APPLICATION, grant, permissions
+from tests.secured.broker import OAUTH, SCRAM, Secured
+
+COMMANDS = ("enrich", "lookup-worker", "serve", "archive", "bootstrap", "verify-replay")
+STRANGER = "stranger"  # known to the broker, and allowed nothing
+LISTENING = re.compile(r"listening on (\S+) \(")
+PAGE = "docs/security.md"
+LOOKUPS = ("--session-lookup", "topic")
+OTHERS = ("session-lookup-requests", LOOKUP_RESULTS, ENRICHED, "money-enrichment-dead-letters")
+COMPACTED = ("money-enrichment-state", "money-enrichment-commits")
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    secrets = {name: f"secret-{uuid.uuid4().hex}" for name in (*COMMANDS, STRANGER)}
+    with Secured(tmp_path_factory.mktemp("secured"), secrets).running() as running:
+        yield running
+
+
+@pytest.fixture
+def setup(secured: Secured, topic_prefix: str, tmp_path: Path) -> Setup:
+    """With all topics there."""
+    (tmp_path / "job").mkdir()
+    setup = Setup(secured.bootstrap_servers, topic_prefix, tmp_path / "job")
+    setup.create_inputs()
+    cluster = Cluster(secured.bootstrap_servers, topic_prefix)
+    for name in OTHERS:
+        cluster.create(name, setup.partitions)
+    for name in COMPACTED:
+        cluster.create(name, setup.partitions, cleanup_policy="compact")
+    return setup
+
+
+class Commands:
+    """Each runs as the principal of its own name, or as `principal`."""
+
+    def __init__(self, secured: Secured, setup: Setup, mechanism: str, principal: str = "") -> None:
+        self.secured = secured
+        self.setup = setup
+        self.mechanism = mechanism
+        self.principal = principal
+
+    def start(self, command: str, *arguments: str) -> JobProcess:
+        principal = self.principal or command
+        flags = self.secured.flags(self.mechanism, principal)
+        return JobProcess([command, *flags, *arguments], self.setup.folder, self.secured.env(principal))
+
+    def run(self, command: str, *arguments: str) -> Finished:
+        with self.start(command, *arguments) as process:
+            done = process.finish()
+        assert done.code == 0, done.err
+        return done
+
+    def job(self, *more: str) -> tuple[str, ...]:
+        """Arguments of `enrich`; Spark writes all that it knows of the run into its event log."""
+        log = self.setup.folder / "spark-events"
+        log.mkdir(exist_ok=True)
+        spark = ("enabled=true", f"dir={log.as_uri()}", "compress=false")
+        config = [part for setting in spark for part in ("--spark-config", f"spark.eventLog.{setting}")]
+        whole = self.setup.arguments("--no-create-topics", *config, *LOOKUPS, *more)
+        own = (*whole[1:], "--application-id", self.setup.prefix + APPLICATION)
+        return tuple(own[own.index("--topic-prefix") :])  # without the plain listener
+
+    def topics(self) -> tuple[str, str]:
+        return ("--topic-prefix", self.setup.prefix)
+
+
+def address(server: JobProcess) -> str:
+    server.wait_for(lambda: LISTENING.search(server.err()) is not None, "listening")
+    match = LISTENING.search(server.err())
+    assert match is not None
+    return match[1]
+
+
+def ask(server: JobProcess) -> None:
+    """A replica that has all of the state answers, and writes the wish to forget a user to the log."""
+    with Client(Target(address(server)), 60.0) as client:
+        server.wait_for(
+            lambda: bool(client.call("Status.GetStatus", status_pb2.GetStatusRequest()).caught_up), "caught up"
+        )
+        answer = client.call("Admin.ForgetUser", admin_pb2.ForgetUserRequest(user_id="somebody"))
+        assert answer.request.topic == "user-events"
+
+
+@pytest.mark.parametrize("mechanism", [SCRAM, OAUTH])
+def test_every_command_runs_with_what_its_page_says(secured: Secured, setup: Setup, mechanism: str) -> None:
+    commands = Commands(secured, setup, mechanism)
+    grant(setup.admin(), setup.prefix, permissions())
+    setup.send(small_workload("--events", "400", "--unknown-sessions", "0.05", "--flush-marker"))
+    archive, savepoint = setup.folder / "archive", setup.folder / "savepoint"
+    with ExitStack() as running:
+        service = running.enter_context(FakeSessionService(Knowledge(1)))
+        worker = commands.start("lookup-worker", *commands.topics(), "--url-template", service.url_template)
+        running.enter_context(worker)
+        job = running.enter_context(commands.start("enrich", *commands.job("--until-caught-up", "--drain")))
+        done = job.finish()
+        assert done.code == 0, done.err
+        assert worker.stop().code == 0
+    assert setup.check_lookups() == 0
+    assert len(setup.read(LOOKUP_RESULTS)) > 0
+
+    verify = ("--checkpoint", str(setup.checkpoint), "--quiet")
+    commands.run("verify-replay", *verify)
+    commands.run("archive", *commands.topics(), *LOOKUPS, "--out", str(archive), "--quiet")
+    made = ("--from", "kafka", "--out", str(savepoint), "--key-groups", "8", "--partitions", "2", "--quiet")
+    commands.run("bootstrap", *commands.topics(), *LOOKUPS, *made)
+    listen = ("--data", str(setup.folder / "replica"), "--listen", "127.0.0.1:0", "--lineage")
+    with commands.start("serve", *commands.topics(), *listen) as server:
+        ask(server)
+        assert server.stop().code == 0
+    assert_nowhere(secured, setup.folder)
+
+
+def assert_nowhere(secured: Secured, folder: Path) -> None:
+    """No file that a command made has a secret: checkpoint, logs, Spark's events, what was printed."""
+    names = subprocess.run(["find", str(folder), "-type", "f"], capture_output=True, text=True, check=True)
+    files = [Path(name) for name in names.stdout.splitlines()]
+    assert any("spark-events" in path.parts and path.stat().st_size > 0 for path in files)
+    leaks = [
+        (path, name)
+        for path in files
+        for name, secret in secured.secrets.items()
+        if secret.encode() in path.read_bytes()
+    ]
+    assert leaks == []
+
+
+@pytest.mark.parametrize("command", ["enrich", "lookup-worker", "archive", "bootstrap"])
+def test_a_command_without_permissions_says_so_in_one_line(
+    secured: Secured, setup: Setup, tmp_path: Path, command: str
+) -> None:
+    commands = Commands(secured, setup, SCRAM, STRANGER)
+    arguments = {
+        "enrich": commands.job("--until-caught-up"),
+        "lookup-worker": (
+            *commands.topics(),
+            "--no-create-topics",
+            "--url-template",
+            "http://127.0.0.1:1/{userSessionId}",
+        ),
+        "archive": (*commands.topics(), "--out", str(tmp_path / "archive")),
+        "bootstrap": (*commands.topics(), "--from", "kafka", "--out", str(tmp_path / "savepoint")),
+    }[command]
+    assert_denied(commands, command, arguments)
+
+
+def test_a_replica_without_permissions_says_so_and_waits(secured: Secured, setup: Setup, tmp_path: Path) -> None:
+    commands = Commands(secured, setup, SCRAM)
+    listen = ("--data", str(tmp_path / "replica"), "--listen", "127.0.0.1:0")
+    with commands.start("serve", *commands.topics(), *listen) as server:
+        server.wait_for(lambda: "the replica waits: " in server.err() and PAGE in server.err(), "what it waits for")
+        assert server.stop().code == 0
+
+
+@pytest.mark.parametrize(
+    ("resource", "name"),
+    [
+        ("topic", model.WALLET),
+        ("topic", ENRICHED),
+        ("topic", "money-enrichment-commits"),
+        ("transactional id", "APPLICATION-ID-*"),
+    ],
+)
+def test_a_job_that_lacks_one_permission_names_it(secured: Secured, setup: Setup, resource: str, name: str) -> None:
+    lacking = [p for p in permissions() if (p.command, p.resource, p.name) != ("enrich", resource, name)]
+    assert len(lacking) < len(permissions())
+    grant(setup.admin(), setup.prefix, lacking)
+    commands = Commands(secured, setup, SCRAM)
+    assert_denied(commands, "enrich", commands.job("--until-caught-up"))
+
+
+@pytest.mark.parametrize("mechanism", [SCRAM, OAUTH])
+def test_a_wrong_secret_is_told_as_such_and_not_repeated(
+    monkeypatch: pytest.MonkeyPatch, secured: Secured, setup: Setup, mechanism: str
+) -> None:
+    commands = Commands(secured, setup, mechanism)
+    wrong = f"wrong-{uuid.uuid4().hex}"
+    monkeypatch.setitem(secured.secrets, "archive", wrong)  # what the command gives
+    with commands.start("archive", *commands.topics(), "--out", str(setup.folder / "archive")) as process:
+        done = process.finish()
+    assert done.code == 3, done.err
+    assert [line.partition(" ")[0] for line in done.err.splitlines()] == ["error:"]
+    assert "expected to be let in" in done.err
+    assert PAGE in done.err
+    assert wrong not in done.err
+
+
+def assert_denied(commands: Commands, command: str, arguments: tuple[str, ...]) -> None:
+    """One line of the command's own; of a producer that may not be one, librdkafka prints lines that no setting
+    stops."""
+    with commands.start(command, *arguments) as process:
+        done = process.finish()
+    assert done.code == 3, (done.code, done.err)
+    own = [line for line in done.err.splitlines() if not line.startswith("%")]
+    assert [line.partition(" ")[0] for line in own] == ["error:"], done.err
+    assert PAGE in own[0]
