@@ -152,12 +152,14 @@ class Checkpoint:
         return str(self.offset(planned)["rules"])
 
     def changed_rules(self, rules: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-        """The rules that an unfinished batch was planned with where they are others than `rules`, and those."""
+        """The rules that an unfinished batch was planned with where they are others than `rules`, and those; None for
+        one that only the other program has."""
         planned = self.planned_rules()
         if planned is None or planned == plans.rules_hash(rules):
             return {}
         before = self.rules(planned)
-        return {name: (before.get(name), now) for name, now in rules.items() if before.get(name) != now}
+        pairs = {name: (before.get(name), rules.get(name)) for name in {**before, **rules}}
+        return {name: (then, now) for name, (then, now) in pairs.items() if then != now}
 
     def replan(self, rules: Mapping[str, Any]) -> None:
         """Have the unfinished batch read what it was planned to, by other rules."""
@@ -173,7 +175,7 @@ class Checkpoint:
         changed = [
             f"{name} {before} -> {now}"
             for name, (before, now) in self.changed_rules(rules).items()
-            if name not in VERSION_RULES
+            if name not in VERSION_RULES and before is not None and now is not None  # no flag gives or takes a rule
         ]
         if not changed:
             return

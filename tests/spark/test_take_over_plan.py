@@ -63,3 +63,12 @@ def test_other_flags_are_no_other_program(checkpoint: Checkpoint) -> None:
     with pytest.raises(RulesError, match="bound_ms 1 -> 5") as refused:
         checkpoint.check_rules({**NEW, "bound_ms": 5})
     assert "logic" not in str(refused.value)
+
+
+def test_a_rule_that_only_one_program_has_is_another_program_and_no_flag(checkpoint: Checkpoint) -> None:
+    fewer = {name: value for name, value in OLD.items() if name != "bound_ms"}
+    for other in ({**OLD, "limit": 5}, fewer):
+        checkpoint.check_rules(other)
+        check_plan(checkpoint, markers(checkpoint, 1, 1), SETTINGS, other)
+        with pytest.raises(RulesError, match=r"limit|bound_ms"):
+            check_plan(checkpoint, markers(checkpoint, 1, 2), SETTINGS, other)
