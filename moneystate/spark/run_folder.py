@@ -9,6 +9,7 @@ lets go of a lock when its process ends, however that ends.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -39,10 +40,11 @@ class RunFolder:
         self.locks: list[IO[str]] = []
         atexit.register(self.remove)
         for folder in within:
-            path, lock = _new(_own(folder / name))
+            mine = _own(folder / name)
+            _remove_left(mine)  # first: what is left may have filled the disk
+            path, lock = _new(mine)
             self.paths.append(path)
             self.locks.append(lock)
-            _remove_left(path.parent)
         self.path = self.paths[0]
 
     def remove(self) -> None:
@@ -61,16 +63,20 @@ def _own(folder: Path) -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         owner = folder.lstat().st_uid
     except OSError as e:
-        raise SetupError(
-            f"{folder}: expected to make a folder for temporary files, but {e.strerror}.",
-            "name another place with --spark-config spark.local.dir=FOLDER.",
-        ) from None
+        raise _refused(folder, e) from None
     if owner != os.getuid() or folder.is_symlink():
         raise SetupError(
             f"{folder}: expected a folder of this user, it is another's.",
             "remove it, or name another place with --spark-config spark.local.dir=FOLDER.",
         )
     return folder
+
+
+def _refused(folder: Path, e: OSError) -> SetupError:
+    return SetupError(
+        f"{folder}: expected to make a folder with a lock for temporary files, but {e.strerror}.",
+        "make room there, or name another place with --spark-config spark.local.dir=FOLDER.",
+    )
 
 
 def _new(job: Path) -> tuple[Path, IO[str]]:
@@ -80,28 +86,28 @@ def _new(job: Path) -> tuple[Path, IO[str]]:
         try:
             path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=job))
             lock = (path / LOCK).open("w")
+            if _locked(lock) and (path / LOCK).exists():
+                return path, lock
         except FileNotFoundError:
             continue
-        if _locked(lock) and (path / LOCK).exists():
-            return path, lock
+        except OSError as e:
+            raise _refused(job, e) from None
         lock.close()
 
 
 def _locked(lock: IO[str]) -> bool:
+    """Raises OSError where the file system has no locks."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return False
     return True
 
 
 def _remove_left(job: Path) -> None:
     for left in job.glob(f"{PREFIX}*"):
-        try:
-            lock = (left / LOCK).open("a")
-        except OSError:  # removed by another, this very moment
-            continue
-        with lock:
+        # one may be removed by another, this very moment
+        with contextlib.suppress(OSError), (left / LOCK).open("a") as lock:
             if _locked(lock):
                 shutil.rmtree(left, ignore_errors=True)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -75,6 +78,36 @@ def test_a_folder_that_is_not_ours_to_use_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(SetupError):
         RunFolder([tmp_path / "file"], "job")
+
+
+def test_what_a_killed_run_left_goes_also_where_there_is_no_room(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with running("job", tmp_path) as (killed, left):
+        killed.kill()
+        killed.wait()
+
+    def full(*_: object, **__: object) -> str:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", full)
+    with pytest.raises(SetupError, match="No space left"):
+        RunFolder([tmp_path], "job")
+    assert not left.exists()
+
+
+def test_a_place_without_locks_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    tries = 0
+
+    def no_locks(*_: object) -> None:
+        nonlocal tries
+        tries += 1
+        assert tries < 3  # not for ever
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(SetupError, match="No locks available"):
+        RunFolder([tmp_path], "job")
 
 
 def test_the_place_is_where_spark_is_told_to_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
