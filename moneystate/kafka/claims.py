@@ -48,9 +48,10 @@ def _write(config: SinkConfig, claim: Claim, partitions: list[int]) -> int:
     """Gives the claim's offset in partition 0."""
     places: dict[int, int] = {}
 
-    def delivered(_error: KafkaError | None, message: Message[bytes, bytes]) -> None:
-        _, partition, offset = place(message)
-        places[partition] = offset
+    def delivered(error: KafkaError | None, message: Message[bytes, bytes]) -> None:
+        if error is None:  # else the commit fails
+            _, partition, offset = place(message)
+            places[partition] = offset
 
     producer = new_client(
         Producer,

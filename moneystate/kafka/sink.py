@@ -288,11 +288,6 @@ class PartitionSink:
         """The error to raise for one of the producer's."""
         where = self.config.bootstrap_servers
         setting = f"transaction.timeout.ms={self.transaction_ms}"
-        if e.args[0].code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
-            return BrokerError(
-                f"{where}: expected {action} with {setting}, which is more than the broker allows.",
-                "lower it by --kafka-config, or raise the broker's transaction.max.timeout.ms.",
-            )
         open_s = 0.0 if self.begun_s is None else time.monotonic() - self.begun_s
         if open_s * 1000 > self.transaction_ms:
             return BrokerError(
@@ -334,6 +329,8 @@ def superseded(application_id: str, owner: Claim) -> InstanceError:
 
 def broker_error(config: SinkConfig, expected: str, e: KafkaException) -> BrokerError:
     do = "see the broker's log; start again."
+    if e.args[0].code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+        do = "lower transaction.timeout.ms by --kafka-config, or raise the broker's transaction.max.timeout.ms."
     if e.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:  # a batch that was planned under other rules
         do = "raise message.max.bytes in --kafka-config and max.message.bytes of the topic; start again."
     return BrokerError(f"{config.bootstrap_servers}: expected {expected}, but {reason(e)}.", advice(e.args[0], do))

@@ -135,3 +135,9 @@ def test_the_bytes_of_a_claim_are_fixed_and_a_marker_to_programs_from_before() -
     assert decode_claim(claim.encode()) == claim
     assert decode(claim.encode()) == Marker("", 0, "")
     assert claim_key("app", 3) == b"app/3/claim"
+
+
+def test_a_claim_that_the_broker_refuses_says_so(cluster: Cluster) -> None:
+    config = replace(config_of(cluster), instance="first")
+    with pytest.raises(BrokerError, match="to claim the output partitions"):
+        claims.take(config, "the first one", [0, 99], 0)

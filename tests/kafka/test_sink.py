@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from moneystate.engine.marker import Decision, Marker, marker_key
 from moneystate.errors import BrokerError, MarkerError
+from moneystate.kafka import claims
 from moneystate.kafka.markers import read_markers
 from moneystate.kafka.sink import BatchId, PartitionSink, SinkConfig
 from tests.kafka.logs import Cluster, wait_until_stable
@@ -249,5 +250,7 @@ def test_a_batch_that_writes_for_too_long_says_what_to_raise_and_then_gets_throu
 
 def test_a_timeout_that_the_broker_does_not_allow_says_what_to_lower(cluster: Cluster) -> None:
     config = replace(config_of(cluster), extra={"transaction.timeout.ms": "90000000"})
-    with pytest.raises(BrokerError, match=r"transaction\.max\.timeout\.ms"):
+    with pytest.raises(BrokerError, match=r"lower .* transaction\.max\.timeout\.ms"):
         write(PartitionSink(config, 0), 0, "v0")
+    with pytest.raises(BrokerError, match=r"to claim .* lower .* transaction\.max\.timeout\.ms"):
+        claims.take(config, "the first run", [0], 0)
