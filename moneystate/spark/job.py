@@ -418,9 +418,8 @@ def run_together(jobs: Sequence[Job]) -> list[Report]:
             job.log = jobs[0].log
         try:
             return _run_spark(jobs)
-        except Exception as e:
-            failures = [job.failure for job in jobs if job.failure is not None]
-            raise (failures[0] if failures else as_one_line(e, jobs[0].log)) from e
+        except Exception as e:  # not a job's own `failure`: it may be that of being interrupted by the end of another
+            raise as_one_line(e, jobs[0].log) from e
     finally:
         for job in jobs:
             job.close()
