@@ -17,6 +17,7 @@ Steps 2 to 5 go through the output partitions one after the other, each with the
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
@@ -32,7 +33,7 @@ from moneystate.kafka.convert import converted
 from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.offsets import high_watermark, log_starts
 from moneystate.kafka.ranges import Range, RangeReader
-from moneystate.kafka.sink import CALL_S, BatchId, PartitionSink, SinkConfig, broker_error, marker_log
+from moneystate.kafka.sink import CALL_S, BatchId, PartitionSink, SinkConfig, marker_log
 
 PART_RECORDS = 50_000  # of one transaction: some 100 ms of work
 PART_BYTES = 32 * 1024 * 1024
@@ -106,9 +107,10 @@ class SplitTransactionSink(PartitionSink):
         self._produce(self.config.commits, self.note_key, note.encode(), partition=self.partition)
         try:
             self.producer.commit_transaction(CALL_S)
+            self.begun_s = time.monotonic()
             self.producer.begin_transaction()
         except KafkaException as e:
-            raise broker_error(self.config, "to commit a transaction", e) from None
+            raise self._failed("to commit a transaction", e) from None
         self.records = self.bytes = 0
         self.parts += 1
         failpoint(f"part {self.parts}", self.batch.number)

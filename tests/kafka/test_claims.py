@@ -12,6 +12,7 @@ from moneystate.errors import BrokerError, InstanceError
 from moneystate.kafka import claims
 from moneystate.kafka.groups import GroupProgress, other_prefixes
 from moneystate.kafka.markers import MarkerLog
+from moneystate.kafka.publish import SplitTransactionSink
 from moneystate.kafka.sink import PartitionSink, SinkConfig
 from tests.kafka.logs import Cluster
 from tests.kafka.test_sink import batch, config_of, uncommitted, values, write
@@ -141,3 +142,12 @@ def test_a_claim_that_the_broker_refuses_says_so(cluster: Cluster) -> None:
     config = replace(config_of(cluster), instance="first")
     with pytest.raises(BrokerError, match="to claim the output partitions"):
         claims.take(config, "the first one", [0, 99], 0)
+
+
+def test_an_instance_that_puts_its_first_state_into_the_changelog_says_who_took_over(cluster: Cluster) -> None:
+    first, _ = take(config_of(cluster), "first")
+    sink = SplitTransactionSink(first, 0, batch(0), part_records=1)
+    sink.begin()
+    take(first, "second")
+    with pytest.raises(InstanceError, match="the second one"):
+        sink.count(1)
