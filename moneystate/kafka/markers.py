@@ -120,3 +120,14 @@ def read_markers(bootstrap_servers: str, extra: dict[str, str], topic: str) -> d
         return dict(log.read())
     finally:
         log.close()
+
+
+def final_markers(bootstrap_servers: str, extra: dict[str, str], topic: str, partitions: int) -> dict[bytes, Marker]:
+    """Those of output partitions that the caller has claimed, also where another application's transaction is open."""
+    log = MarkerLog(bootstrap_servers, extra, topic)
+    try:
+        for partition in range(partitions):
+            log.read_whole(partition)
+        return dict(log.markers)
+    finally:
+        log.close()

@@ -28,7 +28,7 @@ from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.convert import writers
 from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.groups import GroupProgress
-from moneystate.kafka.markers import read_markers
+from moneystate.kafka.markers import final_markers, read_markers
 from moneystate.kafka.publish import EmptyInitialState, Publisher
 from moneystate.kafka.sink import BatchId, SinkConfig
 from moneystate.kafka.sizes import producer_bytes
@@ -204,7 +204,7 @@ class Job:
             checkpoint.keep_setting(startup.CHANGELOG_PARTITIONS, partition_counts(admin)[changelog])
         checkpoint.keep_rules(self.spec.rules)
         if checkpoint.changed_rules(self.spec.rules):
-            markers = read_markers(o.bootstrap_servers, o.kafka_config, commits)  # which are final, after the claim
+            markers = final_markers(o.bootstrap_servers, o.kafka_config, commits, o.partitions)
             startup.check_plan(checkpoint, markers, settings, self.spec.rules)
             checkpoint.replan(self.spec.rules)
         self._publish()

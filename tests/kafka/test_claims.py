@@ -9,7 +9,7 @@ import pytest
 from moneystate.engine.marker import Claim, Decision, Marker, claim_key, decode, decode_claim, marker_key
 from moneystate.engine.plan import ACTIVE, PartitionPlan, Plan
 from moneystate.errors import BrokerError, InstanceError
-from moneystate.kafka import claims
+from moneystate.kafka import claims, markers
 from moneystate.kafka.groups import GroupProgress, other_prefixes
 from moneystate.kafka.markers import MarkerLog
 from moneystate.kafka.publish import SplitTransactionSink
@@ -151,3 +151,21 @@ def test_an_instance_that_puts_its_first_state_into_the_changelog_says_who_took_
     take(first, "second")
     with pytest.raises(InstanceError, match="the second one"):
         sink.count(1)
+
+
+def test_final_markers_wait_for_another_application_that_has_the_topic_open(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(cluster)
+    other = replace(config, application_id=f"{config.application_id}-other")
+    sink = PartitionSink(config, 0)
+    sink.open(batch(0))
+    uncommitted(PartitionSink(other, 0), 0, "of the other")
+    sink.commit(batch(0))
+    monkeypatch.setattr(markers, "STALL_S", 0.5)
+    with pytest.raises(BrokerError, match="transactions that hang"):
+        markers.final_markers(config.bootstrap_servers, {}, config.commits, 1)
+    PartitionSink(other, 0).fence()
+    monkeypatch.undo()
+    mine = markers.final_markers(config.bootstrap_servers, {}, config.commits, 1)
+    assert mine == {marker_key(config.application_id, 0): Marker("one", 1, "offset 1")}
