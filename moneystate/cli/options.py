@@ -57,7 +57,7 @@ KafkaConfig = Annotated[
     repeated("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka); secrets as ${env:NAME} or ${file:PATH}."),
 ]
 KafkaConfigFile = Annotated[
-    Path | None, flag("KAFKA_CONFIG_FILE", "Properties file of such settings; --kafka-config goes before it.")
+    Path | None, flag("KAFKA_CONFIG_FILE", "Properties file of such settings; --kafka-config overrides it.")
 ]
 ReplicationFactor = Annotated[
     int, flag("REPLICATION_FACTOR", "Replicas of topics that are created; 0: the broker's default.")
@@ -102,7 +102,7 @@ def check_given(**values: str) -> None:
     """Raises ConfigError for a flag that was given an empty value."""
     for name, value in values.items():
         if not value.strip():
-            raise ConfigError(f"--{name.replace('_', '-')}: expected a value, came nothing.")
+            raise ConfigError(f"--{name.replace('_', '-')}: expected a value, found nothing.")
 
 
 def pairs(texts: list[str], flag: str) -> dict[str, str]:

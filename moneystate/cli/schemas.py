@@ -149,7 +149,7 @@ def _reference(root: Path, against: str) -> Tree:
         files = _of_commit(root, against)
     tree = tree_of(files)
     if not tree.versions:
-        raise ConfigError(f"--against {against}: expected schemas there, came none.")
+        raise ConfigError(f"--against {against}: expected schemas there, found none.")
     return tree
 
 

@@ -17,13 +17,13 @@ from moneystate.errors import ConfigError
 
 
 def load(context: typer.Context, path: Path | None) -> Path | None:
-    """Make the file's values the defaults of the commands' flags: a flag or its variable still goes before them."""
+    """Make the file's values the defaults of the commands' flags: a flag or its variable still overrides them."""
     if path is None:
         return None
     try:
         content = tomllib.loads(path.read_text())
     except (OSError, tomllib.TOMLDecodeError) as e:
-        raise ConfigError(f"--config {path}: expected a TOML file, came {e}.") from None
+        raise ConfigError(f"--config {path}: expected a TOML file, found {e}.") from None
     context.default_map = {name: _checked(context, path, name, table) for name, table in content.items()}
     return path
 
@@ -32,7 +32,7 @@ def _checked(context: typer.Context, path: Path, name: str, table: Any) -> dict[
     group: Any = context.command
     command = group.get_command(context, name)
     if command is None or not isinstance(table, dict):
-        raise ConfigError(f"--config {path}: expected a table for each command, came {name!r}.")
+        raise ConfigError(f"--config {path}: expected a table for each command, found {name!r}.")
     # a flag's own name is not always its parameter's: `--json` is `json_output`
     names = {opt.lstrip("-"): p.name for p in command.params for opt in p.opts}
     values = {key.replace("_", "-"): value for key, value in table.items()}

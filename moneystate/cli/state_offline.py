@@ -178,7 +178,7 @@ def _state_of_both(one: str, other: str, service: str) -> StateModel:
     """Raises ConfigError for states of two services."""
     services = [registry.service_of(folder, service) for folder in (one, other)]
     if services[0].name != services[1].name:
-        raise ConfigError(f"{other}: expected a state of {services[0].name} as {one}, came one of {services[1].name}.")
+        raise ConfigError(f"{other}: expected a state of {services[0].name} as {one}, found one of {services[1].name}.")
     return services[0].state
 
 
