@@ -15,7 +15,7 @@ from moneystate.cli import main
 from moneystate.cli.display import Display
 from moneystate.devbroker import DevBroker
 from moneystate.ports.service import JobSpec
-from moneystate.spark.job import Job, RunOptions
+from moneystate.spark.job import RunOptions
 from moneystate.spark.sink import Report
 from services.enrichment.cli import enrich
 
@@ -238,7 +238,7 @@ def test_input_topics_that_are_created_are_named(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], broker: DevBroker, tmp_path: Path
 ) -> None:
     """Also without progress. The run ends before Spark, as there is nothing to finish."""
-    monkeypatch.setattr(Job, "_run_spark", lambda _: Report())
+    monkeypatch.setattr("moneystate.spark.job._run_spark", lambda jobs: [Report() for _ in jobs])
     checkpoint = str(tmp_path / "checkpoint")
     prefix = f"new{uuid.uuid4().hex[:8]}-"
     where = ("--bootstrap-servers", broker.bootstrap_servers, "--checkpoint", checkpoint, "--topic-prefix", prefix)
