@@ -37,6 +37,6 @@ def test_murmur3_is_sparks_hash(spark: SparkSession) -> None:
 def test_spark_puts_key_group_g_on_partition_g_mod_n(spark: SparkSession, key_groups: int, partitions: int) -> None:
     schema = StructType([StructField("key", IntegerType(), False)])
     frame = spark.createDataFrame([(key,) for key in placed_keys(key_groups, partitions)], schema)
-    placed = frame.repartition(partitions, col("key")).select("key", spark_partition_id().alias("at")).collect()
+    placed = frame.repartition(partitions, col("key")).select("key", spark_partition_id().alias("position")).collect()
     assert len(placed) == key_groups
     assert {row.key % key_groups: row.position for row in placed} == {g: g % partitions for g in range(key_groups)}
