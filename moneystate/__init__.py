@@ -11,27 +11,52 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from moneystate.api.context import Context
     from moneystate.api.entries import Entries
-    from moneystate.api.reading import Header
+    from moneystate.api.handles import Input, Map, Output, Source, Timer, Value
+    from moneystate.api.message import Message
+    from moneystate.api.number_sets import (
+        NumberSet,
+        Packed,
+        PackedEntries,
+        Range,
+        RangeSet,
+        ViewedEntries,
+        uncovered,
+    )
     from moneystate.api.reject import Reject
+    from moneystate.api.salvage import salvage
     from moneystate.api.service import Service
-    from moneystate.api.types import Decimal, Digits, Json, Millis, Name, named, personal
+    from moneystate.api.types import Decimal, Digits, Header, Json, Millis, Name, named, personal
+    from moneystate.api.upgrades import upgrade
     from moneystate.api.view import View
 
 _HOMES = {
     "moneystate.api.context": ("Context",),
     "moneystate.api.entries": ("Entries",),
-    "moneystate.api.reading": ("Header",),
+    "moneystate.api.handles": ("Input", "Map", "Output", "Source", "Timer", "Value"),
+    "moneystate.api.message": ("Message",),
+    "moneystate.api.number_sets": (
+        "NumberSet",
+        "Packed",
+        "PackedEntries",
+        "Range",
+        "RangeSet",
+        "ViewedEntries",
+        "uncovered",
+    ),
     "moneystate.api.reject": ("Reject",),
+    "moneystate.api.salvage": ("salvage",),
     "moneystate.api.service": ("Service",),
     "moneystate.api.types": (
         "Decimal",
         "Digits",
+        "Header",
         "Json",
         "Millis",
         "Name",
         "named",
         "personal",
     ),
+    "moneystate.api.upgrades": ("upgrade",),
     "moneystate.api.view": ("View",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
@@ -42,14 +67,30 @@ __all__ = [
     "Digits",
     "Entries",
     "Header",
+    "Input",
     "Json",
+    "Map",
+    "Message",
     "Millis",
     "Name",
+    "NumberSet",
+    "Output",
+    "Packed",
+    "PackedEntries",
+    "Range",
+    "RangeSet",
     "Reject",
     "Service",
+    "Source",
+    "Timer",
+    "Value",
     "View",
+    "ViewedEntries",
     "named",
     "personal",
+    "salvage",
+    "uncovered",
+    "upgrade",
 ]
 
 

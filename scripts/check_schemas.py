@@ -1,4 +1,5 @@
-"""Checks avro/: releases unedited, versions readable, golden bytes there (`moneystate schemas check`, failures alone).
+"""Checks avro/ and the schemas of all plain services: releases unedited, versions readable, golden bytes there
+(`moneystate schemas check`, failures alone).
 
 `make check` runs it.
 """
@@ -7,14 +8,22 @@ from __future__ import annotations
 
 import sys
 
+from moneystate.api.folders import avro_root
+from moneystate.cli.known_services import KNOWN
 from moneystate.cli.schemas import functions_for
 from moneystate.schemas.check import check
-from moneystate.schemas.tree import avro_root, read_folder, tree_of
+from moneystate.schemas.services import findings_of
+from moneystate.schemas.tree import read_folder, tree_of
+
+EXAMPLES = ("examples.orders.orders:service", "examples.enrichment.enrichment:service")
 
 
 def main() -> int:
     root = avro_root()
-    bad = [finding for finding in check(tree_of(read_folder(root)), functions_for(root)) if not finding.ok]
+    findings = check(tree_of(read_folder(root)), functions_for(root))
+    for path in [*EXAMPLES, *[path for paths in KNOWN.values() for path in paths]]:
+        findings += findings_of(path)
+    bad = [finding for finding in findings if not finding.ok]
     for f in bad:
         print(f"{f.path}: {f.rule}: {f.text}. Do: {f.fix}", file=sys.stderr)
     return 1 if bad else 0

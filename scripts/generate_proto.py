@@ -42,7 +42,10 @@ def generate_go(into: Path) -> None:
             flags.append(f"--plugin={name}={tools}/{name}")
         for kind in ("go", "go-grpc"):
             flags += [f"--{kind}_out={into}", f"--{kind}_opt=module={GO_MODULE}"]
-            flags += [f"--{kind}_opt=M{source}={GO_MODULE}/{Path(source).parent};queryv1" for source in _sources()]
+            flags += [
+                f"--{kind}_opt=M{source}={GO_MODULE}/{Path(source).parent};{Path(source).parent.parent.name}v1"
+                for source in _sources()
+            ]
         _protoc(flags)
 
 

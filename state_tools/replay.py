@@ -17,13 +17,14 @@ from moneystate.bootstrap.options import KAFKA, BootstrapOptions
 from moneystate.bootstrap.tasks import SparkTasks
 from moneystate.engine import plan as plans
 from moneystate.engine.block import Block
-from moneystate.engine.intake import Convert
 from moneystate.engine.items import NO_TIME, Output
 from moneystate.engine.keygroup import run_batch
+from moneystate.engine.place import MARK, header_of
 from moneystate.engine.plan import Plan, TopicPartition
+from moneystate.engine.processor import Convert
 from moneystate.engine.state import MemoryState
 from moneystate.errors import CheckpointError, RetentionError, SetupError
-from moneystate.kafka.client import admin_client, check_reachable
+from moneystate.kafka.client import admin_client, check_reachable, headers_of
 from moneystate.kafka.convert import converted, writers
 from moneystate.kafka.offsets import log_ends, log_starts, topic_states
 from moneystate.kafka.ranges import Range, RangeReader
@@ -150,7 +151,8 @@ class Replay:
             notes.append(f"{topic}: not compared, retention has taken a part of it.")
             return None
         convert = writers(o.formats, self.job.streams, self.prefix, o.registry_url, self.job.schemas)
-        known = _in_topic(o, [Range(*tp, starts[tp], ends[tp]) for tp in partitions])
+        timed = self.job.streams[0] in self.job.timed
+        known = _in_topic(o, [Range(*tp, starts[tp], ends[tp]) for tp in partitions], timed)
         return compared(known, _first_stream(replayed, convert), self.from_savepoint or self.takes_over)
 
     def _notes(self) -> list[str]:
@@ -178,7 +180,7 @@ def one_more_batch(replayed: Savepoint, out: Path, plan: Plan, job: JobSpec) -> 
     states, outputs, total, watermark = [], [], Fingerprint(), m.watermark
     for group in range(m.key_groups):
         state = MemoryState(dict(replayed.entries(group)))
-        result = run_batch(Block(0, 1, plan.drain, marks), state, job.make(), job.bound_ms)
+        result = run_batch(Block(0, 1, plan.drain, marks), state, job.make(), job.bounds())
         entries = sorted(state.entries.items())
         states.append(write_state(folder, group, entries))
         outputs.append(write_output(folder, group, _chained(replayed.outputs(group), result.outputs)))
@@ -197,12 +199,15 @@ def digest_of(key: bytes | None, value: bytes | None) -> bytes:
     return hashlib.blake2b(b"%d:%b%b" % (len(key or b""), key or b"", value or b""), digest_size=8).digest()
 
 
-def _in_topic(o: BootstrapOptions, ranges: list[Range]) -> dict[bytes, tuple[int, bytes]]:
-    """How often each record is in the topic, with its key, by digest: some 200 bytes a record of memory."""
+def _in_topic(o: BootstrapOptions, ranges: list[Range], timed: bool) -> dict[bytes, tuple[int, bytes]]:
+    """How often each record is in the topic, with its key, by digest: some 200 bytes a record of memory. `timed`: it
+    has marks, too, which are left out."""
     counts: dict[bytes, tuple[int, bytes]] = {}
     reader = RangeReader(o.bootstrap_servers, o.kafka_config, "moneystate-verify")
     try:
         for message in reader.read(ranges):
+            if timed and header_of(headers_of(message), MARK) is not None:
+                continue
             digest = digest_of(message.key(), message.value())
             counts[digest] = (counts.get(digest, (0, b""))[0] + 1, message.key() or b"")
     finally:

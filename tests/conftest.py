@@ -9,7 +9,7 @@ import pytest
 from moneystate.devbroker import DevBroker
 
 # Their tests start the whole job: first, so that several processes end at about the same time.
-LONG = ("job", "evolution", "demo", "savepoint", "query", "lookup", "bootstrap")
+LONG = ("services", "job", "evolution", "demo", "savepoint", "query", "lookup", "bootstrap")
 KEPT: list[DevBroker] = []  # the broker's watcher ends it once nothing holds the object any more
 
 

@@ -6,7 +6,7 @@ import struct
 from decimal import Context, Decimal
 from typing import Any, Final
 
-from moneystate.api.json_text import Json, json_of, parse
+from moneystate.api.json_text import Json, json_as_is, json_of_text
 from moneystate.engine.avro import Malformed, long_bytes, read_long, skip_bytes, string_bytes
 
 LONG_MIN: Final = -(1 << 63)
@@ -57,7 +57,13 @@ def json_bytes(value: Json) -> bytes:
 
 def read_json(buf: bytes, pos: int) -> tuple[Json, int]:
     text, pos = read_text(buf, pos)
-    return json_of(parse(text)), pos
+    return json_of_text(text), pos
+
+
+def read_own_json(buf: bytes, pos: int) -> tuple[Json, int]:
+    """Of what this program wrote, which is canonical."""
+    text, pos = read_text(buf, pos)
+    return json_as_is(text), pos
 
 
 def read_count(buf: bytes, pos: int) -> tuple[int, int]:

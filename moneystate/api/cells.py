@@ -12,12 +12,16 @@ A cell is one entry: what is stored, what it is now, and whether a step may have
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Final
 
 from moneystate.api.codec import Codec
 from moneystate.api.shapes import is_immutable
 from moneystate.engine.avro import HEADER_BYTES, Malformed, long_bytes, read_long
 from moneystate.engine.items import NO_TIME, Item
+
+Read = Callable[[bytes, int], tuple[Any, int]]  # of a record's body
 
 NEVER: Final = NO_TIME
 NO_TTL: Final = 0
@@ -51,12 +55,17 @@ class Cell:
         if self.stored is not None:
             self.kind.decode(self, self.stored)
 
+    def has_expired(self, time_ms: int) -> bool:
+        """Whether its time to live has passed since its last change."""
+        ttl_ms = self.kind.ttl_ms
+        return ttl_ms != NO_TTL and self.at != NEVER and time_ms >= self.at + ttl_ms
+
     def encoded(self) -> bytes | None:
         """What is to be stored."""
         return None if self.value is None else self.kind.encode(self)
 
 
-class Kind:
+class Kind(ABC):
     """All entries of one value, map, timer or topic. `prefix`: of their keys; `ttl_ms`: NO_TTL, or how long an entry
     lives after its last change."""
 
@@ -65,11 +74,11 @@ class Kind:
         self.name = name
         self.ttl_ms = ttl_ms
 
-    def decode(self, cell: Cell, stored: bytes) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def decode(self, cell: Cell, stored: bytes) -> None: ...
 
-    def encode(self, cell: Cell) -> bytes | None:
-        raise NotImplementedError
+    @abstractmethod
+    def encode(self, cell: Cell) -> bytes | None: ...
 
     def unknown(self) -> Malformed:
         return Malformed(f"an entry of {self.name} has a schema that this program does not know: it is newer")
@@ -77,7 +86,8 @@ class Kind:
 
 class RecordKind(Kind):
     """Of a value or a map. `kept`: the header of `<Record>Kept`, where there is a time to live; `empty`: makes the
-    record that is no entry, None of a map."""
+    record that is no entry, None of a map. `earlier`, `earlier_records`: readers of earlier versions, by the
+    header of their entries and of their records."""
 
     def __init__(self, prefix: bytes, name: str, ttl_ms: int, codec: Codec, kept_header: bytes, empty: Any) -> None:
         super().__init__(prefix, name, ttl_ms)
@@ -86,16 +96,22 @@ class RecordKind(Kind):
         self.empty = empty
         self.none: Any = None if empty is None else empty()
         self.header = kept_header if ttl_ms else codec.header
+        self.earlier: dict[bytes, Read] = {}
+        self.earlier_records: dict[bytes, Read] = {}
         self.immutable = is_immutable(codec.record)
 
     def decode(self, cell: Cell, stored: bytes) -> None:
+        read: Read = self.codec.read_own_body
         if not stored.startswith(self.header):
-            raise self.unknown()
+            earlier = self.earlier.get(stored[:HEADER_BYTES])
+            if earlier is None:
+                raise self.unknown()
+            read = earlier
         pos = HEADER_BYTES
         if self.ttl_ms:
             cell.at, pos = read_long(stored, pos)
             cell.sweep_at, pos = read_long(stored, pos)
-        cell.value = self.codec.read_body(stored, pos)[0]
+        cell.value = read(stored, pos)[0]
 
     def encode(self, cell: Cell) -> bytes | None:
         if self.empty is not None and cell.value == self.none:
@@ -122,6 +138,14 @@ class SeenKind(Kind):
 
     def encode(self, cell: Cell) -> bytes | None:
         return self.header + long_bytes(cell.at) + long_bytes(cell.sweep_at)
+
+
+def opened(kind: Kind, stored: bytes, owner: bytes = b"", id: bytes = b"") -> Cell:
+    """What is stored, outside of a batch. Raises Malformed."""
+    cell = Cell(b"", kind, owner, id)
+    cell.load(stored)
+    cell.wake()
+    return cell
 
 
 Set = tuple[int, int, int, int, int]  # of a timer: due, and as in the item: set_at, topic, partition, offset

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
+from moneystate.api import avro_parts
 from moneystate.api.avro_parts import Unencodable
 from moneystate.api.generate import AvroCode
 from moneystate.api.generate_json import JsonCode
-from moneystate.api.json_text import parse
+from moneystate.api.json_text import MAX_RECORD_LEVELS, parse
+from moneystate.api.personal import paths
 from moneystate.api.schema import header_of
 from moneystate.api.shapes import Record
 from moneystate.api.wrong_values import wrong_value
@@ -29,10 +32,18 @@ class Codec:
         self.read: Callable[[bytes, int], tuple[Any, int]] = made[f"read_{number}"]
         self.write: Callable[[Any], bytes] = made[f"write_{number}"]
         self.copy: Callable[[Any], Any] = made[f"copy_{number}"]
+        code.source.names["read_json"] = avro_parts.read_own_json
+        self.read_own: Callable[[bytes, int], tuple[Any, int]] = code.source.run(record.name)[f"read_{number}"]
         self.source = code.source.text()
         json_code = JsonCode(record)
         self.json_source = json_code.source.text()
         self._from_json, self._to_json = json_code.functions()
+        self._from_row: Callable[[Any], Any] | None = None
+
+    @cached_property
+    def personal(self) -> tuple[str, ...]:
+        """Paths of the record's personal fields."""
+        return tuple(paths(self.record))
 
     def decode(self, value: bytes) -> Any:
         """A value of this schema. Raises Malformed."""
@@ -42,8 +53,15 @@ class Codec:
         return record
 
     def read_body(self, value: bytes, pos: int) -> tuple[Any, int]:
+        return self._body(self.read, value, pos)
+
+    def read_own_body(self, value: bytes, pos: int) -> tuple[Any, int]:
+        """Of state and outputs: JSON in them is canonical, as this program wrote it."""
+        return self._body(self.read_own, value, pos)
+
+    def _body(self, read: Callable[[bytes, int], tuple[Any, int]], value: bytes, pos: int) -> tuple[Any, int]:
         try:
-            return self.read(value, pos)
+            return read(value, pos)
         except IndexError:
             raise Malformed("the record is cut off") from None
         except UnicodeDecodeError:
@@ -63,8 +81,14 @@ class Codec:
         """From what `json_text.parse` gave. Raises Malformed."""
         return self._from_json(document)
 
+    def from_row(self, document: Any) -> Any:
+        """The same with members that are named as the fields are declared: those of a database's columns."""
+        if self._from_row is None:
+            self._from_row, _ = JsonCode(self.record, by_name=True).functions()
+        return self._from_row(document)
+
     def from_json_text(self, text: str) -> Any:
-        return self._from_json(parse(text))
+        return self._from_json(parse(text, MAX_RECORD_LEVELS))
 
     def to_json(self, value: Any) -> bytes:
         try:

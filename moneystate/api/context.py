@@ -23,6 +23,8 @@ class Runs(Protocol):
 
     def emit(self, output: Output[Any], record: object) -> None: ...
 
+    def remove(self, output: Output[Any], key: tuple[str | int, ...]) -> None: ...
+
     def set_timer(self, timer: Timer | MapTimer[Any], when: int, id: str) -> None: ...
 
     def cancel(self, timer: Timer | MapTimer[Any], id: str) -> None: ...
@@ -54,6 +56,11 @@ class Context(Generic[R]):
     def emit(self, output: Output[T], record: T) -> None:
         """Write a record to an output."""
         self._runs.emit(output, record)
+
+    def remove(self, output: Output[Any], *key: str | int) -> None:
+        """Write a tombstone (a null value) to a compacted output, so that the topic keeps nothing under the key. Of a
+        composite key, give the parts."""
+        self._runs.remove(output, key)
 
     @overload
     def at(self, timer: Timer, when: int) -> None: ...

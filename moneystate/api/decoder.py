@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from moneystate.api.codec import TrailingBytes
+from moneystate.api.failures import EXCEPTION
+from moneystate.api.json_topic import AVRO, DEBEZIUM
 from moneystate.api.plan import InputPlan, Plan
-from moneystate.api.reading import checked_time
+from moneystate.api.reading import NO_HEADERS, Headers, checked_time, header_time
+from moneystate.api.whole import WholeReader
 from moneystate.engine.avro import HEADER_BYTES, Malformed
-from moneystate.engine.processor import Rejected
+from moneystate.engine.processor import Convert, Read, Rejected
 
 
 class ServiceDecoder:
-    def __init__(self, plan: Plan) -> None:
+    """`dead_letter_errors`: as `moneystate.api.runtime.ServiceProcessor` has it."""
+
+    def __init__(self, plan: Plan, dead_letter_errors: bool = False) -> None:
         self.plan = plan
+        self.dead_letter_errors = dead_letter_errors
         self.elsewhere = {header: its for by_header in plan.inputs.values() for header, its in by_header.items()}
         self.outputs = {output.codec.header: output.codec for output in plan.outputs.values()}
 
-    def decode(self, topic: int, value: bytes) -> tuple[int, bytes | list[bytes] | None]:
+    def reads(self, formats: Mapping[str, str], converts: Mapping[int, Convert]) -> dict[int, Read]:
+        return {
+            code: WholeReader(self, code, formats.get(self.plan.topics[code], AVRO), converts.get(code))
+            for code, inputs in self.plan.inputs.items()
+            if formats.get(self.plan.topics[code]) == DEBEZIUM or any(i.takes_whole() for i in inputs.values())
+        }
+
+    def needs_headers(self, topic: int) -> bool:
+        return any(i.needs_headers() for i in self.plan.inputs[topic].values())
+
+    def decode(self, topic: int, value: bytes, headers: Headers = NO_HEADERS) -> tuple[int, bytes | list[bytes] | None]:
         """Event time in ms and key, or keys; key None: nothing but its time counts. Raises Rejected."""
         header = value[:HEADER_BYTES]
         planned = self.plan.inputs[topic].get(header)
         try:
             if planned is not None:
                 record, end = planned.codec.read_body(value, HEADER_BYTES)
-                time = checked_time(planned.time(record))
+                in_header = planned.time_header
+                time = header_time(headers, in_header) if in_header else checked_time(planned.time(record))
                 if end != len(value):
                     raise TrailingBytes(f"{len(value) - end} bytes after the body")
-                return time, self._key(planned, record)
+                return time, self._key(planned, record, headers)
             if header == self.plan.heartbeat.header:
                 return checked_time(self.plan.heartbeat.decode(value).processed_at), None
             raise self._elsewhere(header, value)
@@ -33,12 +52,18 @@ class ServiceDecoder:
             raise Rejected("trailing_bytes", str(e)) from None
         except Malformed as e:
             raise Rejected("malformed", str(e)) from None
+        except Rejected:
+            raise
+        except Exception as cause:  # of a function for a time or a key
+            if not self.dead_letter_errors:
+                raise
+            raise Rejected(EXCEPTION, f"{type(cause).__name__}: {cause}") from None
 
-    def _key(self, planned: InputPlan, record: object) -> bytes | list[bytes] | None:
+    def _key(self, planned: InputPlan, record: object, headers: Headers) -> bytes | list[bytes] | None:
         if planned.handler is None or planned.keys is None:
             return None
         try:
-            keys = planned.keys.keys(record)
+            keys = planned.keys.keys(record, headers)
         except Malformed as e:
             raise Rejected("bad_key", str(e)) from None
         return keys[0] if len(keys) == 1 else keys

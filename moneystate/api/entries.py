@@ -17,6 +17,8 @@ class MapAccess(Protocol):
 
     def delete(self, id: str) -> None: ...
 
+    def has(self, id: str) -> bool: ...
+
     def ids(self, prefix: str) -> list[str]: ...
 
 
@@ -30,6 +32,13 @@ class Entries(Generic[S]):
     def get(self, id: str) -> S | None:
         return self._access.get(id)  # type: ignore[return-value]
 
+    def __getitem__(self, id: str) -> S:
+        """As `get` of an entry that must be there. Raises KeyError."""
+        entry = self.get(id)
+        if entry is None:
+            raise KeyError(id)
+        return entry
+
     def put(self, id: str, record: S) -> None:
         """Add the entry or replace it. With a time to live, its time begins again."""
         self._access.put(id, record)
@@ -39,7 +48,7 @@ class Entries(Generic[S]):
         self._access.delete(id)
 
     def __contains__(self, id: str) -> bool:
-        return self._access.get(id) is not None
+        return self._access.has(id)
 
     def ids(self, prefix: str = "") -> list[str]:
         """The ids that begin with `prefix`, in the order of their code points."""

@@ -2,16 +2,99 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
-from moneystate.api import layout
-from moneystate.api.cells import NEVER, NO_TTL, Cell, RecordKind
-from moneystate.api.handles import Index, Map, Value
+from moneystate.api import index_order, layout
+from moneystate.api.cells import RecordKind, opened
+from moneystate.api.handles import AnyIndex, Index, Map, MapIndex, Value
+from moneystate.api.index_order import Span
 from moneystate.api.plan import Plan
 
 S = TypeVar("S")
 V = TypeVar("V")
+
+
+class Match(NamedTuple):
+    """What stands in an index, in its order. `id`: empty of a value."""
+
+    value: bytes
+    owner: bytes
+    id: bytes
+    record: Any
+
+
+class StateView(ABC):
+    """`moneystate.api.view.View` over what `stored`, `stored_ids` and `matches` give. What has expired at `time_ms` is
+    not there."""
+
+    def __init__(self, plan: Plan, time_ms: int) -> None:
+        self.plan = plan
+        self.time = time_ms
+
+    @abstractmethod
+    def stored(self, kind: RecordKind, owner: bytes, id: bytes) -> bytes | None: ...
+
+    @abstractmethod
+    def stored_ids(self, kind: RecordKind, owner: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Ids that begin with `prefix`, with their entries, in their order."""
+
+    @abstractmethod
+    def matches(self, index: AnyIndex[Any, Any], span: Span) -> Iterator[Match]: ...
+
+    @property
+    def time_ms(self) -> int:
+        return self.time
+
+    def get(self, value: Value[S], key: str) -> S:
+        kind = self.plan.kinds[value.name]
+        record = self.record(kind, self.stored(kind, key.encode(), b""))
+        return kind.empty() if record is None else record  # type: ignore[no-any-return]
+
+    def entry(self, of: Map[S], key: str, id: str) -> S | None:
+        kind = self.plan.kinds[of.name]
+        entry: S | None = self.record(kind, self.stored(kind, key.encode(), id.encode()))
+        return entry
+
+    def entries(self, of: Map[S], key: str, prefix: str = "") -> Iterator[tuple[str, S]]:
+        kind = self.plan.kinds[of.name]
+        for id, stored in self.stored_ids(kind, key.encode(), prefix.encode()):
+            record = self.record(kind, stored)
+            if record is not None:
+                yield id.decode(), record
+
+    @overload
+    def find(self, index: Index[S, V], by: V | tuple[Any, ...]) -> Iterator[tuple[str, S]]: ...
+    @overload
+    def find(self, index: MapIndex[S, V], by: V | tuple[Any, ...]) -> Iterator[tuple[str, str, S]]: ...
+    def find(self, index: Any, by: Any) -> Iterator[Any]:
+        return self._shown(index, index_order.span_of(by, repr(index)))
+
+    @overload
+    def range(
+        self, index: Index[S, V], low: V | tuple[Any, ...] | None = None, high: V | tuple[Any, ...] | None = None
+    ) -> Iterator[tuple[str, S]]: ...
+    @overload
+    def range(
+        self, index: MapIndex[S, V], low: V | tuple[Any, ...] | None = None, high: V | tuple[Any, ...] | None = None
+    ) -> Iterator[tuple[str, str, S]]: ...
+    def range(self, index: Any, low: Any = None, high: Any = None) -> Iterator[Any]:
+        return self._shown(index, index_order.span_between(low, high, repr(index)))
+
+    def _shown(self, index: Any, span: Span) -> Iterator[Any]:
+        for match in self.matches(index, span):
+            if isinstance(index, MapIndex):
+                yield match.owner.decode(), match.id.decode(), match.record
+            else:
+                yield match.owner.decode(), match.record
+
+    def record(self, kind: RecordKind, stored: bytes | None) -> Any:
+        """None for no entry, and for one that has expired."""
+        if stored is None:
+            return None
+        cell = opened(kind, stored)
+        return None if cell.has_expired(self.time) else cell.value
 
 
 class ReadEntries(Protocol):
@@ -24,55 +107,30 @@ class ReadEntries(Protocol):
         ...
 
 
-class EntryView:
-    """`moneystate.api.view.View`. What has expired at `time_ms` is not there."""
+class EntryView(StateView):
+    """Over entries that are in no order: an index is made for each look at it."""
 
     def __init__(self, plan: Plan, entries: ReadEntries, time_ms: int) -> None:
-        self.plan = plan
-        self.entries_ = entries
-        self.time = time_ms
+        super().__init__(plan, time_ms)
+        self.from_entries = entries
 
-    @property
-    def time_ms(self) -> int:
-        return self.time
+    def stored(self, kind: RecordKind, owner: bytes, id: bytes) -> bytes | None:
+        return self.from_entries.get(layout.entry_key(kind.prefix, owner, id))
 
-    def get(self, value: Value[S], key: str) -> S:
-        kind = self.plan.kinds[value.name]
-        record = self._record(kind, layout.entry_key(kind.prefix, key.encode()))
-        return kind.empty() if record is None else record  # type: ignore[no-any-return]
+    def stored_ids(self, kind: RecordKind, owner: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        base = len(layout.entry_key(kind.prefix, owner))
+        for key, stored in sorted(self.from_entries.scan(layout.entry_key(kind.prefix, owner, prefix))):
+            yield key[base:], stored
 
-    def entry(self, of: Map[S], key: str, id: str) -> S | None:
-        kind = self.plan.kinds[of.name]
-        record: S | None = self._record(kind, layout.entry_key(kind.prefix, key.encode(), id.encode()))
-        return record
-
-    def entries(self, of: Map[S], key: str, prefix: str = "") -> Iterator[tuple[str, S]]:
-        kind = self.plan.kinds[of.name]
-        wanted = layout.entry_key(kind.prefix, key.encode(), prefix.encode())
-        for entry_key, stored in sorted(self.entries_.scan(wanted)):
-            record = self._decoded(kind, entry_key, stored)
-            place = layout.place_of(entry_key)
-            if record is not None and place is not None:
-                yield place.id.decode(), record
-
-    def find(self, index: Index[S, V], by: V) -> Iterator[tuple[str, S]]:
+    def matches(self, index: AnyIndex[Any, Any], span: Span) -> Iterator[Match]:
         kind = self.plan.kinds[index.of.name]
-        owners: list[tuple[str, S]] = []
-        for entry_key, stored in self.entries_.scan(kind.prefix):
-            record = self._decoded(kind, entry_key, stored)
-            place = layout.place_of(entry_key)
-            if record is not None and place is not None and index.by(record) == by:
-                owners.append((place.owner.decode(), record))
-        owners.sort(key=lambda pair: pair[0])
-        yield from owners
-
-    def _record(self, kind: RecordKind, key: bytes) -> Any:
-        stored = self.entries_.get(key)
-        return None if stored is None else self._decoded(kind, key, stored)
-
-    def _decoded(self, kind: RecordKind, key: bytes, stored: bytes) -> Any:
-        cell = Cell(key, kind, b"", b"")
-        cell.load(stored)
-        cell.wake()
-        expired = kind.ttl_ms != NO_TTL and cell.at != NEVER and self.time >= cell.at + kind.ttl_ms
-        return None if expired else cell.value
+        there: list[Match] = []
+        for key, stored in self.from_entries.scan(kind.prefix):
+            record = self.record(kind, stored)
+            place = layout.place_of(key)
+            if record is None or place is None:
+                continue
+            values = index_order.encode_all(index.by, record, repr(index))
+            there += [Match(v, place.owner, place.id, record) for v in values if span.low <= v < span.high]
+        there.sort(key=lambda match: match[:3])
+        yield from there

@@ -8,9 +8,11 @@ from typing import Final
 
 from moneystate.api.plan import Plan
 from moneystate.engine.items import Item
+from moneystate.engine.place import where
 from moneystate.errors import StepError
 
 _PLATFORM: Final = ("moneystate/api/", "<generated")  # compiled modules have relative paths
+EXCEPTION: Final = "exception"  # the reason of a dead letter
 DO: Final = (
     "mend the code and start again: no part of the batch was written, so the same start goes on with it. "
     "--on-error dead-letter would turn such records away."
@@ -19,12 +21,17 @@ DO: Final = (
 
 def where_of(plan: Plan, item: Item) -> tuple[str, int, int]:
     """Topic, partition and offset of the event; of a timer, of the event that set it."""
-    return plan.topics[item[3]], item[4], item[5]
+    partition, offset = where(item)
+    return plan.topics[item[3]], partition, offset
 
 
 def failure(plan: Plan, item: Item, function: str, error: Exception) -> tuple[str, str]:
     """One line, and what to do."""
-    topic, partition, offset = where_of(plan, item)
+    return failed_at(*where_of(plan, item), function, error)
+
+
+def failed_at(topic: str, partition: int, offset: int, function: str, error: Exception) -> tuple[str, str]:
+    """The same for a function that runs on a record of Kafka."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not any(part in Path(f.filename).as_posix() for part in _PLATFORM)]
     location = f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""

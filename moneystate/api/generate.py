@@ -214,7 +214,7 @@ class AvroCode:
         if isinstance(shape, Maybe):
             return f"None if {value} is None else {self._copy(shape.of, value)}"
         if isinstance(shape, Array):
-            return f"[{self._copy(shape.of, 'i')} for i in {value}]"
+            return f"{value}[:]" if is_immutable(shape.of) else f"[{self._copy(shape.of, 'i')} for i in {value}]"
         if isinstance(shape, Table):
             return f"{{k: {self._copy(shape.of, 'i')} for k, i in {value}.items()}}"
         assert isinstance(shape, Record)

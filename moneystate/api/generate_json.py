@@ -20,7 +20,10 @@ TYPE: Final = "type"
 
 
 class JsonCode:
-    def __init__(self, record: Record) -> None:
+    """`by_name`: members have the names of the fields as they are declared."""
+
+    def __init__(self, record: Record, by_name: bool = False) -> None:
+        self.by_name = by_name
         self.source = Source()
         self.source.names.update(MISSING=json_parts.MISSING, Malformed=Malformed, inside=json_parts.inside)
         self.ids: dict[str, int] = {}
@@ -46,15 +49,16 @@ class JsonCode:
         line(0, f"def in_{number}(document):")
         line(1, "if type(document) is not dict: raise Malformed('not an object')")
         for n, (f, part) in enumerate(zip(record.fields, parts, strict=True)):
-            line(1, f"v = document.get({f.wire!r}, MISSING)")
+            label = f.name if self.by_name else f.wire
+            line(1, f"v = document.get({label!r}, MISSING)")
             line(1, "if v is MISSING:")
             if f.default is None:
-                line(2, f"raise Malformed({f.wire + ': missing'!r})")
+                line(2, f"raise Malformed({label + ': missing'!r})")
             else:
                 line(2, f"f{n} = {self.source.constant('default', f.default)}()")
             line(1, "else:")
             line(2, f"try: f{n} = {part}(v)")
-            line(2, f"except Malformed as e: raise inside({f.wire!r}, e) from None")
+            line(2, f"except Malformed as e: raise inside({label!r}, e) from None")
         given = ", ".join([f"{f.name}=f{n}" for n, f in enumerate(record.fields)])
         line(1, f"return cls_{number}({given})")
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from moneystate.api.entries import Entries
+from moneystate.api.message import Message
 from moneystate.api.reading import Key, Time
 
 E = TypeVar("E")
@@ -37,8 +38,10 @@ class Input(Source[E]):
     """Records of one type in one topic. `key` None: they are read for their time alone."""
 
     def __init__(
-        self, service: str, topic: str, record: type[E], key: Key | None, time: Time, unique: str | None,
-        within_ms: Duration, bound_ms: int | None, rank: int | None, ordered: bool, format: str,
+        self, service: str, topic: str, record: type[E], key: Key | None, time: Time | None,
+        unique: str | None,
+        within_ms: Duration, bound_ms: Duration | None, max_future_ms: Duration | None, rank: int | None, ordered: bool,
+        timed: bool, format: str, decode: Callable[[Message], Any] | None, fallback: Callable[[Message], Any] | None,
     ) -> None:  # fmt: skip
         super().__init__([self])
         self.service = service
@@ -49,9 +52,13 @@ class Input(Source[E]):
         self.unique = unique
         self.within_ms = within_ms
         self.bound_ms = bound_ms
+        self.max_future_ms = max_future_ms
         self.rank = rank
         self.ordered = ordered
+        self.timed = timed
         self.format = format
+        self.decode = decode
+        self.fallback = fallback
 
     def __repr__(self) -> str:
         return f"input {self.topic!r} of {self.record.__name__}"
@@ -72,6 +79,10 @@ class Output(Generic[T]):
         self.timed = timed
         self.partitions = partitions
         self.format = format
+
+    def of_topic(self) -> tuple[object, ...]:
+        """What all outputs of a topic have in common."""
+        return self.compacted, self.timed, self.partitions, self.format
 
     def __repr__(self) -> str:
         return f"output {self.topic!r}"
@@ -106,20 +117,21 @@ class Map(Reads[Entries[S]], Generic[S]):
         self.record = record
         self.ttl_ms = ttl_ms
 
-    def at(self, field: str) -> MapAt[S]:
-        """The same, with the entry under the event's `field` read together with everything else of the batch."""
-        return MapAt(self, field)
+    def at(self, ids: str | Callable[[Any], list[str]]) -> MapAt[S]:
+        """The same, with entries read together with everything else of the batch: the one under the event's field
+        `ids`, or those under the ids that a function of the event gives."""
+        return MapAt(self, ids)
 
     def __repr__(self) -> str:
         return f"map {self.name!r}"
 
 
 class MapAt(Reads[Entries[S]], Generic[S]):
-    def __init__(self, of: Map[S], field: str) -> None:
+    def __init__(self, of: Map[S], ids: str | Callable[[Any], list[str]]) -> None:
         self.service = of.service
         self.name = of.name
         self.of = of
-        self.field = field
+        self.ids = ids
 
 
 class Timer:
@@ -145,10 +157,8 @@ class MapTimer(Generic[S]):
         return f"timer {self.name!r}"
 
 
-class Index(Generic[S, V]):
-    """Keys by what `by` says of their value; None: not in the index."""
-
-    def __init__(self, service: str, name: str, of: Value[S], by: Callable[[S], V | None]) -> None:
+class AnyIndex(Generic[S, V]):
+    def __init__(self, service: str, name: str, of: Value[S] | Map[S], by: Callable[[S], Any]) -> None:
         self.service = service
         self.name = name
         self.of = of
@@ -156,3 +166,11 @@ class Index(Generic[S, V]):
 
     def __repr__(self) -> str:
         return f"index {self.name!r}"
+
+
+class Index(AnyIndex[S, V]):
+    """Keys by what `by` says of their value."""
+
+
+class MapIndex(AnyIndex[S, V]):
+    """Entries of a map, of all keys, by what `by` says of them."""

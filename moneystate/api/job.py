@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from functools import lru_cache, partial
-from importlib import import_module
-from pathlib import Path
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Final
 
 from moneystate.api.decoder import ServiceDecoder
+from moneystate.api.folders import folder_of
 from moneystate.api.plan import Plan
+from moneystate.api.plans import plan_of, released_state
+from moneystate.api.reference import service_at, with_rules
+from moneystate.api.rules import plain
 from moneystate.api.runtime import ServiceProcessor
 from moneystate.api.schema import schema_of
 from moneystate.api.service import Service
 from moneystate.api.state_model import ServiceState
 from moneystate.engine.avro import MAGIC
-from moneystate.ports.service import JobSpec, ServiceSpec, Stream
+from moneystate.engine.processor import InputTopic
+from moneystate.ports.service import STATE_VERSIONS, JobSpec, ServiceSpec, Stream
 
 LOGIC_VERSION: Final = 1  # of the runtime: raised when the same service and logs would give other records than before
 FAIL, DEAD_LETTER = "fail", "dead-letter"
@@ -27,93 +30,111 @@ OURS: Final[Mapping[str, Any]] = {
     "max_record_bytes": 128 * 1024,
     "on_error": FAIL,
 }
-NOT_RULES: Final = ("known_schemas", "logic", "topics")
+NOT_RULES: Final = ("bounds", "known_schemas", "logic", "max_futures", STATE_VERSIONS, "timed", "topics")
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What Spark's processes make the service from. `service`: MODULE:NAME; `rules`: of the service, with its time to
-    live and the like; `codes`: the numbers that stand for topics in the state."""
+    """What Spark's processes make the service from. `codes`: the numbers that stand for topics in the state."""
 
-    service: str
-    rules: tuple[tuple[str, Any], ...]
+    reference: str
     codes: tuple[tuple[str, int], ...]
     dead_letter_errors: bool = False
 
-    def plan(self) -> Plan:
-        return plan_of(self.service, self.rules, self.codes)
-
     def processor(self) -> ServiceProcessor:
-        return ServiceProcessor(self.plan(), self.dead_letter_errors)
+        return ServiceProcessor(plan_of(self.reference, self.codes), self.dead_letter_errors)
 
 
 def decoder(text: str) -> ServiceDecoder:
     """By what `decoder_path` wrote."""
-    service, codes = json.loads(text)
-    return ServiceDecoder(plan_of(service, (), tuple(sorted(codes.items()))))
+    reference, codes, dead_letter_errors = json.loads(text)
+    return ServiceDecoder(plan_of(reference, tuple(sorted(codes.items()))), dead_letter_errors)
 
 
-def decoder_path(service: str, codes: Mapping[str, int]) -> str:
-    return f"{__name__}:{decoder.__name__} {json.dumps([service, dict(codes)])}"
+def decoder_path(reference: str, codes: Mapping[str, int], dead_letter_errors: bool) -> str:
+    return f"{__name__}:{decoder.__name__} {json.dumps([reference, dict(sorted(codes.items())), dead_letter_errors])}"
 
 
-@lru_cache(maxsize=16)
-def plan_of(path: str, rules: tuple[tuple[str, Any], ...] = (), codes: tuple[tuple[str, int], ...] = ()) -> Plan:
-    """The service at MODULE:NAME, made once in each process; `rules`: in place of those that it is declared with."""
-    service = service_at(path)
-    return Plan(service, replace(service.rules, **dict(rules)) if rules else None, dict(codes))
-
-
-def service_at(path: str) -> Service[Any]:
-    module, _, name = path.partition(":")
-    loaded: Service[Any] = getattr(import_module(module), name)
-    return loaded
-
-
-def plain_service(path: str, earlier: Mapping[str, Any] | None = None) -> ServiceSpec:
-    """The service at MODULE:NAME. `earlier`: rules of an earlier run, which say what stands for its topics in the
+def plain_service(reference: str, earlier: Mapping[str, Any] | None = None) -> ServiceSpec:
+    """The service of a reference. `earlier`: rules of an earlier run, which also say what stands for its topics in the
     state."""
-    plan = plan_of(path, (), _codes(earlier or {}))
+    reference = with_rules(reference, _own(reference, earlier or {}))
+    plan = plan_of(reference, _codes(earlier or {}))
     service = plan.service
     formats = {declared.topic: declared.format for declared in service.inputs}
     formats |= {declared.topic: declared.format for declared in service.outputs}
     return ServiceSpec(
         name=service.name,
-        job=partial(plain_job, path),
-        state=ServiceState(path, _rules(service, earlier or {}), plan.codes),
+        job=partial(plain_job, reference),
+        state=ServiceState(reference, plan.codes),
         formatted=sorted(formats),
         formats=formats,
     )
 
 
-def plain_job(path: str, rules: Mapping[str, Any]) -> JobSpec:
+def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
     """By rules as the command line or a checkpoint has them; what is left out of them has its default."""
-    service = service_at(path)
-    own = {f.name: rules.get(f.name, getattr(service.rules, f.name)) for f in _fields(service)}
+    reference = with_rules(reference, _own(reference, rules))
+    plan = plan_of(reference, _codes(rules))
+    service = plan.service
+    own = plain(plan.rules) or {}
     ours = {name: rules.get(name, default) for name, default in OURS.items()}
-    plan = plan_of(path, tuple(sorted(own.items())), _codes(rules))
     codes = tuple(sorted(plan.codes.items()))
-    parts = Parts(path, tuple(sorted(own.items())), codes, ours["on_error"] == DEAD_LETTER)
-    streams = [output.topic for output in service.outputs]
+    parts = Parts(reference, codes, ours["on_error"] == DEAD_LETTER)
+    inputs, limits = with_limits(plan.input_topics(), rules)
     return JobSpec(
         name=service.name,
-        inputs=plan.input_topics(),
-        decoder=decoder_path(path, plan.codes),
+        inputs=inputs,
+        decoder=decoder_path(reference, plan.codes, parts.dead_letter_errors),
         make=parts.processor,
-        streams=[*streams, f"{service.name}-dead-letters"],
+        streams=[*plan.streams, f"{service.name}-dead-letters"],
         dead_letter_stream=plan.dead_letter_stream,
         changelog=f"{service.name}-state",
         commits=f"{service.name}-commits",
-        rules={**own, **ours, "known_schemas": known_schemas(path), "logic": LOGIC_VERSION, "topics": dict(codes)},
+        rules={
+            **own,
+            **ours,
+            "known_schemas": known_schemas(reference),
+            "logic": LOGIC_VERSION,
+            STATE_VERSIONS: len(released_state(reference)),
+            "topics": dict(codes),
+            **limits,
+        },
         bound_ms=ours["bound_ms"],
         max_future_ms=ours["max_future_ms"],
         max_record_bytes=ours["max_record_bytes"],
+        largest=_largest(service, ours["max_record_bytes"]),
         asked_again=_nothing_asked,
-        state=ServiceState(path, plan.rules, plan.codes),
-        reader_rules=sorted(own),
-        schemas=path,
+        state=ServiceState(reference, plan.codes),
+        reader_rules=[*sorted(own), "topics"],
+        schemas=reference,
+        timed=list(dict.fromkeys([o.topic for o in service.outputs if o.timed])),
         created={o.topic: Stream(o.partitions, o.compacted) for o in service.outputs},
     )
+
+
+def _largest(service: Service[Any], max_record_bytes: int) -> dict[str, int]:
+    """Bytes of the largest record of its topics, where the service says what one may hold."""
+    topics = [*[output.topic for output in service.outputs], f"{service.name}-state"]
+    return dict.fromkeys(topics, service.holds * max_record_bytes) if service.holds else {}
+
+
+def with_limits(inputs: list[InputTopic], rules: Mapping[str, Any]) -> tuple[list[InputTopic], dict[str, Any]]:
+    """The inputs with the limits that a checkpoint has kept, or else the declared ones, and these as rules."""
+    if "logic" in rules:  # as kept by an earlier run
+        bounds, futures = rules.get("bounds", {}), rules.get("max_futures", {})
+        inputs = [t._replace(bound_ms=bounds.get(t.name), max_future_ms=futures.get(t.name)) for t in inputs]
+    own: dict[str, Any] = {
+        "bounds": {t.name: t.bound_ms for t in inputs if t.bound_ms is not None},
+        "max_futures": {t.name: t.max_future_ms for t in inputs if t.max_future_ms is not None},
+        "timed": [t.name for t in inputs if t.timed],
+    }
+    return inputs, {name: of_topics for name, of_topics in own.items() if of_topics}
+
+
+def plan_as_run(reference: str, rules: Mapping[str, Any]) -> Plan:
+    """As a batch ran whose rules these were, as far as they are known."""
+    return plan_of(with_rules(reference, _own(reference, rules)), _codes(rules))
 
 
 def check_runs(service: Service[Any]) -> None:
@@ -121,25 +142,10 @@ def check_runs(service: Service[Any]) -> None:
     clash = sorted({f.name for f in _fields(service)} & {*OURS, *NOT_RULES})
     if clash:
         service.fail(f"rules: {clash[0]} is a rule of each service.", "rename it.")
-    for declared in service.inputs:
-        if declared.bound_ms is not None:
-            service.fail(f"{declared!r}: bound_ms is not supported by jobs yet.", "leave it out, and give --bound.")
-        if declared.format == "debezium":
-            service.fail(f"{declared!r}: the format debezium is not supported by jobs yet.", "use json.")
-    for output in service.outputs:
-        if output.timed:
-            service.fail(f"{output!r}: timed is not supported by jobs yet.", "leave it out.")
     topics = [o.topic for o in service.outputs]
     for made in (f"{service.name}-state", f"{service.name}-commits", f"{service.name}-dead-letters"):
         if made in topics or any(i.topic == made for i in service.inputs):
             service.fail(f"{made} is a topic of the platform's for this service.", "rename the topic.")
-
-
-def folder_of(path: str) -> Path:
-    """Of the schemas of a service: beside its module."""
-    file = import_module(path.partition(":")[0]).__file__
-    assert file is not None
-    return Path(file).resolve().parent / "avro" / service_at(path).name
 
 
 def topic_schemas(plan: Plan) -> dict[str, dict[str, Any]]:
@@ -155,12 +161,12 @@ def state_schemas(plan: Plan) -> dict[str, dict[str, Any]]:
     return {s["name"]: s for s in [schema_of(kind.codec.record) for kind in plan.kinds.values()]}
 
 
-def known_schemas(path: str) -> list[str]:
+def known_schemas(reference: str) -> list[str]:
     """Fingerprints of all released versions of what the service reads."""
-    plan = plan_of(path)
+    plan = plan_of(reference)
     known = {header[len(MAGIC) :].hex() for inputs in plan.inputs.values() for header in inputs}
     known.add(plan.heartbeat.header[len(MAGIC) :].hex())
-    released = folder_of(path) / "released.json"
+    released = folder_of(reference) / "released.json"
     if released.exists():
         for entry in json.loads(released.read_text()).values():
             its = {version["fingerprint"] for version in entry["versions"].values()}
@@ -172,9 +178,9 @@ def _fields(service: Service[Any]) -> tuple[Any, ...]:
     return () if service.rules is None else fields(service.rules)
 
 
-def _rules(service: Service[Any], earlier: Mapping[str, Any]) -> Any:
-    own = {f.name: earlier[f.name] for f in _fields(service) if f.name in earlier}
-    return replace(service.rules, **own) if own else service.rules
+def _own(reference: str, rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the rules that are the service's own."""
+    return {f.name: rules[f.name] for f in _fields(service_at(reference)) if f.name in rules}
 
 
 def _codes(rules: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from moneystate.api import iso_time
 from moneystate.api.avro_parts import LONG_MAX, LONG_MIN, Unencodable, unscaled
-from moneystate.api.json_text import Json, Number, json_of, quote
+from moneystate.api.json_text import Json, Number, json_in_record, quote
 from moneystate.engine.avro import Malformed
 
 MISSING: Final = object()
@@ -66,7 +66,7 @@ def bytes_in(value: Any) -> bytes:
 
 
 def json_in(value: Any) -> Json:
-    return json_of(value)
+    return json_in_record(value)
 
 
 def exact_in(precision: int, scale: int) -> Callable[[Any], Decimal]:

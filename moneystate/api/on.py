@@ -6,6 +6,7 @@ An input's function takes (context, event, states...), a timer's (context, state
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
@@ -18,15 +19,16 @@ A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
+G = TypeVar("G")
 F = TypeVar("F", bound=Callable[..., None])
 Same = Callable[[F], F]
 
 
-class On(Generic[R]):
+class On(ABC, Generic[R]):
     """The overloads, apart from what they do (`_register`)."""
 
-    def _register(self, source: Any, states: tuple[Any, ...], function: Callable[..., None]) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def _register(self, source: Any, states: tuple[Any, ...], function: Callable[..., None]) -> None: ...
 
     @overload
     def on(self, source: Source[E], /) -> Same[Callable[[Context[R], E], None]]: ...
@@ -43,6 +45,10 @@ class On(Generic[R]):
         self, source: Source[E], a: Reads[A], b: Reads[B], c: Reads[C], d: Reads[D], /
     ) -> Same[Callable[[Context[R], E, A, B, C, D], None]]: ...
     @overload
+    def on(
+        self, source: Source[E], a: Reads[A], b: Reads[B], c: Reads[C], d: Reads[D], e: Reads[G], /
+    ) -> Same[Callable[[Context[R], E, A, B, C, D, G], None]]: ...
+    @overload
     def on(self, source: Timer, /) -> Same[Callable[[Context[R]], None]]: ...
     @overload
     def on(self, source: Timer, a: Reads[A], /) -> Same[Callable[[Context[R], A], None]]: ...
@@ -52,6 +58,10 @@ class On(Generic[R]):
     def on(
         self, source: Timer, a: Reads[A], b: Reads[B], c: Reads[C], /
     ) -> Same[Callable[[Context[R], A, B, C], None]]: ...
+    @overload
+    def on(
+        self, source: Timer, a: Reads[A], b: Reads[B], c: Reads[C], d: Reads[D], g: Reads[G], /
+    ) -> Same[Callable[[Context[R], A, B, C, D, G], None]]: ...
     @overload
     def on(self, source: MapTimer[Any], /) -> Same[Callable[[Context[R], str], None]]: ...
     @overload
@@ -64,6 +74,10 @@ class On(Generic[R]):
     def on(
         self, source: MapTimer[Any], a: Reads[A], b: Reads[B], c: Reads[C], /
     ) -> Same[Callable[[Context[R], str, A, B, C], None]]: ...
+    @overload
+    def on(
+        self, source: MapTimer[Any], a: Reads[A], b: Reads[B], c: Reads[C], d: Reads[D], /
+    ) -> Same[Callable[[Context[R], str, A, B, C, D], None]]: ...
     def on(self, source: Any, /, *states: Any) -> Callable[[F], F]:
         """Run the decorated function on each record of an input, or whenever a timer is due. It reads `states`: they
         are loaded for a whole batch at once."""

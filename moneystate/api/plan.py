@@ -5,18 +5,23 @@ Everything that is wrong with a declaration is found here or when it is declared
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final, NamedTuple
 
 from moneystate.api import layout
-from moneystate.api.cells import NO_TTL, RecordKind, SeenKind, TimerKind
+from moneystate.api.cells import NO_TTL, Read, RecordKind, SeenKind, TimerKind
 from moneystate.api.codec import Codec
 from moneystate.api.handles import Input, Map, MapAt, MapTimer, Output, Timer, Value
+from moneystate.api.input_checks import check_input
 from moneystate.api.platform_records import HEARTBEAT_RECORD, LINEAGE_RECORD, SEEN_RECORD, TIMER_RECORD, kept_record
+from moneystate.api.query_plan import QueryPlan
 from moneystate.api.reading import KeyReader, path_of, time_reader
 from moneystate.api.schema import header_of
 from moneystate.api.service import Handler, Service
-from moneystate.api.shapes import Plain, Shapes, Symbols
+from moneystate.api.shapes import Plain, Record, Shapes, Symbols
+from moneystate.api.types import Header
+from moneystate.api.upgrades import earlier_versions
 from moneystate.engine.processor import InputTopic
 
 MOST_RANKS: Final = 8
@@ -24,12 +29,12 @@ IDS: Final = ("string", "long")
 
 
 class StatePlan:
-    """A state that a function reads. `id_of`: of a map, what gives the id of the entry to read with the batch."""
+    """A state that a function reads. `ids_of`: of a map, what gives the ids of the entries to read with the batch."""
 
-    def __init__(self, kind: RecordKind, is_map: bool, id_of: Callable[[Any], Any] | None) -> None:
+    def __init__(self, kind: RecordKind, is_map: bool, ids_of: Callable[[Any], Any] | None) -> None:
         self.kind = kind
         self.is_map = is_map
-        self.id_of = id_of
+        self.ids_of = ids_of
 
 
 class HandlerPlan:
@@ -39,17 +44,48 @@ class HandlerPlan:
         self.states = states
 
 
+def _carried(record: object) -> int:
+    """Of the records of a timed stream: their times stand beside them."""
+    return 0
+
+
 class InputPlan:
     def __init__(self, input: Input[Any], code: int, codec: Codec, keys: KeyReader | None, where: str) -> None:
         self.code = code
         self.topic = input.topic
         self.ordered = input.ordered
+        self.timed = input.timed
+        self.format = input.format
         self.codec = codec
         self.keys = keys
-        self.time = time_reader(codec.record, input.time, where)
+        self.time: Callable[[Any], int] = (
+            _carried if input.time is None else time_reader(codec.record, input.time, where)
+        )
+        self.time_header = input.time.name if isinstance(input.time, Header) else ""
+        self.decode = input.decode
+        self.fallback = input.fallback
+        self.from_headers = [f for f in codec.record.fields if f.header]
+        # the value then does not count
+        self.is_of_headers = bool(self.from_headers) and len(self.from_headers) == len(codec.record.fields)
         self.seen: SeenKind | None = None
         self.seen_id: Callable[[Any], Any] | None = None
         self.handler: HandlerPlan | None = None
+
+    def takes_whole(self) -> bool:
+        """Whether the value of a record alone does not say what it is."""
+        return self.decode is not None or self.fallback is not None or self.needs_headers()
+
+    def needs_headers(self) -> bool:
+        """Not as far as functions read them."""
+        declared = bool(self.time_header or self.from_headers)
+        return self.timed or declared or (self.keys is not None and self.keys.needs_headers)
+
+
+class EarlierInput(NamedTuple):
+    """A version that an input's records had: some may still be buffered."""
+
+    input: InputPlan
+    read: Read
 
 
 class TimerPlan:
@@ -72,19 +108,28 @@ class OutputPlan:
 
 
 def assign_codes(names: Iterable[str], saved: Mapping[str, int]) -> dict[str, int]:
-    """The numbers that stand for topics in state: those that are kept, and the next ones in the order of the names."""
+    """The numbers that stand for topics in state: those that are kept, and the next ones in the order of declaration,
+    which is the order of topics of the same rank."""
     codes = dict(saved)
     following = max(codes.values(), default=-1) + 1
-    for name in sorted(set(names) - set(codes)):
-        codes[name] = following
-        following += 1
+    for name in names:
+        if name not in codes:
+            codes[name] = following
+            following += 1
     return codes
 
 
 class Plan:
-    """`rules`: of the run, None for those of the declaration; `codes`: of topics, as they were first assigned."""
+    """`rules`: of the run, None for those of the declaration; `codes`: of topics, as they were first assigned;
+    `released`: schemas of all released versions of its records."""
 
-    def __init__(self, service: Service[Any], rules: Any = None, codes: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        service: Service[Any],
+        rules: Any = None,
+        codes: Mapping[str, int] | None = None,
+        released: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         self.service = service
         self.name = service.name
         self.rules = service.rules if rules is None else rules
@@ -93,12 +138,14 @@ class Plan:
         topics = dict.fromkeys([i.topic for i in service.inputs])
         self.codes = assign_codes(topics, codes or {})
         self.topics = {code: topic for topic, code in self.codes.items()}
+        self.released = released
         self.kinds: dict[str, RecordKind] = {name: self._kind(state) for name, state in service.states.items()}
         self.by_prefix: dict[bytes, RecordKind | SeenKind | TimerKind] = {k.prefix: k for k in self.kinds.values()}
         self.handlers: dict[Any, HandlerPlan] = {}
         for source, handler in service.handlers:
             self.handlers[source] = self._handler(source, handler)
         self.inputs: dict[int, dict[bytes, InputPlan]] = {code: {} for code in self.topics}
+        self.earlier_inputs: dict[int, dict[bytes, EarlierInput]] = {code: {} for code in self.topics}
         for declared in service.inputs:
             self._input(declared)
         self.timers: dict[Any, TimerPlan] = {}
@@ -106,11 +153,14 @@ class Plan:
         for timer in service.timers.values():
             self._timer(timer)
         self.outputs: dict[Any, OutputPlan] = {}
-        for stream, output in enumerate(service.outputs):
+        self.streams = list(dict.fromkeys([output.topic for output in service.outputs]))
+        for output in service.outputs:
             codec = self.codec(output.record, repr(output))
             keys = KeyReader(codec.record, output.key, self._where(output))
-            self.outputs[output] = OutputPlan(output, stream, codec, keys)
-        self.dead_letter_stream = len(service.outputs)
+            if keys.needs_headers:
+                service.fail(f"{output!r}: key={output.key!r}, but an output has no headers.", "use a field.")
+            self.outputs[output] = OutputPlan(output, self.streams.index(output.topic), codec, keys)
+        self.dead_letter_stream = len(self.streams)
         self.heartbeat = Codec(HEARTBEAT_RECORD)
         self.lineage = header_of(LINEAGE_RECORD)
         self._check_indices()
@@ -119,6 +169,17 @@ class Plan:
 
     def _where(self, declared: object) -> str:
         return f"service {self.name!r}: {declared!r}"
+
+    def kind_of(self, key: bytes) -> RecordKind | SeenKind | TimerKind | None:
+        """Of an entry, by its key."""
+        place = layout.place_of(key)
+        return None if place is None else self.by_prefix.get(layout.prefix_of(place.kind, place.name))
+
+    @cached_property
+    def queries(self) -> dict[str, QueryPlan]:
+        """Ready to be asked from outside."""
+        where = f"service {self.name!r}"
+        return {name: QueryPlan(name, function, self.shapes, where) for name, function in self.service.queries.items()}
 
     def codec(self, cls: type, where: str) -> Codec:
         if cls not in self.codecs:
@@ -138,24 +199,40 @@ class Plan:
         topics = []
         for number, topic in enumerate(dict.fromkeys([i.topic for i in self.service.inputs])):
             declared = [i for i in self.service.inputs if i.topic == topic]
-            ranks = {i.rank for i in declared}
-            if len(ranks) > 1 or len({i.ordered for i in declared}) > 1:
+            if len({(i.rank, i.ordered, i.timed, i.bound_ms, i.max_future_ms) for i in declared}) > 1:
                 self.service.fail(
-                    f"input {topic!r}: declared with different ranks or orders.", "give one for the topic."
+                    f"input {topic!r}: declared with different ranks, orders or bounds.", "give one for the topic."
                 )
-            given = ranks.pop()
+            given = declared[0].rank
             rank = min(number, MOST_RANKS - 1) if given is None else given
             if not 0 <= rank < MOST_RANKS:
                 self.service.fail(f"input {topic!r}: rank={rank}.", f"give one from 0 to {MOST_RANKS - 1}.")
-            topics.append(InputTopic(self.codes[topic], topic, declared[0].ordered, rank))
+            made = InputTopic(self.codes[topic], topic, declared[0].ordered, rank)
+            topics.append(
+                made._replace(
+                    bound_ms=self._limit(declared[0], "bound_ms"),
+                    max_future_ms=self._limit(declared[0], "max_future_ms"),
+                    timed=declared[0].timed,
+                )
+            )
         return sorted(topics)
+
+    def _limit(self, declared: Input[Any], argument: str) -> int | None:
+        given = getattr(declared, argument)
+        if given is None:
+            return None
+        if not declared.ordered:
+            self.service.fail(f"{declared!r}: {argument} of an input with ordered=False.", f"leave {argument} out.")
+        return self.duration(given, f"{declared!r}, {argument}")
 
     def _input(self, declared: Input[Any]) -> None:
         where = self._where(declared)
         codec = self.codec(declared.record, repr(declared))
-        keys = None if declared.key is None else KeyReader(codec.record, declared.key, where)
+        changes = declared.format == "debezium"
+        keys = None if declared.key is None else KeyReader(codec.record, declared.key, where, changes)
         made = InputPlan(declared, self.codes[declared.topic], codec, keys, where)
         made.handler = self.handlers.get(declared)
+        check_input(where, made, declared.format, [i for i in self.service.inputs if i.topic == declared.topic])
         if made.handler is not None and keys is None:
             self.service.fail(
                 f"{declared!r}: without key, but {made.handler.name} runs on it.", "name a field as key=."
@@ -169,6 +246,9 @@ class Plan:
             within_ms = self.duration(declared.within_ms, f"{declared!r}, within_ms")
             made.seen = self._seen(declared.topic, within_ms)
         self.inputs[made.code][codec.header] = made
+        released = self._released(codec.record)
+        for header, version in earlier_versions(codec.record, self.service.namespace, released, lossy=True).items():
+            self.earlier_inputs[made.code][header] = EarlierInput(made, version.read)
 
     def _seen(self, topic: str, within_ms: int) -> SeenKind:
         """Ids are seen by topic: the first of any of its types counts."""
@@ -188,7 +268,8 @@ class Plan:
         ttl_ms = self.duration(state.ttl_ms, f"{state!r}, ttl_ms")
         kept_header = header_of(kept_record(codec.record)) if ttl_ms != NO_TTL else b""
         if isinstance(state, Map):
-            return RecordKind(layout.prefix_of(layout.ENTRY, state.name), state.name, ttl_ms, codec, kept_header, None)
+            prefix = layout.prefix_of(layout.ENTRY, state.name)
+            return self._with_earlier(RecordKind(prefix, state.name, ttl_ms, codec, kept_header, None))
         cls = state.record.__name__
         if not codec.record.has_defaults():
             missing = ", ".join([f.name for f in codec.record.fields if f.default is None])
@@ -196,19 +277,34 @@ class Plan:
         if state.record.__dataclass_params__.frozen:
             self.service.fail(f"{state!r}: {cls} is frozen, so no step could change it.", "use @dataclass without it.")
         prefix = layout.prefix_of(layout.VALUE, state.name)
-        return RecordKind(prefix, state.name, ttl_ms, codec, kept_header, state.record)
+        return self._with_earlier(RecordKind(prefix, state.name, ttl_ms, codec, kept_header, state.record))
+
+    def _with_earlier(self, kind: RecordKind) -> RecordKind:
+        current = kind.codec.record
+        for header, version in earlier_versions(current, self.service.namespace, self._released(current)).items():
+            kind.earlier_records[header] = version.read
+            kind.earlier[header_of(kept_record(version.record)) if kind.ttl_ms else header] = version.read
+        return kind
+
+    def _released(self, record: Record) -> list[Mapping[str, Any]]:
+        return [s for s in self.released if f"{s.get('namespace', '')}.{s['name']}" == record.name]
 
     def _handler(self, source: Input[Any] | Timer | MapTimer[Any], handler: Handler) -> HandlerPlan:
         states = []
         for state in handler.states:
-            id_of = None
+            ids_of = None
             if isinstance(state, MapAt):
                 if not isinstance(source, Input):
-                    self.service.fail(f"{handler.name}: at({state.field!r}) of {source!r}.", "pass the map itself.")
-                record = self.codec(source.record, repr(source)).record
-                id_of, _ = path_of(record, state.field, self._where(source), "at")
-            states.append(StatePlan(self.kinds[state.name], not isinstance(state, Value), id_of))
+                    self.service.fail(f"{handler.name}: at({state.ids!r}) of {source!r}.", "pass the map itself.")
+                ids_of = self._ids_of(state.ids, source)
+            states.append(StatePlan(self.kinds[state.name], not isinstance(state, Value), ids_of))
         return HandlerPlan(handler.name, handler.function, states)
+
+    def _ids_of(self, ids: str | Callable[[Any], list[str]], source: Input[Any]) -> Callable[[Any], Any]:
+        if callable(ids):
+            return ids
+        record = self.codec(source.record, repr(source)).record
+        return path_of(record, ids, self._where(source), "at")[0]
 
     def _timer(self, timer: Timer | MapTimer[Any]) -> None:
         handler = self.handlers.get(timer)
@@ -226,4 +322,4 @@ class Plan:
     def _check_indices(self) -> None:
         for index in self.service.indices.values():
             if self.service.states.get(index.of.name) is not index.of:
-                self.service.fail(f"{index!r}: {index.of!r} is no value of this service.", "pass what value() gave.")
+                self.service.fail(f"{index!r}: {index.of!r} is no state of this service.", "pass one of its own.")

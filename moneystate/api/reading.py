@@ -10,27 +10,24 @@ time="placed_at", time=ms.Header("ce_time"), time=lambda e: e.seconds * 1000
 
 from __future__ import annotations
 
-import json
 import operator
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from moneystate.api import iso_time
+from moneystate.api.json_text import quote
 from moneystate.api.shapes import MILLIS_KIND, Maybe, Plain, Record, Shape, Symbols
+from moneystate.api.types import Header
 from moneystate.engine.avro import Malformed
 from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
 from moneystate.errors import ServiceError
 
 MAX_KEY_BYTES: Final = 65_535
+AFTER, BEFORE = "after.", "before."  # of change events
+_WHOLE_NUMBER: Final = re.compile("-?[0-9]+")
 _KEY_KINDS: Final = ("string", "long")
-
-
-@dataclass(frozen=True)
-class Header:
-    """A Kafka header; CloudEvents has `ce_id`, `ce_source` and `ce_time`. UTF-8; a time is ISO-8601 or milliseconds."""
-
-    name: str
 
 
 Key: TypeAlias = str | Header | tuple[str | Header, ...] | Callable[[Any], Any]
@@ -40,9 +37,14 @@ NO_HEADERS: Final[Headers] = {}
 
 
 def path_of(record: Record, path: str, where: str, argument: str) -> tuple[Callable[[Any], Any], Shape]:
-    """What gives the value at a path of fields, and its shape. Raises ServiceError where there is none."""
+    """What gives the value at a path of fields, and its shape; None where a record on the way is None. Raises
+    ServiceError where there is no such path."""
     shape: Shape = record
-    for name in path.split("."):
+    names = path.split(".")
+    optional = False
+    for name in names:
+        if isinstance(shape, Maybe):
+            shape, optional = shape.of, True
         field = shape.field(name) if isinstance(shape, Record) else None
         if field is None:
             has = ", ".join([f.name for f in shape.fields]) if isinstance(shape, Record) else "no fields"
@@ -52,7 +54,17 @@ def path_of(record: Record, path: str, where: str, argument: str) -> tuple[Calla
                 f"name a field of {cls} as {argument}=, or add one.",
             )
         shape = field.shape
-    return operator.attrgetter(path), shape
+    if not optional:
+        return operator.attrgetter(path), shape
+    return partial(_walk, names), shape if isinstance(shape, Maybe) else Maybe(shape)
+
+
+def _walk(names: list[str], value: Any) -> Any:
+    for name in names:
+        if value is None:
+            return None
+        value = getattr(value, name)
+    return value
 
 
 def time_reader(record: Record, time: Time, where: str) -> Callable[[Any], int]:
@@ -64,9 +76,12 @@ def time_reader(record: Record, time: Time, where: str) -> Callable[[Any], int]:
                 f"{where}: time={time!r} is no time.", f"declare the field {record.cls.__name__}.{time} as ms.Millis."
             )
         return read
-    if isinstance(time, Header):
-        raise ServiceError(f"{where}: time={time!r}: headers are not read yet.", "use a field.")
-    return time
+    return _in_header if isinstance(time, Header) else time
+
+
+def _in_header(record: Any) -> int:
+    """The time of a record whose headers are not known."""
+    return 0
 
 
 def checked_time(time: Any) -> int:
@@ -80,7 +95,12 @@ def checked_time(time: Any) -> int:
 
 def header_time(headers: Headers, name: str) -> int:
     text = header_text(headers, name)
-    return checked_time(int(text) if text.lstrip("-").isdigit() and len(text) < 20 else iso_time.to_ms(text))
+    return checked_time(int(text) if is_whole_number(text) and len(text) < 20 else iso_time.to_ms(text))
+
+
+def is_whole_number(text: str) -> bool:
+    """As JSON writes one; `isdigit` also takes what `int` does not."""
+    return _WHOLE_NUMBER.fullmatch(text) is not None
 
 
 def header_text(headers: Headers, name: str) -> str:
@@ -94,8 +114,9 @@ def header_text(headers: Headers, name: str) -> str:
         raise Malformed(f"header {name}: a text that is not UTF-8") from None
 
 
-def key_parts(record: Record, key: Key, where: str) -> list[Callable[[Any], Any] | Header]:
-    """The readers of a key's parts; one function that gives keys of its own is a part, too. Raises ServiceError."""
+def key_parts(record: Record, key: Key, where: str, changes: bool = False) -> list[Callable[[Any], Any] | Header]:
+    """The readers of a key's parts; one function that gives keys of its own is a part, too. `changes`: of change
+    events, where what is deleted is in `before`. Raises ServiceError."""
     parts = key if isinstance(key, tuple) else (key,)
     if not parts:
         raise ServiceError(f"{where}: key=() names no field.", "name a field as key=.")
@@ -106,12 +127,20 @@ def key_parts(record: Record, key: Key, where: str) -> list[Callable[[Any], Any]
             of = shape.of if isinstance(shape, Maybe) else shape
             if not isinstance(of, Symbols) and (not isinstance(of, Plain) or of.kind not in _KEY_KINDS):
                 raise ServiceError(f"{where}: key={part!r} is neither a text nor a whole number.", "use another field.")
+            if changes and part.startswith(AFTER):
+                before, _ = path_of(record, BEFORE + part.removeprefix(AFTER), where, "key")
+                read = partial(_either, read, before)
             key_readers.append(read)
         elif isinstance(part, Header) or not isinstance(key, tuple):
             key_readers.append(part)
         else:
             raise ServiceError(f"{where}: key={part!r} is neither a field, a header nor a function.")
     return key_readers
+
+
+def _either(first: Callable[[Any], Any], second: Callable[[Any], Any], value: Any) -> Any:
+    content = first(value)
+    return second(value) if content is None else content
 
 
 def key_text(parts: tuple[Any, ...]) -> str:
@@ -121,7 +150,7 @@ def key_text(parts: tuple[Any, ...]) -> str:
             raise Malformed(f"expected a text or a whole number as the key, found {type(part).__name__}")
     if len(parts) == 1:
         return str(parts[0])
-    return json.dumps([str(part) for part in parts], ensure_ascii=False, separators=(",", ":"))
+    return "[" + ",".join([quote(str(part)) for part in parts]) + "]"
 
 
 def key_bytes(text: str) -> bytes:
@@ -138,8 +167,8 @@ def key_bytes(text: str) -> bytes:
 class KeyReader:
     """The keys of a record. `needs_headers`: whether they are in the record's headers."""
 
-    def __init__(self, record: Record, key: Key, where: str) -> None:
-        self.parts = key_parts(record, key, where)
+    def __init__(self, record: Record, key: Key, where: str, changes: bool = False) -> None:
+        self.parts = key_parts(record, key, where, changes)
         self.makes_keys = callable(key)
         self.needs_headers = any(isinstance(part, Header) for part in self.parts)
         self.one: Callable[[Any], Any] | None = None
@@ -150,7 +179,8 @@ class KeyReader:
     def keys(self, value: Any, headers: Headers = NO_HEADERS) -> list[bytes]:
         """In the order that the function gave, each once. Raises Malformed."""
         if self.one is not None:
-            return [key_bytes(key_text((self.one(value),)))]
+            part = self.one(value)
+            return [key_bytes(part if type(part) is str else key_text((part,)))]
         if self.makes_keys:
             return self._made(value)
         parts = [header_text(headers, part.name) if isinstance(part, Header) else part(value) for part in self.parts]

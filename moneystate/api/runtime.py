@@ -12,25 +12,26 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from moneystate.api import layout
-from moneystate.api.cells import NEVER, NO_TTL, Cell, RecordKind, SeenKind, TimerKind, set_of
+from moneystate.api.cells import NEVER, NO_TTL, Cell, RecordKind, SeenKind, TimerKind, opened, set_of
 from moneystate.api.context import Context, EventSource
 from moneystate.api.entries import Entries
-from moneystate.api.failures import failure, where_of
+from moneystate.api.failures import EXCEPTION, failure, where_of
 from moneystate.api.handles import MapTimer, Output, Timer
-from moneystate.api.plan import HandlerPlan, InputPlan, Plan, StatePlan, TimerPlan
+from moneystate.api.plan import HandlerPlan, InputPlan, OutputPlan, Plan, StatePlan, TimerPlan
+from moneystate.api.reading import key_bytes, key_text
 from moneystate.api.reject import Reject
 from moneystate.engine import deadletter
 from moneystate.engine.avro import HEADER_BYTES, Malformed, long_bytes, string_bytes
 from moneystate.engine.deadletter import COUNT_PREFIX, Letter
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import CLEANUP_RANK, END_OF_TIME, NO_TIME, TIMER_RANK, Header, Item, UnorderedRecord
+from moneystate.engine.place import PLACE, carried_by, carry, cause_of, own_value, place_of
 from moneystate.engine.processor import Change
 from moneystate.engine.state import StateAccess
 from moneystate.errors import StepError
 
 SWEEPS_PER_TTL: Final = 8
 LINEAGE: Final = "lineage"
-EXCEPTION: Final = "exception"
 
 
 class Work:
@@ -58,6 +59,7 @@ class ServiceProcessor:
         self.cells: dict[bytes, Cell] = {}
         self.by_map: dict[bytes, list[Cell]] = {}
         self.scanned: dict[bytes, list[bytes]] = {}
+        self.placed: dict[bytes, tuple[bytes, int]] = {}
         self.undo: list[tuple[Cell, Any, int, int, bool, bool]] = []
         self.undo_counts: list[tuple[str, int]] = []
         self.item: Item | None = None
@@ -79,6 +81,7 @@ class ServiceProcessor:
         self.cells = {}
         self.by_map = {}
         self.scanned = {}
+        self.placed = {}
         self.unordered = {
             process_unordered: self._event(process_unordered[0], process_unordered[3], process_unordered[4])
             for process_unordered in unordered
@@ -95,18 +98,24 @@ class ServiceProcessor:
 
     def _work(self, item: Item) -> Work:
         if item[1] < TIMER_RANK:
-            return self._event(item[3], item[7], item[8])
+            return self._event(item[3], item[7], own_value(item[8]))
         return self._due(item)
 
     def _event(self, topic: int, key: bytes, value: bytes) -> Work:
-        plan = self.plan.inputs[topic].get(value[:HEADER_BYTES])
-        if plan is None:
-            raise StepError(
-                f"service {self.plan.name!r}: a buffered record of {self.plan.topics[topic]} has a schema that is not "
-                "declared.",
-                "declare the input again: what is in state cannot be left out.",
-            )
-        record = plan.codec.decode(value)
+        header = value[:HEADER_BYTES]
+        plan = self.plan.inputs[topic].get(header)
+        if plan is not None:
+            record = plan.codec.decode(value)
+        else:
+            earlier = self.plan.earlier_inputs[topic].get(header)
+            if earlier is None:
+                raise StepError(
+                    f"service {self.plan.name!r}: a buffered record of {self.plan.topics[topic]} has a schema that is "
+                    "not declared.",
+                    "declare the input again: what is in state cannot be left out.",
+                )
+            plan = earlier.input
+            record, _ = earlier.read(value, HEADER_BYTES)
         work = Work(key.decode(), plan.handler)
         work.record = record
         work.input = plan
@@ -118,7 +127,7 @@ class ServiceProcessor:
 
     def _due(self, item: Item) -> Work:
         key = item[7]
-        prefix, id = layout.parts_of_timer(item[8])
+        prefix, id = layout.parts_of_timer(own_value(item[8]))
         timer = self.plan.timer_of.get(prefix)
         work = Work(key.decode(), None)
         work.id = id.decode()
@@ -145,10 +154,11 @@ class ServiceProcessor:
                 work.cells.append(self._cell(state.kind, key, b""))
             else:
                 work.cells.append(None)
-                if state.id_of is not None:
-                    id = state.id_of(work.record)
-                    if id is not None:
-                        self._cell(state.kind, key, str(id).encode())
+                if state.ids_of is not None:
+                    ids = state.ids_of(work.record)
+                    for id in ids if type(ids) is list else (ids,):
+                        if id is not None:
+                            self._cell(state.kind, key, str(id).encode())
 
     def _cell(self, kind: RecordKind | SeenKind | TimerKind, owner: bytes, id: bytes) -> Cell:
         key = kind.prefix + len(owner).to_bytes(2, "big") + owner + id
@@ -245,7 +255,7 @@ class ServiceProcessor:
                 args.append(Entries(MapCells(self, state.kind, self.owner)))
                 continue
             self._wake(cell)
-            if cell.value is None or self._expired(cell):
+            if cell.value is None or cell.has_expired(self.now):
                 cell.value = state.kind.empty()
             self._change(cell)
             args.append(cell.value)
@@ -256,10 +266,6 @@ class ServiceProcessor:
                 self._load([cell])
             cell.wake()
 
-    def _expired(self, cell: Cell) -> bool:
-        ttl_ms = cell.kind.ttl_ms
-        return ttl_ms != NO_TTL and cell.at != NEVER and self.now >= cell.at + ttl_ms
-
     def _change(self, cell: Cell) -> None:
         """Keep what the cell is, as the step may change it."""
         value = cell.value
@@ -267,6 +273,17 @@ class ServiceProcessor:
         if value is not None and isinstance(kind, RecordKind):
             value = kind.codec.copy(value)
         self.undo.append((cell, value, cell.at, cell.sweep_at, cell.live, cell.dirty))
+        cell.dirty = True
+        cell.by = self.item
+
+    def _replace(self, cell: Cell, value: Any) -> None:
+        """Whatever the cell is. What is stored does not matter, unless it says when it is swept; it is read with the
+        round at the end of the batch."""
+        if cell.kind.ttl_ms != NO_TTL:
+            self._wake(cell)
+        self.undo.append((cell, cell.value, cell.at, cell.sweep_at, cell.live, cell.dirty))
+        cell.value = value
+        cell.live = True
         cell.dirty = True
         cell.by = self.item
 
@@ -311,7 +328,7 @@ class ServiceProcessor:
         item = self.item
         assert item is not None
         topic, partition, offset = where_of(self.plan, item)
-        value = item[8] if item[1] < TIMER_RANK else None
+        value = own_value(item[8]) if item[1] < TIMER_RANK else None
         letter = Letter(topic, partition, offset, -1, item[7], value, [])
         key, content, headers = deadletter.write(letter, reason, detail)
         self.effects.emit(self.plan.dead_letter_stream, key, content, headers)
@@ -334,20 +351,51 @@ class ServiceProcessor:
     # What a context asks for
 
     def emit(self, output: Output[Any], record: object) -> None:
-        plan = self.plan.outputs.get(output)
-        if plan is None:
-            raise StepError(f"{output!r} belongs to the service {output.service!r}.", "emit to one of this service.")
+        plan = self._output(output)
         if type(record) is not plan.cls:
             raise StepError(f"{output!r}: expected {plan.cls.__name__}, found {type(record).__name__}.")
         try:
             keys = plan.keys.keys(record)
         except Malformed as e:
             raise StepError(f"{output!r}: {e}.", "give each record a key.") from None
+        value = plan.codec.encode(record)
+        lineage = self._caused_by()
+        for key in keys:
+            headers = [*lineage, (PLACE, self._next_place())] if output.timed else lineage
+            self.effects.emit(plan.stream, key, value, headers)
+
+    def _next_place(self) -> bytes:
+        """Of the record that is written now: behind those that the key has written before. A timer that a timer set for
+        its own time may stand before it in the order and runs after it all the same."""
+        item = self.item
+        assert item is not None
+        cause, number = cause_of(item), 0
+        last = self.placed.get(self.owner)
+        if last is not None and last[0] >= cause:
+            cause, number = last[0], last[1] + 1
+        self.placed[self.owner] = (cause, number)
+        return place_of(cause, number)
+
+    def remove(self, output: Output[Any], key: tuple[Any, ...]) -> None:
+        plan = self._output(output)
+        if not output.compacted:
+            raise StepError(f"{output!r} keeps all records of a key.", "declare it with compacted=True.")
+        try:
+            removed = key_bytes(key_text(key))
+        except Malformed as e:
+            raise StepError(f"{output!r}: {e}.", "give the key, or its parts, as the records have it.") from None
+        self.effects.emit(plan.stream, removed, None, self._caused_by())
+
+    def _output(self, output: Output[Any]) -> OutputPlan:
+        plan = self.plan.outputs.get(output)
+        if plan is None:
+            raise StepError(f"{output!r} belongs to the service {output.service!r}.", "emit to one of this service.")
+        return plan
+
+    def _caused_by(self) -> list[Header]:
         if not self.lineage:
             self.lineage = [self._lineage()]
-        value = plan.codec.encode(record)
-        for key in keys:
-            self.effects.emit(plan.stream, key, value, self.lineage)
+        return self.lineage
 
     def _lineage(self) -> Header:
         item, work = self.item, self.work
@@ -366,16 +414,15 @@ class ServiceProcessor:
         if type(when) is not int or when >= END_OF_TIME:
             raise StepError(f"{timer!r}: expected a time in ms, found {when!r}.")
         due = when if when > self.now else self.now
-        self._change(cell)
-        cell.live = True
-        cell.value = (due, item[0], item[3], item[4], item[5])
-        self.effects.set_timer(due, TIMER_RANK, item, self.owner, layout.timer_value(cell.kind.prefix, cell.id))
+        self._replace(cell, (due, item[0], item[3], item[4], item[5]))
+        value = layout.timer_value(cell.kind.prefix, cell.id)
+        carried = carried_by(item[8])
+        if carried is not None:
+            value = carry(carried.place, carried.partition, carried.offset, value)
+        self.effects.set_timer(due, TIMER_RANK, item, self.owner, value)
 
     def cancel(self, timer: Timer | MapTimer[Any], id: str) -> None:
-        cell = self._timer_cell(timer, id)
-        self._change(cell)
-        cell.live = True
-        cell.value = None
+        self._replace(self._timer_cell(timer, id), None)
 
     def _timer_cell(self, timer: Timer | MapTimer[Any], id: Any) -> Cell:
         plan = self.plan.timers.get(timer)
@@ -436,7 +483,13 @@ class ServiceProcessor:
         return changes
 
     def rewrite(self, entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
-        return []
+        """Those of an earlier version of their record, as the one of today."""
+        changes: list[Change] = []
+        for key, stored in entries:
+            kind = self.plan.kind_of(key)
+            if isinstance(kind, RecordKind) and stored[:HEADER_BYTES] in kind.earlier:
+                changes.append((key, opened(kind, stored).encoded()))
+        return changes
 
 
 class MapCells:
@@ -462,17 +515,15 @@ class MapCells:
             expected = kind.codec.record.cls.__name__
             raise StepError(f"map {kind.name!r}: expected {expected}, found {type(record).__name__}.")
         cell = self.runtime._cell(kind, self.owner, id_bytes(id))
-        self.runtime._wake(cell)
-        self.runtime._change(cell)
-        cell.value = record
+        self.runtime._replace(cell, record)
         if kind.ttl_ms != NO_TTL:
             self.runtime._written(cell)
 
     def delete(self, id: str) -> None:
-        cell = self.runtime._cell(self.kind, self.owner, id_bytes(id))
-        self.runtime._wake(cell)
-        self.runtime._change(cell)
-        cell.value = None
+        self.runtime._replace(self.runtime._cell(self.kind, self.owner, id_bytes(id)), None)
+
+    def has(self, id: str) -> bool:
+        return self._alive(self.runtime._cell(self.kind, self.owner, id_bytes(id))) is not None
 
     def ids(self, prefix: str) -> list[str]:
         runtime, kind = self.runtime, self.kind
@@ -485,7 +536,7 @@ class MapCells:
 
     def _alive(self, cell: Cell) -> Cell | None:
         self.runtime._wake(cell)
-        return None if cell.value is None or self.runtime._expired(cell) else cell
+        return None if cell.value is None or cell.has_expired(self.runtime.now) else cell
 
 
 def _id_of(cell: Cell) -> bytes:

@@ -5,23 +5,28 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar, overload
 
 from moneystate.api.handles import (
     NO_LIMIT,
+    AnyIndex,
     Duration,
     Index,
     Input,
     Map,
     MapAt,
+    MapIndex,
     MapTimer,
     Output,
     Source,
     Timer,
     Value,
 )
+from moneystate.api.message import Message
 from moneystate.api.on import On
 from moneystate.api.reading import Key, Time
+from moneystate.api.rules import problem_of
 from moneystate.api.view import View
 from moneystate.errors import ServiceError
 
@@ -65,47 +70,81 @@ class Service(On[R]):
         self.outputs: list[Output[Any]] = []
         self.states: dict[str, Value[Any] | Map[Any]] = {}
         self.timers: dict[str, Timer | MapTimer[Any]] = {}
-        self.indices: dict[str, Index[Any, Any]] = {}
+        self.indices: dict[str, AnyIndex[Any, Any]] = {}
         self.queries: dict[str, Callable[..., Any]] = {}
         self.handlers: list[tuple[Input[Any] | Timer | MapTimer[Any], Handler]] = []
+        self.holds = 0
         _check_rules(self, rules)
 
+    def holding(self, events: int) -> None:
+        """An output record or an entry of state may hold as much as so many events, such as the parts of a whole. Its
+        topics are then created for records of that size, and a start checks them."""
+        self.holds = events
+
     def input(
-        self, topic: str, record: type[E], *, key: Key | None = None, time: Time, unique: str | None = None,
-        within_ms: Duration = NO_LIMIT, bound_ms: int | None = None, rank: int | None = None, ordered: bool = True,
-        format: str = "avro",
+        self, topic: str, record: type[E], *, key: Key | None = None, time: Time | None = None,
+        unique: str | None = None, within_ms: Duration = NO_LIMIT, bound_ms: Duration | None = None,
+        max_future_ms: Duration | None = None, rank: int | None = None, ordered: bool = True, timed: bool = False,
+        format: str = "avro", decode: Callable[[Message], E | None] | None = None,
+        fallback: Callable[[Message], E | None] | None = None,
     ) -> Input[E]:  # fmt: skip
         """Records of one type in a topic; a topic of several types has an input for each. Without `key` they only
         advance time. `unique`: a field; of the records of a topic and key with one content of it within `within_ms`
-        only the first counts. `bound_ms`: how far its records may be out of order. `rank`: the order of inputs at the
-        same time, else that of the declarations."""
+        only the first counts. `bound_ms`: how far the topic's records may be out of order; `max_future_ms`: how far
+        ahead of their Kafka timestamps they may be; None: what the run says. `rank`: the order of inputs at the same
+        time, else that of the declarations. `timed`: the topic is another service's timed output, and its records carry
+        their times. `decode`: makes the record from a Kafka record, in place of `format`; None: it belongs to another
+        input of the topic, or to none. `fallback`: the same for a record that does not decode; None: it stays a dead
+        letter. A ValueError of either is a dead letter."""
         where = f"input {topic!r}"
         self._check_topic(topic, where, format)
+        if timed and (time, bound_ms, max_future_ms) != (None, None, None):
+            self.fail(f"{where}: timed=True with a time or limits.", "leave them out: its records carry their times.")
+        if time is None and not timed:
+            self.fail(f"{where}: no time.", "name a field as time=.")
         if unique is not None and within_ms == NO_LIMIT:
             self.fail(f"{where}: unique={unique!r} without within_ms.", "say for how long, within_ms=86_400_000.")
         if unique is not None and key is None:
             self.fail(f"{where}: unique={unique!r} without key.", "say whose the records are, key=...")
         if any(i.topic == topic and i.record is record for i in self.inputs):
             self.fail(f"{where}: declared twice with {record.__name__}.", "declare it once.")
+        other = next((i.format for i in self.inputs if i.topic == topic and i.format != format), None)
+        if other is not None:
+            self.fail(f"{where}: declared with format={other!r} and {format!r}.", "give one for the topic.")
+        for argument, function in (("decode", decode), ("fallback", fallback)):
+            if function is not None:
+                self._check_takes(function, ["message"], f"{where}: {argument}=")
         made = Input(
-            self.name, topic, record, key, time, unique, within_ms, bound_ms, rank, ordered, format
+            self.name, topic, record, key, time, unique, within_ms, bound_ms, max_future_ms, rank, ordered, timed,
+            format, decode, fallback,
         )  # fmt: skip
         self.inputs.append(made)
+        self._check_timed(where)
         return made
 
     def output(
         self, topic: str, record: type[T], *, key: Key, compacted: bool = False, timed: bool = False,
         partitions: int | None = None, format: str = "avro",
     ) -> Output[T]:  # fmt: skip
-        """A topic to write, keyed by `key` of its records."""
+        """Records of one type in a topic to write, keyed by `key`. A topic of several types has an output for each; a
+        function of `key` finds records of all of them together."""
         where = f"output {topic!r}"
         self._check_topic(topic, where, format)
         if key is None:
             self.fail(f"{where}: key=None: nobody could say which records belong together.", "name a field as key=.")
-        if any(o.topic == topic for o in self.outputs):
-            self.fail(f"{where}: declared twice.", "declare it once; one topic has one type of record.")
+        if format == "debezium":
+            self.fail(f"{where}: format='debezium' is for inputs.", "use json.")
+        if timed and compacted:
+            self.fail(f"{where}: timed and compacted.", "leave one out: compaction takes records that a reader needs.")
+        if any(o.topic == topic and o.record is record for o in self.outputs):
+            self.fail(f"{where}: declared twice with {record.__name__}.", "declare it once.")
         made = Output(self.name, topic, record, key, compacted, timed, partitions, format)
+        if any(o.topic == topic and o.of_topic() != made.of_topic() for o in self.outputs):
+            self.fail(
+                f"{where}: declared with different formats, partitions, compacted or timed.", "give one for the topic."
+            )
         self.outputs.append(made)
+        self._check_timed(where)
         return made
 
     def value(self, name: str, record: type[S], *, ttl_ms: Duration = NO_LIMIT) -> Value[S]:
@@ -133,14 +172,30 @@ class Service(On[R]):
         self.timers[name] = made
         return made
 
-    def index(self, name: str, of: Value[S], by: Callable[[S], V | None]) -> Index[S, V]:
-        """Keys by what `by` says of their value: a text or a whole number, None for a key that is not to be found."""
-        made = Index(self.name, self._new(name, self.indices, "index"), of, by)
+    @overload
+    def index(self, name: str, of: Value[S], by: Callable[[S], list[V] | None]) -> Index[S, V]: ...
+    @overload
+    def index(self, name: str, of: Value[S], by: Callable[[S], V | None]) -> Index[S, V]: ...
+    @overload
+    def index(self, name: str, of: Map[S], by: Callable[[S], list[V] | None]) -> MapIndex[S, V]: ...
+    @overload
+    def index(self, name: str, of: Map[S], by: Callable[[S], V | None]) -> MapIndex[S, V]: ...
+    def index(self, name: str, of: Value[Any] | Map[Any], by: Callable[[Any], Any]) -> Any:
+        """For queries: keys by what `by` says of their value, or entries of a map. `by` gives a text, a whole number or
+        a tuple of these; a list of them for a record that is found by each; None for one that is not found. The order
+        of the index is that of the values: numbers by size, texts by code point, tuples part by part; then that of the
+        keys, and of the ids."""
+        self._new(name, self.indices, "index")
+        if not isinstance(of, (Value, Map)):
+            self.fail(f"index {name!r}: {of!r} is no value and no map.", "pass what value() or map() gave.")
+        made: AnyIndex[Any, Any]
+        made = Index(self.name, name, of, by) if isinstance(of, Value) else MapIndex(self.name, name, of, by)
         self.indices[name] = made
         return made
 
     def query(self, function: Callable[Concatenate[View, P], T]) -> Callable[Concatenate[View, P], T]:
-        """A call of the query server: a function of a view, and of arguments of its own."""
+        """A call of the query server (`State.Call`, `moneystate ask`): a function of a view, and of arguments of its
+        own. It must depend on these alone. To be served, arguments and result need types that a record can have."""
         self.queries[self._new(function.__name__, self.queries, "query")] = function
         return function
 
@@ -159,6 +214,18 @@ class Service(On[R]):
             self.fail(f"{where}: no name for a topic.", "use letters, digits, '.', '_' and '-'.")
         if format not in FORMATS:
             self.fail(f"{where}: format={format!r}.", f"use one of {', '.join(FORMATS)}.")
+
+    def _check_timed(self, where: str) -> None:
+        """Effects of unordered inputs have no order time, and what a service caused is not before it in its order."""
+        written = {o.topic for o in self.outputs if o.timed}
+        if written & {i.topic for i in self.inputs if i.timed}:
+            self.fail(f"{where}: the service reads its own timed stream.", "read it as an ordinary input, with time=.")
+        unordered = [i for i in self.inputs if not i.ordered]
+        if unordered and (written or any(i.timed for i in unordered)):
+            self.fail(
+                f"{where}: a timed stream beside the unordered {unordered[0]!r}, whose records have no order time.",
+                "leave timed out, or ordered=False.",
+            )
 
     def _register(self, source: Any, states: tuple[Any, ...], function: Callable[..., None]) -> None:
         name = getattr(function, "__name__", repr(function))
@@ -188,8 +255,13 @@ class Service(On[R]):
         elif isinstance(source, MapTimer):
             takes.append("id")
         takes.extend([state.name for state in states])
+        self._check_takes(function, takes, name)
+
+    def _check_takes(self, function: Any, takes: list[str], name: str) -> None:
         if inspect.iscoroutinefunction(function):
             self.fail(f"{name}: a step cannot be async: it does no I/O.", "use def; ask others by a topic.")
+        if not callable(function):
+            self.fail(f"{name}{function!r} is no function.", f"take ({', '.join(takes)}).")
         try:
             inspect.signature(function).bind(*takes)
         except TypeError as e:
@@ -201,9 +273,9 @@ class Service(On[R]):
 def _check_rules(service: Service[Any], rules: Any) -> None:
     if rules is None:
         return
-    params = getattr(type(rules), "__dataclass_params__", None)
-    if params is None or not params.frozen:
-        service.fail(f"rules: {type(rules).__name__} is no frozen dataclass.", "use @dataclass(frozen=True).")
-    for name in type(rules).__dataclass_fields__:
-        if type(getattr(rules, name)) not in (int, str, bool, float):
-            service.fail(f"rules: {name} is no int, str, bool or float.", "keep what decides results in these types.")
+    problem = problem_of(rules)
+    if problem or not is_dataclass(rules):
+        service.fail(
+            f"rules: {problem or f'{type(rules).__name__} is no dataclass'}.",
+            "use frozen dataclasses of numbers, texts, truth values, tuples and dicts.",
+        )

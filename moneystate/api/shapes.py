@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field
 from decimal import Decimal
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from moneystate.api.json_text import Json
-from moneystate.api.types import MILLIS, NAME_ATTRIBUTE, Digits, Name, personal
+from moneystate.api.types import MILLIS, NAME_ATTRIBUTE, Digits, Header, Name, personal
 from moneystate.errors import ServiceError
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -29,6 +29,7 @@ _ALLOWED: Final = (
     "or a dataclass of such fields."
 )
 MILLIS_KIND: Final = "millis"
+HEADER_KINDS: Final = ("string", "long", "boolean", MILLIS_KIND)
 
 
 @dataclass(frozen=True)
@@ -78,13 +79,14 @@ class Table(Shape):
 @dataclass(frozen=True)
 class Field:
     """`name`: the attribute; `wire`: its name in Avro and JSON; `default`: makes the value of an absent field, None
-    where there must be one."""
+    where there must be one; `header`: the Kafka header that it is read from, "" for the value."""
 
     name: str
     wire: str
     shape: Shape
     default: Callable[[], Any] | None
     personal: bool
+    header: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,10 +124,12 @@ def is_immutable(shape: Shape) -> bool:
 
 
 class Shapes:
-    """The records of one service, each looked at once. `namespace`: of records that have no full name."""
+    """The records of one service, each looked at once. `namespace`: of records that have no full name; `renamed`: full
+    names in place of those that records have."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, renamed: Mapping[type, str] | None = None) -> None:
         self.namespace = namespace
+        self.renamed = renamed or {}
         self.records: dict[type, Record] = {}
         self.names: dict[str, type] = {}
         self.open: list[type] = []
@@ -155,6 +159,8 @@ class Shapes:
         return record
 
     def _full_name(self, cls: type) -> str:
+        if cls in self.renamed:
+            return self.renamed[cls]
         name = cls.__dict__.get(NAME_ATTRIBUTE, cls.__name__)
         return name if "." in name else f"{self.namespace}.{name}"
 
@@ -169,7 +175,13 @@ class Shapes:
             default = f.default_factory
         wire = camel(f.name)
         enum_name = f"{record.name}{wire[:1].upper()}{wire[1:]}"
-        return Field(f.name, wire, self.shape(hint, where, enum_name), default, _is_personal(hint))
+        shape, header = self.shape(hint, where, enum_name), _header_of(hint)
+        if header and not _fits_header(shape):
+            raise ServiceError(
+                f"{where}: a header holds no {_shown(_unmarked(hint))}.",
+                "use str, int, bool, ms.Millis or Literal[...], or X | None of one.",
+            )
+        return Field(f.name, wire, shape, default, _is_personal(hint), header)
 
     def shape(self, hint: Any, where: str, enum_name: str) -> Shape:
         if get_origin(hint) is Annotated:
@@ -223,9 +235,29 @@ def _hints(cls: type, where: str) -> dict[str, Any]:
 
 
 def _is_personal(hint: Any) -> bool:
+    return personal in _marks(hint)
+
+
+def _header_of(hint: Any) -> str:
+    return next((mark.name for mark in _marks(hint) if isinstance(mark, Header)), "")
+
+
+def _marks(hint: Any) -> list[Any]:
+    """Of the field, or of its type where None is allowed."""
     if get_origin(hint) is Annotated:
-        return personal in get_args(hint)[1:]
-    return get_origin(hint) in (Union, UnionType) and any(_is_personal(branch) for branch in get_args(hint))
+        return list(get_args(hint)[1:])
+    if get_origin(hint) in (Union, UnionType):
+        return [mark for branch in get_args(hint) for mark in _marks(branch)]
+    return []
+
+
+def _unmarked(hint: Any) -> Any:
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def _fits_header(shape: Shape) -> bool:
+    of = shape.of if isinstance(shape, Maybe) else shape
+    return isinstance(of, Symbols) or (isinstance(of, Plain) and of.kind in HEADER_KINDS)
 
 
 def _check_wire_names(record: Record) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from importlib import import_module
 from typing import Any, Final
 
 from moneystate.api import layout
-from moneystate.api.cells import NEVER, NO_TTL, Cell, RecordKind, SeenKind
+from moneystate.api.cells import NEVER, Cell, RecordKind, SeenKind, opened
 from moneystate.api.layout import Place
 from moneystate.api.plan import Plan
+from moneystate.api.plans import plan_of
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.engine.items import Item
+from moneystate.engine.place import own_value
 from moneystate.engine.plan import STATE_VERSION
-from moneystate.ports.state import ENGINE_SCHEMAS, USERS, Fact, Pair, Row, Versions
+from moneystate.ports.state import ENGINE_SCHEMAS, USERS, Fact, Migration, Pair, Row, Versions
 
 _NAMES: Final = {layout.VALUE: "value", layout.ENTRY: "map", layout.TIMER: "timer", layout.SEEN: "seen"}
 TIMERS: Final = "timers"
@@ -23,21 +24,19 @@ SEEN_IDS: Final = "seen"
 
 
 class ServiceState:
-    """`where`: MODULE:NAME of the service, so that it can be pickled into Spark's tasks; `rules`: of the run, None for
-    those that the service is declared with; `codes`: of topics, as they were first assigned."""
+    """`reference`: of the service and its rules, so that it can be pickled into Spark's tasks; `codes`: of topics, as
+    they were first assigned."""
 
-    def __init__(self, where: str, rules: Any = None, codes: Mapping[str, int] | None = None) -> None:
-        self.where = where
-        self.rules = rules
+    def __init__(self, reference: str, codes: Mapping[str, int] | None = None) -> None:
+        self.reference = reference
         self.codes = codes
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ServiceState, (self.where, self.rules, self.codes)
+        return ServiceState, (self.reference, self.codes)
 
     @cached_property
     def plan(self) -> Plan:
-        module, _, name = self.where.partition(":")
-        return Plan(getattr(import_module(module), name), self.rules, self.codes)
+        return plan_of(self.reference, tuple(sorted((self.codes or {}).items())))
 
     @property
     def kinds(self) -> bytes:
@@ -54,7 +53,8 @@ class ServiceState:
     @property
     def versions(self) -> Versions:
         headers = {kind.header for kind in self.plan.by_prefix.values()}
-        return Versions({STATE_VERSION: [*ENGINE_SCHEMAS, *sorted(headers)]})
+        up = {header: migration(kind) for kind in self.plan.kinds.values() for header in kind.earlier}
+        return Versions({STATE_VERSION: [*ENGINE_SCHEMAS, *sorted(headers)]}, up)
 
     def owner_of(self, key: bytes) -> bytes | None:
         """None for an entry of a state that the service does not declare, too: nobody could say what it means."""
@@ -70,7 +70,7 @@ class ServiceState:
     def facts(self, key: bytes, value: bytes, watermark: int, rules: Mapping[str, Any]) -> Iterator[Fact]:
         """An entry is one fact. When it is to be swept is none."""
         place, cell = self._open(key, value)
-        if _expired(cell, watermark):
+        if cell.has_expired(watermark):
             return
         at = cell.at if cell.at != NEVER else None
         if isinstance(cell.kind, RecordKind):
@@ -85,10 +85,8 @@ class ServiceState:
         place = layout.place_of(key)
         if place is None or not self._declares(place):
             raise Malformed(f"an entry with the key {key!r}, which the service does not declare")
-        cell = Cell(key, self.plan.by_prefix[layout.prefix_of(place.kind, place.name)], place.owner, place.id)
-        cell.load(value)
-        cell.wake()
-        return place, cell
+        kind = self.plan.by_prefix[layout.prefix_of(place.kind, place.name)]
+        return place, opened(kind, value, place.owner, place.id)
 
     def held_since(self, key: bytes, value: bytes) -> int | None:
         return None
@@ -98,7 +96,7 @@ class ServiceState:
         values: Row = {name: [] for name in self.titles}
         for key, value in sorted(entries):
             place, cell = self._open(key, value)
-            if _expired(cell, watermark):
+            if cell.has_expired(watermark):
                 continue
             id = {"id": place.id.decode()} if place.id else {}
             if isinstance(cell.kind, RecordKind):
@@ -117,13 +115,24 @@ class ServiceState:
             if header in inputs:
                 codec = inputs[header].codec
                 return json.loads(codec.to_json(codec.decode(value)))
+        for earlier in self.plan.earlier_inputs.values():
+            if header in earlier:
+                record, _ = earlier[header].read(value, HEADER_BYTES)
+                return json.loads(earlier[header].input.codec.to_json(record))
         raise Malformed("an event of a type that the service does not declare")
 
     def timer_view(self, item: Item) -> str:
-        prefix, id = layout.parts_of_timer(item[8])
+        prefix, id = layout.parts_of_timer(own_value(item[8]))
         title = "timer" if prefix in self.plan.timer_of else "removal of"
         return " ".join([title, prefix[2:].decode(), id.decode()]).strip()
 
 
-def _expired(cell: Cell, watermark: int) -> bool:
-    return cell.kind.ttl_ms != NO_TTL and cell.at != NEVER and watermark >= cell.at + cell.kind.ttl_ms
+def migration(kind: RecordKind) -> Migration:
+    """An entry of an earlier version as that of today."""
+
+    def migrate(stored: bytes) -> bytes:
+        encoded = opened(kind, stored).encoded()
+        # an entry that says no more than the default is not stored
+        return stored if encoded is None else encoded
+
+    return migrate

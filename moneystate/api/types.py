@@ -5,6 +5,7 @@ amount: ms.Decimal                              an exact number: 20 digits, 4 of
 rate: Annotated[ms.Decimal, ms.Digits(38, 12)]  an exact number of other digits
 details: ms.Json                                any JSON
 email: Annotated[str, ms.personal]              masked in answers to those who may not see it
+source: Annotated[str, ms.Header("ce_source")]  from a Kafka header and not from the value
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Annotated, Final, TypeVar
 
 from moneystate.api.json_text import Json
 
-__all__ = ["Decimal", "Digits", "Json", "Millis", "Name", "named", "personal"]
+__all__ = ["Decimal", "Digits", "Header", "Json", "Millis", "Name", "named", "personal"]
 
 Decimal = decimal.Decimal
 C = TypeVar("C", bound=type)
@@ -42,6 +43,14 @@ class Digits:
 
     precision: int
     scale: int
+
+
+@dataclass(frozen=True)
+class Header:
+    """A Kafka header: of a key, a time or a field. CloudEvents has `ce_id`, `ce_source` and `ce_time`. Its content is
+    UTF-8; a time is ISO-8601 or milliseconds."""
+
+    name: str
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
 
 if TYPE_CHECKING:
-    from moneystate.api.handles import Index, Map, Value
+    from moneystate.api.handles import Index, Map, MapIndex, Value
 
 S = TypeVar("S")
 V = TypeVar("V")
 
 
 class View(Protocol):
-    """`time_ms`: the watermark that the state stands at."""
+    """`time_ms`: the watermark that the state stands at. What has expired by then is not there."""
 
     @property
     def time_ms(self) -> int: ...
@@ -28,6 +28,23 @@ class View(Protocol):
         """Ids and entries in the order of the ids."""
         ...
 
-    def find(self, index: Index[S, V], by: V) -> Iterator[tuple[str, S]]:
-        """Keys and records, in the order of the keys."""
+    @overload
+    def find(self, index: Index[S, V], by: V | tuple[Any, ...]) -> Iterator[tuple[str, S]]: ...
+    @overload
+    def find(self, index: MapIndex[S, V], by: V | tuple[Any, ...]) -> Iterator[tuple[str, str, S]]: ...
+    def find(self, index: Any, by: Any) -> Iterator[Any]:
+        """All with this value, or whose tuple begins with it, in the order of the index: keys and records; of a map
+        keys, ids and records. A record with several such values comes once for each."""
+        ...
+
+    @overload
+    def range(
+        self, index: Index[S, V], low: V | tuple[Any, ...] | None = None, high: V | tuple[Any, ...] | None = None
+    ) -> Iterator[tuple[str, S]]: ...
+    @overload
+    def range(
+        self, index: MapIndex[S, V], low: V | tuple[Any, ...] | None = None, high: V | tuple[Any, ...] | None = None
+    ) -> Iterator[tuple[str, str, S]]: ...
+    def range(self, index: Any, low: Any = None, high: Any = None) -> Iterator[Any]:
+        """The same of all values from `low`, included, to `high`, left out; None: no limit."""
         ...

@@ -15,12 +15,13 @@ from confluent_kafka.admin import AdminClient
 from moneystate.bootstrap.files import AVRO, NO_TIMESTAMP, ArchivedRecord, write_file
 from moneystate.bootstrap.history import BEGIN_ADVICE, Cut, parse_cut, read_initial_highs
 from moneystate.bootstrap.layout import RangeNote, read_note
-from moneystate.engine.intake import Convert
 from moneystate.engine.items import NO_TIME
+from moneystate.engine.place import MARK, header_of
 from moneystate.engine.plan import TopicPartition
 from moneystate.engine.processor import Decoder, InputTopic, Rejected
+from moneystate.engine.reading import EventTimes
 from moneystate.errors import ArchiveError, ConfigError, RetentionError, SetupError
-from moneystate.kafka.client import admin_client, check_reachable, headers_of
+from moneystate.kafka.client import admin_client, check_reachable, headers_of, letter_of
 from moneystate.kafka.convert import converters
 from moneystate.kafka.offsets import FullPartition, log_ends, log_starts, offsets_at
 from moneystate.kafka.ranges import Message, Range, RangeReader
@@ -63,12 +64,13 @@ class Archiver:
 
     def __init__(self, options: ArchiveOptions, inputs: list[InputTopic], decoder: Decoder) -> None:
         o = self.options = options
-        self.decoder = decoder
         self.codes = {t.name: t.code for t in inputs}
+        self.timed = {t.name for t in inputs if t.timed}
         topics = [t.name for t in inputs]
         self.cut: Cut = parse_cut(o.as_of, topics)
         self.highs = read_initial_highs(o.initial_highs, topics)
-        self.converts: dict[int, Convert] = converters(o.formats, inputs, o.registry_url, schemas=o.schemas)
+        converts = converters(o.formats, inputs, o.registry_url, schemas=o.schemas)
+        self.times = EventTimes(decoder, o.formats, converts)
         check_reachable(o.bootstrap_servers, o.kafka_config)
         self.admin: AdminClient = admin_client(o.bootstrap_servers, o.kafka_config)
         begin = resolve_start(self.admin, o.starting_offsets, o.topic_prefix, topics)
@@ -173,15 +175,16 @@ class Archiver:
 
     def _high_before(self, reader: RangeReader, tp: TopicPartition, start: int) -> int | None:
         code = self.codes[tp[0]]
-        convert = self.converts.get(code)
         high = NO_TIME
         for message in reader.read([Range(*self.names[tp], 0, start)]):
-            value = message.value()
-            if value is not None:
-                try:
-                    high = max(high, self.decoder.decode(code, value if convert is None else convert(value))[0])
-                except Rejected:
-                    continue
+            if tp[0] in self.timed and header_of(headers_of(message), MARK) is None:
+                continue  # marks alone move it
+            try:
+                event_time_ms = self.times.event_time(code, letter_of(message))
+            except Rejected:
+                continue
+            if event_time_ms is not None:
+                high = max(high, event_time_ms)
         return None if high == NO_TIME else high
 
 

@@ -63,7 +63,8 @@ FIELDS = tuple(PARQUET_SCHEMA.names)
 
 
 class ArchivedRecord(NamedTuple):
-    """A record as it is kept. `offset` NO_OFFSET: not kept; `timestamp_ms` NO_TIMESTAMP: it has none."""
+    """A record as it is kept. `offset` NO_OFFSET: not kept; `timestamp_ms` NO_TIMESTAMP: it has none; `has_headers`
+    False: not kept."""
 
     offset: int
     timestamp_ms: int
@@ -71,6 +72,7 @@ class ArchivedRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: list[Header]
+    has_headers: bool = True
 
 
 def format_of(path: Path) -> str | None:
@@ -108,6 +110,7 @@ def _archived_record(fields: dict[str, Any]) -> ArchivedRecord:
         _bytes(fields.get("key")),
         _bytes(fields.get("value")),
         [(header["key"], _bytes(header["value"])) for header in fields.get("headers") or ()],
+        "headers" in fields,
     )
 
 

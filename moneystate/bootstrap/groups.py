@@ -34,7 +34,7 @@ class GroupSpec:
     chunks: int
     tasks: int
     make: Callable[[], Processor[Any]]
-    bound_ms: int
+    bounds: dict[int, int]
     state: StateModel
     rules: dict[str, Any]
     highs: dict[Partition, int]
@@ -103,7 +103,7 @@ class _Run:
         for chunk in range(s.chunks):
             blocks = [read_shuffle_file(shuffle_path(s.work, chunk, task), self.group) for task in range(s.tasks)]
             try:
-                result = run_batch(merge(blocks), self.state, s.make(), s.bound_ms)
+                result = run_batch(merge(blocks), self.state, s.make(), s.bounds)
             except StepFailed as e:
                 raise step_error(e, s.topics) from e
             self.watermark, self.counts, self.buffered = result.watermark, result.counts, result.buffered

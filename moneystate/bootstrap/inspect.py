@@ -9,9 +9,10 @@ from pathlib import Path
 
 from moneystate.bootstrap.files import NO_OFFSET, NO_TIMESTAMP, ArchivedRecord, read_file
 from moneystate.bootstrap.layout import ArchiveFile
-from moneystate.engine.intake import Convert
-from moneystate.engine.processor import Decoder, Rejected
-from moneystate.errors import ArchiveError, ConfigError
+from moneystate.engine.deadletter import Letter
+from moneystate.engine.processor import Rejected
+from moneystate.engine.reading import EventTimes
+from moneystate.errors import ArchiveError, ConfigError, StepError
 
 POINT_EVERY = 2_000  # records from one look at the event time to the next
 ARCHIVE_ADVICE = "restore the file."
@@ -32,9 +33,8 @@ class FileFacts:
 class Inspector:
     """`topic`: its code; `at_ms`: a time whose place is looked for, None for none."""
 
-    def __init__(self, decoder: Decoder, converts: dict[int, Convert], at_ms: int | None) -> None:
-        self.decoder = decoder
-        self.converts = converts
+    def __init__(self, times: EventTimes, at_ms: int | None) -> None:
+        self.times = times
         self.at_ms = at_ms
 
     def inspect(self, file: ArchiveFile, topic: int) -> FileFacts:
@@ -65,6 +65,7 @@ class Inspector:
     ) -> None:
         before = -1
         looking = True
+        needs_headers = self.times.decoder.needs_headers(topic)
         for number, record in enumerate(records):
             has_offset = record.offset != NO_OFFSET
             if number == 0:
@@ -74,11 +75,16 @@ class Inspector:
             if has_offset:
                 self._check_offset(path, file, before, record.offset)
                 before = record.offset
+            if needs_headers and not record.has_headers:
+                raise ArchiveError(
+                    f"{path}: expected records with headers, which this input needs, found record {number} without.",
+                    "archive the topic with them (moneystate archive; Spark's source: includeHeaders).",
+                )
             place = record.offset if has_offset else number
             if self.at_ms is not None and facts.first_at is None:
                 self._locate_time(path, record, place, facts)
             looking = looking or number % POINT_EVERY == 0
-            if looking and (event_time_ms := self._event_time(topic, record.value)) is not None:
+            if looking and (event_time_ms := self._event_time(topic, record)) is not None:
                 facts.points.append((place, event_time_ms))
                 looking = False
             facts.records = number + 1
@@ -105,11 +111,9 @@ class Inspector:
         if record.timestamp_ms >= self.at_ms:
             facts.first_at = place
 
-    def _event_time(self, topic: int, value: bytes | None) -> int | None:
-        if value is None:
-            return None
-        convert = self.converts.get(topic)
+    def _event_time(self, topic: int, record: ArchivedRecord) -> int | None:
+        letter = Letter("", 0, record.offset, record.timestamp_ms, record.key, record.value, record.headers)
         try:
-            return self.decoder.decode(topic, value if convert is None else convert(value))[0]
-        except Rejected:
+            return self.times.event_time(topic, letter)
+        except (Rejected, StepError):  # a look decides nothing
             return None

@@ -141,7 +141,7 @@ class Bootstrap:
             len(started.chunks),
             len(started.tasks),
             self.job.make,
-            self.job.bound_ms,
+            self.job.bounds(),
             self.job.state,
             dict(self.job.rules),
             dict(initial_highs(started.history, self.job.inputs)),

@@ -61,12 +61,16 @@ def _blocks(spec: SourceSpec, unit: ReadUnit, chunk: Chunk, cursors: dict[tuple[
 def _take_files(
     intake: Intake, spec: SourceSpec, code: int, p: PartitionHistory, records: Iterator[tuple[int, ArchivedRecord]]
 ) -> None:
+    topic = spec.topic(p.topic)
     for offset, record in records:
         timestamp = record.timestamp_ms if record.timestamp_type != NO_TIMESTAMP else NO_TIMESTAMP
-        why = intake.add(code, p.partition, offset, timestamp, record.value)
+        letter = Letter(topic, p.partition, offset, timestamp, record.key, record.value, record.headers)
+        if code in intake.reads:
+            why = intake.add_whole(code, letter)
+        else:
+            why = intake.add(code, p.partition, offset, timestamp, record.value)
         if why is not None:
-            topic = spec.topic(p.topic)
-            intake.reject(Letter(topic, p.partition, offset, timestamp, record.key, record.value, record.headers), why)
+            intake.reject(letter, why)
 
 
 class FileCursor:

@@ -26,6 +26,7 @@ from moneystate.bootstrap.layout import ArchivedPartition, ArchiveFile, find_arc
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.engine.plan import TopicPartition
 from moneystate.engine.processor import InputTopic
+from moneystate.engine.reading import EventTimes
 from moneystate.errors import ArchiveError, ConfigError
 from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.convert import converters
@@ -158,7 +159,7 @@ class _Inspection:
     def __call__(self, file_and_topic: tuple[ArchiveFile, int]) -> FileFacts:
         s = self.spec
         convert = converters(s.formats, s.inputs, s.registry_url, schemas=s.schemas)
-        return Inspector(load_decoder(s.decoder), convert, self.at_ms).inspect(*file_and_topic)
+        return Inspector(EventTimes(load_decoder(s.decoder), s.formats, convert), self.at_ms).inspect(*file_and_topic)
 
 
 def initial_highs(history: History, inputs: list[InputTopic]) -> Mapping[tuple[int, int], int]:

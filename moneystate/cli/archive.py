@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from moneystate.bootstrap.archive import ArchiveOptions, Archiver
-from moneystate.cli import registry
+from moneystate.cli import registry, services
 from moneystate.cli.options import (
     Format,
     KafkaConfig,
@@ -21,6 +21,7 @@ from moneystate.cli.options import (
     formats,
     kafka_settings,
 )
+from moneystate.cli.settings_file import ConfigFile
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
 from moneystate.kafka.source_spec import load_decoder
@@ -34,6 +35,7 @@ class FileFormat(StrEnum):
 
 
 def archive(
+    context: typer.Context,
     bootstrap_servers: Annotated[str, flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")],
     out: Annotated[Path, flag("OUT", "Folder of the archive; one that is there is gone on with.")],
     topic_prefix: Annotated[str, flag("TOPIC_PREFIX", "Goes before each topic's name.")] = "",
@@ -55,6 +57,7 @@ def archive(
         SessionLookup, flag("SESSION_LOOKUP", "topic: archive the replies of lookups, too.")
     ] = SessionLookup.none,
     service: PlainService = "",
+    config: ConfigFile = None,
     format: Format = None,
     schema_registry: Annotated[str, flag("SCHEMA_REGISTRY", "URL, for topics in the confluent format.")] = "",
     kafka_config: KafkaConfig = None,
@@ -65,7 +68,7 @@ def archive(
     """Write the job's input topics into files that bootstrap reads. The same command goes on where it was stopped."""
     if records_per_file < 1:
         raise ConfigError(f"--records-per-file {records_per_file}: expected at least 1.")
-    spec = registry.chosen(service)
+    spec = registry.chosen(services.chosen(context, service, config))
     job = spec.job({"lookup": session_lookup is SessionLookup.topic})
     options = ArchiveOptions(
         bootstrap_servers=bootstrap_servers,

@@ -12,16 +12,19 @@ from rich.console import Console
 
 from moneystate.bootstrap.job import Bootstrap, Prepared
 from moneystate.bootstrap.options import BootstrapOptions
-from moneystate.cli import facts_view, registry
+from moneystate.cli import facts_view, registry, services
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.options import (
+    BOUND,
     DEDUP_TTL,
+    MAX_FUTURE,
     MAX_RECORD_BYTES,
-    MAX_RECORD_HELP,
-    MIN_RECORD_BYTES,
+    Bound,
     Format,
     KafkaConfig,
     KafkaConfigFile,
+    MaxFuture,
+    MaxRecordBytes,
     PlainService,
     SessionLookup,
     SparkConfig,
@@ -32,12 +35,14 @@ from moneystate.cli.options import (
 )
 from moneystate.cli.review import check_review, review
 from moneystate.cli.rule_flags import rules_given
+from moneystate.cli.settings_file import ConfigFile
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
 from moneystate.spark.local_path import local_folder
 
 
 def bootstrap(
+    context: typer.Context,
     source: Annotated[
         list[str],
         typer.Option(
@@ -51,6 +56,7 @@ def bootstrap(
         list[str] | None, typer.Argument(metavar="[RULES]", help="With --service: its rules, such as --wait 30m.")
     ] = None,
     service: PlainService = "",
+    config: ConfigFile = None,
     as_of: Annotated[
         str,
         flag("AS_OF", "Where the history ends: end, an ISO-8601 time of Kafka timestamps, or a JSON file of offsets."),
@@ -83,16 +89,12 @@ def bootstrap(
     ] = None,
     bootstrap_servers: Annotated[str, flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")] = "",
     topic_prefix: Annotated[str, flag("TOPIC_PREFIX", "The live job's; it names dead letters.")] = "",
-    bound: Annotated[str, flag("BOUND", "Out-of-orderness bound of all inputs.")] = "20s",
+    bound: Bound = BOUND,
     session_ttl: Annotated[str, flag("SESSION_TTL", "How long after its creation a session is valid.")] = "1d",
     dedup_ttl: Annotated[str, flag("DEDUP_TTL", "How long a money id is remembered.")] = DEDUP_TTL,
     session_wait: Annotated[str, flag("SESSION_WAIT", "How long money waits for its session.")] = "60s",
-    max_future: Annotated[
-        str, flag("MAX_FUTURE", "A record further ahead of its Kafka timestamp is a dead letter.")
-    ] = "10m",
-    max_record_bytes: Annotated[
-        int, typer.Option(min=MIN_RECORD_BYTES, help=MAX_RECORD_HELP, envvar="MONEYSTATE_MAX_RECORD_BYTES")
-    ] = MAX_RECORD_BYTES,
+    max_future: MaxFuture = MAX_FUTURE,
+    max_record_bytes: MaxRecordBytes = MAX_RECORD_BYTES,
     session_lookup: Annotated[
         SessionLookup, flag("SESSION_LOOKUP", "topic: read the replies of lookups, too.")
     ] = SessionLookup.none,
@@ -118,7 +120,8 @@ def bootstrap(
         raise ConfigError("--checkpoint and --yes: expected with --review.", "add --review.")
     if review_first:
         check_review(checkpoint, yes)
-    spec = registry.chosen(service)
+    reference = services.chosen(context, service, config)
+    spec = registry.chosen(reference)
     rules = {
         "bound_ms": parse_ms(bound, "--bound"),
         "session_ttl_ms": parse_ms(session_ttl, "--session-ttl", 1),
@@ -128,7 +131,7 @@ def bootstrap(
         "max_record_bytes": max_record_bytes,
         "lookup": session_lookup is SessionLookup.topic,
     }
-    job = spec.job({**rules, **rules_given(service, words or [])})
+    job = spec.job({**rules, **rules_given(reference, words or [])})
     options = BootstrapOptions(
         sources=source,
         out=local_folder(str(out), "--out"),

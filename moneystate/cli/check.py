@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from moneystate.api.job import service_at
+from moneystate.api.reference import service_at
 from moneystate.cli.services import load
 from moneystate.testing.generated import check_batches
 from moneystate.testing.purity import findings

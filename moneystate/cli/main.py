@@ -12,9 +12,12 @@ from typer.exceptions import Abort, TyperException
 
 from moneystate.cli import kafka, registry, schemas, settings_file, state
 from moneystate.cli.archive import archive
+from moneystate.cli.ask import command as ask
 from moneystate.cli.bootstrap import bootstrap
 from moneystate.cli.check import check
+from moneystate.cli.demo import demo
 from moneystate.cli.heartbeat import heartbeat
+from moneystate.cli.plan import plan
 from moneystate.cli.run import RULES_TAKE, run
 from moneystate.cli.serve import serve
 from moneystate.cli.verify_replay import verify_replay
@@ -32,12 +35,17 @@ app = typer.Typer(
 app.add_typer(kafka.app, name="kafka")
 app.add_typer(schemas.app, name="schemas")
 app.add_typer(state.app, name="state")
+for service_app in registry.APPS:
+    app.add_typer(service_app)
 for command in registry.COMMANDS:
     app.command()(command)
 app.command(name="run", context_settings=RULES_TAKE)(run)
+app.command(name="plan", context_settings=RULES_TAKE)(plan)
 app.command()(check)
 app.command()(heartbeat)
+app.command()(demo)
 app.command()(serve)
+app.command(name="ask")(ask)
 app.command(context_settings=RULES_TAKE)(bootstrap)
 app.command()(archive)
 app.command()(verify_replay)

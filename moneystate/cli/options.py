@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -17,11 +17,12 @@ from moneystate.errors import ConfigError
 from moneystate.kafka import settings
 from moneystate.kafka.topics import Replication
 
+T = TypeVar("T")
+
 FORMATS = ("avro", "json", "confluent")
 DEDUP_TTL = "1h"
 MAX_RECORD_BYTES = 128 * 1024
 MIN_RECORD_BYTES = 1024
-MAX_RECORD_HELP = "An event with a larger value is a dead letter: it could not be written again in every form."
 
 
 class SessionLookup(StrEnum):
@@ -52,6 +53,18 @@ def _split(context: typer.Context, parameter: typer.CallbackParam, values: list[
     return [part.strip() for part in re.split(r"[;\n]", text) if part.strip()]
 
 
+Bound = Annotated[str, flag("BOUND", "Out-of-orderness bound of all inputs.")]
+BOUND = "20s"
+MaxFuture = Annotated[str, flag("MAX_FUTURE", "A record further ahead of its Kafka timestamp is a dead letter.")]
+MAX_FUTURE = "10m"
+MaxRecordBytes = Annotated[
+    int,
+    typer.Option(
+        min=MIN_RECORD_BYTES,
+        help="An event with a larger value is a dead letter: it could not be written again in every form.",
+        envvar="MONEYSTATE_MAX_RECORD_BYTES",
+    ),
+]
 KafkaConfig = Annotated[
     list[str] | None,
     repeated("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka); secrets as ${env:NAME} or ${file:PATH}."),
@@ -73,8 +86,8 @@ PlainService = Annotated[
     str,
     typer.Option(
         "--service",
-        metavar="MODULE:SERVICE",
-        help="A plain service, by its module, or the module's file, and its name.",
+        metavar="SERVICE",
+        help="A plain service: its short name, or MODULE:NAME with a module or its file.",
         envvar="MONEYSTATE_SERVICE",
         show_default="the enrichment",
     ),
@@ -121,27 +134,28 @@ def formats(
 ) -> dict[str, str]:
     """Format by topic without prefix, of the topics `known`; `declared`: of those that no flag names. Raises
     ConfigError."""
-    by_topic = {**(declared or {}), **pairs(texts, "--format")}
+    declared = declared or {}
+    by_topic = {**declared, **pairs(texts, "--format")}
     for topic, name in by_topic.items():
         if topic not in known:
             raise ConfigError(f"--format {topic}={name}: expected one of the topics {', '.join(known)}.")
-        if name not in FORMATS:
+        if name not in FORMATS and name != declared.get(topic):
             raise ConfigError(f"--format {topic}={name}: expected one of {', '.join(FORMATS)}.")
         if name == "confluent" and not registry_url:
             raise ConfigError(f"--format {topic}={name}: expected a schema registry.", "add --schema-registry URL.")
     return by_topic
 
 
-def flagged(command: Callable[..., None], parameter: str, make: Callable[..., Any]) -> Callable[..., None]:
+def flagged(command: Callable[..., T], parameter: str, make: Callable[..., Any]) -> Callable[..., T]:
     """The flags of `make` in place of the parameter that takes what it makes."""
     flags = inspect.signature(make, eval_str=True).parameters
     own = inspect.signature(command, eval_str=True)
     other_parameters = [p for name, p in own.parameters.items() if name != parameter]
 
     @functools.wraps(command)
-    def run(**given: Any) -> None:
+    def run(**given: Any) -> T:
         made = make(**{name: given.pop(name) for name in flags})
-        command(**{parameter: made}, **given)
+        return command(**{parameter: made}, **given)
 
     shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*other_parameters, *flags.values()]]
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]

@@ -6,22 +6,26 @@ from collections.abc import Callable
 from typing import Final
 
 from moneystate.api.job import plain_service
+from moneystate.api.plans import plan_of
+from moneystate.api.reference import service_at
 from moneystate.cli import services
+from moneystate.cli.known_services import KNOWN
 from moneystate.errors import CheckpointError
 from moneystate.ports.service import ServiceSpec
 from moneystate.serving.face import Face
-from services.enrichment.cli.demo import demo
+from moneystate.serving.state.face import StateFace
 from services.enrichment.cli.enrich import enrich
 from services.enrichment.cli.fake_session_service import fake_session_service
 from services.enrichment.cli.lookup_worker import lookup_worker
 from services.enrichment.job import ENRICHMENT
 from services.enrichment.serving.face import QUERY
+from services.reconciliation.cli import status as reconciliation
 from state_tools.offline import job_of, rules_of
 
 SERVICES: Final = {service.name: service for service in [ENRICHMENT]}
-COMMANDS: Final[list[Callable[..., None]]] = [enrich, lookup_worker, fake_session_service, demo]
+APPS: Final = [reconciliation.app]  # commands of a service, under its name
+COMMANDS: Final[list[Callable[..., None]]] = [enrich, lookup_worker, fake_session_service]
 DEFAULT: Final = ENRICHMENT  # of commands that name no service: its flags are theirs, `query.v1` is its
-FACE: Final[Face] = QUERY  # of `serve`
 
 
 def service_of(folder: str, given: str = "") -> ServiceSpec:
@@ -30,25 +34,37 @@ def service_of(folder: str, given: str = "") -> ServiceSpec:
     job = job_of(folder)
     if not given:
         return named(folder, job)
-    service = plain_service(services.load(given), rules_of(folder))
-    if service.name != job:
+    mine = [reference for reference in services.load_all(given) if service_at(reference).name == job]
+    if not mine:
         raise CheckpointError(
-            f"{folder}: expected the state of {service.name}, found that of {job}.",
-            "give its own service as --service.",
+            f"{folder}: expected the state of {given}, found that of {job}.", "give its own service as --service."
         )
-    return service
+    return plain_service(mine[0], rules_of(folder))
 
 
-def chosen(given: str) -> ServiceSpec:
-    """Of commands that make a state: the plain service MODULE:SERVICE, or the default."""
-    return plain_service(services.load(given)) if given else DEFAULT
+def face_of(reference: str) -> Face:
+    """Of `serve`: that of the plain service, or of the default where there is none. Raises ServiceError for queries
+    that cannot be asked."""
+    if not reference:
+        return QUERY
+    plan_of(reference).queries  # noqa: B018 (it checks them)
+    return StateFace(reference)
+
+
+def chosen(reference: str) -> ServiceSpec:
+    """Of commands that make a state: the plain service, or the default where there is none."""
+    return plain_service(reference) if reference else DEFAULT
 
 
 def named(folder: str, job: str) -> ServiceSpec:
+    """One of this project's."""
     service = SERVICES.get(job)
-    if service is None:
-        raise CheckpointError(
-            f"{folder}: expected the state of one of {', '.join(SERVICES)}, found that of {job}.",
-            "say where that service is: --service MODULE:SERVICE.",
-        )
-    return service
+    if service is not None:
+        return service
+    for path in [path for paths in KNOWN.values() for path in paths]:
+        if service_at(path).name == job:
+            return plain_service(path, rules_of(folder))
+    raise CheckpointError(
+        f"{folder}: expected the state of one of {', '.join([*SERVICES, *KNOWN])}, found that of {job}.",
+        "say where that service is: --service MODULE:SERVICE.",
+    )

@@ -10,14 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, NamedTuple
 
-from moneystate.api.job import service_at
-from moneystate.api.service import Service
+from moneystate.api.reference import Made, made_at
+from moneystate.api.rules import MS, field_types, file_name, from_text, is_scalar
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.services import load
 from moneystate.errors import ConfigError
 
-MS = "_ms"
-TRUTH = {"true": True, "false": False}
+
+class Flag(NamedTuple):
+    """A rule as a flag; `declared`: its type."""
+
+    rule: str
+    declared: Any
 
 
 class Given(NamedTuple):
@@ -45,58 +48,45 @@ def parted(words: Sequence[str]) -> Given:
     return Given(services, rules)
 
 
-def rules_by_service(services: Sequence[Service[Any]], given: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+def rules_by_service(references: Sequence[str], given: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
     """The rules that flags give, for each service. Raises ConfigError for a flag that is none of theirs."""
+    services = [made_at(reference) for reference in references]
     by_service: list[dict[str, Any]] = [{} for _ in services]
     for name, text in given:
         pairs = zip(services, by_service, strict=True)
-        mine = [(rules, rule) for service, rules in pairs if (rule := _rule(service, name)) is not None]
+        mine = [(rules, flag) for made, rules in pairs if (flag := _flag_of(made, name)) is not None]
         if not mine:
-            known = sorted({flag for service in services for flag in flags(service)})
+            known = sorted({flag for made in services for flag in flags(made.rules)})
             raise ConfigError(f"{name}: there is no such flag.", f"rules here are {', '.join(known) or 'none'}.")
-        for rules, (its_name, default) in mine:
-            rules[its_name] = _value(name, text, its_name, default)
+        for rules, flag in mine:
+            rules[flag.rule] = from_text(flag.declared, text, flag.rule.endswith(MS), name, parse_ms)
     return by_service
 
 
-def rules_given(service: str, words: Sequence[str]) -> dict[str, Any]:
-    """The rules among the words of a command of one service, MODULE:SERVICE. Raises ConfigError for other words."""
+def rules_given(reference: str, words: Sequence[str]) -> dict[str, Any]:
+    """The rules among the words of a command of one service, by its reference; empty: of one that has no rules as
+    words. Raises ConfigError for other words."""
     given = parted(words)
     if given.services:
         raise ConfigError(f"{given.services[0]}: expected flags alone.", "name the service as --service.")
-    if not service:
+    if not reference:
         if given.rules:
             raise ConfigError(f"{given.rules[0][0]}: there is no such flag.")
         return {}
-    return rules_by_service([service_at(load(service))], given.rules)[0]
+    return rules_by_service([reference], given.rules)[0]
 
 
-def flags(service: Service[Any]) -> Mapping[str, tuple[str, Any]]:
-    """Of a service's rules: name of the rule and its default."""
-    if service.rules is None:
+def flags(rules: Any) -> Mapping[str, Flag]:
+    """Of a service's rules, those that a flag can give."""
+    if rules is None:
         return {}
-    names = [f.name for f in fields(service.rules)]
-    return {_flag(name): (name, getattr(service.rules, name)) for name in names}
+    declared = field_types(type(rules))
+    return {
+        "--" + file_name(f.name).replace("_", "-"): Flag(f.name, declared[f.name])
+        for f in fields(rules)
+        if is_scalar(declared[f.name])
+    }
 
 
-def _flag(rule: str) -> str:
-    return "--" + rule.removesuffix(MS).replace("_", "-")
-
-
-def _rule(service: Service[Any], name: str) -> tuple[str, Any] | None:
-    return flags(service).get(name.replace(f"--{service.name}.", "--", 1))
-
-
-def _value(name: str, text: str, rule: str, default: Any) -> Any:
-    if isinstance(default, bool):
-        if text not in TRUTH:
-            raise ConfigError(f"{name} {text}: expected true or false.")
-        return TRUTH[text]
-    if isinstance(default, int) and rule.endswith(MS):
-        return parse_ms(text, name)
-    try:
-        return type(default)(text)
-    except ValueError:
-        raise ConfigError(
-            f"{name} {text}: expected {'a whole number' if isinstance(default, int) else 'a number'}."
-        ) from None
+def _flag_of(made: Made, name: str) -> Flag | None:
+    return flags(made.rules).get(name.replace(f"--{made.service.name}.", "--", 1))

@@ -18,13 +18,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from moneystate.api.job import folder_of
+from moneystate.api.folders import avro_root, folder_of
 from moneystate.cli import services
 from moneystate.cli.registry import SERVICES
 from moneystate.errors import ConfigError
 from moneystate.schemas.check import Finding, Functions, check, check_against
-from moneystate.schemas.services import NO_FUNCTIONS, findings_of, release_service
-from moneystate.schemas.tree import RELEASED, Tree, avro_root, is_state, read_folder, release, tree_of
+from moneystate.schemas.services import findings_of, functions_of, release_service
+from moneystate.schemas.tree import RELEASED, Tree, is_state, read_folder, release, tree_of
 from moneystate.spark.checkpoint import Checkpoint
 
 REFUSED_EXIT_CODE = 1
@@ -57,7 +57,7 @@ def check_command(
     """Check the schemas by themselves, and against an earlier state of them or what is in a checkpoint."""
     path = services.load(service) if service else ""
     root = folder_of(path) if path else _root(avro)
-    functions = NO_FUNCTIONS if path else functions_for(root)
+    functions = functions_of(path) if path else functions_for(root)
     tree = tree_of(read_folder(root))
     findings = findings_of(path) if path else check(tree, functions)
     if against:

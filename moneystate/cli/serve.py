@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from moneystate.cli import registry
+from moneystate.cli import registry, services
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.options import KafkaConfig, KafkaConfigFile, check_given, flag, kafka_settings
+from moneystate.cli.options import KafkaConfig, KafkaConfigFile, PlainService, check_given, flag, kafka_settings
+from moneystate.cli.settings_file import ConfigFile
 from moneystate.errors import ConfigError
 from moneystate.serving import supervisor
 from moneystate.serving.limits import Limits
@@ -19,10 +20,13 @@ MAX_WORKERS = 64
 
 
 def serve(
+    context: typer.Context,
     bootstrap_servers: Annotated[str, flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")],
     data: Annotated[str, flag("DATA", "Folder of the replica; made where it is not there.")],
     listen: Annotated[str, flag("LISTEN", "HOST:PORT to answer on; port 0: a free one.")] = DEFAULT_LISTEN,
     topic_prefix: Annotated[str, flag("TOPIC_PREFIX", "Goes before each topic's name.")] = "",
+    service: PlainService = "",
+    config: ConfigFile = None,
     history: Annotated[str, flag("HISTORY", "How long versions are kept.")] = "24h",
     history_versions: Annotated[
         int, flag("HISTORY_VERSIONS", "Keep no more than so many versions; 0: as --history says.")
@@ -100,7 +104,8 @@ def serve(
         ),
         limits=_limits(max_streams, max_streams_per_caller, max_calls, max_calls_per_caller),
     )  # fmt: skip
-    supervisor.serve(options, registry.FACE, lambda line: typer.echo(line, err=True))
+    face = registry.face_of(services.chosen(context, service, config))
+    supervisor.serve(options, face, lambda line: typer.echo(line, err=True))
 
 
 def _limits(streams: int, streams_per_caller: int, calls: int, calls_per_caller: int) -> Limits:

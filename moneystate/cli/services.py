@@ -1,43 +1,110 @@
-"""Plain services as the command line names them: MODULE:SERVICE, with a module's name or the path of its file."""
+"""Plain services as the command line names them: a short name, or MODULE:NAME with a module's name or the path of its
+file. NAME is a service or its factory."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from moneystate.api.job import check_runs, plan_of
-from moneystate.api.service import Service
+import typer
+
+from moneystate.api.job import check_runs
+from moneystate.api.plans import plan_of
+from moneystate.api.reference import is_factory, made_at, with_rules
+from moneystate.api.rules import plain, read
+from moneystate.cli.durations import parse_ms
+from moneystate.cli.known_services import KNOWN
+from moneystate.cli.service_config import check_used, config_file, service_tables
 from moneystate.errors import ConfigError, MoneystateError
 
 MODULES = "PYTHONPATH"  # how Spark's Python processes on this machine find what this one imports
+NO_TABLES: Mapping[str, Mapping[str, Any]] = {}
 
 
-def load(text: str) -> str:
-    """MODULE:SERVICE, with MODULE as it can be imported here and by processes that are started from here. Raises
+def load(text: str, tables: Mapping[str, Mapping[str, Any]] = NO_TABLES) -> str:
+    """The reference of the one service that `text` stands for: of that name, where a short name stands for several.
+    Raises ConfigError."""
+    references = [_loaded(path, tables) for path in _of_name(text)] or load_all(text, tables)
+    if len(references) > 1:
+        names = ", ".join(made_at(reference).service.name for reference in references)
+        raise ConfigError(f"{text}: expected one service, it stands for {names}.", f"give {' or '.join(KNOWN[text])}.")
+    return references[0]
+
+
+def load_all(text: str, tables: Mapping[str, Mapping[str, Any]] = NO_TABLES) -> list[str]:
+    """The references of the services that `text` stands for; `tables`: of a configuration file, by the short name or
+    the service's name. Their modules can be imported here and by processes that are started from here. Raises
     ConfigError."""
+    return [_loaded(path, tables) for path in KNOWN.get(text) or _of_name(text) or [_imported(text)]]
+
+
+def _of_name(text: str) -> list[str]:
+    """The one of this project's services that has the name."""
+    paths = [] if ":" in text else [path for paths in KNOWN.values() for path in paths]
+    return [path for path in paths if made_at(path).service.name == text]
+
+
+def _loaded(path: str, tables: Mapping[str, Mapping[str, Any]]) -> str:
+    name = _table_of(path)
+    reference = _configured(path, name, tables[name]) if name in tables else path
+    check_runs(made_at(reference).service)
+    plan_of(reference)  # raises ServiceError for what is declared wrongly
+    return reference
+
+
+def _table_of(path: str) -> str:
+    """The name of a service's table in a configuration file: its short name, which it may share, else its own."""
+    return next((name for name, paths in KNOWN.items() if path in paths), "") or made_at(path).service.name
+
+
+def chosen(context: typer.Context, text: str, config: Path | None) -> str:
+    """The reference of a command's --service with its --config; empty without --service."""
+    if not text:
+        return ""
+    file = config_file(context, config)
+    tables = service_tables(context, file)
+    reference = load(text, tables)
+    check_used(file, tables, {text, *KNOWN, made_at(reference).service.name})
+    return reference
+
+
+def _configured(path: str, name: str, table: Mapping[str, Any]) -> str:
+    rules = made_at(path).rules
+    if rules is None:
+        raise ConfigError(f"[{name}]: the service {name} has no rules.", "remove the table.")
+    return with_rules(path, plain(read(type(rules), table, f"[{name}]", parse_ms, rules)))
+
+
+def _imported(text: str) -> str:
+    """MODULE:NAME."""
     module, colon, name = text.rpartition(":")
     if not colon or not module or not name.isidentifier():
-        raise ConfigError(f"{text}: expected MODULE:SERVICE.", "for example shop.orders:service or orders.py:service.")
+        raise ConfigError(
+            f"{text}: expected MODULE:SERVICE{_or_known()}.", "for example shop.orders:service or orders.py:service."
+        )
     if module.endswith(".py"):
         root, module = _importable(Path(module), text)
     else:
         root = Path.cwd()
     _add(root)
+    path = f"{module}:{name}"
     try:
-        service = getattr(import_module(module), name, None)
+        import_module(module)
+        if is_factory(path):
+            made_at(path)
     except MoneystateError:
         raise
     except Exception as e:
         raise ConfigError(f"{text}: expected a module that can be imported, but {type(e).__name__}: {e}.") from e
-    if not isinstance(service, Service):
-        is_what = "there is none" if service is None else f"it is a {type(service).__name__}"
-        raise ConfigError(f"{text}: expected a service with the name {name}, {is_what}.", "name what ms.Service made.")
-    path = f"{module}:{name}"
-    check_runs(service)
-    plan_of(path)  # raises ServiceError for what is declared wrongly
     return path
+
+
+def _or_known() -> str:
+    return f" or one of {', '.join(KNOWN)}" if KNOWN else ""
 
 
 def _importable(file: Path, text: str) -> tuple[Path, str]:

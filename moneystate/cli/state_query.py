@@ -75,10 +75,10 @@ def get(
     read_at = parse_at(at_version, at_time)
     if len(user) == 1:
         one = client.call("Query.GetUser", query_pb2.GetUserRequest(user_id=user[0], at=read_at))
-        _show(one, json, lambda: tables.user(one.header, one.user))
+        show_answer(one, json, lambda: tables.user(one.header, one.user))
         return
     many = client.call("Query.BatchGetUsers", query_pb2.BatchGetUsersRequest(user_ids=user, at=read_at))
-    _show(many, json, lambda: tables.results(many))
+    show_answer(many, json, lambda: tables.results(many))
 
 
 def session(
@@ -91,7 +91,7 @@ def session(
     """Whose session it is, and until when."""
     request = query_pb2.GetSessionRequest(session_id=id, at=parse_at(at_version, at_time))
     answer = client.call("Query.GetSession", request)
-    _show(answer, json, lambda: tables.session(answer))
+    show_answer(answer, json, lambda: tables.session(answer))
 
 
 def users(
@@ -109,7 +109,7 @@ def users(
     request = query_pb2.ListUsersRequest(
         prefix=prefix, start=start, end=end, resident_country_code=country, at=parse_at(at_version, at_time)
     )
-    _list(client, "Query.ListUsers", request, "users", limit, json, tables.users)
+    list_pages(client, "Query.ListUsers", request, "users", limit, json, tables.users)
 
 
 def pending(
@@ -123,7 +123,7 @@ def pending(
     """Money that is not put out yet, and why, oldest first; with --json one line each."""
     wanted = REASONS[reason] if reason else user_pb2.PENDING_REASON_UNSPECIFIED
     request = query_pb2.ListPendingRequest(reason=wanted, at=parse_at(at_version, at_time))
-    _list(client, "Query.ListPending", request, "pending", limit, json, tables.pending)
+    list_pages(client, "Query.ListPending", request, "pending", limit, json, tables.pending)
 
 
 def explain(
@@ -144,7 +144,7 @@ def explain(
     else:
         request.money_id = money_id
     answer = client.call("Query.Explain", request)
-    _show(answer, json, lambda: tables.explained(answer, field))
+    show_answer(answer, json, lambda: tables.explained(answer, field))
 
 
 def diff(
@@ -166,11 +166,11 @@ def diff(
         request = query_pb2.DiffUserRequest(user_id=user, to=after)
         getattr(request, "from").CopyFrom(before)
         answer = client.call("Query.DiffUser", request)
-        _show(answer, json, lambda: tables.changes(answer.header, [answer.change]))
+        show_answer(answer, json, lambda: tables.changes(answer.header, [answer.change]))
         return
     between = query_pb2.DiffRequest(to=after)
     getattr(between, "from").CopyFrom(before)
-    _list(client, "Query.Diff", between, "changes", limit, json, tables.changes)
+    list_pages(client, "Query.Diff", between, "changes", limit, json, tables.changes)
 
 
 def watch(
@@ -190,7 +190,7 @@ def watch(
     for answer in answers:
         changes = [answer.change] if user and answer.HasField("change") else [] if user else list(answer.changes)
         if json:
-            typer.echo(_line(answer))
+            typer.echo(json_line(answer))
         else:
             tables.watched(answer.header, changes)
         seen += len(changes)
@@ -202,7 +202,7 @@ def watch(
 def status(client: Client, json: Json = False) -> None:
     """How the replica does."""
     answer = client.call("Status.GetStatus", status_pb2.GetStatusRequest())
-    _show(answer, json, lambda: tables.status(answer))
+    show_answer(answer, json, lambda: tables.status(answer))
 
 
 def forget(
@@ -214,13 +214,13 @@ def forget(
     """Have a user erased from state and history. Needs the scope state.admin; see docs/queries.md for its limits."""
     request = admin_pb2.ForgetUserRequest(user_id=user, request_id=request_id)
     answer = client.call("Admin.ForgetUser", request)
-    _show(answer, json, lambda: tables.forget(user, answer))
+    show_answer(answer, json, lambda: tables.forget(user, answer))
 
 
 def forgotten(client: Client, user: Annotated[str, typer.Argument(help="User id.")], json: Json = False) -> None:
     """The proof that a user was erased. Needs the scope state.admin."""
     answer = client.call("Admin.GetForgotten", admin_pb2.GetForgottenRequest(user_id=user))
-    _show(answer, json, lambda: tables.forgotten(user, answer))
+    show_answer(answer, json, lambda: tables.forgotten(user, answer))
 
 
 def parse_at(
@@ -247,10 +247,17 @@ def parse_version(text: str, flag: str) -> header_pb2.Version:
     return header_pb2.Version(epoch=epoch, batch=int(batch))
 
 
-def _list(
-    client: Client, call: str, request: Any, field: str, limit: int, json: bool, show: Callable[[Any, list[Any]], None]
+def list_pages(
+    client: Client,
+    call: str,
+    request: Any,
+    field: str,
+    limit: int,
+    json: bool,
+    show: Callable[[Any, list[Any]], None],
+    line: Callable[[Any], str] | None = None,
 ) -> None:
-    """Page by page until `limit`; a progress line where it takes longer than a page."""
+    """Page by page until `limit`; a progress line where it takes longer than a page. `line`: of an item in JSON."""
     items: list[Any] = []
     began = time.monotonic()
     while True:
@@ -259,7 +266,7 @@ def _list(
         page = getattr(answer, field)
         if json:
             for item in page:
-                typer.echo(_line(item))
+                typer.echo((line or json_line)(item))
         items.extend(page)
         request.page_token = answer.next_page_token
         if not answer.next_page_token or len(items) >= limit:
@@ -273,12 +280,12 @@ def _list(
         typer.echo(f"There are more than the {limit:,} shown. Do: raise --limit.", err=True)
 
 
-def _show(answer: Message, json: bool, show: Callable[[], None]) -> None:
+def show_answer(answer: Message, json: bool, show: Callable[[], None]) -> None:
     if json:
         typer.echo(MessageToJson(answer, preserving_proto_field_name=True))
     else:
         show()
 
 
-def _line(message: Message) -> str:
+def json_line(message: Message) -> str:
     return MessageToJson(message, preserving_proto_field_name=True, indent=None)

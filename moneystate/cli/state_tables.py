@@ -22,8 +22,8 @@ console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isat
 
 
 def user(header: header_pb2.Header, view: user_pb2.User) -> None:
-    _header(header)
-    _rows(["field", "value", "from"], _user_rows(view), title=view.user_id)
+    heading(header)
+    table(["field", "value", "from"], _user_rows(view), title=view.user_id)
     if view.waiting or view.looking_up:
         _pending_table([*view.waiting, *view.looking_up])
 
@@ -32,13 +32,13 @@ def results(answer: query_pb2.BatchGetUsersResponse) -> None:
     users(answer.header, [r.user for r in answer.results if r.HasField("user")])
     for result in answer.results:
         if not result.HasField("user"):
-            _say(f"{result.user_id}: nothing is known")
+            say(f"{result.user_id}: nothing is known")
     for id in answer.unanswered_user_ids:
-        _say(f"{id}: left out, as the answer grew too big; ask again")
+        say(f"{id}: left out, as the answer grew too big; ask again")
 
 
 def users(header: header_pb2.Header, user_list: Sequence[user_pb2.User]) -> None:
-    _header(header)
+    heading(header)
     columns = ["user", "birth year", "country", "types", "sessions", "seen money", "waiting", "looking up"]
     rows: Iterable[Sequence[Any]] = (
         [
@@ -48,45 +48,45 @@ def users(header: header_pb2.Header, user_list: Sequence[user_pb2.User]) -> None
         ]
         for u in user_list
     )  # fmt: skip
-    _rows(columns, rows)
+    table(columns, rows)
 
 
 def session(answer: query_pb2.GetSessionResponse) -> None:
-    _header(answer.header)
+    heading(answer.header)
     session_state = answer.session
     row = [
         session_state.session_id,
         answer.user_id,
         _personal(session_state, "client_country_code"),
-        _time(session_state.expires_ms),
+        time_of(session_state.expires_ms),
         _source(session_state),
     ]
-    _rows(["session", "user", "client country", "expires", "from"], [row])
+    table(["session", "user", "client country", "expires", "from"], [row])
 
 
 def pending(header: header_pb2.Header, money: Sequence[user_pb2.PendingMoney]) -> None:
-    _header(header)
+    heading(header)
     _pending_table(money)
 
 
 def explained(answer: query_pb2.ExplainResponse, field: str) -> None:
-    _header(answer.header)
+    heading(answer.header)
     if answer.HasField("user_field"):
-        _rows([field, "from"], [[_value(answer.user_field), _source(answer.user_field)]])
+        table([field, "from"], [[_value(answer.user_field), _source(answer.user_field)]])
         return
     money = answer.money
     where = _name(query_pb2.MoneyWhere.Name, money.where, "MONEY_WHERE_")
-    _say(f"money {money.money_id} of user {money.user_id}: {where}")
+    say(f"money {money.money_id} of user {money.user_id}: {where}")
     if money.HasField("pending"):
         _pending_table([money.pending])
-    rows = [[_role(o.role), _place(o.source), _time(o.source.event_time_ms)] for o in money.origins]
+    rows = [[_role(o.role), place_of(o.source), time_of(o.source.event_time_ms)] for o in money.origins]
     if money.HasField("enriched"):
-        rows.append(["put out as", _place(money.enriched), _time(money.enriched.event_time_ms)])
-    _rows(["what", "event", "time"], rows)
+        rows.append(["put out as", place_of(money.enriched), time_of(money.enriched.event_time_ms)])
+    table(["what", "event", "time"], rows)
 
 
 def changes(header: header_pb2.Header, user_changes: Sequence[query_pb2.UserChange]) -> None:
-    _header(header)
+    heading(header)
     rows: list[list[Any]] = []
     for change in user_changes:
         before = _facts(change.before) if change.HasField("before") else {}
@@ -94,18 +94,18 @@ def changes(header: header_pb2.Header, user_changes: Sequence[query_pb2.UserChan
         names = [*before, *(n for n in after if n not in before)]
         differing = [n for n in names if before.get(n) != after.get(n)]
         rows += [[change.user_id, n, before.get(n, ""), after.get(n, "")] for n in differing]
-    _rows(["user", "field", "before", "after"], rows)
+    table(["user", "field", "before", "after"], rows)
 
 
 def watched(header: header_pb2.Header, watched_changes: Iterable[watch_pb2.WatchedChange]) -> None:
     """A line for each change: a stream has no table's width to wait for."""
     for change in watched_changes:
         known = ", ".join(f"{k} {v}" for k, v in _facts(change.user).items()) if change.HasField("user") else "gone"
-        _say(f"{version(header.version)}  {change.user_id}: {known or 'nothing left'}")
+        say(f"{version(header.version)}  {change.user_id}: {known or 'nothing left'}")
 
 
 def status(answer: status_pb2.GetStatusResponse) -> None:
-    _header(answer.header)
+    heading(answer.header)
     rows = [
         ["caught up", "yes" if answer.caught_up else "no"],
         ["oldest version", version(answer.oldest)],
@@ -116,27 +116,27 @@ def status(answer: status_pb2.GetStatusResponse) -> None:
         ["server", answer.server_version],
     ]
     rows += [[f"{c.kind} entries, schema v{c.schema_version}", f"{c.entries:,}"] for c in answer.schema_counts]
-    _rows(["what", "value"], rows)
+    table(["what", "value"], rows)
 
 
 def forget(user_id: str, answer: admin_pb2.ForgetUserResponse) -> None:
-    _say(f"asked to forget {user_id}: request {answer.request_id} at {_place(answer.request)}")
-    _say("`moneystate state forgotten` shows the proof once the job has done it.")
+    say(f"asked to forget {user_id}: request {answer.request_id} at {place_of(answer.request)}")
+    say("`moneystate state forgotten` shows the proof once the job has done it.")
 
 
 def forgotten(user_id: str, answer: admin_pb2.GetForgottenResponse) -> None:
-    _header(answer.header)
-    row = [user_id, answer.request_id, answer.requested_by, _time(answer.forgotten_at_ms), _place(answer.request)]
-    _rows(["user", "request", "asked for by", "forgotten at", "from"], [row])
+    heading(answer.header)
+    row = [user_id, answer.request_id, answer.requested_by, time_of(answer.forgotten_at_ms), place_of(answer.request)]
+    table(["user", "request", "asked for by", "forgotten at", "from"], [row])
 
 
 def version(message: header_pb2.Version) -> str:
     return f"{message.epoch}/{message.batch}" if message.epoch else "none yet"
 
 
-def _header(header: header_pb2.Header) -> None:
-    watermark = _time(header.watermark_ms) if header.HasField("watermark_ms") else "none yet"
-    _say(f"version {version(header.version)}, watermark {watermark}, {header.staleness_ms:,} ms old")
+def heading(header: header_pb2.Header) -> None:
+    watermark = time_of(header.watermark_ms) if header.HasField("watermark_ms") else "none yet"
+    say(f"version {version(header.version)}, watermark {watermark}, {header.staleness_ms:,} ms old")
 
 
 def _user_rows(view: user_pb2.User) -> list[list[Any]]:
@@ -145,9 +145,9 @@ def _user_rows(view: user_pb2.User) -> list[list[Any]]:
         if view.HasField(field):
             rows.append([name, _personal(view, field), _source(getattr(view, field))])
     rows += [["money type", t.type, _source(t)] for t in view.money_types]
-    rows += [["session", f"{s.session_id} until {_time(s.expires_ms)}", _source(s)] for s in view.sessions]
-    rows += [["seen money", f"{m.money_id} at {_time(m.seen_at_ms)}", _source(m)] for m in view.seen_money]
-    rows += [["kept reply", f"{r.money_id} asked {_time(r.requested_at_ms)}", _source(r)] for r in view.replies]
+    rows += [["session", f"{s.session_id} until {time_of(s.expires_ms)}", _source(s)] for s in view.sessions]
+    rows += [["seen money", f"{m.money_id} at {time_of(m.seen_at_ms)}", _source(m)] for m in view.seen_money]
+    rows += [["kept reply", f"{r.money_id} asked {time_of(r.requested_at_ms)}", _source(r)] for r in view.replies]
     return rows
 
 
@@ -174,14 +174,14 @@ def _pending_table(pending_money: Sequence[user_pb2.PendingMoney]) -> None:
     rows: Iterable[Sequence[Any]] = (
         [
             p.money_id, p.user_id, f"{p.amount} {p.currency}", p.money_type, p.session_id, _reason(p.reason),
-            _time(p.requested_at_ms if p.HasField("requested_at_ms") else p.order_time_ms), _source(p),
+            time_of(p.requested_at_ms if p.HasField("requested_at_ms") else p.order_time_ms), _source(p),
         ]
         for p in pending_money
     )  # fmt: skip
-    _rows(columns, rows)
+    table(columns, rows)
 
 
-def _rows(columns: list[str], rows: Iterable[Sequence[Any]], title: str = "") -> None:
+def table(columns: list[str], rows: Iterable[Sequence[Any]], title: str = "") -> None:
     """Text as it is: a value from an event must not be read as markup, nor its control characters reach a terminal."""
     table = Table(*columns, box=None, pad_edge=False, title=_plain(title) if title else None, title_justify="left")
     for row in rows:
@@ -193,7 +193,7 @@ def _plain(text: str) -> Text:
     return Text("".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text))
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
     console.print(_plain(text))
 
 
@@ -206,14 +206,14 @@ def _value(personal_text: user_pb2.PersonalText) -> str:
 
 
 def _source(message: Any) -> str:
-    return _place(message.source) if message.HasField("source") else ""
+    return place_of(message.source) if message.HasField("source") else ""
 
 
-def _place(event_source: header_pb2.Source) -> str:
+def place_of(event_source: header_pb2.Source) -> str:
     return f"{event_source.topic}[{event_source.partition}]@{event_source.offset}"
 
 
-def _time(ms: int) -> str:
+def time_of(ms: int) -> str:
     return "the end (drained)" if ms >= DRAINED_MS else from_ms(ms)
 
 

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from moneystate.api.job import folder_of
+from moneystate.api.folders import avro_root, folder_of
 from moneystate.cli import registry, services
 from moneystate.cli.checkpoint_schemas import count_state
 from moneystate.cli.options import (
@@ -36,7 +36,7 @@ from moneystate.engine.plan import STATE_VERSION
 from moneystate.errors import CheckpointError, ConfigError
 from moneystate.ports.service import ServiceSpec
 from moneystate.ports.state import Versions
-from moneystate.schemas.tree import Tree, avro_root, read_folder, tree_of
+from moneystate.schemas.tree import Tree, read_folder, tree_of
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.job import Job, RunOptions
 from moneystate.spark.progress import BatchProgress

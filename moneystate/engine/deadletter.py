@@ -20,6 +20,7 @@ REASONS: Final = [
     "wrong_topic",
     "too_far_ahead",
     "too_large",
+    "no_place",
 ]
 PREFIX: Final = "moneystate."
 COUNT_PREFIX: Final = "dead_letters."

@@ -6,20 +6,20 @@ topic and partition, events to that of their key; marks go to every key group.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from moneystate.engine import deadletter
 from moneystate.engine.block import Block
 from moneystate.engine.deadletter import Letter
+from moneystate.engine.failure import StepFailed, step_error
 from moneystate.engine.items import Mark
 from moneystate.engine.keygroup import key_group_of
 from moneystate.engine.order import Partition, RangeOrder
+from moneystate.engine.place import PLACE, carry, header_of
 from moneystate.engine.plan import Rewrite
-from moneystate.engine.processor import Decoder, InputTopic, Rejected
+from moneystate.engine.processor import Convert, Decoder, InputTopic, Read, Rejected, bounds_of
+from moneystate.errors import MoneystateError, StepError
 
 SEAL_ITEMS = 16_384  # of all key groups together: some megabytes
-
-Convert = Callable[[bytes], bytes]
+IGNORED = "ignored"
 
 
 class PlannedPartition:
@@ -33,7 +33,8 @@ class PlannedPartition:
 
 class Intake:
     """`converts`: for topics that are not in canonical form, what makes a value canonical (raises Rejected);
-    `max_record_bytes`: of an event's canonical value, 0 for no limit."""
+    `max_record_bytes`: of an event's canonical value, 0 for no limit; `bound_ms`, `max_future_ms`: of the inputs that
+    have none of their own; `reads`: of topics whose records are taken by `add_whole`."""
 
     def __init__(
         self,
@@ -46,18 +47,23 @@ class Intake:
         dead_letter_stream: int,
         converts: dict[int, Convert],
         max_record_bytes: int = 0,
+        reads: dict[int, Read] | None = None,
     ) -> None:
         self.decoder = decoder
         self.inputs = {t.code: t for t in inputs}
         self.partitions = partitions
+        bounds = bounds_of(inputs, bound_ms)
         self.orders: dict[Partition, RangeOrder] = {
-            (p.topic, p.partition): RangeOrder(bound_ms) for p in partitions if self.inputs[p.topic].ordered
+            (p.topic, p.partition): RangeOrder(bounds.get(p.topic, 0))
+            for p in partitions
+            if self.inputs[p.topic].ordered
         }
         self.key_groups = key_groups
-        self.max_future_ms = max_future_ms
+        self.max_futures = {t.code: max_future_ms if t.max_future_ms is None else t.max_future_ms for t in inputs}
         self.dead_letter_stream = dead_letter_stream
         self.converts = converts
         self.max_record_bytes = max_record_bytes
+        self.reads = reads or {}
         self.marks: list[Mark] = []
         self.blocks: list[Block] = []
         self.unsealed = 0
@@ -85,14 +91,46 @@ class Intake:
         try:
             canonical = self._canonical(topic, value)
             time, key = self.decoder.decode(topic, canonical)
-            if key is not None and 0 < self.max_record_bytes < len(canonical):
-                raise Rejected("too_large", f"{len(canonical)} bytes, the limit is {self.max_record_bytes}")
-            # what has a key on a topic outside the order has no event time of its own
-            timed = key is None or self.inputs[topic].ordered
-            if timed and timestamp_ms >= 0 and time > timestamp_ms + self.max_future_ms:
-                raise Rejected("too_far_ahead", f"{time - timestamp_ms} ms after the record's Kafka timestamp")
+            return self._put(topic, partition, offset, timestamp_ms, canonical, time, key)
         except Rejected as e:
             return e
+        except MoneystateError:  # which says where
+            raise
+        except Exception as cause:
+            raise self._failed(topic, partition, offset, cause) from cause
+
+    def add_whole(self, topic: int, record: Letter) -> Rejected | None:
+        """As `add`, for a topic in `reads`."""
+        try:
+            decoded = self.reads[topic](record)
+            if decoded is None:
+                self._count(record, IGNORED)
+                return None
+            canonical, time, key = decoded
+            if self.inputs[topic].timed:
+                return self._put_timed(topic, record, canonical, time, key)
+            return self._put(topic, record.partition, record.offset, record.timestamp_ms, canonical, time, key)
+        except Rejected as e:
+            return e
+        except MoneystateError:
+            raise
+        except Exception as cause:
+            raise self._failed(topic, record.partition, record.offset, cause) from cause
+
+    def _failed(self, topic: int, partition: int, offset: int, cause: Exception) -> StepError:
+        """Of a function of the service, such as that of a key."""
+        return step_error(StepFailed(topic, partition, offset, False, cause), {topic: self.inputs[topic].name})
+
+    def _put(
+        self, topic: int, partition: int, offset: int, timestamp_ms: int, canonical: bytes, time: int,
+        key: bytes | list[bytes] | None,
+    ) -> Rejected | None:  # fmt: skip
+        if key is not None and 0 < self.max_record_bytes < len(canonical):
+            return Rejected("too_large", f"{len(canonical)} bytes, the limit is {self.max_record_bytes}")
+        # what has a key on a topic outside the order has no event time of its own
+        timed = key is None or self.inputs[topic].ordered
+        if timed and timestamp_ms >= 0 and time > timestamp_ms + self.max_futures[topic]:
+            return Rejected("too_far_ahead", f"{time - timestamp_ms} ms after the record's Kafka timestamp")
         order = self.orders.get((topic, partition))
         order_time = time if order is None else order.observe(time)
         if isinstance(key, bytes):
@@ -115,6 +153,28 @@ class Intake:
         if self.unsealed >= SEAL_ITEMS:
             self._seal()
 
+    def _put_timed(
+        self, topic: int, record: Letter, canonical: bytes, time: int, key: bytes | list[bytes] | None
+    ) -> Rejected | None:
+        """A record of a timed stream, where its writer places it; without a key, a mark."""
+        if key is None:
+            self.orders[topic, record.partition].observe(time)
+            return None
+        if 0 < self.max_record_bytes < len(canonical):
+            return Rejected("too_large", f"{len(canonical)} bytes, the limit is {self.max_record_bytes}")
+        place = header_of(record.headers, PLACE)
+        assert place is not None
+        # where it stands in the log depends on the writer's batches, so it is no part of the order
+        content = carry(place, record.partition, record.offset, canonical)
+        rank = self.inputs[topic].rank
+        for one in [key] if isinstance(key, bytes) else key:
+            block = self.blocks[key_group_of(one, self.key_groups)]
+            block.items.append((time, rank, 0, topic, 0, 0, time, one, content))
+            self.unsealed += 1
+        if self.unsealed >= SEAL_ITEMS:
+            self._seal()
+        return None
+
     def _seal(self) -> None:
         for block in self.blocks:
             block.seal()
@@ -136,8 +196,12 @@ class Intake:
 
     def reject(self, letter: Letter, why: Rejected) -> None:
         key, value, headers = deadletter.write(letter, why.reason, why.detail)
-        group = key_group_of(f"{letter.topic}/{letter.partition}".encode(), self.key_groups)
-        block = self.blocks[group]
+        block = self._count(letter, deadletter.COUNT_PREFIX + why.reason)
         block.passed.append((self.dead_letter_stream, key, value, headers))
-        name = deadletter.COUNT_PREFIX + why.reason
+
+    def _count(self, record: Letter, name: str) -> Block:
+        """Counts in the block of the record's topic and partition."""
+        group = key_group_of(f"{record.topic}/{record.partition}".encode(), self.key_groups)
+        block = self.blocks[group]
         block.counts[name] = block.counts.get(name, 0) + 1
+        return block

@@ -19,7 +19,8 @@ from moneystate.engine.effects import Effects
 from moneystate.engine.failure import StepFailed
 from moneystate.engine.items import NO_TIME, TIMER_RANK, Item, Output, UnorderedRecord
 from moneystate.engine.keys import is_engines
-from moneystate.engine.order import Partition, advance, finalize_order_time, holder, silent
+from moneystate.engine.order import Partition, advance, finalize_order_time, floors, holder, silent
+from moneystate.engine.place import where
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.engine.processor import Change, Processor
 from moneystate.engine.state import StateAccess
@@ -32,7 +33,7 @@ def key_group_of(key: bytes, key_groups: int) -> int:
 
 
 def slot_width_ms(bound_ms: int) -> int:
-    """A bound spans about eight slots, none shorter than a second."""
+    """`bound_ms`: the largest of the job's. It spans about eight slots, none shorter than a second."""
     return max(1_000, bound_ms // 8)
 
 
@@ -59,12 +60,13 @@ class BatchResult:
         self.oldest = clock.oldest()
 
 
-def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound_ms: int) -> BatchResult:
-    """Take a batch's merged block through the key group whose entries `state` gives."""
+def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bounds: dict[int, int]) -> BatchResult:
+    """Take a batch's merged block through the key group whose entries `state` gives. `bounds`: in ms, of each ordered
+    input by its code; a timed stream has none."""
     clock = clocks.decode(state.get_many([clocks.KEY])[0])
-    fresh = _finalize_order_times(block.items, clock, bound_ms)
+    fresh = _finalize_order_times(block.items, clock, bounds)
     before = clock.watermark
-    clock.watermark = advance(clock.highs, block.marks, bound_ms, before, block.drain)
+    clock.watermark = advance(clock.highs, block.marks, bounds, before, block.drain)
     due: list[Item] = []
     later: list[Item] = []
     changes: dict[bytes, bytes | None] = dict(slots.take_due(clock.slots, state, clock.watermark, due, later))
@@ -83,7 +85,7 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
     processor_changes = processor.finish(effects)
     if block.rewrite:
         processor_changes = _rewritten(state, processor, block.version, processor_changes)
-    changes.update(slots.put_later(clock.slots, state, slot_width_ms(bound_ms), later))
+    changes.update(slots.put_later(clock.slots, state, slot_width_ms(max(bounds.values(), default=0)), later))
     clock.add_counts(block.counts)
     clock.add_counts(effects.counts)
     clock.add_ages(effects.ages)
@@ -91,7 +93,7 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
     changes[clocks.KEY] = clocks.encode(clock, block.version or STATE_VERSION)
     state.apply(list(changes.items()))
     highs, marks = clock.highs, block.marks
-    return BatchResult(effects.outputs, processor_changes, clock, silent(highs, marks), holder(highs, marks))
+    return BatchResult(effects.outputs, processor_changes, clock, silent(highs, marks), holder(highs, marks, bounds))
 
 
 def _rewritten(
@@ -104,16 +106,16 @@ def _rewritten(
     return list(changes.items())
 
 
-def _finalize_order_times(items: list[Item], clock: Clock, bound_ms: int) -> list[Item]:
+def _finalize_order_times(items: list[Item], clock: Clock, bounds: dict[int, int]) -> list[Item]:
     """Order times with what came before this batch; most items stay as they are."""
-    highs: dict[Partition, int] = clock.highs
     watermark = clock.watermark
-    if watermark == NO_TIME and not highs:
+    if watermark == NO_TIME and not clock.highs:
         return items
+    floor_of: dict[Partition, int] = floors(clock.highs, bounds)
     finalized: list[Item] = []
     for item in items:
         time = item[0]
-        order_time = finalize_order_time(time, highs.get((item[3], item[4]), NO_TIME), bound_ms, watermark)
+        order_time = finalize_order_time(time, floor_of.get((item[3], item[4]), NO_TIME), watermark)
         if order_time != time:
             item = (order_time, item[1], item[2], item[3], item[4], item[5], item[6], item[7], item[8])
         finalized.append(item)
@@ -168,7 +170,7 @@ def _run_due(
     except Exception as e:
         if item is None:
             raise
-        raise StepFailed(item[3], item[4], item[5], item[1] >= TIMER_RANK, e) from e
+        raise StepFailed(item[3], *where(item), item[1] >= TIMER_RANK, e) from e
 
 
 def _take_timers(effects: Effects, watermark: int, set_here: list[Item], later: list[Item]) -> None:

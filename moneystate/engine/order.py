@@ -1,8 +1,8 @@
 """The order rule: order time, lateness and watermark, from the log alone (DESIGN.md section 2).
 
-`order_time(e) = max(event_time(e), high_before(e) - bound)`. As `max` distributes, a source task that knows only the
-records of its range can do its part (`RangeOrder`), and a key group, which knows each partition's high before the
-range, the rest (`finalize_order_time`): neither needs the other's state.
+`order_time(e) = max(event_time(e), high_before(e) - bound)`, where each input may have a bound of its own. As `max`
+distributes, a source task that knows only the records of its range can do its part (`RangeOrder`), and a key group,
+which knows each partition's high before the range, the rest (`finalize_order_time`): neither needs the other's state.
 """
 
 from __future__ import annotations
@@ -32,20 +32,27 @@ class RangeOrder:
         return event_time_ms if event_time_ms > floor else floor
 
 
-def finalize_order_time(order_time_ms: int, high_before_range: int, bound_ms: int, watermark: int) -> int:
-    """An order time of `RangeOrder`, with what was before the range.
+def finalize_order_time(order_time_ms: int, floor_ms: int, watermark: int) -> int:
+    """An order time of `RangeOrder`, with what was before the range: `floor_ms` is the partition's high there less its
+    bound.
 
     Never behind the watermark: that happens only to a partition that was idle or is new (section 2), whose events
     become known now.
     """
-    floor = high_before_range - bound_ms
-    if floor > order_time_ms:
-        order_time_ms = floor
+    if floor_ms > order_time_ms:
+        order_time_ms = floor_ms
     return watermark if order_time_ms < watermark else order_time_ms
 
 
-def advance(highs: dict[Partition, int], marks: list[Mark], bound_ms: int, watermark: int, drain: bool) -> int:
-    """Raise `highs` by a batch's marks and give the watermark after it, which never goes back.
+def floors(highs: dict[Partition, int], bounds: dict[int, int]) -> dict[Partition, int]:
+    """No record that follows in a partition takes an order time before its floor. Partitions of timed streams have
+    none: their records carry their order times."""
+    return {place: high - bounds[place[0]] for place, high in highs.items() if place[0] in bounds}
+
+
+def advance(highs: dict[Partition, int], marks: list[Mark], bounds: dict[int, int], watermark: int, drain: bool) -> int:
+    """Raise `highs` by a batch's marks and give the watermark after it, which never goes back. `bounds`: by topic; a
+    timed stream has none, and its high is the last mark in it, which is the end of time once its writer is drained.
 
     A partition that holds back and has had no record keeps the watermark where it is; when all are idle it stays, too.
     """
@@ -60,19 +67,25 @@ def advance(highs: dict[Partition, int], marks: list[Mark], bound_ms: int, water
             high = highs.get((topic, partition), NO_TIME)
             if high == NO_TIME:
                 return watermark
-            if high < least:
-                least = high
+            reached = high - bounds.get(topic, 0)
+            if reached < least:
+                least = reached
     if least == END_OF_TIME:
-        return watermark
-    return max(watermark, least - bound_ms)
+        return END_OF_TIME if marks and _all_ended(highs, marks) else watermark
+    return max(watermark, least)
 
 
-def holder(highs: dict[Partition, int], marks: list[Mark]) -> list[Partition]:
+def _all_ended(highs: dict[Partition, int], marks: list[Mark]) -> bool:
+    return all(highs.get((topic, partition), NO_TIME) == END_OF_TIME for topic, partition, _, _ in marks)
+
+
+def holder(highs: dict[Partition, int], marks: list[Mark], bounds: dict[int, int]) -> list[Partition]:
     """The partition that holds the watermark back most, as a list of one; none where all are idle."""
     least: list[tuple[int, int, int]] = []
     for topic, partition, _, holds in marks:
         if holds:
-            place = (highs.get((topic, partition), NO_TIME), topic, partition)
+            high = highs.get((topic, partition), NO_TIME)
+            place = (high if high == NO_TIME else high - bounds.get(topic, 0), topic, partition)
             if not least or place < least[0]:
                 least = [place]
     return [(topic, partition) for _, topic, partition in least]

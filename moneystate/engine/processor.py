@@ -8,9 +8,10 @@ order, `finish` once; in a batch of `state upgrade` or `state downgrade` also `r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from moneystate.engine.deadletter import Letter
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import Item, UnorderedRecord
 from moneystate.engine.state import StateAccess
@@ -21,12 +22,21 @@ Change = tuple[bytes, bytes | None]  # entry key, new value or None where it was
 
 
 class InputTopic(NamedTuple):
-    """An input. `code` stands for it in items and in buffered state: stable, ordered as the names are."""
+    """An input. `code` stands for it in items and in buffered state: stable, the order of topics of the
+    same rank."""
 
     code: int
     name: str  # without the topic prefix
     ordered: bool  # False: outside the order, no part in the watermark
     rank: int  # of its events
+    bound_ms: int | None = None  # how far its records may be out of order; None: the job's
+    max_future_ms: int | None = None  # how far they may be ahead of their Kafka timestamps; None: the job's
+    timed: bool = False  # a timed stream: its records carry their places, and only marks move its time
+
+
+def bounds_of(inputs: Iterable[InputTopic], bound_ms: int) -> dict[int, int]:
+    """The bound of each ordered input that is no timed stream, by its code. `bound_ms`: the job's."""
+    return {t.code: bound_ms if t.bound_ms is None else t.bound_ms for t in inputs if t.ordered and not t.timed}
 
 
 class Rejected(Exception):
@@ -38,12 +48,30 @@ class Rejected(Exception):
         self.detail = detail
 
 
+Convert = Callable[[bytes], bytes]
+"""Makes a value canonical. Raises Rejected."""
+
+Decoded = tuple[bytes, int, bytes | list[bytes] | None]
+"""A record's canonical value, and its event time and keys as `Decoder.decode` has them."""
+
+Read = Callable[[Letter], Decoded | None]
+"""Reads a whole record, with its key and headers. None: it is ignored. Raises Rejected."""
+
+
 class Decoder(Protocol):
     """The source's view of a processor: time, key and validity of a record."""
 
     def decode(self, topic: int, value: bytes) -> tuple[int, bytes | list[bytes] | None]:
         """Event time in ms and key of a canonical value, or several keys, for each of which it is processed once; key
         None: nothing but its time counts. Raises Rejected."""
+        ...
+
+    def reads(self, formats: Mapping[str, str], converts: Mapping[int, Convert]) -> dict[int, Read]:
+        """By topic: of those whose records cannot be told by their values alone. `formats`: of topics, by name."""
+        ...
+
+    def needs_headers(self, topic: int) -> bool:
+        """Whether nothing can be said of a topic's records without their headers."""
         ...
 
 

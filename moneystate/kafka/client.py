@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import methodcaller
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
-from moneystate.engine.deadletter import PREFIX
+from moneystate.engine.deadletter import PREFIX, Letter
 from moneystate.engine.items import Header
 from moneystate.errors import BrokerError
 from moneystate.kafka.settings import refusal, resolved
@@ -113,13 +114,25 @@ def place(message: Message[bytes, bytes]) -> tuple[str, int, int]:
     return topic, partition, offset
 
 
+# For such a name the client sets an error and returns a result all the same. A call `m.headers()` that CPython has
+# specialized, as it is hot, does not check for that: the error came out at a later place. `methodcaller` always checks.
+_headers = methodcaller("headers")
+
+
 def headers_of(message: Any) -> list[Header]:
     """A record's headers; one that says why, where the client cannot give them: in Kafka a name is bytes, in Python's
     client it is a text."""
     try:
-        return list(message.headers() or [])
+        return list(_headers(message) or [])
     except (SystemError, UnicodeDecodeError):  # the former as long as the client forgets to return its error
         return [(PREFIX + "headers", b"left out: a name that is not UTF-8")]
+
+
+def letter_of(message: Any) -> Letter:
+    """A record as the engine takes it whole. `Any`: as in `moneystate.kafka.ranges`."""
+    kind, timestamp = message.timestamp()
+    place = (message.topic(), message.partition(), message.offset())
+    return Letter(*place, timestamp if kind else -1, message.key(), message.value(), headers_of(message))
 
 
 MOVING = (  # a leader that is new, or of which not all know yet

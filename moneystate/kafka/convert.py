@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 
-from moneystate.engine.intake import Convert
+from moneystate.api.folders import avro_root
+from moneystate.api.json_topic import AVRO, DEBEZIUM, JSON, ChangeTopic, JsonTopic
+from moneystate.api.plans import plan_of
 from moneystate.engine.items import Output
-from moneystate.engine.processor import InputTopic, Rejected
+from moneystate.engine.processor import Convert, InputTopic, Rejected
 from moneystate.kafka.formats import plain
 from moneystate.kafka.formats.base import Undecodable, ValueFormat, make_format, subject_of
 from moneystate.kafka.formats.schemas import SchemaSet
 from moneystate.kafka.formats.versions import AnyVersion
-from moneystate.schemas.tree import avro_root, has_further_versions
-
-PLAIN = "avro"
+from moneystate.schemas.tree import has_further_versions
 
 
 def converters(
@@ -26,28 +26,32 @@ def converters(
     """By topic code; topics in Avro single-object encoding need none as long as each type has one version.
     `id_wait_s`: as in `make_format`; `schemas`: as in `JobSpec`."""
     further = plain.has_further_versions(schemas) if schemas else has_further_versions(avro_root())
-    wanted = {t: formats.get(t.name, PLAIN) for t in inputs if further or formats.get(t.name, PLAIN) != PLAIN}
-    return {t.code: _rejecting(_reader(name, t.name, schemas, registry_url, id_wait_s)) for t, name in wanted.items()}
+    wanted = {t: formats.get(t.name, AVRO) for t in inputs if further or formats.get(t.name, AVRO) != AVRO}
+    return {t.code: _reader(name, t.name, schemas, registry_url, id_wait_s) for t, name in wanted.items()}
 
 
-def _reader(name: str, topic: str, service: str, registry_url: str | None, id_wait_s: float | None) -> ValueFormat:
-    if name == "json" and service:
-        return plain.PlainJson(service, topic)
+def _reader(name: str, topic: str, service: str, registry_url: str | None, id_wait_s: float | None) -> Convert:
+    if name == JSON and service:
+        return JsonTopic(plan_of(service), topic).to_canonical
+    if name == DEBEZIUM and service:
+        return ChangeTopic(plan_of(service), topic).to_canonical
     schemas = _schemas(service)
-    return AnyVersion(schemas) if name == PLAIN else make_format(name, schemas, registry_url, id_wait_s=id_wait_s)
+    if name == AVRO:
+        return _rejecting(AnyVersion(schemas))
+    return _rejecting(make_format(name, schemas, registry_url, id_wait_s=id_wait_s))
 
 
 def writers(
     formats: dict[str, str], streams: list[str], prefix: str, registry_url: str | None, schemas: str = ""
 ) -> dict[int, Convert]:
     """By stream number, for output topics that are to be written in another format. `schemas`: as in `JobSpec`."""
-    wanted = {n: formats[name] for n, name in enumerate(streams) if formats.get(name, PLAIN) != PLAIN}
+    wanted = {n: formats[name] for n, name in enumerate(streams) if formats.get(name, AVRO) != AVRO}
     return {n: _writer(name, streams[n], prefix, schemas, registry_url) for n, name in wanted.items()}
 
 
 def _writer(name: str, topic: str, prefix: str, service: str, registry_url: str | None) -> Convert:
-    if name == "json" and service:
-        return plain.PlainJson(service, topic).from_canonical
+    if name == JSON and service:
+        return JsonTopic(plan_of(service), topic).from_canonical
     return make_format(name, _schemas(service), registry_url, subject_of(prefix + topic)).from_canonical
 
 

@@ -7,6 +7,7 @@ offset, so that a batch that is run again is the same batch (DESIGN.md section 5
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,11 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from moneystate.engine import plan as plans
-from moneystate.engine.intake import Convert
 from moneystate.engine.plan import Backlog, PartitionPlan, Plan
-from moneystate.engine.processor import Decoder, Rejected
-from moneystate.errors import BrokerError, RetentionError, SetupError, UnknownSchemaId
-from moneystate.kafka.client import admin_client, is_end_of_partition, place, range_consumer, reason
+from moneystate.engine.processor import Convert, Decoder, Rejected
+from moneystate.engine.reading import EventTimes
+from moneystate.errors import BrokerError, RetentionError, SetupError, StepError, UnknownSchemaId
+from moneystate.kafka.client import admin_client, is_end_of_partition, letter_of, place, range_consumer, reason
 from moneystate.kafka.offsets import TopicState, high_watermarks, log_ends, log_starts, topic_states
 from moneystate.kafka.source_spec import SourceSpec
 
@@ -48,9 +49,11 @@ class Planner:
         self.target: dict[plans.TopicPartition, int] | None = None
         self.topics: dict[str, TopicState] = {}
         self.topics_at = float("-inf")
+        self.timed = {t.name for t in self.spec.inputs if t.timed}
         self.unordered = {t.name for t in self.spec.inputs if not t.ordered}
         self.replies_until: float | None = None
         self._peeker: Consumer | None = None
+        self.times = EventTimes(self.decoder, self.spec.formats, self.converts)
         self.sizes: dict[plans.TopicPartition, list[int]] = {}  # of records that were looked at
         self.sizes_at = float("-inf")
 
@@ -165,6 +168,7 @@ class Planner:
             for tp, p in plan.partitions.items()
         }
         fresh = {tp: (self.spec.topic(tp[0]), tp[1]) for tp in ends.keys() - partitions.keys()}
+        self._check_fresh(fresh, plan)
         if fresh:
             # this batch only takes new partitions into the plan, so that their beginning is on record
             starts = log_starts(self.admin, list(fresh.values()))
@@ -172,17 +176,34 @@ class Planner:
         ids = {name: state.topic_id for name, state in self._topics().items()}
         return Plan(self.spec.rules, ids, partitions, False, max(plan.tick, self.spec.first_tick))
 
+    def _check_fresh(self, fresh: Collection[plans.TopicPartition], plan: Plan) -> None:
+        """Raises SetupError for partitions that a timed stream got later: what stands in them was not waited for."""
+        for topic, partition in sorted(fresh):
+            if topic in self.timed and any(known == topic for known, _ in plan.partitions):
+                raise SetupError(
+                    f"{self.spec.topic(topic)}, partition {partition}: expected the partitions that the timed stream "
+                    "had at the start, this one is new.",
+                    "write a new topic with more partitions, and read that with a new checkpoint.",
+                )
+
     def _in_transaction(self, plan: Plan, news: set[plans.TopicPartition]) -> set[plans.TopicPartition]:
         """The partitions that would be idle, but have records of an open transaction: these may be behind the others'
         and can be read as soon as it is committed."""
-        due = [tp for tp, p in plan.partitions.items() if tp not in news and self.idleness.is_due(tp, p.state)]
+        due = [
+            tp
+            for tp, p in plan.partitions.items()
+            if tp[0] not in self.timed and tp not in news and self.idleness.is_due(tp, p.state)
+        ]
         if not due:
             return set()
         highs = high_watermarks(self.admin, [(self.spec.topic(topic), number) for topic, number in due])
         return {tp for tp in due if highs[self.spec.topic(tp[0]), tp[1]] > plan.partitions[tp].end}
 
     def _state(self, tp: plans.TopicPartition, before: PartitionPlan, takes: int, news: bool) -> str:
-        """A partition whose records only wait for their turn is not idle: they may be behind the others'."""
+        """A partition whose records only wait for their turn is not idle: they may be behind the others'. One of a
+        timed stream never is: marks alone say how far it is."""
+        if tp[0] in self.timed:
+            return plans.EMPTY if takes == 0 and before.state == plans.EMPTY else plans.ACTIVE
         state = self.idleness.state(tp, before.state, news)
         return before.state if takes == 0 and before.state == plans.EMPTY and state == plans.ACTIVE else state
 
@@ -266,7 +287,7 @@ class Planner:
                 if message.error() is not None:
                     examined.pop(tp, None)
                     continue
-                event_time_ms = self._event_time(tp[0], message.value())
+                event_time_ms = self._event_time(tp[0], message)
                 if tp in examined:
                     self.sizes.setdefault(tp, []).append(len(message))
                     examined[tp] += 1
@@ -277,12 +298,8 @@ class Planner:
         self._peeker.unassign()
         return first_events
 
-    def _event_time(self, topic: str, value: bytes | None) -> int | None:
-        if value is None:
-            return None
-        code = self.names[topic]
+    def _event_time(self, topic: str, message: Any) -> int | None:
         try:
-            convert = self.converts.get(code)
-            return self.decoder.decode(code, value if convert is None else convert(value))[0]
-        except (Rejected, UnknownSchemaId):  # a peek decides nothing: the batch waits for the id
+            return self.times.event_time(self.names[topic], letter_of(message))
+        except (Rejected, StepError, UnknownSchemaId):  # a peek decides nothing: the batch waits for the id
             return None

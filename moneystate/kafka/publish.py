@@ -24,10 +24,10 @@ from typing import NamedTuple, Protocol
 from confluent_kafka import KafkaException
 
 from moneystate.engine import keys
-from moneystate.engine.intake import Convert
 from moneystate.engine.items import NO_TIME, Output
 from moneystate.engine.keygroup import key_group_of
 from moneystate.engine.marker import BEFORE_FIRST_BATCH, Decision, Marker, marker_key
+from moneystate.engine.processor import Convert
 from moneystate.kafka.client import admin_client
 from moneystate.kafka.convert import converted
 from moneystate.kafka.failpoints import failpoint
@@ -162,6 +162,8 @@ class Publisher:
             self._remove(sink, stale)
             self._outputs(sink)
             self._entries(sink)
+            if self._groups(sink):
+                sink.mark(self.content.watermark, self.convert)
             sink.end_changelog(self.batch, self.content.watermark, self._groups(sink))
             sink.commit(self.batch)
             sink.abort()

@@ -45,9 +45,11 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
+from moneystate.api.codec import Codec
+from moneystate.api.platform_records import HEARTBEAT_RECORD, Heartbeat
 from moneystate.engine import keys
 from moneystate.engine.ends import EndOfBatch
-from moneystate.engine.items import Output
+from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME, NO_TIME, Header, Output
 from moneystate.engine.marker import (
     Claim,
     Decision,
@@ -58,14 +60,17 @@ from moneystate.engine.marker import (
     fenced_key,
     marker_key,
 )
-from moneystate.engine.processor import Change
+from moneystate.engine.place import MARK, partition_of, partitions_of, time_bytes
+from moneystate.engine.processor import Change, Convert
 from moneystate.errors import BrokerError, InstanceError, MarkerError
 from moneystate.kafka import sizes
 from moneystate.kafka.client import advice, base_config, new_client, reason
+from moneystate.kafka.convert import converted
 from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.groups import other_prefixes
 from moneystate.kafka.markers import MarkerLog
 
+HEARTBEAT = Codec(HEARTBEAT_RECORD)
 # A transaction is open while the operator works on the batch, a few seconds, and the broker aborts what is open for
 # longer than this. A job that dies holds read_committed readers back for as long, unless it is started again, which
 # ends its transactions at once. A user's `transaction.timeout.ms` goes before it.
@@ -82,7 +87,8 @@ class SinkConfig:
     """`streams`: topic of each stream number, with prefix; `changelog`: None to write none; `key_groups`: how many the
     job has, so that readers of the changelog know when they have all; `reader_rules`: those that they are told;
     `instance`: the run that the sink belongs to; `inputs`: topics without prefix, which tell whose progress is in the
-    application's consumer group."""
+    application's consumer group; `timed`: the streams that are timed, and how many partitions each has; `writers`: the
+    output partitions that have key groups."""
 
     bootstrap_servers: str
     extra: dict[str, str]
@@ -98,6 +104,8 @@ class SinkConfig:
     instance: str = ""
     topic_prefix: str = ""
     inputs: list[str] = field(default_factory=list)
+    timed: dict[int, int] = field(default_factory=dict)
+    writers: int = 1
 
     def end_key(self, partition: int) -> bytes:
         """The key of an output partition's end-of-batch records in the changelog."""
@@ -223,8 +231,12 @@ class PartitionSink:
 
     def write(self, outputs: Iterable[Output]) -> None:
         """Step 4, for the records of the streams."""
-        streams = self.config.streams
+        streams, timed = self.config.streams, self.config.timed
         for stream, key, value, headers in outputs:
+            if stream in timed:
+                to = partition_of(key, self.partition, self.config.writers, timed[stream])
+                self._produce(streams[stream], key, value, headers=headers, partition=to)
+                continue
             self._produce(streams[stream], key, value, headers=headers) if headers else self._produce(
                 streams[stream], key, value
             )
@@ -238,6 +250,19 @@ class PartitionSink:
         for key, value in changes:
             self._produce(c.changelog, key, value, partition=to)
             self.changed[to] = self.changed.get(to, 0) + 1
+
+    def mark(self, watermark: int, convert: dict[int, Convert]) -> None:
+        """The mark of the batch in every partition of timed streams that this output partition writes to. For those who
+        read it as an ordinary topic its value is a heartbeat. `convert`: of streams that are not written as Avro."""
+        c = self.config
+        if watermark == NO_TIME:
+            return
+        beat = Heartbeat(min(max(watermark, MIN_EVENT_TIME), MAX_EVENT_TIME))
+        for stream, partitions in c.timed.items():
+            headers: list[Header] = [(MARK, time_bytes(watermark))]
+            _, _, value, _ = converted((stream, None, HEARTBEAT.encode(beat), headers), convert)
+            for to in partitions_of(self.partition, c.writers, partitions):
+                self._produce(c.streams[stream], None, value, headers=headers, partition=to)
 
     def end_changelog(self, batch: BatchId, watermark: int, key_groups: list[int]) -> None:
         """The end-of-batch record in every changelog partition that this output partition writes to (section 6)."""

@@ -42,7 +42,9 @@ class Trace(Protocol):
 class ReplicaModel(Protocol[View]):
     """A service's entries, index and views. Pickled into the replica's processes.
 
-    `index_keys` give the keys of a hint each: where to look, checked by who reads it."""
+    `index_keys` give the keys of a hint each: where to look, checked by who reads it. Those that begin with `x` are
+    more: the replica keeps them by version, in their order. No two entries may give the same one of them, and a service
+    that has them has no `proof`."""
 
     @property
     def changelog(self) -> str:
@@ -68,6 +70,12 @@ class ReplicaModel(Protocol[View]):
         ...
 
     @property
+    def layout(self) -> str:
+        """What `index_keys` depend on besides the entries: files that were made with another one are built anew. Empty:
+        on nothing."""
+        ...
+
+    @property
     def fingerprint(self) -> str:
         """Of the schema that owners are written with now, 16 hexadecimal digits."""
         ...
@@ -86,8 +94,7 @@ class ReplicaModel(Protocol[View]):
         ...
 
     def index_keys(self, owner: bytes, kind: bytes, rest: bytes, value: bytes) -> set[bytes]:
-        """Of an entry. `b"u"` and the owner is the key that owners are listed by: an entry that each owner has gives
-        it. Other keys begin with other letters."""
+        """Of an entry. `b"u"` is for the owner alone, and `b"x"` for keys that are kept by version."""
         ...
 
     def order_time(self, value: bytes) -> int:

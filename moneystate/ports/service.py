@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 from moneystate.engine.items import Output
 from moneystate.engine.keys import check_kinds
-from moneystate.engine.processor import InputTopic, Processor
+from moneystate.engine.processor import InputTopic, Processor, bounds_of
 from moneystate.ports.state import StateModel
 
 # Rules that say which program ran. A program of another version has others.
-VERSION_RULES = ("known_schemas", "logic")
+VERSION_RULES = ("known_schemas", "logic", "state_versions")
+# How many versions of records of state a plain service has; a program with fewer cannot read them.
+STATE_VERSIONS = "state_versions"
 
 AskedAgain = Callable[[bytes, bytes], Output | None]
 
@@ -30,11 +32,12 @@ class JobSpec:
     `rules`: all that decides results besides the logs; `asked_again`: the request to the outside that an entry of the
     state is still waiting for, if it is; `pending_counter`: the count of what waits for records of unordered inputs,
     None: there are none; `reader_rules`: names of the rules that readers of the changelog need, to tell what is over in
-    the state;
+    the state; `bound_ms`, `max_future_ms`: of the inputs that have none of their own;
     `application`: see `application_id`;
     `max_record_bytes`: of an event's value, 0 for no limit; `largest`: bytes of the largest record of an output topic,
     as far as it is known; `schemas`: MODULE:NAME of a plain service, whose topics have schemas of its own, empty: those
-    of the program; `created`: of the streams that are not created as all others are."""
+    of the program; `created`: of the streams that are not created as all others are;
+    `timed`: the streams that are timed."""
 
     name: str
     inputs: list[InputTopic]
@@ -56,6 +59,7 @@ class JobSpec:
     largest: Mapping[str, int] = field(default_factory=dict)
     schemas: str = ""
     created: Mapping[str, Stream] = field(default_factory=dict)
+    timed: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         check_kinds(self.state.kinds)
@@ -66,6 +70,10 @@ class JobSpec:
         if self.application:
             return topic_prefix or self.application
         return topic_prefix + self.name
+
+    def bounds(self) -> dict[int, int]:
+        """As `run_batch` takes them."""
+        return bounds_of(self.inputs, self.bound_ms)
 
     def is_program_of(self, saved: Mapping[str, Any]) -> bool:
         """Whether the rules that a checkpoint or savepoint has kept are those of this version of the program."""

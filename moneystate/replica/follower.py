@@ -30,7 +30,7 @@ from moneystate.replica import files
 from moneystate.replica.deferred_close import DeferredClose
 from moneystate.replica.follower_loop import FollowerLoop
 from moneystate.replica.log import Changelog, Options, Topics
-from moneystate.replica.record import Record
+from moneystate.replica.record import Record, read_layout, write_layout
 from moneystate.replica.shared_status import SharedStatusFile
 from moneystate.replica.store import Store
 
@@ -115,6 +115,8 @@ class Follower:
         if name is not None:
             store = Store(files.open_primary(data, name), self.model)
             why = self.anew or _rebuild_reason(store.record, changelog)
+            if not why and read_layout(store.db) != self.model.layout:
+                why = "the service's indices are others now"
             if not why:
                 return store, SharedStatusFile(files.folder(data, name), write=True)
             store.close()
@@ -122,6 +124,7 @@ class Follower:
         self.anew = ""
         name = files.begin_generation(data)
         store = Store(files.open_primary(data, name), self.model)
+        write_layout(store.db, self.model.layout)
         store.record.topic_id = changelog.topic_id
         store.record.positions = {str(p): offset for p, offset in changelog.starts.items()}
         return store, SharedStatusFile(files.folder(data, name), write=True)

@@ -54,3 +54,18 @@ def _past(db: Db, revision: int, prefix: bytes, first: bytes) -> Iterator[EntryR
             value = was if revision < until else None
         yield entry, value
         key = cursor.seek(rows.past_key(entry, 0) + b"\0")
+
+
+def owners(db: Db, first: bytes, end: bytes, past: bool) -> Iterator[bytes]:
+    """Whose entries there are, or were, in their order. `first`, `end`: escaped; an empty end: all. Each costs two
+    leaps, however many entries it has."""
+    kinds = (rows.LATEST, rows.PAST) if past else (rows.LATEST,)
+    cursors = [(kind, db.cursor(kind + end if end else rows.after(kind))) for kind in kinds]
+    here = first
+    while True:
+        reached = [key for kind, cursor in cursors if (key := cursor.seek(kind + here)) is not None]
+        if not reached:
+            return
+        owner = min(rows.unescape(key, 1)[0] for key in reached)
+        yield owner
+        here = rows.after(rows.escape(owner))

@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rocksdict import WriteBatch
+
 from moneystate.errors import SetupError
 from moneystate.replica.files import FORMAT, Db
 from moneystate.replica.model import Version
 from moneystate.replica.rows import META, REVISION, long
 
 ROW = META + b"follower"
+LAYOUT_ROW = META + b"layout"
 
 
 @dataclass(slots=True)
@@ -62,6 +65,18 @@ def read_record(db: Db) -> Record | None:
             "use the program that wrote them or a newer one, or another --data.",
         )
     return Record(**fields) if fields["format"] == FORMAT else None
+
+
+def read_layout(db: Db) -> str:
+    """`ReplicaModel.layout` of who began the files."""
+    return (db.get(LAYOUT_ROW) or b"").decode()
+
+
+def write_layout(db: Db, layout: str) -> None:
+    if layout:
+        batch = WriteBatch(raw_mode=True)
+        batch.put(LAYOUT_ROW, layout.encode())
+        db.write(batch)
 
 
 @dataclass(frozen=True, slots=True)

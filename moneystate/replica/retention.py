@@ -80,6 +80,8 @@ class RetentionSweep:
         for bits in range(floor.bit_length() + 1):
             start = rows.PENDING_HISTORY + bytes([bits])
             batch.delete_range(start, start + rows.long(floor + 1))
+            ended = (floor + 1) >> bits  # stretches before this one end at the floor or before it
+            batch.delete_range(rows.index_history_start(bits, 0), rows.index_history_start(bits, ended))
 
     def _drop_changes(self, batch: WriteBatch, floor: int) -> bool:
         db = self.store.db

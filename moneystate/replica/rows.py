@@ -12,13 +12,18 @@ those of the changelog's entry key (docs/state.md): all entries of a user stand 
                                                     index keys that ended with it, each with its length (2) before it
     C | revision | entry                            revision of what it replaced, 0: none. A change, for Watch, Diff and
                                                     the sweep
-    I | index key                                   revision in which it was put. A hint, checked by who reads it:
+    I | index key                                   revision in which it was put. Ordered ones (`x`) are there at the
+                                                    newest revision, others are hints, checked by who reads them:
         u user
+        x ...                                       of the service
         others                                      of the service
     O | order time | escaped user | rest            revision. An entry that holds an output back at the newest revision
     P | class (1) | until | order time | escaped user | rest
                                                     revision. One that has done so from `revision` to before `until`;
                                                     class: bits of until - revision
+    X | class (1) | until >> class | index key | until
+                                                    revision. An ordered index key that was there from `revision` to
+                                                    before `until`; class: bits of until - revision
     R | revision                                    JSON: [epoch, batch, watermark, written (ms), readable (0, 1)]
     V | escaped epoch | batch                       revision; batch -1: what a checkpoint begins with
     W | number of the epoch (4) | watermark | revision   empty. Readable versions
@@ -42,6 +47,7 @@ CHANGE: Final = b"C"
 INDEX: Final = b"I"
 PENDING: Final = b"O"
 PENDING_HISTORY: Final = b"P"
+INDEX_HISTORY: Final = b"X"
 REVISION: Final = b"R"
 VERSION: Final = b"V"
 WATERMARK: Final = b"W"
@@ -51,7 +57,8 @@ LINEAGE_USER: Final = b"U"
 META: Final = b"M"
 LOADED: Final = b"Z"
 
-BY_USER: Final = b"u"  # followed by the user: the one index key that each service has
+BY_USER: Final = b"u"  # followed by the user
+ORDERED: Final = b"x"  # what index keys begin with that are kept by version, each of one entry
 
 LONG_BYTES: Final = 8
 MAX_LONG: Final = (1 << 64) - 1
@@ -152,6 +159,20 @@ def split_waits_at(tail: bytes) -> tuple[int, bytes, bytes]:
 
 def pending_history_key(start: int, until: int, tail: bytes) -> bytes:
     return PENDING_HISTORY + bytes([(until - start).bit_length()]) + long(until) + tail
+
+
+def is_ordered(index_key: bytes) -> bool:
+    return index_key[:1] == ORDERED
+
+
+def index_history_key(start: int, until: int, index_key: bytes) -> bytes:
+    bits = (until - start).bit_length()
+    return index_history_start(bits, until >> bits) + index_key + long(until)
+
+
+def index_history_start(bits: int, stretch: int) -> bytes:
+    """Of the rows of a class that end within a stretch of 2^bits revisions: they stand in the order of the index."""
+    return INDEX_HISTORY + bytes([bits]) + long(stretch)
 
 
 def lineage_key(money_id: bytes, user: bytes) -> bytes:

@@ -303,15 +303,27 @@ class Store:
             batch.put(rows.LATEST + entry, rows.long(number) + value)
         for key in has - had:
             batch.put(rows.INDEX + key, rows.long(number))
+        hints = []
+        for key in sorted(had - has):
+            if rows.is_ordered(key):
+                self._end_ordered(batch, key, number, keep_past)
+            else:
+                hints.append(key)
         keep_past = keep_past and start < number
         if keep_past and old is not None:
-            batch.put(rows.past_key(entry, start), rows.past_value(number, sorted(had - has), old))
+            batch.put(rows.past_key(entry, start), rows.past_value(number, hints, old))
         if start < number:
             batch.put(rows.CHANGE + rows.long(number) + entry, rows.long(start if keep_past else 0))
         if kind == self.model.held:
             self._put_waiting(batch, change, old, number, keep_past)
         self._count(old, -1)
         self._count(value, 1)
+
+    def _end_ordered(self, batch: WriteBatch, key: bytes, number: int, keep_past: bool) -> None:
+        put = self.db.get(rows.INDEX + key)
+        batch.delete(rows.INDEX + key)
+        if put is not None and keep_past and rows.read_long(put) < number:
+            batch.put(rows.index_history_key(rows.read_long(put), number, key), put)
 
     def _put_waiting(self, batch: WriteBatch, change: Change, old: bytes | None, number: int, keep_past: bool) -> None:
         if old is None and change.value is not None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from moneystate.ports.state import USERS, Fact, Field, StateModel
 from moneystate.savepoint.facts import facts
 from moneystate.savepoint.format import Savepoint
-from moneystate.savepoint.rescale import rescaled
+from moneystate.savepoint.rescale import largest_bound_ms, rescaled
 
 FactsOf = Callable[[int], Iterable[Fact]]  # a key group's
 
@@ -82,5 +82,7 @@ def _facts(state: StateModel, savepoint: Savepoint, group: int, groups: int) -> 
     if groups == manifest.key_groups:
         entries = list(savepoint.entries(group))
     else:
-        entries = rescaled(state, group, groups, savepoint.entries, manifest.key_groups, manifest.rules["bound_ms"], {})
+        entries = rescaled(
+            state, group, groups, savepoint.entries, manifest.key_groups, largest_bound_ms(manifest.rules), {}
+        )
     return facts(entries, state, manifest.rules, with_clock=group == 0)

@@ -14,6 +14,7 @@ from moneystate.engine import clock as clocks
 from moneystate.engine import keys
 from moneystate.engine.clock import Clock
 from moneystate.engine.items import CLEANUP_RANK, NO_TIME, Item
+from moneystate.engine.place import where
 from moneystate.engine.slots import decode_items, open_chunk
 from moneystate.ports.state import BUFFER, Fact, Pair, StateModel, owner
 
@@ -49,9 +50,10 @@ def _buffered(chunk: bytes) -> Iterator[Fact]:
     items: list[Item] = []
     count, block = open_chunk(chunk)
     decode_items(block, count, items)
-    for time, rank, set_at, topic, partition, offset, event_time, key, value in items:
+    for item in items:
+        time, rank, set_at, topic, _, _, event_time, key, value = item
         if rank < CLEANUP_RANK:
-            place = (topic, partition, offset, rank, time, set_at)
+            place = (topic, *where(item), rank, time, set_at)
             yield Fact(BUFFER, "buffered", key, place, (event_time, value))
 
 

@@ -10,9 +10,10 @@ its counts, which are sums, stay with the first group; its ages are counted anew
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from moneystate.engine import clock as clocks
 from moneystate.engine import keys
@@ -45,7 +46,7 @@ def rescale(state: StateModel, source: Savepoint, out: Path, key_groups: int, on
     files = []
     total = Fingerprint()
     for group in range(key_groups):
-        bound_ms, counts = old.rules["bound_ms"], old.counts
+        bound_ms, counts = largest_bound_ms(old.rules), old.counts
         entries = rescaled(state, group, key_groups, source.entries, old.key_groups, bound_ms, counts)
         total += of_group(group, entries, state, old.rules)
         files.append(write_state(folder, group, entries))
@@ -60,6 +61,12 @@ def sources(group: int, key_groups: int, old_key_groups: int) -> range:
     first = group * old_key_groups // key_groups
     last = ((group + 1) * old_key_groups - 1) // key_groups
     return range(first, last + 1)
+
+
+def largest_bound_ms(rules: Mapping[str, Any]) -> int:
+    """Of a job's inputs, by its rules."""
+    bounds: list[int] = [rules["bound_ms"], *rules.get("bounds", {}).values()]
+    return max(bounds)
 
 
 def rescaled(

@@ -12,6 +12,7 @@ from moneystate.engine import clock as clocks
 from moneystate.engine import keys
 from moneystate.engine.clock import Clock
 from moneystate.engine.items import NO_TIME, TIMER_RANK, Item
+from moneystate.engine.place import own_value, where
 from moneystate.engine.slots import decode_items, open_chunk
 from moneystate.ports.state import Pair, Row, StateModel, owner, time_text
 
@@ -54,7 +55,7 @@ def _buffered(chunk: bytes, key: bytes) -> list[Item]:
 
 def _event(state: StateModel, item: Item) -> Row:
     times = {"orderTime": time_text(item[0]), "eventTime": time_text(item[6])}
-    return {**times, "from": _place(state, item), "event": state.event_view(item[8])}
+    return {**times, "from": _place(state, item), "event": state.event_view(own_value(item[8]))}
 
 
 def _timer(state: StateModel, item: Item) -> Row:
@@ -62,4 +63,5 @@ def _timer(state: StateModel, item: Item) -> Row:
 
 
 def _place(state: StateModel, item: Item) -> str:
-    return f"{state.topics.get(item[3], item[3])}/{item[4]}/{item[5]}"
+    partition, offset = where(item)
+    return f"{state.topics.get(item[3], item[3])}/{partition}/{offset}"

@@ -27,11 +27,13 @@ RESTORE: Final = "restore the file; what is to change goes into a new version."
 @dataclass(frozen=True)
 class Functions:
     """Migrations of state: fingerprints (hex) of the versions that have a function to the next one (`up`), to the one
-    before (`down`). `golden`: files below tests/golden, None where the tests are not at hand."""
+    before (`down`). `golden`: files below tests/golden, None where the tests are not at hand; `remedy`: what to do
+    where a function is missing."""
 
     up: Collection[str]
     down: Collection[str]
     golden: Collection[str] | None = None
+    remedy: str = "add it to UP in services/enrichment/migrations.py, with golden bytes."
 
 
 @dataclass(frozen=True)
@@ -175,8 +177,7 @@ def _function(old: Version, new: Version, covered: bool, functions: Functions, r
     if not covered:
         plain = "a plain resolution would do" if reads(new.type, old.type) else "Avro's resolution cannot do it"
         text = f"no function v{old.number} -> v{new.number} ({plain})"
-        fix = "add it to UP in services/enrichment/migrations.py, with golden bytes."
-        yield Finding(new.name, label, new.path, "migration missing", "", text, fix, False)
+        yield Finding(new.name, label, new.path, "migration missing", "", text, functions.remedy, False)
     elif functions.golden is not None and not _has_golden(functions.golden, f"v{old.number}-to-v{new.number}", record):
         text = f"no golden bytes of what the function makes of v{old.number}"
         fix = f"put them into tests/golden/v{old.number}-to-v{new.number}/{record}.hex, and keep them."

@@ -1,7 +1,9 @@
-"""A plain service's released schemas: made of its records, kept beside it in `avro/<service>/`, never edited.
+"""A plain service's released schemas: made of its records, kept in `avro/<service>/`, never edited.
 
 events/<Type>.avsc, events/<Type>/v<N>.avsc    what stands in its topics, read or written
-state/<Record>/v1.avsc                         its records of state
+state/<Record>/v<N>.avsc                       its records of state
+golden/<Record>/v<N>.json                      bytes of a record of that version, and what it says
+golden/<Record>/v<N>-to-v<M>.json              what a program of version M read from these bytes
 released.json                                  the list of releases (`moneystate.schemas.tree`)
 """
 
@@ -12,14 +14,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from moneystate.api.job import folder_of, plan_of, state_schemas, topic_schemas
+from moneystate.api.folders import folder_of
+from moneystate.api.job import state_schemas, topic_schemas
+from moneystate.api.plans import plan_of
+from moneystate.api.reference import path_of
 from moneystate.api.schema import canonical_form, fingerprint
+from moneystate.engine.avro import MAGIC
 from moneystate.errors import ConfigError, ServiceError
+from moneystate.schemas import golden
 from moneystate.schemas.check import Finding, Functions, check
 from moneystate.schemas.tree import RELEASED, STATE, Tree, is_state, read_folder, release, tree_of
 
 EVENTS = "events"
-NO_FUNCTIONS = Functions([], [])
+REMEDY = "give new fields a default, or write a function with @ms.upgrade."
 
 
 class Declared(NamedTuple):
@@ -40,8 +47,26 @@ def declared(service: str, tree: Tree) -> Iterator[Declared]:
         for short, schema in sorted(schemas.items()):
             name = f"{folder}/{short}"
             mine = fingerprint(canonical_form(schema)).to_bytes(8, "little").hex()
-            versions = tree.versions.get(name, {})
-            yield Declared(name, schema, next((n for n, v in versions.items() if v.fingerprint == mine), None))
+            same = [
+                number
+                for number, version in tree.versions.get(name, {}).items()
+                if version.fingerprint == mine and _scales(version.source) == _scales(schema)
+            ]
+            yield Declared(name, schema, same[0] if same else None)
+
+
+def _scales(schema: Any) -> list[int | None]:
+    """Of all bytes in it that are a decimal, None of others: a fingerprint does not tell them, and they say what a
+    number is."""
+    if isinstance(schema, list):
+        return [scale for branch in schema for scale in _scales(branch)]
+    if not isinstance(schema, dict):
+        return [None] if schema == "bytes" else []
+    if schema["type"] == "bytes":
+        return [schema.get("scale", 0) if schema.get("logicalType") == "decimal" else None]
+    if schema["type"] == "record":
+        return [scale for f in schema["fields"] for scale in _scales(f["type"])]
+    return _scales(schema.get("items", schema.get("values", schema["type"])))
 
 
 def unreleased(service: str) -> list[str]:
@@ -51,9 +76,19 @@ def unreleased(service: str) -> list[str]:
     return [
         one.name
         for one in declared(service, tree)
-        if one.number not in released.get(one.name, {})
-        or (not is_state(one.name) and tree.current.get(one.name) != one.number)
+        if one.number not in released.get(one.name, {}) or one.number != _current(tree, one.name)
     ]
+
+
+def _current(tree: Tree, name: str) -> int | None:
+    """The version that a program must have. Of state it is the newest."""
+    return max(tree.versions[name]) if is_state(name) else tree.current.get(name)
+
+
+def functions_of(service: str) -> Functions:
+    """The versions of records of state that the service reads besides the current ones."""
+    up = {header[len(MAGIC) :].hex() for kind in plan_of(service).kinds.values() for header in kind.earlier_records}
+    return Functions(up, [], remedy=REMEDY)
 
 
 def check_released(service: str) -> None:
@@ -61,17 +96,17 @@ def check_released(service: str) -> None:
     names = unreleased(service)
     if names:
         raise ServiceError(
-            f"{service}: expected records as they are released in {folder_of(service)}, found others: "
+            f"{path_of(service)}: expected records as they are released in {folder_of(service)}, found others: "
             f"{', '.join(names)}.",
-            f"moneystate schemas release {service}, and keep the files with the service.",
+            f"moneystate schemas release {path_of(service)}, and keep the files with the service.",
         )
 
 
 def findings_of(service: str) -> list[Finding]:
     """All that there is to say of a service's schemas."""
     tree = released_tree(service)
-    problems = check(tree, NO_FUNCTIONS)
-    fix = f"moneystate schemas release {service}"
+    problems = [*check(tree, functions_of(service)), *golden.findings(service, tree)]
+    fix = f"moneystate schemas release {path_of(service)}"
     return problems + [
         Finding(name, "", name, "not as released", "", "the record is not the released one", fix, False)
         for name in unreleased(service)
@@ -89,31 +124,28 @@ def release_service(service: str) -> list[str]:
         number = one.number
         if number is None:
             number = max(tree.versions.get(one.name, {0: None})) + 1
-            fresh[_path(service, one.name, number)] = _text(one.schema)
+            fresh[_path(one.name, number)] = _text(one.schema)
         if not is_state(one.name):
             current[one.name] = number
     whole = tree_of({**files, **fresh})
     whole.current = current
-    bad = [f for f in check(whole, NO_FUNCTIONS) if not f.ok]
+    bad = [f for f in check(whole, functions_of(service)) if not f.ok]
     if bad:
         raise ConfigError(f"{root}: {bad[0].path}: {bad[0].text}.", bad[0].fix)
+    golden.check_samples(service)
     for path, content in fresh.items():
         target = root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
     root.mkdir(parents=True, exist_ok=True)
     (root / RELEASED).write_text(release(whole, current))
+    golden.keep(service, whole)
     return [Path(path).with_suffix("").as_posix() for path in sorted(fresh)]
 
 
-def _path(service: str, name: str, number: int) -> str:
+def _path(name: str, number: int) -> str:
     if not is_state(name):
         return f"{name}.avsc" if number == 1 else f"{name}/v{number}.avsc"
-    if number > 1:
-        raise ServiceError(
-            f"{service}: {name} is released and differs: a released record of state cannot change yet.",
-            "restore it, or keep what is new in a value or map of another record.",
-        )
     return f"{name}/v{number}.avsc"
 
 

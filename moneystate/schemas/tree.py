@@ -28,13 +28,6 @@ _FIRST = re.compile(rf"({'|'.join(TOPIC_FOLDERS)})/(\w+)\.avsc")
 _NUMBERED = re.compile(rf"({'|'.join((STATE, *TOPIC_FOLDERS))})/(\w+)/v([1-9]\d*)\.avsc")
 
 
-def avro_root() -> Path:
-    """The folder of the schemas: inside an installed wheel, else at the root of the repository."""
-    package = Path(__file__).resolve().parents[1]
-    installed = package / "_avro"
-    return installed if installed.is_dir() else package.parent / "avro"
-
-
 @dataclass(frozen=True)
 class Version:
     """One schema file. `name`: folder and type; `fingerprint`: CRC-64-AVRO in hex, little-endian as in headers."""
@@ -84,9 +77,10 @@ def has_further_versions(root: Path) -> bool:
 
 
 def read_folder(root: Path) -> dict[str, bytes]:
-    """The files below `root`, by their path from there."""
-    paths = sorted([*root.rglob("*.avsc"), *root.glob(RELEASED)])
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in paths}
+    """The files below `root`, by their path from there, without those of folders with a list of their own."""
+    others = [path.parent for path in root.glob(f"*/{RELEASED}")]
+    paths = [path for path in root.rglob("*.avsc") if not any(other in path.parents for other in others)]
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted([*paths, *root.glob(RELEASED)])}
 
 
 def tree_of(files: Mapping[str, bytes]) -> Tree:

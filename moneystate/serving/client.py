@@ -14,11 +14,12 @@ from google.protobuf.message_factory import GetMessageClass
 from moneystate.errors import ConfigError
 from moneystate.query.v1 import admin_pb2, query_pb2, status_pb2, watch_pb2
 from moneystate.serving.addresses import is_loopback
+from moneystate.state.v1 import state_pb2
 
 MAX_ANSWER_BYTES = 8 << 20
 SERVICES = {
     name: service
-    for file in (query_pb2, watch_pb2, status_pb2, admin_pb2)
+    for file in (query_pb2, watch_pb2, status_pb2, admin_pb2, state_pb2)
     for name, service in file.DESCRIPTOR.services_by_name.items()
 }
 

@@ -42,6 +42,15 @@ class Pages(Generic[Pinned]):
         call.version = after.header.version
         return before, after
 
+    def resume_both(self, request: Any, call: Call) -> tuple[Pinned, Pinned, bytes | None]:
+        """The versions of a listing of differences, and where it goes on."""
+        place = self.place(request)
+        if place is None:
+            return *self.pin_both(request, call), None
+        before, after = (self.reads.at_version(version) for version in place.versions)
+        call.version = after.header.version
+        return before, after, place.after
+
     def place(self, request: Any) -> PagePosition | None:
         return self.tokens.read(request, request.page_token) if request.page_token else None
 

@@ -17,7 +17,7 @@ from moneystate.engine.plan import Plan
 from moneystate.errors import ConfigError, DrainedError, MarkerError, SavepointError
 from moneystate.kafka.offsets import topic_states
 from moneystate.kafka.starting import offsets_from_file
-from moneystate.ports.service import VERSION_RULES, AskedAgain
+from moneystate.ports.service import STATE_VERSIONS, VERSION_RULES, AskedAgain
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.manifest import NAME, Manifest
 from moneystate.spark.local_path import local_folder
@@ -88,6 +88,13 @@ def check_fits(manifest: Manifest, job: str, key_groups: int, rules: Mapping[str
         raise SavepointError(
             f"--initial-state: expected the rules of the savepoint: {'; '.join(other)}.",
             "start with its rules; a later start may change them.",
+        )
+    versions, written = rules.get(STATE_VERSIONS), manifest.rules.get(STATE_VERSIONS)
+    if versions is not None and written is not None and written > versions:
+        raise SavepointError(
+            f"--initial-state: expected state of the {versions} released versions of records that this program has, "
+            f"came that of a program with {written}.",
+            "start the newer program, or from an older savepoint.",
         )
     if manifest.output and manifest.streams != streams:
         raise SavepointError(

@@ -130,6 +130,7 @@ class Job:
         self.stopped_file = self.own.path / "stop.seen"
         self.failure: MoneystateError | None = None
         self.loop: _BatchLoop | None = None
+        self.timed: dict[int, int] = {}  # streams, and how many partitions each has
         self.log = None if under_spark_submit() else self.checkpoint.own / "driver.log"  # where Spark prints
 
     def stop(self) -> None:
@@ -175,6 +176,7 @@ class Job:
         outputs.append(TopicSpec(o.topic_prefix + self.spec.commits, o.partitions, compacted=True, at_least=True))
         commits = o.topic_prefix + self.spec.commits
         missing = {t.name for t in check_topics(admin, inputs + outputs, o.create_topics)}
+        startup.check_timed(admin, [o.topic_prefix + name for name in self.spec.timed], self._writers())
         check_not_compacted(admin, [t.name for t in inputs if t.name not in missing])
         if commits not in missing:
             markers = read_markers(o.bootstrap_servers, o.kafka_config, commits)
@@ -191,6 +193,8 @@ class Job:
         elif self.initial is not None or missing.isdisjoint(t.name for t in inputs):
             self._start_plan(admin)
         created = ensure_topics(admin, inputs + outputs, o.create_topics, o.replication)
+        counts = partition_counts(admin)
+        self.timed = {self.spec.streams.index(name): counts[o.topic_prefix + name] for name in self.spec.timed}
         new_inputs = [name for t in self.spec.inputs if t.ordered and (name := o.topic_prefix + t.name) in created]
         if new_inputs:
             self.on_new_inputs(new_inputs)
@@ -217,7 +221,13 @@ class Job:
     def _stream(self, name: str, message_bytes: int) -> TopicSpec:
         how, o = self.spec.created.get(name, Stream()), self.options
         partitions = how.partitions or o.topic_partitions
+        if name in self.spec.timed:
+            partitions = max(partitions, self._writers())
         return TopicSpec(o.topic_prefix + name, partitions, how.compacted, message_bytes=message_bytes)
+
+    def _writers(self) -> int:
+        """The output partitions that have key groups."""
+        return min(self.options.partitions, self.options.key_groups)
 
     def _claim(self, markers: Iterable[bytes]) -> None:
         """Become the only instance of the application, before anything is written to the checkpoint."""
@@ -286,7 +296,7 @@ class Job:
             self.spec.make,
             o.key_groups,
             o.partitions,
-            self.spec.bound_ms,
+            self.spec.bounds(),
             o.pipelined,
             self._initial_folder(),
             {t.code: o.topic_prefix + t.name for t in self.spec.inputs},
@@ -362,6 +372,8 @@ class Job:
             instance=self.instance,
             topic_prefix=o.topic_prefix,
             inputs=[t.name for t in self.spec.inputs],
+            timed=self.timed,
+            writers=self._writers(),
         )
 
 
@@ -436,11 +448,29 @@ def _run_spark(jobs: Sequence[Job]) -> list[Report]:
     try:
         if under_spark_submit():
             stop_with_jvm(session, partial(_stop, jobs))
-        await_all([job.start(session if len(jobs) == 1 else session.newSession()) for job in jobs])
+        for stage in stages(jobs):
+            await_all([job.start(session if len(jobs) == 1 else session.newSession()) for job in stage])
         return [job.last for job in jobs]
     finally:
         with contextlib.suppress(Exception):  # of a JVM that is gone: it must not hide why
             session.stop()
+
+
+def stages(jobs: Sequence[Job]) -> list[list[Job]]:
+    """The jobs in groups that run one after the other. A bounded run reads what is there when it starts: a job that
+    reads what another of them writes starts when that one has ended. Others, and loops, run at once."""
+    if not jobs[0].options.bounded:
+        return [list(jobs)]
+    left, grouped = list(jobs), []
+    while left:
+        ready = [job for job in left if not any(_reads(job, other) for other in left if other is not job)] or left
+        grouped.append(ready)
+        left = [job for job in left if job not in ready]
+    return grouped
+
+
+def _reads(job: Job, writer: Job) -> bool:
+    return not {t.name for t in job.spec.inputs}.isdisjoint(writer.spec.streams)
 
 
 def _stop(jobs: Sequence[Job]) -> None:

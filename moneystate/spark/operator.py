@@ -54,7 +54,7 @@ class GroupResult(NamedTuple):
 class KeyGroupOperator(StatefulProcessor):
     """`make`: builds the service's processor, once in each Python worker and batch; `partitions`: of the operator;
     `initial`: folder of a savepoint that key groups without state begin with, empty for none; `topics`: their names
-    by what stands for them in items, for errors.
+    by what stands for them in items, for errors; `bounds`: as `run_batch` takes them.
 
     Each exchange with the state store makes both sides wait for one another. So a task first gathers the blocks of its
     key groups, up to `TOGETHER_BYTES`, and then reads for all of them, runs them and writes for all of them.
@@ -65,7 +65,7 @@ class KeyGroupOperator(StatefulProcessor):
         make: Callable[[], Processor[Any]],
         key_groups: int,
         partitions: int,
-        bound_ms: int,
+        bounds: Mapping[int, int],
         pipelined: bool,
         initial: str = "",
         topics: Mapping[int, str] = MappingProxyType({}),
@@ -74,7 +74,7 @@ class KeyGroupOperator(StatefulProcessor):
         self.make = make
         self.key_groups = key_groups
         self.partitions = partitions
-        self.bound_ms = bound_ms
+        self.bounds = dict(bounds)
         self.pipelined = pipelined
         self.initial = initial
         self.topics = dict(topics)
@@ -119,7 +119,7 @@ class KeyGroupOperator(StatefulProcessor):
             if self.initial:
                 load(self.initial, group, state)
             try:
-                result = run_batch(block, state, self.processor, self.bound_ms)
+                result = run_batch(block, state, self.processor, self.bounds)
             except StepFailed as e:
                 raise step_error(e, self.topics) from e
             changes.append((key, state.end(block.version or STATE_VERSION)))

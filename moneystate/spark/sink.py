@@ -130,6 +130,8 @@ def write_partition(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterab
                 sink.write([converted(o, convert) for o in outputs] if convert else outputs)
                 sink.write_changes(result.key_group, result.changes)
         if report.written:
+            if groups:
+                sink.mark(report.watermark, convert)
             sink.end_changelog(batch, report.watermark, groups)
             sink.commit(batch)
     except BaseException:

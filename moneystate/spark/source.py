@@ -14,9 +14,8 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from moneystate.engine import plan as plans
-from moneystate.engine.deadletter import Letter
 from moneystate.engine.intake import Intake, PlannedPartition
-from moneystate.kafka.client import headers_of
+from moneystate.kafka.client import letter_of
 from moneystate.kafka.convert import converters
 from moneystate.kafka.planner import Planner
 from moneystate.kafka.ranges import Range, cached_reader, discard_readers
@@ -134,16 +133,19 @@ def read_blocks(spec: SourceSpec, plan: TaskPlan) -> list[bytes]:
 
 
 def open_intake(spec: SourceSpec, plan: TaskPlan) -> Intake:
+    decoder = load_decoder(spec.decoder)
+    converts = converters(spec.formats, spec.inputs, spec.registry_url, schemas=spec.schemas)
     intake = Intake(
-        load_decoder(spec.decoder),
+        decoder,
         spec.inputs,
         [PlannedPartition(code, partition, holds) for code, partition, _, _, holds in plan.ranges],
         spec.key_groups,
         spec.bound_ms,
         spec.max_future_ms,
         spec.dead_letter_stream,
-        converters(spec.formats, spec.inputs, spec.registry_url, schemas=spec.schemas),
+        converts,
         spec.max_record_bytes,
+        decoder.reads(spec.formats, converts),
     )
     intake.open(plan.task, plan.tasks, plan.drain, None if plan.rewrite is None else plans.Rewrite(*plan.rewrite))
     return intake
@@ -155,17 +157,20 @@ def take_in(intake: Intake, spec: SourceSpec, slot: int, planned: list[tuple[int
     codes = {name: code for code, name in names.items()}
     reader = cached_reader(spec.bootstrap_servers, spec.extra, spec.group, slot, len(planned))
     ranges = [Range(names[code], partition, start, end) for code, partition, start, end, _ in planned]
+    whole = intake.reads
     try:
         for message in reader.read(ranges):
+            code = codes[message.topic()]
+            if code in whole:
+                letter = letter_of(message)
+                why = intake.add_whole(code, letter)
+                if why is not None:
+                    intake.reject(letter, why)
+                continue
             kind, timestamp = message.timestamp()
-            topic, partition, offset = message.topic(), message.partition(), message.offset()
-            why = intake.add(codes[topic], partition, offset, timestamp if kind else -1, message.value())
+            why = intake.add(code, message.partition(), message.offset(), timestamp if kind else -1, message.value())
             if why is not None:
-                headers = headers_of(message)
-                letter = Letter(
-                    topic, partition, offset, timestamp if kind else -1, message.key(), message.value(), headers
-                )
-                intake.reject(letter, why)
+                intake.reject(letter_of(message), why)
     except BaseException:
         discard_readers()
         raise

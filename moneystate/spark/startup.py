@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
+from moneystate.api.json_topic import AVRO
 from moneystate.engine import deadletter
 from moneystate.engine import plan as plans
 from moneystate.engine.marker import Marker, marker_key
 from moneystate.errors import CheckpointError, MarkerError, RetentionError, RulesError, SetupError
 from moneystate.kafka import sizes
-from moneystate.kafka.convert import PLAIN
 from moneystate.kafka.offsets import log_ends, log_starts, topic_states
 from moneystate.kafka.topics import partition_counts
-from moneystate.ports.service import JobSpec
+from moneystate.ports.service import STATE_VERSIONS, JobSpec
 from moneystate.spark.checkpoint import FORMAT, Checkpoint
 
 CHANGELOG_PARTITIONS = "changelog_partitions"  # among the settings; not of a checkpoint of an earlier version
@@ -50,11 +50,24 @@ def check_changelog(admin: AdminClient, checkpoint: Checkpoint, topic: str, fini
     return chosen
 
 
+def check_timed(admin: AdminClient, topics: Sequence[str], writers: int) -> None:
+    """Each partition of a timed stream is written by one output partition alone, and each of these needs one. Raises
+    SetupError; a topic that is missing is created so."""
+    there = partition_counts(admin)
+    for topic in topics:
+        if there.get(topic, writers) < writers:
+            raise SetupError(
+                f"{topic}: expected at least {writers} partitions, one for each output partition of its writer, found "
+                f"{there[topic]}.",
+                f"give --partitions {there[topic]}, or write a new topic with more partitions.",
+            )
+
+
 def message_bytes(spec: JobSpec, formats: Mapping[str, str]) -> dict[str, int]:
     """The `max.message.bytes` that each output topic needs; topics without prefix."""
     largest = {**spec.largest, spec.streams[spec.dead_letter_stream]: deadletter.LARGEST}
     names = [*spec.streams, spec.changelog]
-    return {name: sizes.message_bytes(largest.get(name, 0), formats.get(name, PLAIN)) for name in names}
+    return {name: sizes.message_bytes(largest.get(name, 0), formats.get(name, AVRO)) for name in names}
 
 
 def check_existing(
@@ -72,11 +85,23 @@ def check_existing(
     checkpoint.check_settings(settings)
     checkpoint.check_version()
     checkpoint.check_not_drained(reads_replies)
+    _check_state_versions(checkpoint, rules)
     if finish_batch and checkpoint.planned_rules() is None:
         raise CheckpointError(
             f"{checkpoint.root}: expected a planned batch to finish, all are finished.", "start without --finish-batch."
         )
     checkpoint.check_rules(rules)
+
+
+def _check_state_versions(checkpoint: Checkpoint, rules: Mapping[str, Any]) -> None:
+    """Of a plain service: a program that lacks a version of its records cannot read what a newer one wrote."""
+    known, written = rules.get(STATE_VERSIONS), checkpoint.latest_rules().get(STATE_VERSIONS)
+    if known is not None and written is not None and written > known:
+        raise CheckpointError(
+            f"{checkpoint.root}: expected state of the {known} released versions of records that this program has, "
+            f"found that of a program with {written}.",
+            "start the newer program, or an older checkpoint or savepoint.",
+        )
 
 
 def check_markers(

@@ -7,132 +7,195 @@
 Every record goes through its Avro bytes, every batch through its state's bytes. What is read stands at the time of the
 latest record that was sent: a heartbeat in each input passes it. A record that is sent after that with an earlier time
 is late, as it would be in a job. `end` runs all of it again in other batches, and fails where anything differs.
+
+    bench = Bench(orders.service, customers.service)
+
+Several services are connected by their topics. What goes from one to the other through an ordinary topic has its place
+in the log of that topic, which a replay reads as it is. What goes through a timed stream has its place in the writer's
+order, and a replay reads what the replay of the writer gives.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar, overload
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, overload
 
 from moneystate.api.handles import Input, Map, Output, Value
+from moneystate.api.json_topic import JSON
 from moneystate.api.plan import Plan
+from moneystate.api.reading import NO_HEADERS
 from moneystate.api.service import Service
 from moneystate.api.view import View
-from moneystate.testing.run import CRASH, Crash, Run, Sent
+from moneystate.engine.items import MAX_EVENT_TIME
+from moneystate.testing.member import Cuts, Member, in_order, joined
+from moneystate.testing.run import CRASH, Crash, Run, Sent, Whole
 
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
 P = ParamSpec("P")
-Cuts = Literal["random", "one", "each"]
 REPLAYS: Final = 2
+TIMED_PARTITIONS: Final = 3
+FAR: Final = MAX_EVENT_TIME - 366 * 86_400_000
 
 __all__ = ["CRASH", "Bench"]
 
 
 class Bench:
-    """`cuts`: where batches end: at random places, all in one batch, or after each record. `rules`: in place of those
-    that the service is declared with. `dead_letter_errors`: as `--on-error dead-letter` does it."""
+    """`cuts`: where batches end: at random places, all in one batch, or after each record. `rules`: of a single
+    service, in place of those that it is declared with. `dead_letter_errors`: as `--on-error dead-letter` does it."""
 
     def __init__(
-        self, service: Service[R], bound_ms: int = 20_000, *, rules: R | None = None, cuts: Cuts = "random",
-        seed: int = 0, partitions: int = 1, key_groups: int = 3, dead_letter_errors: bool = False,
+        self, service: Service[R], *more: Service[Any], bound_ms: int = 20_000, rules: R | None = None,
+        cuts: Cuts = "random", seed: int = 0, partitions: int = 1, key_groups: int = 3,
+        dead_letter_errors: bool = False,
     ) -> None:  # fmt: skip
+        if rules is not None and more:
+            raise ValueError("rules=: of a single service; make several with their rules")
         self.service = service
-        self.plan = Plan(service, rules)
-        self.cuts = cuts
+        self.cuts: Cuts = cuts
         self.seed = seed
         self.partitions = partitions
-        self.log: list[Sent | Crash] = []
-        self.made: Callable[[], Run] = lambda: Run(self.plan, bound_ms, partitions, key_groups, dead_letter_errors)
-        self.run = self.made()
-        self.random = random.Random(seed)
         self.bound_ms = bound_ms
+        self.dead_letter_errors = dead_letter_errors
+        self.random = random.Random(seed)
+        self.plan = Plan(service, rules)
+        self.plans = in_order([self.plan, *(Plan(other) for other in more)])
+        self.members = self._members(self.random, key_groups, TIMED_PARTITIONS)
+        self.first = next(member for member in self.members if member.plan is self.plan)
         self.latest: int | None = None
         self.ended = False
-        self.taken = 0
-        self.ends: dict[tuple[int, int], int] = {}
+
+    def _members(
+        self, chance: random.Random, key_groups: int, timed_partitions: int, replay: bool = False
+    ) -> list[Member]:
+        members = []
+        for plan in self.plans:
+            writers = chance.randint(1, min(key_groups, timed_partitions))
+            members.append(Member(plan, self.bound_ms, self.partitions, timed_partitions, writers))
+        joined(members, timed_alone=replay)
+        for member in members:
+            member.run = Run(member.plan, self.bound_ms, member.counts(), key_groups, self.dead_letter_errors)
+        return members
+
+    @property
+    def run(self) -> Run:
+        """Of the first service."""
+        return self.first.run
+
+    @property
+    def log(self) -> list[Sent | Crash]:
+        """Of the first service."""
+        return self.first.log
 
     # What goes in
 
-    def send(self, *records: Any, to: Input[Any] | None = None) -> None:
+    def send(
+        self, *records: Any, to: Input[Any] | None = None, order_time_ms: int | None = None,
+        headers: Mapping[str, str | bytes | None] = NO_HEADERS,
+    ) -> None:  # fmt: skip
         """Append records to their inputs. `CRASH` among them: the batch of the record before it is thrown away once it
-        has run, and runs again. `to`: the input, where several take records of the type."""
-        if self.ended:
-            raise ValueError("the bench has ended: send before end()")
+        has run, and runs again. `to`: the input, where several take records of the type; `headers`: of all of them,
+        where an input has its key or time there; `order_time_ms`: of records of a timed stream whose writer is not in
+        the bench."""
         for record in records:
             if isinstance(record, Crash):
-                self.log.append(record)
+                for member in self.members:
+                    member.log.append(record)
                 continue
-            plan = self._input(record, to)
-            value = plan.codec.encode(record)
-            time = plan.time(record)
-            if plan.ordered:
-                self.latest = time if self.latest is None else max(self.latest, time)
-            keys = [b""] if plan.keys is None else plan.keys.keys(record)
-            self._append(plan.code, (sum(keys[0]) if keys else 0) % self.partitions, value)
+            topic = self._topic(record, to)
+            for member in self.members:
+                if topic in member.topics:
+                    self._note(self._send(member, topic, record, to, _encoded(headers), order_time_ms))
 
-    def _input(self, record: Any, to: Input[Any] | None) -> Any:
-        candidates = [
-            plan
-            for plans in self.plan.inputs.values()
-            for plan in plans.values()
-            if plan.codec.record.cls is type(record) and (to is None or to.topic == plan.topic)
-        ]
-        if len(candidates) != 1:
+    def _send(
+        self, member: Member, topic: str, record: Any, to: Input[Any] | None, headers: Mapping[str, bytes | None],
+        order_time_ms: int | None,
+    ) -> int | None:  # fmt: skip
+        plan = member.planned(record, to)
+        if plan is not None:
+            return member.send(plan, record, headers, order_time_ms)
+        # declared by another service of the bench, with a record of its own
+        other = next(p for m in self.members if (p := m.planned(record, to)) is not None)
+        value = other.codec.to_json(record) if other.format == JSON else other.codec.encode(record)
+        return member.take(topic, Whole(None, value, headers, -1, raw=True))
+
+    def send_raw(
+        self, topic: str, value: bytes | str | None = None, key: bytes | str | None = None, *,
+        headers: Mapping[str, str | bytes | None] = NO_HEADERS, timestamp_ms: int = -1,
+    ) -> None:  # fmt: skip
+        """Append a Kafka record to an input topic as it would stand there, in the topic's format."""
+        readers = [member for member in self.members if topic in member.topics]
+        if not readers:
+            raise ValueError(f"no input has the topic {topic!r}")
+        if any(i.format == "confluent" for m in readers for i in m.plan.service.inputs if i.topic == topic):
+            raise ValueError(f"{topic!r} has the format confluent, which needs a registry: send the record itself")
+        for member in readers:
+            self._note(member.take(topic, Whole(_bytes(key), _bytes(value), _encoded(headers), timestamp_ms, raw=True)))
+
+    def _topic(self, record: Any, to: Input[Any] | None) -> str:
+        """That takes it."""
+        topics = {topic for member in self.members for topic in member.topics_of(record, to)}
+        if len(topics) != 1:
             name = type(record).__name__
-            problem = (
-                "no input takes" if not candidates else f"inputs {', '.join(sorted(p.topic for p in candidates))} take"
-            )
-            raise ValueError(
-                f"{problem} records of type {name}: {'declare one' if not candidates else 'name one as to='}"
-            )
-        return candidates[0]
+            problem = "no input takes" if not topics else f"inputs {', '.join(sorted(topics))} take"
+            raise ValueError(f"{problem} records of type {name}: {'name one as to=' if topics else 'declare one'}")
+        return topics.pop()
+
+    def _note(self, time: int | None) -> None:
+        if self.ended:
+            raise ValueError("the bench has ended: send before end()")
+        if time is not None:
+            self.latest = time if self.latest is None else max(self.latest, time)
 
     def _append(self, topic: int, partition: int, value: bytes) -> None:
-        offset = self.ends.get((topic, partition), 0)
-        self.ends[topic, partition] = offset + 1
-        self.log.append(Sent(topic, partition, offset, value))
+        self.first.append(topic, partition, value)
 
     def _settle(self) -> None:
         """Process all that was sent, up to the time of its latest record."""
-        if self.taken == len(self.log):
-            return
-        if self.latest is not None and not self.ended:
-            beat = self.run.heartbeat(self.latest + self.bound_ms + 1)
-            for topic, partition in self.run.partitions:
-                self._append(topic, partition, beat)
-        self._batches(self.run, self.random, self.log[self.taken :])
-        self.taken = len(self.log)
-
-    def _batches(self, run: Run, chance: random.Random, log: list[Sent | Crash]) -> None:
-        if self.cuts == "one":
-            ends = [len(log)]
-        elif self.cuts == "each":
-            ends = list(range(1, len(log) + 1))
+        if self.latest is None or self.ended:
+            self._batches()
         else:
-            ends = sorted(chance.choices(range(len(log) + 1), k=chance.randint(0, min(len(log), 12)))) + [len(log)]
-        start = 0
-        for end in ends:
-            run.batch(log[start:end])
-            start = max(start, end)
+            self._pass(self.latest + 1)
+
+    def _batches(self) -> None:
+        for member in self.members:
+            member.batches(self.random, self.cuts)
+
+    def _pass(self, time_ms: int) -> None:
+        """Let time go on to `time_ms`, writers before readers. What comes back in a loop is late: once more, then."""
+        while any(member.has_news() for member in self.members):
+            for member in self.members:
+                member.beat(time_ms)
+                member.batches(self.random, self.cuts)
+            time_ms += 1
 
     # What comes out
 
-    def out(self, output: Output[T]) -> list[T]:
-        """All records of an output, in the order of the events and timers that caused them."""
-        self._settle()
-        return self.run.out(output)
+    @overload
+    def out(self, output: Output[T], /) -> list[T]: ...
+    @overload
+    def out(self, *outputs: Output[Any]) -> list[Any]: ...
+    def out(self, *outputs: Output[Any]) -> list[Any]:
+        """All records of an output, or of several, in the order of the events and timers that caused them."""
+        return [record for _, record in self.keyed(*outputs) if record is not None]
 
-    def dead_letters(self) -> list[str]:
-        """The reasons of all dead letters, in the order in which their records were sent."""
-        self._settle()
-        return self.run.dead_letters()
+    @overload
+    def keyed(self, output: Output[T], /) -> list[tuple[str, T | None]]: ...
+    @overload
+    def keyed(self, *outputs: Output[Any]) -> list[tuple[str, Any]]: ...
+    def keyed(self, *outputs: Output[Any]) -> list[tuple[str, Any]]:
+        """As `out`, with their keys; None: a tombstone."""
+        return self._of(outputs[0].service).run.keyed(*outputs)
 
-    def count(self, name: str) -> int:
-        self._settle()
-        return self.run.count(name)
+    def dead_letters(self, of: Service[Any] | None = None) -> list[str]:
+        """The reasons of all dead letters, in the order in which their records were sent; of one service, or of all
+        after one another."""
+        return [reason for member in self._all(of) for reason in member.run.dead_letters()]
+
+    def count(self, name: str, of: Service[Any] | None = None) -> int:
+        return sum(member.run.count(name) for member in self._all(of))
 
     @overload
     def state(self, of: Value[S], key: str) -> S: ...
@@ -140,27 +203,50 @@ class Bench:
     def state(self, of: Map[S], key: str) -> dict[str, S]: ...
     def state(self, of: Value[Any] | Map[Any], key: str) -> Any:
         """A key's record, or its entries by id."""
-        self._settle()
-        view = self.run.view()
+        view = self._of(of.service).run.view()
         return dict(view.entries(of, key)) if isinstance(of, Map) else view.get(of, key)
 
     def ask(self, query: Callable[Concatenate[View, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        self._settle()
-        return query(self.run.view(), *args, **kwargs)
+        its = [m.plan.name for m in self.members if any(q is query for q in m.plan.service.queries.values())]
+        return query(self._of(its[0] if its else self.plan.name).run.view(), *args, **kwargs)
 
-    def entries(self) -> Iterator[tuple[bytes, bytes]]:
-        """All entries of the service's state, as stored."""
+    def entries(self, of: Service[Any] | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """All entries of a service's state, as stored; of the first one where none is named."""
+        return iter(sorted(self._of(self.plan.name if of is None else of.name).run.entries()))
+
+    def _of(self, name: str) -> Member:
         self._settle()
-        return iter(sorted(self.run.entries()))
+        named = [member for member in self.members if member.plan.name == name]
+        if not named:
+            raise ValueError(f"the service {name} is not in this bench: give it to Bench")
+        return named[0]
+
+    def _all(self, of: Service[Any] | None) -> list[Member]:
+        self._settle()
+        return self.members if of is None else [self._of(of.name)]
 
     def end(self) -> None:
-        """Let time go to its end: every timer is due. Then run all of it again in other batches: everything that comes
-        out, and the state, must be the same. Raises AssertionError."""
+        """Let time go to its end, of writers before their readers: every timer is due. Then run all of it again in
+        other batches, key groups and partitions of timed streams: everything that comes out, and the state, must be
+        the same. Raises AssertionError."""
         self._settle()
+        if any(self.members.index(reader) <= n for n, m in enumerate(self.members) for _, _, reader in m.links):
+            self.members[0].beat(FAR)
+            self._pass(FAR)
         self.ended = True
-        self.run.batch([], drain=True)
+        for member in self.members:
+            member.batches(self.random, self.cuts)
+            member.batch([], self.random, drain=True)
         for replay in range(1, REPLAYS + 1):
-            other = self.made()
-            self._batches(other, random.Random(self.seed + replay), self.log)
-            other.batch([], drain=True)
-            self.run.check_same(other)
+            chance = random.Random(self.seed + replay)
+            others = self._members(chance, chance.randint(1, 5), chance.randint(1, 4), replay=True)
+            for live, other in zip(self.members, others, strict=True):
+                other.replay(live, chance, self.cuts)
+
+
+def _bytes(content: bytes | str | None) -> bytes | None:
+    return content.encode() if isinstance(content, str) else content
+
+
+def _encoded(headers: Mapping[str, str | bytes | None]) -> dict[str, bytes | None]:
+    return {name: _bytes(content) for name, content in headers.items()}

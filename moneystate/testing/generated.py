@@ -7,8 +7,10 @@ from decimal import Decimal
 from typing import Any
 
 from moneystate.api.json_text import Json
+from moneystate.api.plan import InputPlan
 from moneystate.api.service import Service
 from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
+from moneystate.api.types import Header
 from moneystate.testing.bench import CRASH, Bench
 
 START_MS = 1_700_000_000_000
@@ -29,7 +31,9 @@ def check_batches(service: Service[Any], records: int, seed: int) -> tuple[int, 
         plan = chance.choice(inputs)
         event_time_ms = START_MS + STEP_MS * number - chance.choice((0, 0, 0, chance.randrange(LATEST_MS)))
         record = made(plan.codec.record, chance, event_time_ms)
-        bench.send(record, to=declared[plan.topic, plan.codec.record.cls])
+        to = declared[plan.topic, plan.codec.record.cls]
+        order_time_ms = START_MS + STEP_MS * number if to.timed else None
+        bench.send(record, to=to, order_time_ms=order_time_ms, headers=_headers(plan, chance, event_time_ms))
         if chance.random() < 0.01:
             bench.send(CRASH)
     bench.end()
@@ -37,6 +41,13 @@ def check_batches(service: Service[Any], records: int, seed: int) -> tuple[int, 
     for reason in bench.dead_letters():
         letters[reason] = letters.get(reason, 0) + 1
     return sum(len(bench.out(output)) for output in service.outputs), letters
+
+
+def _headers(plan: InputPlan, chance: random.Random, event_time_ms: int) -> dict[str, str | bytes | None]:
+    """Those that its keys and its time are in."""
+    parts = [] if plan.keys is None else plan.keys.parts
+    headers: dict[str, str | bytes | None] = {p.name: chance.choice(TEXTS) for p in parts if isinstance(p, Header)}
+    return headers | ({plan.time_header: str(event_time_ms)} if plan.time_header else {})
 
 
 def made(shape: Shape, chance: random.Random, at_ms: int) -> Any:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
+from moneystate.api.handles import MapAt
 from moneystate.api.plan import Plan
 from moneystate.api.service import Service
 from moneystate.api.shapes import Maybe, Plain, Record
@@ -54,9 +55,14 @@ def findings(service: Service[Any]) -> list[Found]:
     floats = _float_fields(Plan(service))
     pending = [handler.function for _, handler in service.handlers]
     pending += [
-        fn for declared in service.inputs for fn in (declared.key, declared.time) if isinstance(fn, FunctionType)
+        fn
+        for declared in service.inputs
+        for fn in (declared.key, declared.time, declared.decode, declared.fallback)
+        if isinstance(fn, FunctionType)
     ]
     pending += [fn for output in service.outputs for fn in [output.key] if isinstance(fn, FunctionType)]
+    states = [state for _, handler in service.handlers for state in handler.states]
+    pending += [s.ids for s in states if isinstance(s, MapAt) and isinstance(s.ids, FunctionType)]
     visited: set[Callable[..., Any]] = set()
     results: list[Found] = []
     while pending:

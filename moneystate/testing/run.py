@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from moneystate.api.decoder import ServiceDecoder
 from moneystate.api.entry_view import EntryView
 from moneystate.api.handles import Output
+from moneystate.api.json_topic import AVRO
 from moneystate.api.plan import Plan
 from moneystate.api.platform_records import Heartbeat
 from moneystate.api.runtime import ServiceProcessor, Work
-from moneystate.engine.deadletter import PREFIX
+from moneystate.api.whole import WholeReader
+from moneystate.engine.avro import HEADER_BYTES
+from moneystate.engine.deadletter import PREFIX, Letter
 from moneystate.engine.effects import Effects
-from moneystate.engine.items import Item, UnorderedRecord
+from moneystate.engine.items import Header, Item, UnorderedRecord
 from moneystate.engine.keys import is_engines
-from moneystate.engine.processor import Change
+from moneystate.engine.place import cause_of
+from moneystate.engine.processor import Change, Decoded, Read
 from moneystate.engine.state import StateAccess
 from moneystate.testing.simulation import Input, Simulation
 
@@ -28,11 +32,31 @@ class Crash:
 CRASH = Crash()
 
 
+class Whole(NamedTuple):
+    """A Kafka record with all of its parts. `raw`: its value is as it stands in Kafka, and not in canonical form."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Mapping[str, bytes | None]
+    timestamp_ms: int
+    raw: bool
+
+
 class Sent(NamedTuple):
+    """`whole`: where more than the value counts."""
+
     topic: int
     partition: int
     offset: int
     value: bytes
+    whole: Whole | None = None
+
+    def record(self) -> Input:
+        if self.whole is None:
+            return Input(self.topic, self.partition, self.offset, -1, None, self.value, [])
+        key, value, headers, timestamp_ms, _ = self.whole
+        place = (self.topic, self.partition, self.offset)
+        return Input(*place, timestamp_ms, key, value, [*headers.items()], whole=True)
 
 
 class Caused(NamedTuple):
@@ -79,18 +103,46 @@ class Recorder:
 
 
 class Run:
-    def __init__(self, plan: Plan, bound_ms: int, partitions: int, key_groups: int, dead_letter_errors: bool) -> None:
+    """`partitions`: of each topic, by its code."""
+
+    def __init__(
+        self, plan: Plan, bound_ms: int, partitions: Mapping[int, int], key_groups: int, dead_letter_errors: bool
+    ) -> None:
         self.plan = plan
         topics = plan.input_topics()
-        self.partitions = [(t.code, n) for t in topics if t.ordered for n in range(partitions)]
-        every = [(t.code, n) for t in topics for n in range(partitions)]
+        every = [(t.code, n) for t in topics for n in range(partitions[t.code])]
         self.caused: list[Caused] = []
         self.order: dict[tuple[str, int, int], int] = {}
+        decoder = ServiceDecoder(plan, dead_letter_errors)
+        formats = {declared.topic: declared.format for declared in plan.service.inputs}
+        self.raw = {code: WholeReader(decoder, code, formats[topic], None) for code, topic in plan.topics.items()}
+        self.canonical = {code: WholeReader(decoder, code, AVRO, None, functions=False) for code in plan.topics}
+        self.sent_raw: set[tuple[int, int, int]] = set()
         self.sim = Simulation(
-            ServiceDecoder(plan), topics, every, self._processor, bound_ms, key_groups=key_groups,
-            dead_letter_stream=plan.dead_letter_stream,
+            decoder, topics, every, self._processor, bound_ms, key_groups=key_groups,
+            dead_letter_stream=plan.dead_letter_stream, reads={code: self._read(code) for code in plan.topics},
         )  # fmt: skip
         self.dead_letter_errors = dead_letter_errors
+
+    def _read(self, code: int) -> Read:
+        def read(record: Letter) -> Decoded | None:
+            is_raw = (code, record.partition, record.offset) in self.sent_raw
+            return (self.raw if is_raw else self.canonical)[code](record)
+
+        return read
+
+    def looked_at(self, topic: int, whole: Whole) -> tuple[int | None, bytes]:
+        """Event time and a key of a record, for what has to be known before it is processed."""
+        record = Letter("", 0, 0, whole.timestamp_ms, whole.key, whole.value, [*whole.headers.items()])
+        try:
+            decoded = (self.raw if whole.raw else self.canonical)[topic](record)
+        except Exception:  # the batch says what it is
+            decoded = None
+        if decoded is None:
+            return None, whole.key or b""
+        _, time, keys = decoded
+        first = keys[0] if isinstance(keys, list) and keys else keys
+        return time, first if isinstance(first, bytes) else b""
 
     def _processor(self) -> Recorder:
         return Recorder(ServiceProcessor(self.plan, self.dead_letter_errors), self.caused)
@@ -103,7 +155,9 @@ class Run:
         for sent in log:
             if isinstance(sent, Sent):
                 self.order[self.plan.topics[sent.topic], sent.partition, sent.offset] = len(self.order)
-                records.append(Input(sent.topic, sent.partition, sent.offset, -1, None, sent.value, []))
+                if sent.whole is not None and sent.whole.raw:
+                    self.sent_raw.add((sent.topic, sent.partition, sent.offset))
+                records.append(sent.record())
         if any(isinstance(sent, Crash) for sent in log):
             self._lose(records, drain)
         self.sim.batch(records, drain)
@@ -119,16 +173,41 @@ class Run:
 
     # What came out
 
-    def out(self, output: Output[Any]) -> list[Any]:
-        plan = self.plan.outputs[output]
-        mine = sorted(c for c in self.caused if c.stream == plan.stream)
-        return [plan.codec.decode(c.value or b"") for c in mine]
+    def written(self, topic: str) -> list[tuple[int, bytes | None, bytes | None, list[Header]]]:
+        """Key group, key, value and headers of what the last batch wrote to a topic."""
+        stream = self.plan.streams.index(topic)
+        return [
+            (group, key, value, headers)
+            for group, outputs in enumerate(self.sim.last)
+            for to, key, value, headers in outputs
+            if to == stream
+        ]
+
+    def keyed(self, *outputs: Output[Any]) -> list[tuple[str, Any]]:
+        """Keys and records of outputs, in the order of what caused them; a record is None where its key was removed."""
+        plans = [self.plan.outputs[output] for output in outputs]
+        codecs = {(plan.stream, plan.codec.header): plan.codec for plan in plans}
+        streams = {plan.stream for plan in plans}
+        decoded: list[tuple[str, Any]] = []
+        for caused in sorted([c for c in self.caused if c.stream in streams], key=_place):
+            key = (caused.key or b"").decode()
+            if caused.value is None:
+                decoded.append((key, None))
+                continue
+            codec = codecs.get((caused.stream, caused.value[:HEADER_BYTES]))
+            if codec is not None:
+                decoded.append((key, codec.decode(caused.value)))
+        return decoded
 
     def dead_letters(self) -> list[str]:
         letters = []
         for stream, _, _, headers in self.sim.outputs:
             if stream == self.plan.dead_letter_stream:
-                about = {name.removeprefix(PREFIX): (content or b"").decode() for name, content in headers}
+                about = {
+                    name.removeprefix(PREFIX): (content or b"").decode()
+                    for name, content in headers
+                    if name.startswith(PREFIX)
+                }
                 place = (about["topic"], int(about["partition"]), int(about["offset"]))
                 letters.append((self.order[place], about["reason"]))
         return [reason for _, reason in sorted(letters)]
@@ -153,12 +232,20 @@ class Run:
 
     def check_same(self, other: Run) -> None:
         """Raises AssertionError where another run of the same log gave anything else."""
-        for output, plan in self.plan.outputs.items():
-            mine, its = self.out(output), other.out(output)
-            assert mine == its, f"{plan.output!r} differs with other batches: {_difference(mine, its)}"
-        assert self.dead_letters() == other.dead_letters(), "dead letters differ with other batches"
-        mine, its = sorted(self.entries()), sorted(other.entries())
-        assert mine == its, f"state differs with other batches: {_difference(mine, its)}"
+        for topic in self.plan.streams:
+            outputs = [output for output in self.plan.outputs if output.topic == topic]
+            mine, its = self.keyed(*outputs), other.keyed(*outputs)
+            assert mine == its, f"output {topic!r} differs with other batches: {_difference(mine, its)}"
+        letters, its_letters = self.dead_letters(), other.dead_letters()
+        if any(i.timed for i in self.plan.service.inputs):  # its log's order is the writer's batches'
+            letters, its_letters = sorted(letters), sorted(its_letters)
+        assert letters == its_letters, "dead letters differ with other batches"
+        held, others = sorted(self.entries()), sorted(other.entries())
+        assert held == others, f"state differs with other batches: {_difference(held, others)}"
+
+
+def _place(caused: Caused) -> tuple[bytes, int]:
+    return cause_of(caused.item), caused.number
 
 
 def _difference(mine: list[Any], its: list[Any]) -> str:

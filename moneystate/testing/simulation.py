@@ -11,12 +11,12 @@ from moneystate.engine.intake import Intake, PlannedPartition
 from moneystate.engine.items import NO_TIME, Header, Output
 from moneystate.engine.keygroup import run_batch
 from moneystate.engine.plan import Rewrite
-from moneystate.engine.processor import Change, Decoder, InputTopic, Processor
+from moneystate.engine.processor import Change, Decoder, InputTopic, Processor, Read, bounds_of
 from moneystate.engine.state import MemoryState
 
 
 class Input(NamedTuple):
-    """A record as a source task reads it; timestamp -1: it has none."""
+    """A record as a source task reads it; timestamp -1: it has none. `whole`: read by the simulation's `reads`."""
 
     topic: int
     partition: int
@@ -25,6 +25,7 @@ class Input(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: list[Header]
+    whole: bool = False
 
 
 class MakesProcessors(Protocol):
@@ -46,9 +47,11 @@ class Simulation:
         tasks: int = 2,
         dead_letter_stream: int = 2,
         max_record_bytes: int = 0,
+        reads: dict[int, Read] | None = None,
     ) -> None:
         self.decoder = decoder
         self.inputs = inputs
+        self.names = {t.code: t.name for t in inputs}
         self.partitions = list(partitions)
         self.make = make
         self.bound_ms = bound_ms
@@ -57,9 +60,11 @@ class Simulation:
         self.tasks = tasks
         self.dead_letter_stream = dead_letter_stream
         self.max_record_bytes = max_record_bytes
+        self.reads = reads
         self.states = [MemoryState() for _ in range(key_groups)]
         self.outputs: list[Output] = []
         self.changes: list[Change] = []
+        self.last: list[list[Output]] = []  # outputs of the last batch, by key group
         self.counts: dict[str, int] = {}
         self.buffered = 0
         self.watermark = NO_TIME
@@ -76,10 +81,13 @@ class Simulation:
         self.counts = {}
         self.buffered = 0
         self.oldest = None
+        self.last = []
+        bounds = bounds_of(self.inputs, self.bound_ms)
         for group in range(self.key_groups):
             whole = merge([blocks[group] for blocks in packed])
-            result = run_batch(whole, self.states[group], self.make(), self.bound_ms)
+            result = run_batch(whole, self.states[group], self.make(), bounds)
             self.outputs.extend(result.outputs)
+            self.last.append(result.outputs)
             self.changes.extend(result.changes)
             self.watermark = result.watermark
             self.buffered += result.buffered
@@ -97,7 +105,7 @@ class Simulation:
             planned = [PlannedPartition(t, p, 0 if (t, p) in idle else 1) for t, p in mine]
             intake = Intake(
                 self.decoder, self.inputs, planned, self.key_groups, self.bound_ms, self.max_future_ms,
-                self.dead_letter_stream, {}, self.max_record_bytes,
+                self.dead_letter_stream, {}, self.max_record_bytes, self.reads,
             )  # fmt: skip
             intake.open(task, self.tasks, drain, rewrite)
             for record in records:
@@ -107,7 +115,12 @@ class Simulation:
         return packed
 
     def _add(self, intake: Intake, r: Input) -> None:
-        why = intake.add(r.topic, r.partition, r.offset, r.timestamp_ms, r.value)
+        if r.whole:
+            why = intake.add_whole(r.topic, self._letter(r))
+        else:
+            why = intake.add(r.topic, r.partition, r.offset, r.timestamp_ms, r.value)
         if why is not None:
-            name = {t.code: t.name for t in self.inputs}[r.topic]
-            intake.reject(Letter(name, r.partition, r.offset, r.timestamp_ms, r.key, r.value, r.headers), why)
+            intake.reject(self._letter(r), why)
+
+    def _letter(self, r: Input) -> Letter:
+        return Letter(self.names[r.topic], r.partition, r.offset, r.timestamp_ms, r.key, r.value, r.headers)

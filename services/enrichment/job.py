@@ -7,9 +7,11 @@ from dataclasses import asdict, fields
 from functools import partial
 from typing import Any
 
+from moneystate.api.folders import avro_root
 from moneystate.engine.avro import MAGIC
+from moneystate.engine.processor import Convert, Read
 from moneystate.ports.service import JobSpec, ServiceSpec
-from moneystate.schemas.tree import avro_root, has_further_versions, read_folder, tree_of
+from moneystate.schemas.tree import has_further_versions, read_folder, tree_of
 from services.enrichment import events, topics
 from services.enrichment.emit import asked_again
 from services.enrichment.rules import LOGIC_VERSION, Rules
@@ -23,6 +25,12 @@ class EventDecoder:
 
     def decode(self, topic: int, value: bytes) -> tuple[int, bytes | None]:
         return events.decode(topic, value)
+
+    def reads(self, formats: Mapping[str, str], converts: Mapping[int, Convert]) -> dict[int, Read]:
+        return {}
+
+    def needs_headers(self, topic: int) -> bool:
+        return False
 
 
 DECODER = EventDecoder()

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from examples.orders.orders import Closed, OrderPlaced
+from examples.orders.orders import Closed
 from moneystate import Service
 from moneystate.api.job import check_runs, plain_job, plain_service
+from moneystate.engine.plan import PartitionPlan, Plan, rules_hash
 from moneystate.errors import ServiceError
 from moneystate.kafka.source_spec import load_decoder
+from moneystate.spark.checkpoint import Checkpoint
 
 ORDERS = "examples.orders.orders:service"
 
@@ -29,6 +32,12 @@ def test_the_numbers_of_topics_are_kept_whatever_is_declared_later() -> None:
     assert decoder.plan.codes == later.rules["topics"]
 
 
+def test_topics_take_records_that_hold_several_events() -> None:
+    assert plain_job(ORDERS, {}).largest == {}
+    job = plain_job("services.joining.service:joining", {"services": ["a", "b"], "max_record_bytes": 1_000})
+    assert job.largest == {"joined": 6_000, "joining-state": 6_000}
+
+
 def test_a_job_by_the_rules_that_a_checkpoint_has_kept_is_the_same_job() -> None:
     job = plain_job(ORDERS, {"wait_ms": 5, "bound_ms": 7, "on_error": "dead-letter"})
     again = plain_job(ORDERS, json.loads(json.dumps(job.rules)))
@@ -39,12 +48,36 @@ def test_a_job_by_the_rules_that_a_checkpoint_has_kept_is_the_same_job() -> None
     assert processor.dead_letter_errors
 
 
+LIMITED = "tests.api.services.limited:service"
+
+
+def test_the_limits_of_an_input_are_rules_that_a_checkpoint_keeps() -> None:
+    job = plain_job(LIMITED, {"bound_ms": 7, "slack_ms": 40})
+    assert job.rules["bounds"] == {"fast": 0, "slow": 90}
+    assert job.rules["max_futures"] == {"slow": 5}
+    assert job.bounds() == {0: 0, 1: 90, 2: 7}
+    assert "bounds" not in plain_job(ORDERS, {}).rules
+    recorded = {**job.rules, "bounds": {"slow": 1}}  # of an earlier version of the service
+    again = plain_job(LIMITED, recorded)
+    assert again.bounds() == {0: 7, 1: 1, 2: 7}
+    assert again.rules == recorded
+
+
+def test_a_batch_planned_with_other_bounds_names_them(tmp_path: Path) -> None:
+    old, new = plain_job(LIMITED, {"slack_ms": 40}).rules, plain_job(LIMITED, {"slack_ms": 41}).rules
+    checkpoint = Checkpoint(str(tmp_path))
+    checkpoint.keep_rules(old)
+    plan = Plan(rules_hash(old), {"fast": "id"}, {("fast", 0): PartitionPlan(5, "active")})
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "0").write_text("v1\n{}\n" + json.dumps(plan.to_offset()))
+    assert checkpoint.changed_rules(new) == {
+        "slack_ms": (40, 41), "bounds": ({"fast": 0, "slow": 90}, {"fast": 0, "slow": 91}),
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "declare",
     [
-        lambda s: s.input("a", OrderPlaced, time="placed_at", bound_ms=5),
-        lambda s: s.input("a", OrderPlaced, time="placed_at", format="debezium"),
-        lambda s: s.output("a", Closed, key="order_id", timed=True),
         lambda s: s.output("shop-state", Closed, key="order_id"),
     ],
 )

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import json
 import pickle
+import random
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from moneystate.api.json_text import Json
+from tests.api import json_checker
 from tests.api.values import json_values
+
+PIECES = [
+    *['{"', '":', "{", "}", "[", "]", ",", ":", '"', " ", "\t", "\n", "\u00a0", "0", "-", "1", "25", ".5", "1e+7"],
+    *["E-", "+", "true", "null", "false", "NaN", "Infinity", "a", "b", "é", "😀", "\x7f", "\x01", "\ufeff", "٣"],
+    *["\\u0041", "\\u00e9", "\\ud83d", "\\ude00", "\\uD83D\\uDE00", "\\u001f", "\\/", "\\b", "\\x", "\\"],
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -52,6 +61,47 @@ def test_just_within_the_limits() -> None:
     assert Json(number).text == number
 
 
+def of_checker(text: str) -> str | None:
+    try:
+        return json_checker.canonical(text)
+    except ValueError:
+        return None
+
+
+def of_json(text: str) -> str | None:
+    try:
+        return Json(text).text
+    except ValueError:
+        return None
+
+
+@given(json_values, st.integers(0, 10**6), st.data())
+def test_a_second_reader_gives_the_same_canonical_text(value: object, seed: int, data: st.DataObject) -> None:
+    """Of texts as others write them, and of such with a piece put in or taken out."""
+    chance = random.Random(seed)
+    text = json.dumps(value, ensure_ascii=chance.random() < 0.5, indent=chance.choice((None, 1)), default=str)
+    assert of_json(text) == of_checker(text) is not None
+    at = data.draw(st.integers(0, len(text)))
+    changed = text[:at] + data.draw(st.sampled_from(["", *PIECES])) + text[at + data.draw(st.integers(0, 2)) :]
+    assert of_json(changed) == of_checker(changed)
+
+
+@settings(max_examples=500)
+@given(st.lists(st.sampled_from(PIECES), max_size=9))
+def test_a_second_reader_takes_and_refuses_the_same_texts(pieces: list[str]) -> None:
+    for text in ("".join(pieces), f'["{"".join(pieces)}"]', '{"a":' + "".join(pieces) + "}"):
+        assert of_json(text) == of_checker(text)
+
+
+@pytest.mark.parametrize("levels", [1, 99, 100, 101, 300])
+@pytest.mark.parametrize("digits", [1, 999, 1_000, 1_001])
+def test_a_second_reader_has_the_same_limits(levels: int, digits: int) -> None:
+    for number in ("1" * digits, "-" + "1" * digits, f"1e{'1' * (digits - 1)}" if digits > 1 else "1"):
+        text = '{"a":[' * (levels // 2) + "[" * (levels % 2) + number + "]" * (levels % 2) + "]}" * (levels // 2)
+        assert of_json(text) == of_checker(text)
+        assert (of_json(text) is not None) == (levels <= 100 and digits <= 1_000)
+
+
 def test_equality_and_hash_go_by_the_canonical_text() -> None:
     assert Json('{"a":1,"b":2}') == Json('{ "b":2, "a":1 }')
     assert len({Json("[1]"), Json("[ 1 ]")}) == 1
@@ -72,6 +122,12 @@ def test_numbers_come_back_as_they_were_written() -> None:
     assert Json.of(Decimal("1.50")).text == "1.50"
     assert str(Json("1.50").value()) == "1.50"
     assert Json.of({"a": (1, Json("[1.0]"))}).text == '{"a":[1,[1.0]]}'
+
+
+def test_members_are_those_of_an_object() -> None:
+    assert Json('{"b":1.0,"a":{"c":[]}}').members() == {"a": Json('{"c":[]}'), "b": Json("1.0")}
+    assert list(Json('{"b":1,"a":2}').members()) == ["a", "b"]
+    assert Json("[1]").members() == Json("null").members() == Json('"a"').members() == {}
 
 
 def test_what_json_does_not_have_is_refused() -> None:

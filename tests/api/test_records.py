@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, Any, Literal
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from moneystate.api.codec import Codec, TrailingBytes
+from moneystate.api.json_text import json_as_is
 from moneystate.api.schema import canonical_form, schema_of
 from moneystate.api.shapes import Shapes
 from moneystate.api.types import Digits, Json, Millis, Name, named, personal
@@ -167,6 +169,34 @@ def test_json_is_strict_on_types_and_says_which_field() -> None:
         with pytest.raises(Malformed) as refused:
             its.from_json_text(bad)
         assert where in str(refused.value), bad
+
+
+@dataclass(frozen=True)
+class Deep:
+    body: Json
+
+
+@dataclass(frozen=True)
+class Deeper:
+    parts: list[Deep]
+
+
+@pytest.mark.parametrize("levels", [100, 101])
+def test_json_has_the_same_limit_of_levels_in_json_and_in_avro(levels: int) -> None:
+    body = "[" * levels + "]" * levels
+    flat, nested = codec(Deep), codec(Deeper)
+    in_avro = flat.encode(Deep(json_as_is(body)))
+    reads: list[Callable[[], Any]] = [
+        lambda: flat.from_json_text(f'{{"body":{body}}}'),
+        lambda: nested.from_json_text(f'{{"parts":[{{"body":{body}}}]}}'),
+        lambda: flat.decode(in_avro),
+    ]
+    for read in reads:
+        if levels == 100:
+            read()
+        else:
+            with pytest.raises(Malformed, match="more than 100 levels"):
+                read()
 
 
 def test_times_go_out_as_iso_and_decimals_with_their_places() -> None:

@@ -12,7 +12,7 @@ from moneystate.api.layout import place_of
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.errors import StepError
 from moneystate.testing import CRASH, Bench
-from tests.api.services import basket
+from tests.api.services import basket, limited
 from tests.api.services.basket import Added, Gone, Item, Looked, Removed, Rules, Seen, Total
 
 S = 1_000
@@ -128,6 +128,17 @@ def test_outputs_have_their_keys_and_the_event_that_caused_them() -> None:
     assert lineage[HEADER_BYTES:] == b"\x0aadded" + b"\x00\x02" + b"\xa0\x1f" + b"\x00"
 
 
+def test_a_key_is_removed_from_a_compacted_output_by_a_tombstone() -> None:
+    b = bench(cuts="one", key_groups=1)
+    b.send(Added("b", "x", 16, S), Removed("b", "x", 2 * S))
+    assert b.keyed(basket.gone) == [('["b","x"]', None), ('["b","x"]', Gone("b", "x"))]
+    assert b.out(basket.gone) == [Gone("b", "x")]
+    (stream, key, value, headers), (_, _, _, headers_of_a_record) = b.run.sim.outputs
+    assert (stream, key, value) == (1, b'["b","x"]', None)
+    assert [name for name, _ in headers] == [name for name, _ in headers_of_a_record] == ["lineage"]
+    b.end()
+
+
 def test_a_batch_that_is_lost_and_run_again_changes_nothing() -> None:
     b, whole = bench(), bench()
     records = [Added("b", "x", 1, S), Added("b", "y", 13, 2 * S), Looked(["b"], 3 * S), Removed("b", "x", 4 * S)]
@@ -141,18 +152,18 @@ def test_a_batch_that_is_lost_and_run_again_changes_nothing() -> None:
 
 def test_the_engines_counts_and_dead_letters_are_there_too() -> None:
     b = bench()
-    b._append(b.plan.codes["added"], 0, b"junk")
+    b.send_raw("added", b"junk")
     b.send(Looked(["b"], S))
-    b._append(b.plan.codes["looked"], 0, b.plan.codec(Added, "").encode(Added("b", "x", 1, S)))
-    b._append(b.plan.codes["looked"], 0, b.plan.codec(Seen, "").encode(Seen("x")))
-    b._append(b.plan.codes["added"], 0, b.plan.codec(Added, "").encode(Added("b", "x", 1, S)) + b"\x00")
-    b._append(b.plan.codes["added"], 0, b.plan.codec(Added, "").encode(Added("b" * 70_000, "x", 1, S)))
+    b.send_raw("looked", b.plan.codec(Added, "").encode(Added("b", "x", 1, S)))
+    b.send_raw("looked", b.plan.codec(Seen, "").encode(Seen("x")))
+    b.send_raw("added", b.plan.codec(Added, "").encode(Added("b", "x", 1, S)) + b"\x00")
+    b.send_raw("added", b.plan.codec(Added, "").encode(Added("b" * 70_000, "x", 1, S)))
     assert b.dead_letters() == ["unknown_schema", "wrong_topic", "no_event_time", "trailing_bytes", "bad_key"]
 
 
 events = st.one_of(
     st.builds(
-        Added, st.sampled_from("bc"), st.sampled_from(("x", "y", "xy")), st.sampled_from((1, 13, 15)), st.just(0)
+        Added, st.sampled_from("bc"), st.sampled_from(("x", "y", "xy")), st.sampled_from((1, 13, 15, 16)), st.just(0)
     ),
     st.builds(Removed, st.sampled_from("bc"), st.sampled_from(("x", "y", "")), st.just(0)),
     st.builds(Looked, st.lists(st.sampled_from("bc"), max_size=2), st.just(0)),
@@ -200,6 +211,7 @@ def test_an_exception_ends_the_job_with_the_record_and_the_line() -> None:
         ),
         ("record", "output 'pongs': expected Pong, found Ping."),
         ("field", "Pong.n: expected int, found 'x'."),
+        ("remove", "output 'pongs' keeps all records of a key. Do: declare it with compacted=True."),
         ("timer", "timer 'nightly' belongs to the service 'basket'. Do: use one of this service."),
         ("when", "timer 'later': expected a time in ms, found 1.5."),
         ("state", "state 'count' of key 'a': Count.n: expected int, found 'x'."),
@@ -223,4 +235,13 @@ def test_exceptions_can_be_dead_letters() -> None:
     b.send(broken.Ping("a", "fine", S), broken.Ping("a", "divide", S), broken.Ping("a", "key", S))
     assert b.dead_letters() == ["exception", "exception"]
     assert b.state(broken.count, "a") == broken.Count(1)
+    b.end()
+
+
+def test_each_input_is_late_by_its_own_bound() -> None:
+    b = Bench(limited.service, bound_ms=S)
+    b.send(limited.Fast("a", 10 * S), limited.Slow("a", 10 * S), limited.Plain("a", 10 * S))
+    b.send(limited.Fast("a", 9 * S), limited.Slow("a", 7 * S), limited.Plain("a", 8 * S))
+    late = {took.what: took.at for took in b.out(limited.took) if took.late}
+    assert late == {"Fast": 10 * S, "Slow": 8 * S, "Plain": 9 * S}
     b.end()

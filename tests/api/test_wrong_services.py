@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
@@ -55,7 +55,7 @@ class NotFrozen:
 
 @dataclass(frozen=True)
 class BadRule:
-    waits: tuple[int, ...] = ()
+    waits: list[int] = field(default_factory=list)
 
 
 class Plain:
@@ -108,6 +108,66 @@ def asynchronous(s: Any) -> None:
     s.on(well(s))(step)
 
 
+@dataclass(frozen=True)
+class Posted:
+    order_id: Annotated[str, ms.Header("ce_id")]
+    cents: int
+    placed_at: ms.Millis
+
+
+@dataclass(frozen=True)
+class Weighed:
+    order_id: str
+    placed_at: ms.Millis
+    weight: Annotated[float, ms.Header("weight")]
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    order_id: str
+    placed_at: ms.Millis
+    posted: Posted
+
+
+@dataclass(frozen=True)
+class Ping:
+    order_id: Annotated[str, ms.Header("ce_id")]
+    placed_at: Annotated[ms.Millis, ms.Header("ce_time")]
+
+
+@dataclass(frozen=True)
+class Row:
+    customer_id: int
+
+
+@dataclass(frozen=True)
+class Inserted:
+    after: Row | None
+    ts_ms: ms.Millis
+
+
+@dataclass(frozen=True)
+class Changed:
+    before: Row | None
+    after: Row | None
+    ts_ms: ms.Millis
+
+
+def two_tables(s: Any) -> None:
+    for record in (Changed, Inserted):
+        s.on(s.input("rows", record, key=lambda e: "k", time="ts_ms", format="debezium"))(nothing)
+
+
+def two_formats(s: Any) -> None:
+    handled(s)
+    s.input("orders", Posted, key="order_id", time="placed_at", format="json")
+
+
+def all_of_it(s: Any) -> None:
+    handled(s)
+    s.input("orders", Ping, key="order_id", time="placed_at")
+
+
 MISTAKES: dict[str, tuple[Declare, str]] = {
     "time field missing": (
         mistake(time="placed"),
@@ -117,6 +177,32 @@ MISTAKES: dict[str, tuple[Declare, str]] = {
     "key field missing": (mistake(key="id"), "key='id', but Placed has no field 'id'"),
     "key path missing": (mistake(key="order_id.x"), "key='order_id.x', but order_id has no field 'x'"),
     "key of another type": (mistake(key="weight"), "key='weight' is neither a text nor a whole number"),
+    "two tables in a topic": (two_tables, "a topic of change events has records of one type. Do: declare one input"),
+    "deletions without a key": (
+        mistake(record=Inserted, key="after.customer_id", time="ts_ms", format="debezium"),
+        "key='before.customer_id', but Inserted has no field 'before'",
+    ),
+    "change events as an output": (
+        lambda s: s.output("out", Placed, key="order_id", format="debezium"),
+        "output 'out': format='debezium' is for inputs. Do: use json.",
+    ),
+    "decode of nothing": (mistake(decode=lambda: None), "input 'orders': decode=()"),
+    "fallback that is none": (mistake(fallback="x"), "input 'orders': fallback='x' is no function. Do: take (message)"),
+    "two formats": (two_formats, "declared with format='avro' and 'json'. Do: give one for the topic."),
+    "a header in Avro": (
+        mistake(record=Posted),
+        "input 'orders' of Posted: order_id is in a header, but a value in avro has all fields. Do: use format=",
+    ),
+    "a header of numbers": (mistake(record=Weighed, format="json"), "Weighed.weight: a header holds no float. Do: use"),
+    "a header in a part": (
+        mistake(record=Wrapped, format="json"),
+        "input 'orders' of Wrapped: Posted.order_id is in a header, but no field of the record itself.",
+    ),
+    "all in headers beside others": (all_of_it, "input 'orders' of Ping: all of its fields are in headers"),
+    "an output's key in a header": (
+        lambda s: (handled(s), s.output("out", Placed, key=ms.Header("ce_id"))),
+        "output 'out': key=Header(name='ce_id'), but an output has no headers. Do: use a field.",
+    ),
     "no key": (mistake(key=None), "without key, but nothing runs on it. Do: name a field as key=."),
     "unique without within_ms": (mistake(unique="order_id"), "without within_ms. Do: say for how long"),
     "unique of another type": (mistake(unique="weight", within_ms=5), "unique='weight' is no text or whole number"),
@@ -146,12 +232,20 @@ MISTAKES: dict[str, tuple[Declare, str]] = {
     "state twice": (lambda s: (s.value("order", Order), s.map("order", Order)), "map 'order': declared twice."),
     "state name": (lambda s: s.value("Order", Order), "value 'Order': no name for it."),
     "ttl negative": (lambda s: (handled(s), s.value("o", Order, ttl_ms=-1)), "expected a duration in ms, found -1."),
+    "index of nothing": (lambda s: s.index("by", Order, len), "is no value and no map. Do: pass what value() or"),
+    "index of another service": (
+        lambda s: (handled(s), s.index("by", basket.items, len)), "index 'by': map 'items' is no state of this service."
+    ),
     "output key None": (
         lambda s: s.output("closed", Placed, key=None),
         "key=None: nobody could say which records belong together. Do: name a field as key=.",
     ),
     "output twice": (
         lambda s: [s.output("o", Placed, key=key) for key in ("order_id", "cents")], "output 'o': declared twice"
+    ),
+    "output of two formats": (
+        lambda s: (s.output("o", Placed, key="order_id"), s.output("o", Needs, key="cents", format="json")),
+        "output 'o': declared with different formats, partitions, compacted or timed. Do: give one for the topic.",
     ),
     "output key missing": (
         lambda s: (handled(s), s.output("o", Placed, key="id")), "output 'o': key='id', but Placed has no field 'id'"
@@ -182,7 +276,7 @@ def test_wrong_names_and_rules() -> None:
         ms.Service("Orders!")
     with pytest.raises(ServiceError, match="NotFrozen is no frozen dataclass"):
         ms.Service("orders", rules=NotFrozen())
-    with pytest.raises(ServiceError, match="waits is no int, str, bool or float"):
+    with pytest.raises(ServiceError, match="waits is a list"):
         ms.Service("orders", rules=BadRule())
 
 

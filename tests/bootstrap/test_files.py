@@ -55,7 +55,9 @@ def test_parquet_as_spark_writes_its_kafka_source_is_read(tmp_path: Path) -> Non
         "timestampType": [0],
     }
     pq.write_table(pa.table(columns), path)
-    assert list(read_file(path)) == [ArchivedRecord(7, int(written.timestamp() * 1000), 0, b"ann", b"v", [])]
+    assert list(read_file(path)) == [
+        ArchivedRecord(7, int(written.timestamp() * 1000), 0, b"ann", b"v", [], has_headers=False)
+    ]
 
 
 def test_json_lines_may_have_values_as_objects_and_nothing_else(tmp_path: Path) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from moneystate.api.job import plan_of
-from moneystate.cli import main, run
+from moneystate.api.plans import plan_of
+from moneystate.cli import main, run, service_jobs
 from moneystate.cli.rule_flags import parted, rules_by_service
 from moneystate.spark.job import Job
-from tests.api.services import basket
 
+BASKET = "tests.api.services.basket:service"
 ORDERS = "examples.orders.orders:service"
 NEEDED = ("--bootstrap-servers", "127.0.0.1:1", "--checkpoint", "no/such/folder")
 PLAIN = """
@@ -81,9 +81,7 @@ def test_a_rule_is_a_flag_and_topics_have_the_name_of_the_service(monkeypatch: p
 
 
 def test_a_rule_of_several_services_goes_to_those_that_have_it() -> None:
-    one, other = rules_by_service(
-        [basket.service, basket.service], parted(["--keep", "3s", "--visit=2s", "--basket.keep=4s"]).rules
-    )
+    one, other = rules_by_service([BASKET, BASKET], parted(["--keep", "3s", "--visit=2s", "--basket.keep=4s"]).rules)
     assert one == other == {"keep_ms": 4_000, "visit_ms": 2_000}
 
 
@@ -130,7 +128,7 @@ def test_a_service_with_records_that_are_not_released_does_not_start(
     sys.modules.pop("plain")
 
 
-def test_a_changed_record_of_an_input_is_a_further_version_and_one_of_state_is_refused(
+def test_a_changed_record_of_an_input_is_a_further_version_and_a_lost_field_of_state_is_refused(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     file = tmp_path / "changing.py"
@@ -139,7 +137,7 @@ def test_a_changed_record_of_an_input_is_a_further_version_and_one_of_state_is_r
         forget("changing")
         assert code(monkeypatch, "schemas", "release", f"{file}:service") == 0
         assert (tmp_path / "avro/plain/events/Seen/v2.avsc").exists() == bool(version)
-    file.write_text(PLAIN.replace("n: int = 0", "n: int = 0\n    m: int = 0"))
+    file.write_text(PLAIN.replace("n: int = 0", "m: int = 0").replace("count.n", "count.m"))
     forget("changing")
     assert code(monkeypatch, "schemas", "release", f"{file}:service") == 2
     assert "state/Count" in capfd.readouterr().err
@@ -150,3 +148,63 @@ def forget(module: str) -> None:
     """As another process would begin."""
     sys.modules.pop(module, None)
     plan_of.cache_clear()
+
+
+CONFIG = """
+[run]
+bound = "3s"
+
+[greeter]
+words = "good day"
+wait = "30s"
+
+[[greeter.doors]]
+topic = "front"
+"""
+GREETER = "tests.api.services.made:greeter"
+
+
+@pytest.fixture
+def released(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_jobs, "check_released", lambda reference: None)
+
+
+@pytest.mark.usefixtures("released")
+def test_a_service_is_made_from_its_table(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "shop.toml"
+    file.write_text(CONFIG)
+    (job,) = jobs(monkeypatch, GREETER, "--config", str(file), "--wait", "5s")
+    assert job.spec.rules["words"] == "good day"
+    assert job.spec.rules["wait_ms"] == 5_000
+    assert job.spec.bound_ms == 3_000
+    assert [t.name for t in job.spec.inputs] == ["front"]
+
+
+@pytest.mark.usefixtures("released")
+def test_the_file_of_the_program_has_the_tables_of_services_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "shop.toml"
+    file.write_text(CONFIG)
+    monkeypatch.setenv("MONEYSTATE_CONFIG", str(file))
+    (job,) = jobs(monkeypatch, GREETER)
+    assert (job.spec.rules["wait_ms"], job.spec.bound_ms) == (30_000, 3_000)
+
+
+@pytest.mark.parametrize("command", ["ask", "check", "schemas", "serve", "state", "verify-replay"])
+def test_other_commands_of_services_leave_their_tables_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str
+) -> None:
+    file = tmp_path / "shop.toml"
+    file.write_text(CONFIG)
+    monkeypatch.setenv("MONEYSTATE_CONFIG", str(file))
+    assert code(monkeypatch, command, "--help") == 0
+
+
+def test_a_table_that_nobody_reads_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "shop.toml"
+    file.write_text("[greter]\nwords = 'x'\n")
+    assert code(monkeypatch, "run", GREETER, "--config", str(file), *NEEDED) == 2
+    assert "expected tables of commands and services, found [greter]" in capsys.readouterr().err

@@ -8,10 +8,10 @@ import pytest
 
 from moneystate.engine.block import Block, unpack
 from moneystate.engine.deadletter import HEADER_OVERHEAD, LARGEST, MAX_BYTES, Letter
-from moneystate.engine.intake import Convert, Intake, PlannedPartition
+from moneystate.engine.intake import Intake, PlannedPartition
 from moneystate.engine.items import NO_TIME
 from moneystate.engine.keygroup import key_group_of
-from moneystate.engine.processor import Rejected
+from moneystate.engine.processor import Convert, InputTopic, Rejected
 from tests.engine.tiny import ALPHA, BETA, DEAD_LETTERS, INPUTS, NOTES, TinyDecoder, value_of
 
 KEY_GROUPS = 8
@@ -75,6 +75,23 @@ def test_too_far_ahead_is_more_than_max_future_after_the_kafka_timestamp(
     why = intake().add(ALPHA, 0, 0, timestamp, value_of(max(timestamp, 0) + ahead, "a"))
     assert (why is None) == taken
     assert why is None or why.reason == "too_far_ahead"
+
+
+def test_each_input_may_have_a_bound_and_a_limit_of_the_future_of_its_own() -> None:
+    planned = [PlannedPartition(*place) for place in PLANNED]
+    own = {ALPHA: (300, 5_000), BETA: (0, None)}
+    inputs = [InputTopic(*t[:4], *own.get(t.code, (None, None))) for t in INPUTS]
+    made = Intake(TinyDecoder(), inputs, planned, KEY_GROUPS, 100, 1_000, DEAD_LETTERS, {})
+    made.open(0, 1, False)
+    assert made.add(ALPHA, 0, 0, 0, value_of(5_000, "a")) is None
+    assert made.add(ALPHA, 0, 1, 0, value_of(5_001, "a")) is not None
+    made.add(ALPHA, 0, 2, -1, value_of(0, "a"))
+    made.add(BETA, 0, 0, -1, value_of(700, "b"))
+    made.add(BETA, 0, 1, -1, value_of(0, "b"))
+    why = made.add(BETA, 0, 2, 0, value_of(1_001, "b"))  # by the run's
+    assert why is not None
+    times = sorted((item[3], item[5], item[0]) for block in blocks(made) for item in block.items)
+    assert times == [(ALPHA, 0, 5_000), (ALPHA, 2, 4_700), (BETA, 0, 700), (BETA, 1, 700)]
 
 
 def test_a_rejected_record_does_not_raise_the_high() -> None:

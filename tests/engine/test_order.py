@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moneystate.engine.items import END_OF_TIME, MAX_EVENT_TIME, MIN_EVENT_TIME, NO_TIME, Mark
+from moneystate.engine.items import END_OF_TIME, MAX_EVENT_TIME, MIN_EVENT_TIME, NO_TIME, TIMER_RANK, Mark
 from moneystate.engine.order import Partition, RangeOrder, advance, finalize_order_time, holder, silent
 from tests.engine.tiny import ALPHA, BETA, BOUND_MS, TinyRun
 
 BOUND = 10
+BOUNDS = {ALPHA: BOUND}
 times = st.integers(-50, 50)
 
 
@@ -40,7 +41,7 @@ def test_the_largest_and_the_least_time_meet_without_overflow() -> None:
 def test_a_range_cut_anywhere_gives_the_same_order_times(events: list[int], cut: int, bound: int) -> None:
     head, tail = events[:cut], events[cut:]
     high = max(head, default=NO_TIME)
-    finalized = [finalize_order_time(time, high, bound, NO_TIME) for time in order_times(tail, bound)]
+    finalized = [finalize_order_time(time, high - bound, NO_TIME) for time in order_times(tail, bound)]
     assert order_times(head, bound) + finalized == order_times(events, bound)
 
 
@@ -54,8 +55,8 @@ def test_order_time_is_never_behind_the_partitions_own_watermark(events: list[in
 
 
 def test_an_order_time_behind_the_watermark_becomes_the_watermark() -> None:
-    assert finalize_order_time(5, NO_TIME, BOUND, watermark=40) == 40
-    assert finalize_order_time(45, NO_TIME, BOUND, watermark=40) == 45
+    assert finalize_order_time(5, NO_TIME, watermark=40) == 40
+    assert finalize_order_time(45, NO_TIME, watermark=40) == 45
 
 
 # The watermark
@@ -67,35 +68,35 @@ def mark(high: int, partition: int = 0, holds: int = 1) -> Mark:
 
 def test_the_watermark_is_the_least_high_minus_the_bound() -> None:
     highs: dict[Partition, int] = {}
-    assert advance(highs, [mark(100), mark(70, 1)], BOUND, NO_TIME, drain=False) == 60
+    assert advance(highs, [mark(100), mark(70, 1)], BOUNDS, NO_TIME, drain=False) == 60
     assert highs == {(ALPHA, 0): 100, (ALPHA, 1): 70}
 
 
 def test_a_partition_without_news_stands_where_it_stood() -> None:
     highs = {(ALPHA, 0): 100, (ALPHA, 1): 70}
-    assert advance(highs, [mark(200), mark(NO_TIME, 1)], BOUND, 60, drain=False) == 60
+    assert advance(highs, [mark(200), mark(NO_TIME, 1)], BOUNDS, 60, drain=False) == 60
 
 
 def test_one_empty_partition_holds_the_watermark_and_is_named() -> None:
     highs: dict[Partition, int] = {}
     marks = [mark(100), mark(NO_TIME, 1)]
-    assert advance(highs, marks, BOUND, NO_TIME, drain=False) == NO_TIME
+    assert advance(highs, marks, BOUNDS, NO_TIME, drain=False) == NO_TIME
     assert silent(highs, marks) == [(ALPHA, 1)]
 
 
 def test_an_idle_partition_does_not_hold_the_watermark() -> None:
     highs = {(ALPHA, 1): 20}
-    assert advance(highs, [mark(100), mark(NO_TIME, 1, holds=0)], BOUND, 10, drain=False) == 90
+    assert advance(highs, [mark(100), mark(NO_TIME, 1, holds=0)], BOUNDS, 10, drain=False) == 90
     assert silent({}, [mark(NO_TIME, 1, holds=0)]) == []
 
 
 def test_the_watermark_stays_when_all_partitions_are_idle_or_there_are_none() -> None:
-    assert advance({(ALPHA, 0): 99}, [mark(NO_TIME, holds=0)], BOUND, 50, drain=False) == 50
-    assert advance({}, [], BOUND, 50, drain=False) == 50
+    assert advance({(ALPHA, 0): 99}, [mark(NO_TIME, holds=0)], BOUNDS, 50, drain=False) == 50
+    assert advance({}, [], BOUNDS, 50, drain=False) == 50
 
 
 def test_a_drain_takes_the_watermark_to_the_end_whatever_is_silent() -> None:
-    assert advance({}, [mark(NO_TIME)], BOUND, 50, drain=True) == END_OF_TIME
+    assert advance({}, [mark(NO_TIME)], BOUNDS, 50, drain=True) == END_OF_TIME
 
 
 @settings(deadline=None)
@@ -104,7 +105,7 @@ def test_the_watermark_does_not_reverse(batches: list[list[tuple[int, int, int]]
     highs: dict[Partition, int] = {}
     watermark = NO_TIME
     for batch in batches:
-        after = advance(highs, [mark(high, p, holds) for p, high, holds in batch], BOUND, watermark, drain=False)
+        after = advance(highs, [mark(high, p, holds) for p, high, holds in batch], BOUNDS, watermark, drain=False)
         assert after >= watermark
         watermark = after
 
@@ -213,6 +214,58 @@ def test_late_is_exactly_beyond_the_bound(lateness: int) -> None:
 
 def test_the_holder_is_the_partition_with_the_least_high_that_is_not_idle() -> None:
     highs = {(1, 0): 50, (1, 1): 40, (2, 0): 10}
-    assert holder(highs, [(1, 0, 0, 1), (1, 1, 0, 1), (2, 0, 0, 0)]) == [(1, 1)]
-    assert holder(highs, [(1, 0, 0, 1), (3, 7, 0, 1)]) == [(3, 7)]  # it has had no record
-    assert holder(highs, [(1, 0, 0, 0)]) == []
+    bounds = {1: BOUND, 2: BOUND, 3: 0}
+    assert holder(highs, [(1, 0, 0, 1), (1, 1, 0, 1), (2, 0, 0, 0)], bounds) == [(1, 1)]
+    assert holder(highs, [(1, 0, 0, 1), (3, 7, 0, 1)], bounds) == [(3, 7)]  # it has had no record
+    assert holder(highs, [(1, 0, 0, 0)], bounds) == []
+
+
+# Inputs with bounds of their own
+
+
+def test_each_input_holds_the_watermark_back_by_its_own_bound() -> None:
+    marks = [(ALPHA, 0, 100, 1), (BETA, 0, 90, 1)]
+    assert advance({}, marks, {ALPHA: 50, BETA: 5}, NO_TIME, drain=False) == 50
+    assert advance({}, marks, {ALPHA: 5, BETA: 5}, NO_TIME, drain=False) == 85
+    assert holder({(ALPHA, 0): 100, (BETA, 0): 90}, marks, {ALPHA: 50, BETA: 5}) == [(ALPHA, 0)]
+
+
+Record = tuple[int, int, int]  # topic, partition, event time
+records = st.tuples(st.sampled_from([ALPHA, BETA]), st.integers(0, 1), st.integers(0, 12_000))
+FOUR = [(topic, partition) for topic in (ALPHA, BETA) for partition in (0, 1)]
+
+
+def with_bounds(alpha_ms: int, beta_ms: int, events: list[Record], ends: list[int]) -> TinyRun:
+    run = TinyRun(FOUR)
+    own = {ALPHA: alpha_ms, BETA: beta_ms}
+    run.sim.inputs = [t._replace(bound_ms=own.get(t.code)) for t in run.sim.inputs]
+    for n, (topic, partition, time) in enumerate(events):
+        run.log.put(topic, time, f"k{n % 5}", partition=partition)
+        if n in ends:
+            run.batch()
+    run.batch(drain=True)
+    return run
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(0, 9_000), st.integers(0, 9_000), st.lists(records, max_size=25), st.lists(st.integers(0, 24)),
+    st.lists(st.integers(0, 24)),
+)  # fmt: skip
+def test_batches_decide_nothing_whatever_the_bounds(
+    alpha_ms: int, beta_ms: int, events: list[Record], ends: list[int], other_ends: list[int]
+) -> None:
+    one, other = with_bounds(alpha_ms, beta_ms, events, ends), with_bounds(alpha_ms, beta_ms, events, other_ends)
+    assert one.trace == other.trace
+    assert one.totals() == other.totals()
+    late = [item[5] for item in one.trace if item[1] < TIMER_RANK and item[0] > item[6]]
+    assert one.sim.counts.get("late", 0) == len(late) == _late(alpha_ms, beta_ms, events)
+
+
+def _late(alpha_ms: int, beta_ms: int, events: list[Record]) -> int:
+    """By the definition of section 2."""
+    late = 0
+    for n, (topic, partition, time) in enumerate(events):
+        before = [t for a, b, t in events[:n] if (a, b) == (topic, partition)]
+        late += bool(before) and time < max(before) - (alpha_ms if topic == ALPHA else beta_ms)
+    return late

@@ -10,13 +10,13 @@ heartbeat.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from moneystate.engine import avro
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import TIMER_RANK, Item, UnorderedRecord
-from moneystate.engine.processor import Change, InputTopic, Rejected
+from moneystate.engine.processor import Change, Convert, InputTopic, Read, Rejected
 from moneystate.engine.state import StateAccess
 from moneystate.testing.simulation import Input, Simulation
 
@@ -42,6 +42,12 @@ class TinyDecoder:
         if len(value) < 12:
             raise Rejected("malformed", f"{len(value)} bytes, expected 12 or more")
         return int.from_bytes(value[:8], "big", signed=True), value[12:] or None
+
+    def reads(self, formats: Mapping[str, str], converts: Mapping[int, Convert]) -> dict[int, Read]:
+        return {}
+
+    def needs_headers(self, topic: int) -> bool:
+        return False
 
 
 class Tiny:

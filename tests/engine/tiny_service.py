@@ -65,6 +65,7 @@ class TinyReplica:
     trace = None
     held = proof = b""
     owners = "window"
+    layout = ""
     fingerprint = "0" * 16
 
     def split(self, key: bytes) -> tuple[bytes, bytes] | None:

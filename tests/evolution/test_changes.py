@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from io import BytesIO
 from typing import Any
 
@@ -187,4 +188,5 @@ def test_all_changes_together_allow_what_resolution_allows_and_fastavro_reads_it
     if reads(after, before):
         writer, names = parsed(old)
         body = encode(writer, names, data.draw(values(writer, names)))
-        fastavro.schemaless_reader(BytesIO(body), writer, parsed(new)[0])
+        with suppress(UnicodeDecodeError):  # of bytes that are read as a text
+            fastavro.schemaless_reader(BytesIO(body), writer, parsed(new)[0])

@@ -11,7 +11,8 @@ import pytest
 
 from examples.orders import orders
 from moneystate.api.codec import Codec
-from moneystate.api.job import plain_job, plan_of
+from moneystate.api.job import plain_job
+from moneystate.api.plans import plan_of
 from moneystate.api.platform_records import HEARTBEAT_RECORD, Heartbeat
 from moneystate.engine.processor import Rejected
 from moneystate.kafka.convert import converters, writers

@@ -11,11 +11,12 @@ from fastavro import parse_schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moneystate.api import folders
+from moneystate.api.folders import avro_root
 from moneystate.engine.avro import long_bytes
 from moneystate.errors import SetupError
-from moneystate.kafka.formats import SchemaSet, Undecodable, avro_root
+from moneystate.kafka.formats import SchemaSet, Undecodable
 from moneystate.kafka.formats.body import check_body, compile_skip
-from moneystate.schemas import tree
 from tests.formats.values import NAMES, canonical, datums, payment, reason
 
 SETTINGS = settings(max_examples=60, deadline=None, database=None)
@@ -51,7 +52,7 @@ def test_fingerprints_are_little_endian_crc_64_avro(name: str) -> None:
 
 def test_the_schemas_of_an_installed_wheel_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     package = tmp_path / "moneystate"
-    monkeypatch.setattr(tree, "__file__", str(package / "schemas" / "tree.py"))
+    monkeypatch.setattr(folders, "PACKAGE", package)
     assert avro_root() == tmp_path / "avro"
     (package / "_avro").mkdir(parents=True)
     assert avro_root() == package / "_avro"

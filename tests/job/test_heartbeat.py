@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from examples.orders import orders
-from moneystate.api.job import plan_of
+from moneystate.api.plans import plan_of
 from moneystate.devbroker import DevBroker
 from tests.job.harness import JobProcess
 from tests.kafka.logs import Cluster

@@ -15,13 +15,16 @@ from confluent_kafka.admin import AdminClient
 
 from examples.orders import orders
 from moneystate.api.codec import Codec
-from moneystate.api.job import plan_of
+from moneystate.api.plans import plan_of
 from moneystate.devbroker import DevBroker
 from moneystate.savepoint.format import Savepoint
+from moneystate.state.v1 import state_pb2
 from moneystate.testing import Bench
 from tests.job.harness import Finished, JobProcess
 from tests.kafka.logs import Cluster, wait_until_stable
+from tests.query.serving import Server, is_at
 from tests.reference import kafka_log
+from tests.waiting import until
 
 ORDERS = "examples.orders.orders:service"
 START_MS = 1_700_000_000_000
@@ -97,7 +100,7 @@ def send(cluster: Cluster, sent: Iterable[Any]) -> None:
 
 
 def benched(sent: Iterable[Any]) -> Bench:
-    bench = Bench(orders.service, BOUND_MS, rules=orders.Rules(WAIT_MS), partitions=PARTITIONS)
+    bench = Bench(orders.service, bound_ms=BOUND_MS, rules=orders.Rules(WAIT_MS), partitions=PARTITIONS)
     bench.send(*sent)
     bench.end()
     return bench
@@ -234,6 +237,32 @@ def test_a_replay_of_a_service_gives_its_state_and_output(services: Services) ->
 def test_a_bootstrap_of_a_service_gives_its_state(services: Services) -> None:
     assert services.bootstrapped["records"] == 300
     assert services.bootstrapped["fingerprint"] == Savepoint(services.savepoint).manifest.fingerprint
+
+
+def test_a_server_of_the_service_answers_what_bench_says(services: Services, tmp_path: Path) -> None:
+    bench = benched(EVENTS)
+    customers = sorted({e.customer for e in EVENTS if isinstance(e, orders.OrderPlaced)})
+    with Server(services.cluster, tmp_path / "replica", "--service", ORDERS, job=services) as server:
+        with server.client() as client:
+            until(lambda: is_at(client, 0), server.output, 60)
+            for customer in customers:
+                value = state_pb2.IndexValue(parts=[state_pb2.Part(text=customer)])
+                request = state_pb2.ListRequest(index="by_customer", equals=value, page_size=1_000)
+                listed = client.call("State.List", request).records
+                wanted = bench.ask(lambda view, name: list(view.find(orders.by_customer, name)), customer)
+                assert [(r.name.key, json.loads(r.json)["status"]) for r in listed] == [
+                    (k, o.status) for k, o in wanted
+                ]
+                assert wanted
+            explained = client.call(
+                "State.Explain", state_pb2.ExplainRequest(name=state_pb2.RecordName(state="order", key="order-0"))
+            )
+            assert explained.steps
+        asked = services.moneystate(
+            "ask", "orders", "open_cents", customers[0], "--address", server.address, "--json"
+        )  # fmt: skip
+        assert bench.ask(orders.open_cents, customers[0]) == 0  # all have been paid or have expired
+        assert str(asked.totals) == "0"
 
 
 def test_state_is_shown_and_refused_by_its_service(services: Services) -> None:

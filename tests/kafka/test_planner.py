@@ -328,3 +328,23 @@ def test_a_start_from_a_file_is_checked_against_the_logs(inputs: Cluster, tmp_pa
 def test_a_start_that_is_neither_time_nor_file_is_refused(inputs: Cluster, text: str) -> None:
     with pytest.raises(ConfigError):
         resolve_start(inputs.admin, text, inputs.prefix, NAMES)
+
+
+TIMED = [t._replace(timed=t.name == WALLET) for t in INPUTS]
+
+
+def test_a_partition_of_a_timed_stream_is_never_idle(inputs: Cluster, tmp_path: Path) -> None:
+    planned = Planned(inputs, tmp_path, inputs=TIMED, idle_timeout_s=0.0)
+    inputs.send(inputs.prefix + WALLET, beats([0]))
+    planned.next()
+    planned.next()
+    states = {topic: p.state for (topic, _), p in planned.plan.partitions.items()}
+    assert states == {WALLET: plans.ACTIVE, USER: plans.IDLE, SESSION: plans.IDLE}
+
+
+def test_a_timed_stream_that_gets_partitions_is_refused(inputs: Cluster, tmp_path: Path) -> None:
+    planned = Planned(inputs, tmp_path, inputs=TIMED)
+    inputs.admin.create_partitions([NewPartitions(inputs.prefix + WALLET, 2)])[inputs.prefix + WALLET].result()
+    inputs.send(inputs.prefix + WALLET, beats([0]), partition=1)
+    with pytest.raises(SetupError, match=f"{WALLET}, partition 1: expected the partitions .*, this one is new"):
+        planned.next()

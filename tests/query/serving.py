@@ -21,7 +21,9 @@ from moneystate.devbroker import DevBroker
 from moneystate.query.v1 import status_pb2
 from moneystate.serving.client import Client, Target
 from tests.kafka.logs import Cluster
-from tests.query.story import LAST, Job, begin, go_on
+from tests.query import market_story
+from tests.query import story as enrichment_story
+from tests.query.story import Job
 from tests.waiting import until
 
 UP_S = 60.0  # a machine that is busy; the process itself takes a few seconds
@@ -31,8 +33,9 @@ LISTENING = re.compile(r"listening on (\S+) \(")
 class Server:
     """`moneystate serve` on a free port, until the end of the block."""
 
-    def __init__(self, cluster: Cluster, data: Path, *flags: str) -> None:
-        self.job = Job(cluster)
+    def __init__(self, cluster: Cluster, data: Path, *flags: str, job: Any = None) -> None:
+        """`job`: what writes the changelog; else the enrichment's."""
+        self.job = job or Job(cluster)
         command = [sys.executable, "-m", "moneystate.cli.main", "serve"]
         command += ["--bootstrap-servers", cluster.bootstrap_servers, "--topic-prefix", cluster.prefix]
         command += ["--data", str(data), "--listen", "127.0.0.1:0", *flags]
@@ -67,10 +70,11 @@ class Server:
 
     def told(self, **files: str) -> Server:
         """Once all versions of the story can be read."""
-        begin(self.job)
+        story: Any = market_story if isinstance(self.job, market_story.MarketJob) else enrichment_story
+        story.begin(self.job)
         self.caught_up(0, **files)
-        go_on(self.job)
-        return self.caught_up(LAST, **files)
+        story.go_on(self.job)
+        return self.caught_up(story.LAST, **files)
 
     def caught_up(self, batch: int, **files: str) -> Server:
         """Once the version of this batch can be read."""

@@ -16,11 +16,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def go_client(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return build_go(".", tmp_path_factory.mktemp("go"))
+
+
+def build_go(package: str, folder: Path) -> str:
     """Built with the Go and the modules that `make env` has put in place, without network."""
-    built = str(tmp_path_factory.mktemp("go") / "query-client")
+    built = str(folder / "query-client")
     env = {**os.environ, "GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "-mod=readonly"}
     go = str(Path(sys.executable).with_name("go"))
-    subprocess.run([go, "build", "-o", built, "."], cwd=ROOT / "examples" / "go", check=True, env=env)
+    subprocess.run([go, "build", "-o", built, package], cwd=ROOT / "examples" / "go", check=True, env=env)
     return built
 
 
@@ -47,6 +51,9 @@ def test_both_clients_name_the_reason_of_a_failure(server: Server, go_client: st
 
 
 def ask(command: list[str], address: str, user: str) -> subprocess.CompletedProcess[str]:
+    return run_client([*command, "--address", address, user])
+
+
+def run_client(given: list[str]) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    given = [*command, "--address", address, user]
     return subprocess.run(given, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path})

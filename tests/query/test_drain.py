@@ -17,12 +17,14 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from moneystate.devbroker import DevBroker
 from moneystate.query.v1 import admin_pb2, admin_pb2_grpc, query_pb2, query_pb2_grpc, watch_pb2
-from moneystate.serving.client import SERVICES, Client
+from moneystate.serving.client import Client
+from services.enrichment.serving.face import QueryFace
 from tests.query.serving import UP_S, Server, failure, new_cluster, reason_of, wait_for
 from tests.query.story import begin, go_on
 
 ADMIN: Any = admin_pb2_grpc.AdminStub  # generated without types
 QUERY: Any = query_pb2_grpc.QueryStub
+SERVED = [service.full_name for service in QueryFace.services]
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ def health(server: Server, service: str = "") -> health_pb2.HealthCheckResponse.
         return health_pb2_grpc.HealthStub(channel).Check(request, timeout=UP_S).status
 
 
-@pytest.mark.parametrize("service", ["", *(s.full_name for s in SERVICES.values())])
+@pytest.mark.parametrize("service", ["", *SERVED])
 def test_a_replica_that_has_caught_up_is_healthy(server: Server, service: str) -> None:
     wait_for(lambda: health(server, service) == health_pb2.HealthCheckResponse.SERVING)
 
@@ -54,7 +56,7 @@ def test_reflection_tells_the_services(server: Server) -> None:
         asked = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
         answer = next(iter(reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(asked)))
     names = {s.name for s in answer.list_services_response.service}
-    assert names > {s.full_name for s in SERVICES.values()} | {"grpc.health.v1.Health"}
+    assert names > {*SERVED, "grpc.health.v1.Health"}
 
 
 def test_a_replica_that_loads_says_so(broker: DevBroker, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,18 @@ def test_other_rules_are_refused_by_name(tmp_path: Path, other: dict[str, Any]) 
 
 def test_another_version_of_the_program_may_go_on(tmp_path: Path) -> None:
     fits(empty_savepoint(tmp_path / "savepoint"), logic=99, known_schemas=[])
+
+
+def test_a_program_with_fewer_versions_of_records_does_not_begin_with_a_savepoint(tmp_path: Path) -> None:
+    savepoint = Savepoint(empty_savepoint(tmp_path / "savepoint")).manifest
+    manifest = replace(savepoint, rules={**savepoint.rules, "state_versions": 3})
+
+    def begin(versions: int) -> None:
+        check_fits(manifest, JOB.name, 8, {**JOB.rules, "state_versions": versions}, JOB.streams)
+
+    begin(4)
+    with pytest.raises(SavepointError, match=r"expected state of the 2 released versions .* with 3"):
+        begin(2)
 
 
 @pytest.mark.parametrize(

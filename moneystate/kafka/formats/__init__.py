@@ -6,7 +6,6 @@ canonical form. A format turns what stands in a topic into it, or refuses with a
 
 from moneystate.kafka.formats.base import Reason, Undecodable, ValueFormat, make_format, subject_of
 from moneystate.kafka.formats.schemas import SchemaSet, TypeSchema
-from moneystate.schemas.tree import avro_root
 
 __all__ = [
     "Reason",
@@ -14,7 +13,6 @@ __all__ = [
     "TypeSchema",
     "Undecodable",
     "ValueFormat",
-    "avro_root",
     "make_format",
     "subject_of",
 ]

@@ -12,13 +12,16 @@ from moneystate.cli.display import Display
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.job_flags import check_initial, check_together, planned_job
 from moneystate.cli.options import (
+    BOUND,
     DEDUP_TTL,
+    MAX_FUTURE,
     MAX_RECORD_BYTES,
-    MAX_RECORD_HELP,
-    MIN_RECORD_BYTES,
+    Bound,
     Format,
     KafkaConfig,
     KafkaConfigFile,
+    MaxFuture,
+    MaxRecordBytes,
     MinInsyncReplicas,
     ReplicationFactor,
     SessionLookup,
@@ -47,16 +50,12 @@ def enrich(
     drain: Annotated[
         bool, flag("DRAIN", "At the end of a bounded run release all that waits. It ends the checkpoint.")
     ] = False,
-    bound: Annotated[str, flag("BOUND", "Out-of-orderness bound of all inputs.")] = "20s",
+    bound: Bound = BOUND,
     session_ttl: Annotated[str, flag("SESSION_TTL", "How long after its creation a session is valid.")] = "1d",
     dedup_ttl: Annotated[str, flag("DEDUP_TTL", "How long a money id is remembered.")] = DEDUP_TTL,
     session_wait: Annotated[str, flag("SESSION_WAIT", "How long money waits for its session.")] = "60s",
-    max_future: Annotated[
-        str, flag("MAX_FUTURE", "A record further ahead of its Kafka timestamp is a dead letter.")
-    ] = "10m",
-    max_record_bytes: Annotated[
-        int, typer.Option(min=MIN_RECORD_BYTES, help=MAX_RECORD_HELP, envvar="MONEYSTATE_MAX_RECORD_BYTES")
-    ] = MAX_RECORD_BYTES,
+    max_future: MaxFuture = MAX_FUTURE,
+    max_record_bytes: MaxRecordBytes = MAX_RECORD_BYTES,
     idle_timeout: Annotated[
         str, flag("IDLE_TIMEOUT", "In a live run, a partition without news for so long holds nothing back.")
     ] = "30s",

@@ -15,8 +15,7 @@ from typing import cast
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from rocksdict import Options, Rdict, WriteBatch
 
-from moneystate.engine.intake import Convert
-from moneystate.engine.processor import Rejected
+from moneystate.engine.processor import Convert, Rejected
 from moneystate.errors import BrokerError, SetupError
 from moneystate.kafka.client import (
     admin_client,

@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 
 import structlog
 
-from moneystate.engine.intake import Convert
-from moneystate.engine.processor import Rejected
+from moneystate.engine.processor import Convert, Rejected
 from moneystate.errors import BrokerError
 from moneystate.kafka.client import place
 from moneystate.kafka.formats import Undecodable

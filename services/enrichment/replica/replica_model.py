@@ -22,6 +22,7 @@ class EnrichmentReplica:
     held = WAITING
     proof = FORGOTTEN
     owners = "user"
+    layout = ""
     fingerprint = decode.WRITTEN_NOW
 
     def split(self, key: bytes) -> tuple[bytes, bytes] | None:

@@ -145,12 +145,7 @@ class QueryService:
         return answer
 
     async def diff(self, request: q.DiffRequest, call: Call) -> q.DiffResponse:
-        place = self.pages.place(request)
-        if place is None:
-            before, after = self.pages.pin_both(request, call)
-        else:
-            before, after = (self.reads.at_version(v) for v in place.versions)
-        call.version = after.header.version
+        before, after, mark = self.pages.resume_both(request, call)
         to = Messages(call.caller.personal)
         answer = q.DiffResponse(header=messages.header(after.header))
         getattr(answer, "from").CopyFrom(messages.version(before.header.version))
@@ -167,7 +162,7 @@ class QueryService:
             lambda limit, mark: self.reads.diff(before, after, limit=limit, mark=mark),
             message,
             request.page_size,
-            None if place is None else place.after,
+            mark,
             call,
         )
         note(call, *(c.user_id for c in answer.changes))

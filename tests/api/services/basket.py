@@ -99,6 +99,8 @@ def add(ctx: ms.Context[Rules], e: Added, total: Total, items: ms.Entries[Item],
         ctx.forget()
     if e.n == 14:
         ctx.dead_letter("odd")
+    if e.n == 16:
+        ctx.remove(gone, ctx.key, e.item)
 
 
 @service.on(removed, total, items)

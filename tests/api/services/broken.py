@@ -50,6 +50,8 @@ def ping(ctx: ms.Context[None], e: Ping, count: Count) -> None:
         ctx.at(basket.nightly, 5)
     elif e.what == "when":
         ctx.at(later, cast("Any", 1.5))
+    elif e.what == "remove":
+        ctx.remove(pongs, e.key)
     elif e.what == "state":
         count.n = wrong
 

@@ -43,6 +43,8 @@ due = service.timer("due")
 line_due = service.timer("line_due", of=lines)
 by_cents = service.index("by_cents", order, lambda o: o.cents)
 by_none = service.index("by_none", order, lambda o: o.euros)  # E
+by_n = service.index("by_n", lines, lambda line: ("n", line.n))
+by_wrong_map = service.index("by_wrong_map", lines, lambda line: line.cents)  # E
 
 
 @service.on(placed, order)
@@ -106,3 +108,9 @@ def wrong_query(view: ms.View, cents: int) -> list[str]:
     state = view.get(order, "a")
     print(state.euros)  # E
     return [key for key, _ in view.find(by_cents, "five")]  # E
+
+
+@service.query
+def wrong_map_query(view: ms.View, key: str) -> int:
+    pairs: list[tuple[str, Line]] = list(view.find(by_n, ("n",)))  # E
+    return sum(line.n for _, _, line in view.range(by_n, low=5)) + len(pairs)  # E

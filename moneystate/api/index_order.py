@@ -1,0 +1,104 @@
+"""Values of an index as bytes that sort as the values do: numbers by size, texts by code point, tuples part by part.
+
+    value      its parts, one after the other; a text or a number is a tuple of one part
+    number     10, sign and length (1 byte), magnitude (big-endian). From 0 on: 80 + length. Below: 7F - length, and
+               each byte of the magnitude as its complement
+    text       20, UTF-8 with 00 as 00 FF, 00 01
+
+All values with a prefix begin with its bytes. After a value comes `END`, which is less than any part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from moneystate.errors import ServiceError
+
+END: Final = b"\x00"
+_AFTER: Final = b"\xff"  # no part begins with it
+_NUMBER: Final = b"\x10"
+_TEXT: Final = b"\x20"
+_TEXT_END: Final = b"\x00\x01"
+MAX_NUMBER_BYTES: Final = 127
+MAX_VALUE_BYTES: Final = 4_096
+
+
+class Span(NamedTuple):
+    """A stretch of an index: from `low`, included, to `high`, left out."""
+
+    low: bytes
+    high: bytes
+
+
+def span_of(value: Any, where: str) -> Span:
+    """Of all that have the value, or begin with it."""
+    low = encode(value, where)
+    return Span(low, low + _AFTER)
+
+
+def span_between(low: Any, high: Any, where: str) -> Span:
+    """None: no limit."""
+    return Span(b"" if low is None else encode(low, where), _AFTER if high is None else encode(high, where))
+
+
+def encode_all(by: Callable[[Any], Any], record: Any, where: str) -> set[bytes]:
+    """What an index says of a record. Raises ServiceError where it says nothing that an index can have."""
+    given = by(record)
+    if given is None:
+        return set()
+    return {encode(value, where) for value in given} if isinstance(given, list) else {encode(given, where)}
+
+
+def encode(value: Any, where: str) -> bytes:
+    parts = value if isinstance(value, tuple) else (value,)
+    encoded = b"".join([_part(part, where) for part in parts])
+    if not encoded or len(encoded) > MAX_VALUE_BYTES:
+        raise ServiceError(
+            f"{where}: expected a value of at most {MAX_VALUE_BYTES:,} bytes and one part or more, found "
+            f"{len(encoded):,} bytes.",
+            "index something shorter, or None.",
+        )
+    return encoded
+
+
+def text(part: bytes) -> bytes:
+    """A part, by its UTF-8."""
+    return _TEXT + part.replace(b"\x00", b"\x00\xff") + _TEXT_END
+
+
+def read_text(buf: bytes, pos: int) -> tuple[bytes, int]:
+    """The UTF-8 of the part at `pos`, and the position after it."""
+    end = buf.index(_TEXT_END, pos)
+    return buf[pos + 1 : end].replace(b"\x00\xff", b"\x00"), end + len(_TEXT_END)
+
+
+def end_of_value(buf: bytes, pos: int) -> int:
+    """Where the value that begins at `pos` has its `END`."""
+    while buf[pos : pos + 1] != END:
+        if buf[pos : pos + 1] == _TEXT:
+            pos = buf.index(_TEXT_END, pos) + len(_TEXT_END)
+        else:
+            length = buf[pos + 1]
+            pos += 2 + (length - 0x80 if length >= 0x80 else 0x7F - length)
+    return pos
+
+
+def _part(part: Any, where: str) -> bytes:
+    if isinstance(part, str):
+        return text(part.encode("utf-8", "surrogatepass"))
+    if isinstance(part, int):
+        return _NUMBER + _number(int(part), where)
+    raise ServiceError(
+        f"{where}: expected a text, a whole number or a tuple of these, found {part!r}.",
+        "give one of these, a list of them, or None for what is not to be found.",
+    )
+
+
+def _number(n: int, where: str) -> bytes:
+    size = (abs(n).bit_length() + 7) // 8
+    if size > MAX_NUMBER_BYTES:
+        raise ServiceError(f"{where}: a number of {size} bytes.", f"index one of at most {MAX_NUMBER_BYTES}.")
+    if n >= 0:
+        return bytes([0x80 + size]) + n.to_bytes(size, "big")
+    return bytes([0x7F - size]) + ((1 << (8 * size)) - 1 + n).to_bytes(size, "big")

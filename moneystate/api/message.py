@@ -1,0 +1,28 @@
+"""A Kafka record as a service's own decoding sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from moneystate.engine.deadletter import Letter
+
+
+@dataclass(frozen=True)
+class Message:
+    """`topic`: as it is declared, without prefix; `timestamp_ms`: Kafka's, -1 where it has none; `headers`: of several
+    of one name the last."""
+
+    topic: str
+    partition: int = 0
+    offset: int = 0
+    timestamp_ms: int = -1
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Mapping[str, bytes | None] = field(default_factory=dict)
+
+
+def message_of(topic: str, record: Letter) -> Message:
+    return Message(
+        topic, record.partition, record.offset, record.timestamp_ms, record.key, record.value, dict(record.headers)
+    )

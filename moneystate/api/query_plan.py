@@ -1,0 +1,65 @@
+"""Declared queries made ready to be asked from outside: their arguments and results as records."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, field, make_dataclass
+from typing import Any, get_type_hints
+
+from moneystate.api.codec import Codec
+from moneystate.api.shapes import Shapes
+from moneystate.errors import ServiceError
+
+VALUE = "value"
+
+
+class QueryPlan:
+    """`arguments`: a codec of a record with a field for each argument; `result`: of one with the field `value`."""
+
+    def __init__(self, name: str, function: Callable[..., Any], shapes: Shapes, where: str) -> None:
+        self.name = name
+        self.function = function
+        self.description = inspect.getdoc(function) or ""
+        where = f"{where}: query {name!r}"
+        parameters, result = _signature(function, where)
+        self.names = [name for name, _, _ in parameters]
+        title = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
+        arguments = make_dataclass(f"{title}Arguments", parameters, frozen=True, kw_only=True)
+        made = make_dataclass(f"{title}Result", [(VALUE, result)], frozen=True)
+        self.arguments = Codec(shapes.record(arguments, where))
+        self.result_record = made
+        self.result = Codec(shapes.record(made, where))
+
+    def given(self, text: str) -> dict[str, Any]:
+        """Arguments from a JSON object, by name. Raises Malformed."""
+        arguments = self.arguments.from_json_text(text or "{}")
+        return {name: getattr(arguments, name) for name in self.names}
+
+    def unknown(self, names: set[str]) -> set[str]:
+        """Those that are no argument, as they stand in JSON."""
+        return names - {f.wire for f in self.arguments.record.fields}
+
+    def wrapped(self, value: Any) -> Any:
+        return self.result_record(value)
+
+
+def _signature(function: Callable[..., Any], where: str) -> tuple[list[tuple[str, Any, Any]], Any]:
+    """Names, types and defaults of all parameters but the view; the result's type."""
+    do = "annotate each argument and the result with types that a record can have."
+    try:
+        hints = get_type_hints(function, include_extras=True)
+        declared = list(inspect.signature(function).parameters.values())
+    except (NameError, ValueError, TypeError) as e:
+        raise ServiceError(f"{where}: its types are not known: {e}.", do) from None
+    if not declared:
+        raise ServiceError(f"{where}: it takes no view.", "take (view: ms.View, ...).")
+    parameters = []
+    for parameter in declared[1:]:
+        if parameter.name not in hints or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise ServiceError(f"{where}: {parameter} has no type.", do)
+        default = MISSING if parameter.default is parameter.empty else parameter.default
+        parameters.append((parameter.name, hints[parameter.name], field(default=default)))
+    if "return" not in hints:
+        raise ServiceError(f"{where}: its result has no type.", do)
+    return parameters, hints["return"]

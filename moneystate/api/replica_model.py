@@ -1,0 +1,199 @@
+"""A plain service's entries for a replica (`moneystate.ports.replica.ReplicaModel`).
+
+An index key is `x`, the length of the index's name (1 byte), its name, a value (`moneystate.api.index_order`), the
+owner as a text of that form, and the id of a map's entry. It is of one entry alone, so the replica can keep it by
+version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from types import CodeType, FunctionType
+from typing import Any, Final, NamedTuple
+
+from moneystate.api import index_order, layout
+from moneystate.api.cells import Cell, RecordKind, TimerKind
+from moneystate.api.handles import AnyIndex
+from moneystate.api.index_order import END, Span
+from moneystate.api.job import plan_as_run
+from moneystate.api.plan import Plan
+from moneystate.api.plans import plan_of
+from moneystate.engine.avro import HEADER_BYTES, Malformed
+from moneystate.errors import MoneystateError, ServiceError
+from moneystate.ports.replica import Entries
+
+ORDERED: Final = b"x"
+UNKNOWN: Final = 0  # the version of a schema that this program does not have
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
+
+
+class Place(NamedTuple):
+    """Where an index key leads."""
+
+    value: bytes
+    owner: bytes
+    id: bytes
+
+
+def index_prefix(name: str) -> bytes:
+    return ORDERED + bytes([len(name)]) + name.encode("ascii")
+
+
+def index_span(name: str, span: Span) -> Span:
+    """Of the index keys of all values of a span."""
+    prefix = index_prefix(name)
+    return Span(prefix + span.low, prefix + span.high)
+
+
+def place_of(name: str, key: bytes) -> Place:
+    """Of an index key."""
+    start = len(index_prefix(name))
+    value_end = index_order.end_of_value(key, start)
+    owner, id_start = index_order.read_text(key, value_end + len(END))
+    return Place(key[start:value_end], owner, key[id_start:])
+
+
+class ServiceReplica:
+    """`reference`: of the service and its rules, so that it can be pickled into the replica's processes."""
+
+    trace = None
+    held = b""
+    proof = b""
+
+    def __init__(self, reference: str) -> None:
+        self.reference = reference
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ServiceReplica, (self.reference,)
+
+    @cached_property
+    def plan(self) -> Plan:
+        return plan_of(self.reference)
+
+    def plan_at(self, rules: Mapping[str, Any]) -> Plan:
+        """As a batch ran that had these rules, as far as the log says them."""
+        return plan_as_run(self.reference, rules)
+
+    @cached_property
+    def changelog(self) -> str:
+        return f"{self.plan.name}-state"
+
+    @cached_property
+    def owners(self) -> str:
+        """A service has no state that each of its keys has."""
+        return next(iter(self.plan.kinds), "")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of its first state."""
+        first = next(iter(self.plan.kinds.values()), None)
+        return "" if first is None else first.header[2:HEADER_BYTES][::-1].hex()
+
+    @cached_property
+    def layout(self) -> str:
+        """What index keys depend on besides the entries."""
+        digest = hashlib.sha256()
+        for index in self.plan.service.indices.values():
+            digest.update(f"{index.name} {index.of.name} {self.plan.kinds[index.of.name].header.hex()} ".encode())
+            digest.update(_code_of(index.by).encode())
+        return digest.hexdigest()[:16]
+
+    @cached_property
+    def _indices(self) -> dict[str, list[AnyIndex[Any, Any]]]:
+        by_state: dict[str, list[AnyIndex[Any, Any]]] = {}
+        for index in self.plan.service.indices.values():
+            by_state.setdefault(index.of.name, []).append(index)
+        return by_state
+
+    def split(self, key: bytes) -> tuple[bytes, bytes] | None:
+        place = layout.place_of(key)
+        if place is None:
+            return None
+        return place.owner, key[1 : 2 + key[1]] + place.id
+
+    def join(self, kind: bytes, owner: bytes, rest: bytes) -> bytes:
+        name_end = 1 + rest[0]
+        return layout.entry_key(kind + rest[:name_end], owner, rest[name_end:])
+
+    def schema(self, value: bytes) -> tuple[str, int]:
+        return self._names.get(value[:HEADER_BYTES], (f"unknown {value[:HEADER_BYTES].hex()}", UNKNOWN))
+
+    @cached_property
+    def _names(self) -> dict[bytes, tuple[str, int]]:
+        """By header, with the version's number. States of the same record are counted together."""
+        names: dict[bytes, tuple[str, int]] = {}
+        for kind in self.plan.by_prefix.values():
+            if isinstance(kind, RecordKind):
+                for number, header in enumerate([*kind.earlier, kind.header], 1):
+                    names.setdefault(header, (kind.name, number))
+            else:
+                names[kind.header] = ("timer" if isinstance(kind, TimerKind) else "seen", 1)
+        return names
+
+    def index_keys(self, owner: bytes, kind: bytes, rest: bytes, value: bytes) -> set[bytes]:
+        """Raises ServiceError where a function of the service fails."""
+        name_end = 1 + rest[0]
+        indices = self._indices.get(rest[1:name_end].decode("ascii", "replace"))
+        if not indices or kind not in (layout.VALUE, layout.ENTRY):
+            return set()
+        record_kind = self.plan.by_prefix[kind + rest[:name_end]]
+        cell = Cell(b"", record_kind, owner, b"")
+        cell.load(value)
+        tail = END + index_order.text(owner) + rest[name_end:]
+        keys: set[bytes] = set()
+        for index in indices:
+            prefix = index_prefix(index.name)
+            keys.update(prefix + value + tail for value in self._values(index, cell))
+        return keys
+
+    def _values(self, index: AnyIndex[Any, Any], cell: Cell) -> set[bytes]:
+        where = f"service {self.plan.name!r}: {index!r}"
+        try:
+            if not cell.live:
+                cell.wake()
+            return index_order.encode_all(index.by, cell.value, where)
+        except MoneystateError:
+            raise
+        except Malformed as e:
+            raise ServiceError(f"{where}: {e}.", "upgrade this program.") from None
+        except Exception as e:
+            raise ServiceError(
+                f"{where}: its function raised {type(e).__name__}: {e}, for key {cell.owner.decode()!r}.",
+                "mend it; None is for what is not to be found.",
+            ) from e
+
+    def order_time(self, value: bytes) -> int:
+        raise AssertionError("no entry of a plain service holds an output back")
+
+    def forgotten_at(self, value: bytes) -> int:
+        raise AssertionError("no entry of a plain service is a proof")
+
+    def view(self, owner: bytes, entries: Entries, watermark_ms: int, rules: Mapping[str, Any]) -> None:
+        """Keys can have very many entries: they are read one by one."""
+
+
+def _code_of(function: Callable[..., Any]) -> str:
+    code = getattr(function, "__code__", None)
+    return _told(function) if code is None else _shown(code) + repr(function.__closure__ and _cells(function))
+
+
+def _cells(function: Any) -> list[str]:
+    return [_told(cell.cell_contents) for cell in function.__closure__]
+
+
+def _shown(code: CodeType) -> str:
+    return f"{code.co_code.hex()} {code.co_names} {[_told(c) for c in code.co_consts]}"
+
+
+def _told(value: Any) -> str:
+    """The same in each process: without addresses, and sets in an order that does not depend on hashes."""
+    if isinstance(value, CodeType):
+        return _shown(value)
+    if isinstance(value, FunctionType):
+        return _shown(value.__code__)
+    if isinstance(value, (frozenset, set)):
+        return f"{type(value).__name__} {sorted(map(_told, value))}"
+    return _ADDRESS.sub("", repr(value))

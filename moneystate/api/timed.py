@@ -1,0 +1,43 @@
+"""Services that are connected by timed streams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from moneystate.api.service import Service
+from moneystate.errors import ServiceError
+
+
+def in_order(services: Sequence[Service[Any]]) -> list[Service[Any]]:
+    """Those that write before those that read, timed streams above all. Raises ServiceError for a cycle of timed
+    streams, in which time could not go on, and for one that is read timed and not written so."""
+    left, ordered = list(services), []
+    for writer in services:
+        for reader in services:
+            _check_timed(writer, reader)
+    while left:
+        ready = [s for s in left if not any(_reads(s, other, False) for other in left if other is not s)]
+        ready = ready or [s for s in left if not any(_reads(s, other, True) for other in left if other is not s)]
+        if not ready:
+            names = ", ".join(service.name for service in left)
+            raise ServiceError(
+                f"services {names}: a cycle of timed streams.", "have one of them write an ordinary topic, with times."
+            )
+        ordered.append(ready[0])
+        left.remove(ready[0])
+    return ordered
+
+
+def _reads(reader: Service[Any], writer: Service[Any], timed_alone: bool) -> bool:
+    written = {o.topic for o in writer.outputs if o.timed or not timed_alone}
+    return any(i.topic in written and (i.timed or not timed_alone) for i in reader.inputs)
+
+
+def _check_timed(writer: Service[Any], reader: Service[Any]) -> None:
+    plain = {o.topic for o in writer.outputs if not o.timed}
+    for declared in reader.inputs:
+        if declared.timed and declared.topic in plain:
+            reader.fail(
+                f"{declared!r}: timed, but {writer.name} does not write it so.", "add timed=True to the output."
+            )

@@ -1,0 +1,194 @@
+"""Records of state as earlier versions of a service wrote them, and how they become records of today.
+
+A version that only lacks fields is read as it is: they get their defaults. What was renamed, removed or has changed its
+meaning goes through a function:
+
+    @ms.upgrade
+    def in_cents(old: OrderV1) -> Order:
+        return Order(cents=old.euros * 100)
+
+`OrderV1` is a dataclass with the fields of the released version; what it is called does not matter.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from keyword import iskeyword
+from typing import Any, Final, TypeVar, get_type_hints
+
+from moneystate.api.codec import Codec
+from moneystate.api.schema import header_of
+from moneystate.api.shapes import Array, Exact, Field, Maybe, Plain, Record, Shape, Shapes, Symbols, Table
+from moneystate.api.types import Digits
+from moneystate.errors import ServiceError
+
+F = TypeVar("F", bound=Callable[[Any], Any])
+Read = Callable[[bytes, int], tuple[Any, int]]
+Convert = Callable[[Any], Any]
+
+_UPGRADES: Final = "__moneystate_upgrades__"
+_PLAIN: Final = {"string": "string", "long": "long", "double": "double", "boolean": "boolean", "bytes": "bytes"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Earlier:
+    """A version that a record had. `read`: from the bytes of its body to a record of today."""
+
+    record: Record
+    read: Read
+
+
+def upgrade(function: F) -> F:
+    """A function from a record of state of an earlier version to the next one, or to that of today."""
+    hints = get_type_hints(function)
+    new = hints.pop("return", None)
+    if len(hints) != 1 or not all(dataclasses.is_dataclass(cls) for cls in [new, *hints.values()]):
+        raise ServiceError(
+            f"upgrade {function.__name__}: expected a function of one dataclass that returns one.",
+            "write def name(old: OrderV1) -> Order.",
+        )
+    (old,) = hints.values()
+    if _UPGRADES not in vars(new):
+        setattr(new, _UPGRADES, {})
+    vars(new)[_UPGRADES][old] = function
+    return function
+
+
+def earlier_versions(
+    current: Record, namespace: str, released: Iterable[Mapping[str, Any]], *, lossy: bool = False
+) -> dict[bytes, Earlier]:
+    """By the header of its schema, each version of `current` that can be read: those with a function, and of the
+    `released` schemas those that only lack fields with defaults; `lossy`: or have fields that are gone."""
+    versions = _of_functions(current, current.cls, namespace, lambda record: record)
+    for schema in released:
+        record = record_of(schema, current)
+        header = header_of(record)
+        convert = None if header == header_of(current) else conversion(record, current, lossy)
+        if convert is not None and header not in versions:
+            versions[header] = Earlier(record, _reading(record, convert))
+    return versions
+
+
+def _of_functions(current: Record, cls: type, namespace: str, then: Convert) -> dict[bytes, Earlier]:
+    versions: dict[bytes, Earlier] = {}
+    for old, function in vars(cls).get(_UPGRADES, {}).items():
+        record = Shapes(namespace, {old: current.name}).record(old, f"upgrade {function.__name__}")
+        convert = _chained(function, then)
+        versions[header_of(record)] = Earlier(record, _reading(record, convert))
+        versions.update(_of_functions(current, old, namespace, convert))
+    return versions
+
+
+def _chained(first: Convert, then: Convert) -> Convert:
+    return lambda record: then(first(record))
+
+
+def _reading(record: Record, convert: Convert) -> Read:
+    codec = Codec(record)
+
+    def read(value: bytes, pos: int) -> tuple[Any, int]:
+        old, end = codec.read_body(value, pos)
+        return convert(old), end
+
+    return read
+
+
+def record_of(schema: Mapping[str, Any], like: Record) -> Record:
+    """The record of a schema; `like`: the one of today, which tells texts from JSON."""
+    return _record(schema, like, {})
+
+
+def _record(schema: Mapping[str, Any], like: Shape | None, known: dict[str, Shape]) -> Record:
+    fields: list[Field] = []
+    for f in schema["fields"]:
+        now = None
+        if isinstance(like, Record):
+            now = next((field.shape for field in like.fields if field.wire == f["name"]), None)
+        name = f["name"] + "_" if iskeyword(f["name"]) else f["name"]
+        fields.append(Field(name, f["name"], _shape(f["type"], now, known), None, False))
+    cls = dataclasses.make_dataclass(schema["name"], [(f.name, Any) for f in fields])
+    record = Record(_name(schema), cls, fields)
+    known[record.name] = record
+    return record
+
+
+def _shape(schema: Any, like: Shape | None, known: dict[str, Shape]) -> Shape:
+    if isinstance(schema, list):
+        (of,) = [branch for branch in schema if branch != "null"]
+        return Maybe(_shape(of, like.of if isinstance(like, Maybe) else like, known))
+    if isinstance(schema, str):
+        if schema == "string" and like == Plain("json"):
+            return Plain("json")
+        return Plain(schema) if schema in _PLAIN else known[schema]
+    kind = schema["type"]
+    if kind == "record":
+        return _record(schema, like, known)
+    if kind == "enum":
+        return known.setdefault(_name(schema), Symbols(_name(schema), tuple(schema["symbols"])))
+    if kind == "array":
+        return Array(_shape(schema["items"], like.of if isinstance(like, Array) else None, known))
+    if kind == "map":
+        return Table(_shape(schema["values"], like.of if isinstance(like, Table) else None, known))
+    if schema.get("logicalType") == "decimal":
+        return Exact(Digits(schema["precision"], schema["scale"]))
+    if schema.get("logicalType") == "timestamp-millis":
+        return Plain("millis")
+    return _shape(kind, like, known)
+
+
+def _name(schema: Mapping[str, Any]) -> str:
+    namespace = schema.get("namespace", "")
+    return f"{namespace}.{schema['name']}" if namespace else str(schema["name"])
+
+
+def conversion(old: Shape, new: Shape, lossy: bool) -> Convert | None:
+    """From a value of the old shape to one of the new; None where that needs a function."""
+    if isinstance(old, Record) and isinstance(new, Record):
+        return _of_records(old, new, lossy)
+    if isinstance(new, Maybe):
+        inner = conversion(old.of if isinstance(old, Maybe) else old, new.of, lossy)
+        return None if inner is None else _unless_none(inner)
+    if isinstance(old, Array) and isinstance(new, Array):
+        inner = conversion(old.of, new.of, lossy)
+        return None if inner is None else _of_each(inner)
+    if isinstance(old, Table) and isinstance(new, Table):
+        inner = conversion(old.of, new.of, lossy)
+        return None if inner is None else _of_each_value(inner)
+    if isinstance(old, Symbols) and isinstance(new, Symbols):
+        return (lambda value: value) if set(old.symbols) <= set(new.symbols) else None
+    return (lambda value: value) if old == new else None
+
+
+def _of_records(old: Record, new: Record, lossy: bool) -> Convert | None:
+    parts: list[tuple[str, str, Convert]] = []
+    if not lossy and not {f.wire for f in old.fields} <= {f.wire for f in new.fields}:
+        return None  # what a field said would be lost
+    for f in new.fields:
+        before = next((earlier for earlier in old.fields if earlier.wire == f.wire), None)
+        if before is None:
+            if f.default is None:
+                return None
+            continue
+        convert = conversion(before.shape, f.shape, lossy)
+        if convert is None:
+            return None
+        parts.append((f.name, before.name, convert))
+    cls = new.cls
+
+    def converted(value: Any) -> Any:
+        return cls(**{name: convert(getattr(value, before)) for name, before, convert in parts})
+
+    return converted
+
+
+def _unless_none(inner: Convert) -> Convert:
+    return lambda value: None if value is None else inner(value)
+
+
+def _of_each(inner: Convert) -> Convert:
+    return lambda values: [inner(value) for value in values]
+
+
+def _of_each_value(inner: Convert) -> Convert:
+    return lambda values: {key: inner(value) for key, value in values.items()}

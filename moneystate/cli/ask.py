@@ -1,0 +1,295 @@
+"""`moneystate ask`: questions to the query server of a plain service. Exit codes as those of `moneystate state`."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from google.protobuf.json_format import MessageToJson
+
+from moneystate.api.plans import plan_of
+from moneystate.api.reference import service_at
+from moneystate.cli import ask_tables as tables
+from moneystate.cli import services
+from moneystate.cli.connection import connected
+from moneystate.cli.known_services import KNOWN
+from moneystate.cli.state_query import AtTime, AtVersion, Json, Limit, list_pages, parse_at, parse_version, show_answer
+from moneystate.errors import ConfigError, MoneystateError
+from moneystate.query.v1 import header_pb2
+from moneystate.serving.client import Client
+from moneystate.state.v1 import state_pb2 as s
+
+VERBS = ("get", "list", "entries", "watch", "explain", "diff", "schema", "call")
+
+
+@dataclass(frozen=True)
+class Question:
+    """`words`: after the verb or query."""
+
+    client: Client
+    schema: s.GetSchemaResponse
+    words: list[str]
+    read_at: header_pb2.At | None
+    since: str
+    low: str
+    high: str
+    limit: int
+    count: int
+    json: bool
+
+
+def complete_service(incomplete: str) -> list[str]:
+    return [name for name in KNOWN if name.startswith(incomplete)]
+
+
+def complete_question(context: typer.Context, incomplete: str) -> list[str]:
+    """Verbs, and the queries that the service declares."""
+    names = list(VERBS)
+    with suppress(MoneystateError):  # a name that is only known to the server
+        names += plan_of(services.load(context.params["service"])).queries
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def complete_word(context: typer.Context, incomplete: str) -> list[str]:
+    """States and indices, where one is named."""
+    try:
+        plan = plan_of(services.load(context.params["service"]))
+    except MoneystateError:
+        return []
+    names = [*plan.kinds, *(plan.service.indices if context.params.get("question") == "list" else [])]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def ask(
+    client: Client,
+    service: Annotated[
+        str,
+        typer.Argument(
+            help="The service's name, as served, or as `serve --service` takes it.", autocompletion=complete_service
+        ),
+    ],
+    question: Annotated[
+        str,
+        typer.Argument(
+            metavar="QUERY|VERB",
+            help=f"A query that the service declares, or {', '.join(VERBS)}.",
+            autocompletion=complete_question,
+        ),
+    ],
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(help="Arguments of the query, by place or NAME=VALUE.", autocompletion=complete_word),
+    ] = None,
+    at_version: AtVersion = "",
+    at_time: AtTime = "",
+    after: Annotated[str, typer.Option(help="Of watch and diff: since this version, EPOCH/BATCH.")] = "",
+    low: Annotated[str, typer.Option(help="Of list INDEX: from this value on; parts of a tuple by commas.")] = "",
+    high: Annotated[str, typer.Option(help="Of list INDEX: up to this value, itself left out.")] = "",
+    limit: Limit = 100,
+    count: Annotated[int, typer.Option(min=0, help="Of watch: end after so many changes; 0: never.")] = 0,
+    json: Json = False,
+) -> None:
+    """Ask the query server of a plain service.
+
+    \b
+    ask SERVICE QUERY [ARGUMENT...]      a query that the service declares
+    ask SERVICE get KEY [STATE [ID]]     all values of a key; one; an entry of a map
+    ask SERVICE list STATE [PREFIX]      records by key
+    ask SERVICE list INDEX [PART...]     records by index, in its order
+    ask SERVICE entries MAP KEY [PREFIX] entries of a map
+    ask SERVICE explain STATE KEY [ID]   what a record was, version by version
+    ask SERVICE diff --after VERSION     what is not the same since then
+    ask SERVICE watch [KEY]              changes as they become readable
+    ask SERVICE schema                   what the service declares
+    ask SERVICE call QUERY [ARGUMENT...] a query that is named like one of these
+    """
+    schema = client.call("State.GetSchema", s.GetSchemaRequest())
+    expected = _names_of(service)
+    if schema.service not in expected:
+        raise ConfigError(
+            f"{client.target.address}: expected the service {' or '.join(expected)}, found {schema.service}.",
+            "name the service that is served there.",
+        )
+    read_at = parse_at(at_version, at_time)
+    asked = Question(client, schema, words or [], read_at, after, low, high, limit, count, json)
+    if question in VERBS and question != "call":
+        ANSWERS[question](asked)
+        return
+    if question == "call":
+        question, asked = _first(asked, "call QUERY [ARGUMENT...]")
+    _query(asked, question)
+
+
+def _names_of(service: str) -> list[str]:
+    """As served."""
+    if ":" in service or service in KNOWN:
+        return [service_at(reference).name for reference in services.load_all(service)]
+    return [service]
+
+
+def _first(question: Question, usage: str) -> tuple[str, Question]:
+    """The first word, and what is left."""
+    if not question.words:
+        raise ConfigError(f"ask: expected {usage}.")
+    rest = {**vars(question), "words": question.words[1:]}
+    return question.words[0], Question(**rest)
+
+
+def _words(question: Question, least: int, most: int, usage: str) -> list[str]:
+    """Padded with empty ones."""
+    words = question.words
+    if not least <= len(words) <= most:
+        raise ConfigError(f"ask: expected {usage}, found {len(words)} arguments.")
+    return [*words, *[""] * (most - len(words))]
+
+
+def _query(question: Question, name: str) -> None:
+    query = next((q for q in question.schema.queries if q.name == name), None)
+    if query is None:
+        known = ", ".join([q.name for q in question.schema.queries] or ["none"])
+        raise ConfigError(f"ask: {name} is no query of {question.schema.service}.", f"queries: {known}; see --help.")
+    arguments = _arguments(name, json.loads(query.arguments.avro)["fields"], question.words)
+    request = s.CallRequest(query=name, arguments=arguments, at=question.read_at)
+    answer = question.client.call("State.Call", request)
+    if question.json:
+        typer.echo(answer.result.json)
+    else:
+        tables.result(answer)
+
+
+def _arguments(query: str, fields: list[dict[str, Any]], words: list[str]) -> str:
+    """A JSON object of the arguments' texts. Raises ConfigError."""
+    by_name = {field["name"]: field for field in fields}
+    given: dict[str, Any] = {}
+    places = iter(by_name)
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or name not in by_name:
+            name, text = next((place for place in places if place not in given), ""), word
+        if not name:
+            raise ConfigError(f"ask {query}: expected {len(fields)} arguments at most, found {len(words)}.")
+        given[name] = _typed(f"{query}, {name}", by_name[name]["type"], text)
+    missing = [name for name, field in by_name.items() if name not in given and "default" not in field]
+    if missing:
+        raise ConfigError(f"ask {query}: expected {', '.join(missing)}.", f"give {', '.join(by_name)}.")
+    return json.dumps(given)
+
+
+def _typed(where: str, kind: Any, text: str) -> Any:
+    """As JSON has it."""
+    plain = kind if isinstance(kind, str) else kind.get("type") if isinstance(kind, dict) else "json"
+    if plain in ("string", "enum") or (isinstance(kind, dict) and kind.get("logicalType") == "timestamp-millis"):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise ConfigError(f"ask {where}: expected {plain}, found {text}.") from None
+
+
+def _get(question: Question) -> None:
+    key, state, id = _words(question, 1, 3, "get KEY [STATE [ID]]")
+    request = s.GetRequest(name=s.RecordName(key=key, state=state, id=id), at=question.read_at)
+    answer = question.client.call("State.Get", request)
+    if question.json:
+        for record in answer.records:
+            typer.echo(tables.line(record))
+        return
+    tables.records(answer.header, answer.records)
+    if answer.maps:
+        typer.echo(f"There are entries in {', '.join(answer.maps)}. Do: ask ... entries MAP {key}.", err=True)
+
+
+def _list(question: Question) -> None:
+    if not question.words:
+        raise ConfigError("ask: expected list STATE [PREFIX] or list INDEX [PART...].")
+    name, *parts = question.words
+    request = s.ListRequest(at=question.read_at)
+    if name in [index.name for index in question.schema.indices]:
+        request.index = name
+        if parts:
+            request.equals.CopyFrom(_value(parts))
+        for limit, text in (("low", question.low), ("high", question.high)):
+            if text:
+                getattr(request.range, limit).CopyFrom(_value(text.split(",")))
+    else:
+        request.state = name
+        if parts:
+            request.keys.prefix = _words(question, 1, 2, "list STATE [PREFIX]")[1]
+    list_pages(
+        question.client, "State.List", request, "records", question.limit, question.json, tables.records, tables.line
+    )  # fmt: skip
+
+
+def _value(parts: list[str]) -> s.IndexValue:
+    """Whole numbers are numbers; `"7"` in quotes is a text."""
+    made = []
+    for part in parts:
+        if re.fullmatch(r"-?\d+", part):
+            made.append(s.Part(number=int(part)))
+        else:
+            made.append(s.Part(text=part[1:-1] if re.fullmatch(r'".*"', part) else part))
+    return s.IndexValue(parts=made)
+
+
+def _entries(question: Question) -> None:
+    name, key, prefix = _words(question, 2, 3, "entries MAP KEY [PREFIX]")
+    request = s.ListEntriesRequest(map=name, key=key, prefix=prefix, at=question.read_at)
+    list_pages(
+        question.client, "State.ListEntries", request, "records", question.limit, question.json, tables.records,
+        tables.line,
+    )  # fmt: skip
+
+
+def _watch(question: Question) -> None:
+    (key,) = _words(question, 0, 1, "watch [KEY]")
+    after = parse_version(question.since, "--after") if question.since else None
+    answers = question.client.stream("State.Watch", s.WatchRequest(key=key, after=after))
+    seen = 0
+    for answer in answers:
+        if question.json:
+            for record in answer.changes:
+                typer.echo(tables.line(record))
+        else:
+            tables.watched(answer.header, answer.changes)
+        seen += len(answer.changes)
+        if question.count and seen >= question.count:
+            answers.cancel()
+            return
+
+
+def _explain(question: Question) -> None:
+    state, key, id = _words(question, 2, 3, "explain STATE KEY [ID]")
+    request = s.ExplainRequest(name=s.RecordName(key=key, state=state, id=id), at=question.read_at)
+    answer = question.client.call("State.Explain", request)
+    show_answer(answer, question.json, lambda: tables.explained(answer))
+
+
+def _diff(question: Question) -> None:
+    _words(question, 0, 0, "diff --after VERSION")
+    if not question.since:
+        raise ConfigError("ask: expected diff --after EPOCH/BATCH.")
+    request = s.DiffRequest(to=question.read_at)
+    getattr(request, "from").CopyFrom(header_pb2.At(version=parse_version(question.since, "--after")))
+    list_pages(
+        question.client, "State.Diff", request, "changes", question.limit, question.json, tables.changes,
+        tables.change_line,
+    )  # fmt: skip
+
+
+def _schema(question: Question) -> None:
+    if question.json:
+        typer.echo(MessageToJson(question.schema, preserving_proto_field_name=True))
+    else:
+        tables.schema(question.schema)
+
+
+ANSWERS = {
+    "get": _get, "list": _list, "entries": _entries, "watch": _watch, "explain": _explain, "diff": _diff,
+    "schema": _schema,
+}  # fmt: skip
+
+command = connected(ask)

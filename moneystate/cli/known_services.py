@@ -1,0 +1,24 @@
+"""The plain services of this project by their short names. A name can stand for services that run together."""
+
+from __future__ import annotations
+
+from typing import Final
+
+KNOWN: Final[dict[str, tuple[str, ...]]] = {
+    "entities": ("services.entities.service:entities",),
+    "joining": ("services.joining.service:joining",),
+    "stock": ("services.stock.service:stock", "services.stock.orders:orders"),
+    "sequencing": ("services.sequencing.service:sequencing",),
+    "reconciliation": (
+        "services.reconciliation.service:reconciliation",
+        "services.reconciliation.completeness:completeness",
+    ),
+}
+DEMOS: Final[dict[str, str]] = {
+    "enrichment": "services.enrichment.cli.demo:demo",
+    "entities": "services.entities.demo:demo",
+    "joining": "services.joining.demo:demo",
+    "reconciliation": "services.reconciliation.demo:demo",
+    "stock": "services.stock.demo:demo",
+    "sequencing": "services.sequencing.demo:demo",
+}

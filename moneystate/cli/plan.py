@@ -1,0 +1,124 @@
+"""`moneystate plan`: what a deployment would change, for a person to approve. Exit codes: 0 it can start, 1 it would be
+refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from moneystate.cli.options import flagged
+from moneystate.cli.service_jobs import Prepared, prepare
+from moneystate.errors import ConfigError
+from moneystate.kafka.client import admin_client
+from moneystate.kafka.topics import partition_counts
+from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark.deployment import Change, changes
+from moneystate.spark.startup import settings_of
+
+REFUSED_EXIT_CODE = 1
+MOST_TEXT = 60  # characters of a value in the table
+
+
+def plan_services(
+    prepared: list[Prepared],
+    out: Annotated[Path | None, typer.Option(help="File to write, for `run --approved`.")] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show what `run` with the same words and flags would change: rules, inputs, topics, schemas and state.
+
+    Changes nothing. With --out, `run --approved FILE` refuses to start if it would change anything else.
+    """
+    planned = _planned(prepared)
+    if out is not None:
+        out.write_text(json.dumps(_as_json(planned), indent=2, sort_keys=True) + "\n")
+    if json_output:
+        typer.echo(json.dumps(_as_json(planned)))
+    else:
+        _show(planned)
+    if any(change.refused for mine in planned.values() for change in mine):
+        raise typer.Exit(REFUSED_EXIT_CODE)
+
+
+plan = flagged(plan_services, "prepared", prepare)
+
+
+def check_approved(file: Path, prepared: list[Prepared]) -> None:
+    """Raises ConfigError where a start would change anything else than what `file` says. What it says and is changed
+    already is well: so a job that was started by it can be started again."""
+    try:
+        approved = json.loads(file.read_text())
+    except (OSError, ValueError) as e:
+        raise ConfigError(f"--approved {file}: expected a file of moneystate plan --out, but {e}.") from None
+    if not isinstance(approved, dict) or not all(isinstance(mine, list) for mine in approved.values()):
+        raise ConfigError(f"--approved {file}: expected a file of moneystate plan --out, found other JSON.")
+    different = _difference(approved, json.loads(json.dumps(_as_json(_planned(prepared)))))
+    if not different:
+        return
+    raise ConfigError(
+        f"--approved {file}: expected to change what was approved, but {different} differs.",
+        "moneystate plan --out with the same flags, and approve that.",
+    )
+
+
+def _difference(approved: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """The first thing that is not approved; empty: all is."""
+    for service, mine in now.items():
+        if service not in approved:
+            return f"the service {service}"
+        for change in mine:
+            if change not in approved[service]:
+                return f"{service}: {change['part']} {change['name']}"
+    return ""
+
+
+def _planned(prepared: list[Prepared]) -> dict[str, list[Change]]:
+    return {one.spec.name: [*_of_checkpoint(one), *_of_topics(one)] for one in prepared}
+
+
+def _of_checkpoint(one: Prepared) -> list[Change]:
+    o = one.options
+    application_id = o.application_id or one.spec.application_id(o.topic_prefix)
+    settings = settings_of(one.spec.name, o.key_groups, o.partitions, application_id, o.topic_prefix)
+    return changes(one.spec, settings, Checkpoint(o.checkpoint))
+
+
+def _of_topics(one: Prepared) -> list[Change]:
+    """The topics that the start would create."""
+    o = one.options
+    there = partition_counts(admin_client(o.bootstrap_servers, o.kafka_config))
+    names = [t.name for t in one.spec.inputs] + [*one.spec.streams, one.spec.changelog, one.spec.commits]
+    missing = [name for name in dict.fromkeys(names) if o.topic_prefix + name not in there]
+    effect = "is created" if o.create_topics else "missing, and --no-create-topics is given"
+    return [Change("topic", o.topic_prefix + name, None, "new", effect, not o.create_topics) for name in missing]
+
+
+def _as_json(planned: dict[str, list[Change]]) -> dict[str, Any]:
+    return {service: [change._asdict() for change in mine] for service, mine in planned.items()}
+
+
+def _show(planned: dict[str, list[Change]]) -> None:
+    console = Console(highlight=False)
+    for service, mine in planned.items():
+        if not mine:
+            console.print(f"{service}: nothing changes")
+            continue
+        table = Table("", service, "before", "after", "effect", box=None, pad_edge=False)
+        for change in mine:
+            mark = "[red]NO[/]" if change.refused else "[yellow]~[/]"
+            table.add_row(
+                mark, f"{change.part} {change.name}", _text(change.before), _text(change.after), change.effect
+            )
+        console.print(table)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    text = value if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}..."

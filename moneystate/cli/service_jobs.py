@@ -1,0 +1,144 @@
+"""Jobs of plain services as the command line describes them: for `run` and `plan`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+
+from moneystate.api.job import DEAD_LETTER, FAIL, plain_service
+from moneystate.api.reference import service_at, with_rules
+from moneystate.api.timed import in_order
+from moneystate.cli import services
+from moneystate.cli.durations import parse_ms
+from moneystate.cli.job_flags import job_options, planned_job
+from moneystate.cli.known_services import KNOWN
+from moneystate.cli.options import (
+    BOUND,
+    MAX_FUTURE,
+    MAX_RECORD_BYTES,
+    Bound,
+    Format,
+    MaxFuture,
+    MaxRecordBytes,
+    flag,
+    flagged,
+    formats,
+)
+from moneystate.cli.rule_flags import parted, rules_by_service
+from moneystate.cli.service_config import check_used, config_file, service_tables
+from moneystate.cli.settings_file import ConfigFile
+from moneystate.errors import ConfigError
+from moneystate.kafka.starting import parse_start
+from moneystate.ports.service import JobSpec
+from moneystate.savepoint.manifest import read_manifest
+from moneystate.schemas.services import check_released
+from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark.job import RunOptions
+
+
+class OnError(StrEnum):
+    fail = FAIL
+    dead_letter = DEAD_LETTER
+
+
+class Prepared(NamedTuple):
+    """A job that could be run."""
+
+    spec: JobSpec
+    options: RunOptions
+
+
+def _prepare(
+    context: typer.Context,
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="SERVICE...", help="Services: short names, or MODULE:NAME with a module or its file."),
+    ],
+    options: RunOptions,
+    config: ConfigFile = None,
+    bound: Bound = BOUND,
+    max_future: MaxFuture = MAX_FUTURE,
+    max_record_bytes: MaxRecordBytes = MAX_RECORD_BYTES,
+    on_error: Annotated[
+        OnError, flag("ON_ERROR", "What an exception in a step does: end the job, or make a dead letter.")
+    ] = OnError.fail,
+    format: Format = None,
+) -> list[Prepared]:
+    given = parted(words)
+    paths = _services(context, given.services, config)
+    _check_several(paths, options)
+    rules = rules_by_service(paths, given.rules)
+    ours = {
+        "bound_ms": parse_ms(bound, "--bound"),
+        "max_future_ms": parse_ms(max_future, "--max-future"),
+        "max_record_bytes": max_record_bytes,
+        "on_error": on_error.value,
+    }
+    known = [topic for path in paths for topic in plain_service(path).formatted]
+    chosen = formats(format or [], options.registry_url or "", known)
+    named = [*map(with_rules, paths, rules)]
+    in_order([service_at(path) for path in named])
+    return [
+        _prepared(path, {**own, **ours}, _own(options, path, len(paths) > 1), chosen)
+        for path, own in zip(named, rules, strict=True)
+    ]
+
+
+prepare = flagged(_prepare, "options", job_options)
+
+
+def _services(context: typer.Context, words: list[str], config: Path | None) -> list[str]:
+    """References of the services that the words stand for, configured."""
+    file = config_file(context, config)
+    tables = service_tables(context, file)
+    references = [reference for word in words for reference in services.load_all(word, tables)]
+    check_used(file, tables, {*words, *KNOWN, *[service_at(reference).name for reference in references]})
+    return references
+
+
+def _check_several(paths: list[str], options: RunOptions) -> None:
+    names = [service_at(path).name for path in paths]
+    if not names:
+        raise ConfigError("run: expected a service, found none.", "give MODULE:SERVICE.")
+    if len(set(names)) < len(names):
+        raise ConfigError(f"run: expected services of different names, found {', '.join(names)}.")
+    if len(names) > 1 and (options.application_id or options.finish_batch):
+        raise ConfigError("--application-id and --finish-batch: expected one service.", "run each by itself.")
+
+
+def _own(options: RunOptions, path: str, several: bool) -> RunOptions:
+    if not several:
+        return options
+    name = service_at(path).name
+    begun = str(Path(options.initial_state) / name) if options.initial_state else options.initial_state
+    return replace(options, checkpoint=str(Path(options.checkpoint) / name), initial_state=begun)
+
+
+def _prepared(path: str, rules: Mapping[str, Any], options: RunOptions, chosen: Mapping[str, str]) -> Prepared:
+    check_released(path)
+    service = plain_service(path)
+    spec = (
+        planned_job(service, options.checkpoint) if options.finish_batch else service.job({**rules, **_topics(options)})
+    )
+    parse_start(options.starting_offsets, [t.name for t in spec.inputs])  # before a broker is asked
+    mine = {**service.formats, **{topic: name for topic, name in chosen.items() if topic in service.formatted}}
+    missing = [topic for topic, name in mine.items() if name == "confluent" and not options.registry_url]
+    if missing:
+        raise ConfigError(f"{missing[0]}: expected a schema registry.", "add --schema-registry URL.")
+    return Prepared(spec, replace(options, formats=mine))
+
+
+def _topics(options: RunOptions) -> dict[str, Any]:
+    """What stands for topics in the state that the job begins with: kept, so that inputs can be added."""
+    checkpoint = Checkpoint(options.checkpoint)
+    before: Mapping[str, Any] = {}
+    if not checkpoint.is_new():
+        before = checkpoint.latest_rules()
+    elif options.initial_state:
+        before = read_manifest(Path(options.initial_state)).rules
+    return {"topics": before["topics"]} if "topics" in before else {}

@@ -1,0 +1,223 @@
+"""A short demo of a service: records that tell a story, a broker and a real run of their own, and what came out of it.
+
+held = demo.play("joining", TABLES, STEPS, ["joined"], line)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import psutil
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import moneystate
+from moneystate.devbroker.broker import DevBroker
+from moneystate.errors import BrokerError, JobError
+
+FLUSH_S: Final = 30.0
+RUN_S: Final = 170.0
+READ_S: Final = 30.0
+REASON: Final = "moneystate.reason"  # header of a dead letter
+FOREIGN: Final = ("MONEYSTATE_", "SPARK_", "PYSPARK_")  # variables of the user's that are not the demo's business
+
+
+class Sent(NamedTuple):
+    """A JSON record at `at_s` seconds of the story, and how it is told."""
+
+    at_s: float
+    topic: str
+    record: dict[str, Any]
+    told: str
+
+
+class Came(NamedTuple):
+    """`value`: None of a tombstone; `reason`: of a dead letter, whose value is not read."""
+
+    topic: str
+    key: str
+    value: dict[str, Any] | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Step:
+    """`promised`: the lines of what must come out under `key`, over all outputs, in the order of the outputs."""
+
+    title: str
+    key: str
+    sent: tuple[Sent, ...]
+    promised: tuple[str, ...]
+
+
+def play(
+    name: str, tables: str, steps: Sequence[Step], outputs: Sequence[str], line: Callable[[Came], str],
+    flags: Sequence[str] = ("--bound", "5s"),
+) -> bool:  # fmt: skip
+    """Whether everything came out as promised; shown on the way. `tables`: the configuration file. Raises SetupError,
+    BrokerError or JobError. Whatever happens, nothing is left of the broker and the run."""
+    out, err = Console(highlight=False), Console(stderr=True, highlight=False)
+    out.print(f"[bold]{len(steps)} stories[/] through a real broker and the real job, configured as:")
+    out.print(Text(tables.strip() + "\n", "dim"))
+    with _ending_in_order(), tempfile.TemporaryDirectory(prefix="moneystate-demo-") as folder:
+        broker = DevBroker(Path(folder) / "kafka", heap="256m", progress=lambda text: err.print(Text(text)))
+        err.print("starting Kafka, a broker of its own on a free port ...")
+        try:
+            broker.start()
+            _send(broker.bootstrap_servers, [sent for step in steps for sent in step.sent])
+            err.print(f"moneystate run {name}: to the end of the stories ...")
+            _run(name, tables, broker.bootstrap_servers, Path(folder), flags)
+            came = [record for topic in outputs for record in _read(broker.bootstrap_servers, topic)]
+        finally:
+            broker.stop()
+    return _show(out, steps, came, line)
+
+
+def _show(out: Console, steps: Sequence[Step], came: list[Came], line: Callable[[Came], str]) -> bool:
+    table = Table(box=box.SIMPLE_HEAD, show_lines=False, pad_edge=False)
+    for title in ("Sent", "Came out", "Promise"):
+        table.add_column(title, no_wrap=title == "Promise")
+    held = True
+    for step in steps:
+        lines = tuple(line(record) for record in came if record.key == step.key)
+        as_promised = lines == step.promised
+        held = held and as_promised
+        told = [Text(step.title, "bold"), *[Text(f"{sent.at_s:>5g} s  {sent.told}") for sent in step.sent]]
+        verdict = Text("held", "bold green") if as_promised else Text("BROKEN", "bold white on red")
+        shown = lines if as_promised else (*lines, "", "promised:", *step.promised)
+        table.add_row(Text("\n").join(told), Text("\n".join(["", *shown])), verdict)
+        table.add_section()
+    out.print(table)
+    out.print(f"All {len(steps)} stories held." if held else "[bold white on red]A promise was broken.[/]")
+    return held
+
+
+def _send(servers: str, sent: list[Sent]) -> None:
+    """In the order of the story's time, into one partition of each topic."""
+    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+    topics = sorted({s.topic for s in sent})
+    new = [NewTopic(topic, 1, 1, config={"retention.ms": "-1"}) for topic in topics]  # the times are years back
+    for future in admin.create_topics(new).values():
+        future.result()
+    producer = Producer({"bootstrap.servers": servers, "log_level": 0, "enable.idempotence": True})
+    for s in sorted(sent, key=lambda s: s.at_s):
+        producer.produce(s.topic, json.dumps(s.record).encode(), partition=0)
+    if producer.flush(FLUSH_S):
+        raise BrokerError("expected to send the demo's records.", "try again.")
+
+
+def _run(name: str, tables: str, servers: str, folder: Path, flags: Sequence[str]) -> None:
+    config, log = folder / "demo.toml", folder / "log"
+    config.write_text(tables)
+    command = [
+        *(sys.executable, "-m", "moneystate.cli.main", "run", name, "--config", str(config), *flags),
+        *("--bootstrap-servers", servers, "--checkpoint", str(folder / "checkpoint"), "--until-caught-up", "--drain"),
+        *("--partitions", "2", "--topic-partitions", "1", "--key-groups", "4", "--quiet"),
+        *("--spark-config", f'spark.driver.extraJavaOptions=-Djava.io.tmpdir="{folder}"'),
+    ]
+    with log.open("wb") as written:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=written,
+            stderr=written,
+            cwd=folder,
+            env=_environment(folder),
+            start_new_session=True,  # ctrl-C in the terminal reaches the demo only, which then ends it
+        )
+    try:
+        code = process.wait(RUN_S)
+    except subprocess.TimeoutExpired:
+        raise JobError(f"moneystate run {name}: expected to end within {RUN_S:.0f} s.") from None
+    finally:
+        _kill(process)
+    if code != 0:
+        last = next((text for text in reversed(log.read_text(errors="replace").splitlines()) if text.strip()), "")
+        raise JobError(f"moneystate run {name}: expected exit code 0, got {code}: {last.strip()}")
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
+    root = str(Path(moneystate.__file__).parent.parent)
+    path = os.pathsep.join(p for p in (root, inherited.get("PYTHONPATH")) if p)
+    spark = {"SPARK_LOCAL_DIRS": str(folder), "SPARK_LOCAL_IP": "127.0.0.1"}
+    return {**inherited, **spark, "TMPDIR": str(folder), "PYTHONPATH": path}
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """With Spark's JVM and Python workers, some of which have a process group of their own."""
+    try:
+        family = psutil.Process(process.pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        family = []
+    process.kill()
+    process.wait()
+    for child in family:
+        try:
+            child.kill()
+        except psutil.NoSuchProcess:
+            continue
+    psutil.wait_procs(family, FLUSH_S)
+
+
+def _read(servers: str, topic: str) -> Iterator[Came]:
+    """All committed records of a topic; a timed stream has a partition for each writer."""
+    settings = {"group.id": "moneystate-demo", "enable.auto.commit": False, "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": servers, "log_level": 0, **settings})
+    try:
+        partitions = list(consumer.list_topics(topic, READ_S).topics[topic].partitions)
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+        while partitions:
+            message: Message | None = consumer.poll(READ_S)
+            error = None if message is None else message.error()
+            if message is not None and error is not None and error.code() == KafkaError._PARTITION_EOF:
+                partitions.remove(message.partition())
+                continue
+            if message is None or error is not None:
+                raise BrokerError(f"expected to read {topic}, found {error or 'nothing'}.", "try again.")
+            yield _came(topic, message)
+    except KafkaException as e:
+        raise BrokerError(f"expected to read {topic}, found {e}.", "try again.") from None
+    finally:
+        consumer.close()
+
+
+def _came(topic: str, message: Message) -> Came:
+    headers = dict(message.headers() or [])
+    key, value, reason = (message.key() or b"").decode(), message.value(), headers.get(REASON)
+    if reason is not None:
+        return Came(topic, key, None, reason.decode() if isinstance(reason, bytes) else reason)
+    return Came(topic, key, None if value is None else json.loads(value))
+
+
+@contextmanager
+def _ending_in_order() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the demo as ctrl-C does: everything that it started is gone then."""
+
+    def end(number: int, _frame: object) -> None:
+        for other in (signal.SIGINT, *before):
+            signal.signal(other, signal.SIG_IGN)
+        raise SystemExit(128 + number)
+
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,143 @@
+"""Places: where a record of a timed stream stands in its writer's order, as bytes that sort so (docs/adr/0017).
+
+A record of a timed stream carries its place in the Kafka header `place`; what ends a writer's batch, a mark, carries
+the writer's watermark in the header `mark`. To the byte:
+
+    place   cause, number
+    cause   time, rank, [set_at,] topic, (partition, offset | place), key [, value]
+    mark    time
+
+    time, set_at               8 bytes, big-endian, offset by 2^63
+    rank                       1 byte
+    topic, partition, offset, number   count: 0x80 + n, then n bytes, big-endian, without leading zeros
+    place, key, value          0x00 as 0x00 0xff, ended by 0x00 0x01
+
+`cause` is the item whose step wrote the record, in the writer's total order. Items of timers have `set_at` and `value`.
+An item that itself is of a timed stream has the place that it carried instead of partition and offset, which depend on
+how its writer's batches were cut; so has a timer that such an item set.
+
+A reader's item of a timed stream has partition and offset 0, and before its value what it carried:
+
+    carried   0x01, place (as above), partition (count), offset (count), value
+
+So items sort by their places, and where the record stands in the log is known wherever the item gets to.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final, NamedTuple
+
+from moneystate.engine.items import END_OF_TIME, NO_TIME, TIMER_RANK, Header, Item
+
+PLACE: Final = "place"
+MARK: Final = "mark"
+SIGN: Final = 1 << 63
+TIME_BYTES: Final = 8
+CARRIED: Final = b"\x01"  # no canonical value and no timer's value begins so
+
+
+class Carried(NamedTuple):
+    """What an item of a timed stream carries: its place, where it stands in the log, and its value."""
+
+    place: bytes
+    partition: int
+    offset: int
+    value: bytes
+
+
+def time_bytes(time_ms: int) -> bytes:
+    return (time_ms + SIGN).to_bytes(TIME_BYTES, "big")
+
+
+def count_bytes(n: int) -> bytes:
+    size = (n.bit_length() + 7) // 8
+    return bytes([0x80 + size]) + n.to_bytes(size, "big")
+
+
+def text_bytes(text: bytes) -> bytes:
+    return text.replace(b"\x00", b"\x00\xff") + b"\x00\x01"
+
+
+def cause_of(item: Item) -> bytes:
+    """The place of an item in its service's total order."""
+    time, rank, set_at, topic, partition, offset, _, key, value = item
+    parts = [time_bytes(time), bytes([rank])]
+    if rank >= TIMER_RANK:
+        parts.append(time_bytes(set_at))
+    parts.append(count_bytes(topic))
+    carried = carried_by(value)
+    if carried is None:
+        parts.append(count_bytes(partition))
+        parts.append(count_bytes(offset))
+    else:
+        parts.append(text_bytes(carried.place))
+        value = carried.value
+    parts.append(text_bytes(key))
+    if rank >= TIMER_RANK:
+        parts.append(text_bytes(value))
+    return b"".join(parts)
+
+
+def place_of(cause: bytes, number: int) -> bytes:
+    return cause + count_bytes(number)
+
+
+def carry(place: bytes, partition: int, offset: int, value: bytes) -> bytes:
+    return CARRIED + text_bytes(place) + count_bytes(partition) + count_bytes(offset) + value
+
+
+def carried_by(value: bytes) -> Carried | None:
+    """None where an item's value is just that."""
+    if not value.startswith(CARRIED):
+        return None
+    end = value.index(b"\x00\x01", 1)
+    place = value[1:end].replace(b"\x00\xff", b"\x00")
+    partition, pos = _read_count(value, end + 2)
+    offset, pos = _read_count(value, pos)
+    return Carried(place, partition, offset, value[pos:])
+
+
+def own_value(value: bytes) -> bytes:
+    """An item's value without what it carried."""
+    carried = carried_by(value)
+    return value if carried is None else carried.value
+
+
+def where(item: Item) -> tuple[int, int]:
+    """Partition and offset of an item's record; of a timer's, of the one whose step set it."""
+    carried = carried_by(item[8])
+    return (item[4], item[5]) if carried is None else (carried.partition, carried.offset)
+
+
+def _read_count(buf: bytes, pos: int) -> tuple[int, int]:
+    end = pos + 1 + buf[pos] - 0x80
+    return int.from_bytes(buf[pos + 1 : end], "big"), end
+
+
+def partitions_of(writer: int, writers: int, partitions: int) -> range:
+    """Those of a timed stream that one of the writer's output partitions alone writes to."""
+    return range(writer, partitions, writers)
+
+
+def partition_of(key: bytes | None, writer: int, writers: int, partitions: int) -> int:
+    """Where in a timed stream an output partition writes a record."""
+    mine = partitions_of(writer, writers, partitions)
+    return mine[zlib.crc32(key or b"") % len(mine)]
+
+
+def header_of(headers: list[Header], name: str) -> bytes | None:
+    """The last of that name counts, as Kafka has it."""
+    last: bytes | None = None
+    for header, content in headers:
+        if header == name:
+            last = content
+    return last
+
+
+def time_of(content: bytes | None) -> int | None:
+    """The time that a place or a mark begins with; None for what is neither."""
+    if content is None or len(content) < TIME_BYTES:
+        return None
+    time = int.from_bytes(content[:TIME_BYTES], "big") - SIGN
+    return time if NO_TIME <= time <= END_OF_TIME else None

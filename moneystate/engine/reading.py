@@ -1,0 +1,41 @@
+"""The event times of records, for all that looks at records before a batch reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from moneystate.engine.deadletter import Letter
+from moneystate.engine.failure import StepFailed, step_error
+from moneystate.engine.items import END_OF_TIME
+from moneystate.engine.processor import Convert, Decoder, Rejected
+from moneystate.errors import MoneystateError
+
+
+class EventTimes:
+    """`formats`: of topics, by name; `converts`: as `moneystate.engine.intake.Intake` has them."""
+
+    def __init__(self, decoder: Decoder, formats: Mapping[str, str], converts: Mapping[int, Convert]) -> None:
+        self.decoder = decoder
+        self.converts = converts
+        self.reads = decoder.reads(formats, converts)
+
+    def event_time(self, topic: int, record: Letter) -> int | None:
+        """In ms; None where the record does not count. Raises Rejected, and StepError where a function of the service
+        fails."""
+        try:
+            return self._event_time(topic, record)
+        except (Rejected, MoneystateError):
+            raise
+        except Exception as e:
+            failed = StepFailed(topic, record.partition, record.offset, False, e)
+            raise step_error(failed, {topic: record.topic}) from e
+
+    def _event_time(self, topic: int, record: Letter) -> int | None:
+        read = self.reads.get(topic)
+        if read is not None:
+            decoded = read(record)
+            return None if decoded is None or decoded[1] == END_OF_TIME else decoded[1]
+        if record.value is None:
+            return None
+        convert = self.converts.get(topic)
+        return self.decoder.decode(topic, record.value if convert is None else convert(record.value))[0]

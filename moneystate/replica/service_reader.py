@@ -1,0 +1,240 @@
+"""Reads over a plain service's replica: beside those of any service, changes and differences entry by entry, as one key
+may have very many."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby, islice
+from typing import Any, Final
+
+from moneystate.api import layout
+from moneystate.api.cells import RecordKind, opened
+from moneystate.replica import range_scan, rows
+from moneystate.replica.model import Header, Malformed, Page, Source, Version
+from moneystate.replica.reader import FEW, VERSIONS_PER_SCAN, FollowedReader, Reader
+from moneystate.replica.record import Revision, read_revision
+from moneystate.replica.service_view import Item, ServiceSnapshot, item_place
+from moneystate.replica.snapshot import mark_of, page_of
+from moneystate.replica.store import BASE
+
+COMPARED: Final = 500  # entries that one call compares at two versions: some 10 ms
+
+Row = tuple[bytes, bytes | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An entry at two versions."""
+
+    before: Item
+    after: Item
+
+
+@dataclass(frozen=True, slots=True)
+class ItemChanges:
+    """What one version changed. `mark`: more changes of this version follow."""
+
+    header: Header
+    items: tuple[Item, ...]
+    mark: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What an entry was from a version on. `header`: of that version, None where it is from before those that are kept;
+    `before_ms`: the watermark of the version before: events from then on made the change; `record`: None where there
+    was none."""
+
+    header: Header | None
+    before_ms: int | None
+    record: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """`source`: the event that set it."""
+
+    name: str
+    id: bytes
+    due_ms: int
+    source: Source
+
+
+class ServiceReads(Reader[None, ServiceSnapshot]):
+    # Changes
+
+    def item_changes(self, after: Version, owner: bytes | None, limit: int, mark: bytes | None) -> ItemChanges:
+        """As `changes`, by entry; `owner`: of this key only."""
+        start, newest = self._find(after), self._newest()
+        if owner is not None:
+            return self._changes_of_key(owner, start, newest, limit, mark)
+        first, last = rows.CHANGE + rows.long(start.number + 1), rows.CHANGE + rows.long(newest.number + 1)
+        return self._of_first_version(first, last, newest, limit, mark)
+
+    def _of_first_version(
+        self, first: bytes, last: bytes, end: Revision, limit: int, mark: bytes | None
+    ) -> ItemChanges:
+        """`end`: the version that is reached where nothing changed."""
+        if mark is not None and not first <= mark < last:
+            raise Malformed("mark: expected that of the call before")
+        there = next(self._open().keys(mark or first, last), None)
+        if there is None:
+            return ItemChanges(self._header(end), (), None)
+        revision = self._whole_from(rows.read_long(there, 1))
+        keys = self._open().keys(there, rows.CHANGE + rows.long(revision.number + 1))
+        return self._changed_items(revision, keys, limit)
+
+    def _changed_items(self, revision: Revision, keys: Iterator[bytes], limit: int) -> ItemChanges:
+        snapshot = self._snapshot(revision)
+        items: dict[bytes, Item] = {}
+        for examined, key in enumerate(keys):
+            entry = key[1 + rows.LONG_BYTES :]
+            if entry in items:
+                continue
+            if len(items) == limit or examined == COMPARED:  # many may be timers, which nobody is told of
+                return ItemChanges(snapshot.header, tuple(items.values()), key)
+            item = _item(snapshot, entry, snapshot.read(entry))
+            if item is not None:
+                items[entry] = item
+        return ItemChanges(snapshot.header, tuple(items.values()), None)
+
+    def _changes_of_key(
+        self, owner: bytes, start: Revision, newest: Revision, limit: int, mark: bytes | None
+    ) -> ItemChanges:
+        """A stretch of versions at a time, however many there are."""
+        if start.number == newest.number:
+            return ItemChanges(self._header(newest), (), None)
+        end = self._whole_from(min(start.number + VERSIONS_PER_SCAN, newest.number))
+        touched = (n for n in range(start.number + 1, end.number + 1) if self._has_changed(owner, n))
+        first = next(touched, None)
+        if first is None:
+            return ItemChanges(self._header(end), (), None)
+        revision = self._whole_from(first)
+        keys: list[bytes] = []
+        for number in range(first, revision.number + 1):
+            prefix = rows.CHANGE + rows.long(number) + rows.escape(owner)
+            begin = mark if mark is not None and mark.startswith(prefix) else prefix
+            if mark is None or begin == mark or prefix > mark:
+                keys += islice(self._open().keys(begin, rows.after(prefix)), limit + 1)
+        return self._changed_items(revision, iter(keys), limit)
+
+    # Differences
+
+    def differences(
+        self, before: ServiceSnapshot, after: ServiceSnapshot, limit: int, mark: bytes | None
+    ) -> Page[Difference]:
+        """Entries that are not the same, in the order of their keys. That time has passed is no difference: neither
+        that an entry has expired, nor that an expired one was removed."""
+        before.check()
+        after.check()
+        first = mark_of(mark, rows.LATEST)[1:]
+        entries = self._in_question(before, after, first)
+
+        def read(pair: tuple[bytes, bytes | None, bytes | None]) -> Difference | None:
+            return _difference(before, after, *pair)
+
+        return page_of(((rows.LATEST + pair[0], pair) for pair in entries), read, limit, COMPARED)
+
+    def _in_question(
+        self, before: ServiceSnapshot, after: ServiceSnapshot, first: bytes
+    ) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
+        """Entries with what they are at both versions."""
+        low, high = sorted((before.revision, after.revision))
+        span = self._open().keys(rows.CHANGE + rows.long(low + 1), rows.CHANGE + rows.long(high + 1))
+        changes = list(islice(span, FEW + 1))
+        if len(changes) <= FEW:
+            changed = sorted({key[1 + rows.LONG_BYTES :] for key in changes})
+            return ((entry, before.read(entry), after.read(entry)) for entry in changed if entry >= first)
+        return self._all(before, after, first)
+
+    def _all(
+        self, before: ServiceSnapshot, after: ServiceSnapshot, first: bytes
+    ) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
+        def of(snapshot: ServiceSnapshot, number: int) -> Iterator[tuple[bytes, int, bytes | None]]:
+            for entry, stored in range_scan.entries(self._open(), snapshot.revision, b"", first, True):
+                yield entry, number, stored
+
+        for entry, both in groupby(heapq.merge(of(before, 0), of(after, 1), key=_entry_number), key=lambda r: r[0]):
+            stored = {number: value for _, number, value in both}
+            yield entry, stored.get(0), stored.get(1)
+
+    # What made an entry
+
+    def steps(self, owner: bytes, kind: RecordKind, id: bytes, snapshot: ServiceSnapshot, limit: int) -> list[Step]:
+        """What the entry was, newest first, from a version on and back as far as versions are kept."""
+        snapshot.check()
+        entry, number, steps = rows.escape(owner) + kind.prefix + id, snapshot.revision, list[Step]()
+        while len(steps) < limit:
+            start, stored = self._interval(entry, number)
+            record = snapshot.view.record(kind, stored)
+            if start < self.record.oldest or start <= BASE:
+                if stored is not None:
+                    steps.append(Step(None, None, record))
+                break
+            steps.append(Step(self._snapshot(self._whole_from(start)).header, self._watermark_before(start), record))
+            number = start - 1
+        return steps
+
+    def _interval(self, entry: bytes, number: int) -> tuple[int, bytes | None]:
+        """Since which revision the entry was what it was at this one, and what: 0: ever since."""
+        row = self._open().get(rows.LATEST + entry)
+        if row is not None and rows.read_long(row) <= number:
+            return rows.read_long(row), row[rows.LONG_BYTES :]
+        past = rows.PAST + entry
+        for key, was in self._open().items(rows.past_key(entry, number), past + rows.long(rows.MAX_LONG)):
+            until, value = rows.read_past(was)
+            if number < until:
+                return rows.MAX_LONG - rows.read_long(key, len(past)), value
+            return until, None
+        return 0, None
+
+    def _watermark_before(self, number: int) -> int | None:
+        """Of the version before this revision."""
+        key = self._open().last_key(rows.REVISION, rows.REVISION + rows.long(number))
+        revision = None if key is None else read_revision(self._open(), rows.read_long(key, 1))
+        return None if revision is None else self._header(revision).watermark_ms
+
+    def timers(self, owner: bytes, snapshot: ServiceSnapshot, limit: int) -> list[SetTimer]:
+        """Those of a key that are set."""
+        snapshot.check()
+        kinds = {plan.kind.prefix: plan.kind for plan in snapshot.plan.timers.values()}
+        timers: list[SetTimer] = []
+        for entry, stored in islice(snapshot.scan(rows.escape(owner) + layout.TIMER), limit):
+            _, name, id, prefix = item_place(entry)
+            if prefix in kinds:
+                due, set_at, topic, partition, offset = opened(kinds[prefix], stored, owner, id).value
+                source = Source(snapshot.plan.topics.get(topic, str(topic)), partition, offset, set_at)
+                timers.append(SetTimer(name, id, due, source))
+        return timers
+
+
+class FollowedServiceReads(ServiceReads, FollowedReader[None, ServiceSnapshot]):
+    """Over the files of a follower in another process."""
+
+
+def _item(snapshot: ServiceSnapshot, entry: bytes, stored: bytes | None) -> Item | None:
+    """None for what is neither a value nor an entry of a map."""
+    owner, name, id, prefix = item_place(entry)
+    kind = snapshot.plan.by_prefix.get(prefix)
+    return Item(name, owner, id, snapshot.view.record(kind, stored)) if isinstance(kind, RecordKind) else None
+
+
+def _difference(
+    before: ServiceSnapshot, after: ServiceSnapshot, entry: bytes, was: bytes | None, now: bytes | None
+) -> Difference | None:
+    if was == now:
+        return None
+    old, new = _item(before, entry, was), _item(after, entry, now)
+    if old is None or new is None or old.record == new.record:
+        return None
+    is_forward = before.revision <= after.revision
+    late, at_last = (after, (now, was)) if is_forward else (before, (was, now))
+    last = _item(late, entry, next((stored for stored in at_last if stored is not None), None))
+    has_expired = last is not None and last.record is None
+    return None if has_expired else Difference(old, new)
+
+
+def _entry_number(row: tuple[bytes, int, bytes | None]) -> tuple[bytes, int]:
+    return row[:2]

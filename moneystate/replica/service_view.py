@@ -1,0 +1,198 @@
+"""One version of a plain service's state, from the replica's rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Any, Final
+
+from moneystate.api import layout
+from moneystate.api.cells import RecordKind
+from moneystate.api.entry_view import Match, StateView
+from moneystate.api.handles import AnyIndex
+from moneystate.api.index_order import Span
+from moneystate.api.plan import Plan
+from moneystate.api.replica_model import ServiceReplica, index_span, place_of
+from moneystate.replica import ordered_index, range_scan, rows
+from moneystate.replica.model import Malformed, Page
+from moneystate.replica.snapshot import EXAMINED, Snapshot, mark_of, page_of
+
+READ_AT_ONCE: Final = 200  # entries that a listing looks at before it looks whether the version is still kept
+
+OneAtATime = Callable[[Callable[[], Any]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A value of a key, or an entry of a map: `id` is empty of a value. `record`: None where there is none any more."""
+
+    state: str
+    owner: bytes
+    id: bytes
+    record: Any
+
+
+def entry_of(kind: RecordKind, owner: bytes, id: bytes = b"") -> bytes:
+    """As rows name it."""
+    return rows.escape(owner) + kind.prefix + id
+
+
+def item_place(entry: bytes) -> tuple[bytes, str, bytes, bytes]:
+    """Owner, name, id and prefix of an entry as rows name it."""
+    owner, kind, rest = rows.split_entry(entry)
+    name_end = 1 + rest[0]
+    return owner, rest[1:name_end].decode("ascii", "replace"), rest[name_end:], kind + rest[:name_end]
+
+
+class ServiceSnapshot(Snapshot[None]):
+    model: ServiceReplica
+
+    @cached_property
+    def plan(self) -> Plan:
+        return self.model.plan_at(self.rules)
+
+    @cached_property
+    def view(self) -> ReplicaView:
+        return ReplicaView(self)
+
+    def values(self, owner: bytes) -> list[Item]:
+        """Of all values that the key has."""
+        self.check()
+        kinds = [kind for kind in self.plan.kinds.values() if kind.prefix[:1] == layout.VALUE]
+        items = [Item(kind.name, owner, b"", self.record(kind, owner)) for kind in kinds]
+        return [item for item in items if item.record is not None]
+
+    def record(self, kind: RecordKind, owner: bytes, id: bytes = b"") -> Any:
+        """None where there is none."""
+        self.check()
+        return self.view.record(kind, self.read(entry_of(kind, owner, id)))
+
+    def may_have_entries(self, kind: RecordKind, owner: bytes) -> bool:
+        """False: it has none. True where many have expired and are not removed yet, too."""
+        stored = list(islice(self.scan(entry_of(kind, owner)), READ_AT_ONCE))
+        return len(stored) == READ_AT_ONCE or any(self.view.record(kind, value) is not None for _, value in stored)
+
+    def entries_of(self, kind: RecordKind, owner: bytes, prefix: bytes, limit: int, after: bytes | None) -> Page[Item]:
+        """Entries of a map whose ids begin with `prefix`, in their order."""
+        self.check()
+        base = entry_of(kind, owner)
+        first = mark_of(after, rows.LATEST + base + prefix)[1:]
+        steps = self._entries(base + prefix, first)
+        return page_of(steps, self._read(kind, base), limit, EXAMINED)
+
+    def _entries(self, prefix: bytes, first: bytes) -> Iterator[tuple[bytes, tuple[bytes, bytes | None]]]:
+        past = self.revision < self.files.record.last
+        for entry, stored in range_scan.entries(self.db, self.revision, prefix, first, past):
+            yield rows.LATEST + entry, (entry, stored)
+
+    def _read(self, kind: RecordKind, base: bytes) -> Callable[[tuple[bytes, bytes | None]], Item | None]:
+        owner, start = rows.unescape(base, 0)[0], len(base)
+
+        def read(row: tuple[bytes, bytes | None]) -> Item | None:
+            entry, stored = row
+            record = self.view.record(kind, stored)
+            return None if record is None else Item(kind.name, owner, entry[start:], record)
+
+        return read
+
+    def keys(
+        self, kind: RecordKind, prefix: bytes, start: bytes, end: bytes, limit: int, after: bytes | None
+    ) -> Page[Item]:
+        """All of a value, or all entries of a map, by key: of keys that begin with `prefix`, from `start`, included, to
+        `end`, left out; empty: no limit by it."""
+        self.check()
+        first = max(rows.escape_start(prefix), rows.escape_start(start), mark_of(after, rows.LATEST)[1:])
+        ends = [rows.escape(end)] if end else []
+        if prefix:
+            ends.append(rows.after(rows.escape_start(prefix)))
+        last = min(ends, default=b"")
+        return page_of(self._by_key(kind, first, last), lambda item: item, limit, EXAMINED)
+
+    def _by_key(self, kind: RecordKind, first: bytes, last: bytes) -> Iterator[tuple[bytes, Item | None]]:
+        past = self.revision < self.files.record.last
+        here = rows.escape(rows.unescape(first, 0)[0]) if rows.END in first else first
+        for owner in range_scan.owners(self.db, here, last, past):
+            base = entry_of(kind, owner)
+            read = self._read(kind, base)
+            if kind.prefix[:1] == layout.VALUE:
+                yield rows.LATEST + base, read((base, self.read(base)))
+                continue
+            has_none = True
+            for mark, row in self._entries(base, max(base, first)):
+                has_none = False
+                yield mark, read(row)
+            if has_none:  # a step all the same: most keys may have no entry of the map
+                yield rows.LATEST + base, None
+
+    def matching(self, index: AnyIndex[Any, Any], span: Span, limit: int, after: bytes | None) -> Page[Item]:
+        """Of the index, in its order."""
+        self.check()
+        low, high = index_span(index.name, span)
+        first = low if after is None else mark_of(after, rows.INDEX)[1:]
+        if not low <= first <= high:
+            raise Malformed("after: expected the mark of this listing's page before")
+        keys = ordered_index.keys(self.db, self.revision, first, high, self.files.record.last)
+        return page_of(((rows.INDEX + key, key) for key in keys), self._match(index), limit, EXAMINED)
+
+    def _match(self, index: AnyIndex[Any, Any]) -> Callable[[bytes], Item | None]:
+        kind = self.plan.kinds[index.of.name]
+
+        def read(key: bytes) -> Item | None:
+            _, owner, id = place_of(index.name, key)
+            record = self.view.record(kind, self.read(entry_of(kind, owner, id)))
+            return None if record is None else Item(kind.name, owner, id, record)
+
+        return read
+
+
+class ReplicaView(StateView):
+    """What a declared query sees. `at_once`: runs a bounded piece of work on the replica and gives what it gives."""
+
+    def __init__(self, snapshot: ServiceSnapshot, at_once: OneAtATime = lambda work: work()) -> None:
+        super().__init__(snapshot.plan, snapshot.watermark_ms)
+        self.snapshot = snapshot
+        self.at_once = at_once
+
+    def stored(self, kind: RecordKind, owner: bytes, id: bytes) -> bytes | None:
+        stored: bytes | None = self.at_once(lambda: self._checked(entry_of(kind, owner, id)))
+        return stored
+
+    def _checked(self, entry: bytes) -> bytes | None:
+        self.snapshot.check()
+        return self.snapshot.read(entry)
+
+    def stored_ids(self, kind: RecordKind, owner: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        base = entry_of(kind, owner)
+        for entry, stored in self._in_stretches(lambda: self.snapshot.scan(base + prefix)):
+            yield entry[len(base) :], stored
+
+    def matches(self, index: AnyIndex[Any, Any], span: Span) -> Iterator[Match]:
+        yield from self._in_stretches(lambda: self._matches(index, span))
+
+    def _matches(self, index: AnyIndex[Any, Any], span: Span) -> Iterator[Match | None]:
+        snapshot, kind = self.snapshot, self.plan.kinds[index.of.name]
+        low, high = index_span(index.name, span)
+        for key in ordered_index.keys(snapshot.db, snapshot.revision, low, high, snapshot.files.record.last):
+            value, owner, id = place_of(index.name, key)
+            record = self.record(kind, snapshot.read(entry_of(kind, owner, id)))
+            yield None if record is None else Match(value, owner, id, record)
+
+    def _in_stretches(self, begin: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+        """What `begin` iterates over, without None."""
+        iterator: Iterator[Any] | None = None
+        size = 4  # most queries want a few
+
+        def stretch() -> list[Any]:
+            nonlocal iterator
+            self.snapshot.check()
+            if iterator is None:
+                iterator = begin()
+            return list(islice(iterator, size))
+
+        while items := self.at_once(stretch):
+            yield from (item for item in items if item is not None)
+            if len(items) < size:
+                return
+            size = min(2 * size, READ_AT_ONCE)

@@ -1,0 +1,137 @@
+"""Golden bytes of a plain service's records of state: what each released version wrote, and what is read from it now.
+
+They are made once, by `schemas release`, and never again: a change of a codec or of an `@ms.upgrade` function shows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+
+from moneystate.api.cells import RecordKind
+from moneystate.api.folders import folder_of
+from moneystate.api.json_text import Json
+from moneystate.api.plans import plan_of
+from moneystate.api.reference import path_of
+from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
+from moneystate.engine.avro import HEADER_BYTES, Malformed
+from moneystate.errors import ServiceError
+from moneystate.schemas.check import RESTORE, Finding
+from moneystate.schemas.tree import STATE, Tree
+
+GOLDEN: Final = "golden"
+_PLAIN: Final[dict[str, Any]] = {
+    "string": "é text",
+    "long": -300,
+    "double": 0.1,
+    "boolean": True,
+    "bytes": b"\x00\xff",
+    "millis": 1_700_000_000_123,
+    "json": Json.of({"b": [1, None], "a": "é"}),
+}
+
+
+def check_samples(service: str) -> None:
+    """Raises ServiceError for a record of state that refuses the values of golden bytes."""
+    for kind in _kinds(service):
+        cls = kind.codec.record.cls
+        try:
+            _filled(kind.codec.record)
+        except Exception as e:
+            raise ServiceError(
+                f"{path_of(service)}: {cls.__name__} of the state cannot hold any value of its fields' types: {e}.",
+                "check values in the functions that write them, not in the record.",
+            ) from None
+
+
+def keep(service: str, tree: Tree) -> None:
+    """Write the golden bytes of the newest versions, and what is read from those of earlier ones, where they are not
+    there."""
+    for kind in _kinds(service):
+        record = kind.codec.record
+        newest = max(tree.versions[f"{STATE}/{record.short}"])
+        folder = folder_of(service) / GOLDEN / record.short
+        folder.mkdir(parents=True, exist_ok=True)
+        mine = folder / f"v{newest}.json"
+        if not mine.exists():
+            sample = _filled(record)
+            _write(mine, {"bytes": kind.codec.encode(sample).hex(), "record": _json(kind, sample)})
+        for number in range(1, newest):
+            target = folder / f"v{number}-to-v{newest}.json"
+            source = folder / f"v{number}.json"
+            if source.exists() and not target.exists():
+                _write(target, {"record": _json(kind, _read(kind, _bytes(source)))})
+
+
+def findings(service: str, tree: Tree) -> Iterator[Finding]:
+    """What is missing, and what is read differently by now."""
+    for kind in _kinds(service):
+        record = kind.codec.record
+        name = f"{STATE}/{record.short}"
+        newest = max(tree.versions.get(name, {0: None}))
+        folder = folder_of(service) / GOLDEN / record.short
+        for number in sorted((tree.released or {}).get(name, {})):
+            source = folder / f"v{number}.json"
+            expected = source if number == newest else folder / f"v{number}-to-v{newest}.json"
+            problem = _problem(kind, source, expected)
+            if problem:
+                path = f"{GOLDEN}/{record.short}/{expected.name}"
+                yield Finding(name, f"v{number}", path, "golden bytes", "", problem, RESTORE, False)
+
+
+def _filled(shape: Shape) -> Any:
+    """A value in which everything says something."""
+    if isinstance(shape, Record):
+        return shape.cls(**{f.name: _filled(f.shape) for f in shape.fields})
+    if isinstance(shape, Maybe):
+        return _filled(shape.of)
+    if isinstance(shape, Array):
+        return [_filled(shape.of)] * 2
+    if isinstance(shape, Table):
+        return {"é": _filled(shape.of)}
+    if isinstance(shape, Symbols):
+        return shape.symbols[-1]
+    if isinstance(shape, Exact):
+        return Decimal("-1234"[: 1 + shape.digits.precision]).scaleb(-shape.digits.scale)
+    assert isinstance(shape, Plain)
+    return _PLAIN[shape.kind]
+
+
+def _problem(kind: RecordKind, source: Path, expected: Path) -> str:
+    if not source.exists() or not expected.exists():
+        return f"no golden bytes in {(expected if source.exists() else source).name}"
+    try:
+        now = _json(kind, _read(kind, _bytes(source)))
+    except Malformed as e:
+        return f"golden bytes that cannot be read: {e}"
+    before = json.loads(expected.read_text())["record"]
+    return "" if now == before else f"golden bytes are read as {now}, were {before}"
+
+
+def _kinds(service: str) -> list[RecordKind]:
+    """One for each record."""
+    return list({kind.codec.record.name: kind for kind in plan_of(service).kinds.values()}.values())
+
+
+def _read(kind: RecordKind, value: bytes) -> Any:
+    header = value[:HEADER_BYTES]
+    if header == kind.codec.header:
+        return kind.codec.decode(value)
+    if header not in kind.earlier_records:
+        raise Malformed("of a version that there is no function for")
+    return kind.earlier_records[header](value, HEADER_BYTES)[0]
+
+
+def _bytes(path: Path) -> bytes:
+    return bytes.fromhex(json.loads(path.read_text())["bytes"])
+
+
+def _json(kind: RecordKind, record: Any) -> Any:
+    return json.loads(kind.codec.to_json(record))
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")

@@ -1,0 +1,145 @@
+"""Streams of changes, for the watch calls of any service.
+
+Watchers look at the replica, which tells each of them what changed after the version that it has: no queue stands
+between them, so a slow one holds nothing up and costs no memory. What several of them are told is made once.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from google.protobuf.message import Message
+
+from moneystate.query.v1 import header_pb2
+from moneystate.replica.model import Header, Version
+from moneystate.serving import messages, requests
+from moneystate.serving.calls import MAX_ANSWER_BYTES, Call
+from moneystate.serving.failures import Failure
+from moneystate.serving.feed import Feed, Watcher
+from moneystate.serving.paging import ROOM_BYTES, note
+from moneystate.serving.reads import Pins
+
+PROGRESS_S: Final = 5.0  # a stream without changes says at least so often how far it has come
+KEPT_S: Final = 1.0  # how long an answer serves other watchers: a user who is forgotten must not stay in any
+KEPT_BYTES: Final = 32 << 20
+
+
+class Position(NamedTuple):
+    """Where a watcher is. `key`: None: it watches all; `form`: what answers are made by, besides."""
+
+    key: str | None
+    after: Version
+    mark: bytes | None
+    personal: bool
+    form: int
+
+
+@dataclass(slots=True)
+class Told:
+    """What a watcher at a position is told next. `answers`: encoded, with the keys that each is about; none where
+    nothing changed. `mark`: where the rest of the version begins."""
+
+    version: Version
+    mark: bytes | None
+    answers: list[tuple[bytes, list[str]]] = field(default_factory=list)
+    size: int = 0
+    made_at: float = 0.0
+
+
+def divided(
+    changes: Iterable[tuple[Message, str | None]], empty: Callable[[], Any], more: bool
+) -> Iterator[tuple[bytes, list[str]]]:
+    """Changes in encoded answers that are not too large, with the keys whose personal fields are in them, None: no
+    such. `empty`: makes an answer; `more`: whether others follow the last one."""
+    answer, keys, room = empty(), list[str](), MAX_ANSWER_BYTES - ROOM_BYTES
+    for change, key in changes:
+        size = change.ByteSize()
+        if size > room and answer.changes:
+            answer.more = True
+            yield answer.SerializeToString(), keys
+            answer, keys, room = empty(), [], MAX_ANSWER_BYTES - ROOM_BYTES
+        room -= size + 8
+        answer.changes.append(change)
+        if key is not None:
+            keys.append(key)
+    answer.more = more
+    yield answer.SerializeToString(), keys
+
+
+class Following(ABC):
+    """`make` and `progress` are a service's own."""
+
+    def __init__(self, reads: Pins[Any], feed: Feed) -> None:
+        self.pins = reads
+        self.feed = feed
+        self.kept: OrderedDict[Position, Told] = OrderedDict()
+        self.kept_bytes = 0
+
+    @abstractmethod
+    def make(self, position: Position) -> Told: ...
+
+    @abstractmethod
+    def progress(self, key: str | None, header: header_pb2.Header) -> bytes:
+        """An answer without changes."""
+
+    async def follow(
+        self, key: str | None, resumed: bool, after: header_pb2.Version, call: Call, form: int = 0
+    ) -> AsyncGenerator[bytes]:
+        """Encoded answers. The first comes at once."""
+        after_version = requests.version(after, "after") if resumed else self._newest().version
+        told_at, mark = float("-inf"), None
+        with self.feed.join(key) as watcher:
+            await watcher.turn()
+            while True:
+                watcher.news = False  # before the look: what comes while this one waits for its caller is news
+                told = self._told(Position(key, after_version, mark, call.caller.personal, form))
+                call.version = told.version
+                for answer, keys in told.answers:
+                    note(call, *keys)
+                    yield answer
+                    told_at = time.monotonic()
+                before, mark = after_version, told.mark
+                after_version = before if mark is not None else told.version
+                if mark is not None or after_version not in (before, self.feed.seen):
+                    await watcher.turn()
+                    call.check_deadline()
+                    continue
+                if time.monotonic() - told_at >= PROGRESS_S * watcher.share:
+                    newest = self._newest()
+                    call.version = newest.version
+                    yield self.progress(key, messages.header(newest))
+                    told_at = time.monotonic()
+                await self._wait(watcher, told_at, call)
+                if not watcher.news and self.feed.seen is not None:
+                    after_version = self.feed.seen  # no version since concerned it
+
+    def _newest(self) -> Header:
+        header: Header = self.pins.latest().header
+        return header
+
+    async def _wait(self, watcher: Watcher, told_at: float, call: Call) -> None:
+        """For news, or until there is something to say all the same. Raises Failure BAD_TOKEN, DRAINING."""
+        lasts_s = call.caller.expires_s - time.time()
+        await watcher.wait(min(told_at + PROGRESS_S * watcher.share - time.monotonic(), lasts_s))
+        if time.time() >= call.caller.expires_s:
+            raise Failure("BAD_TOKEN", "expected a valid token, but it has expired")
+
+    def _told(self, position: Position) -> Told:
+        """As it was made for another watcher, or new."""
+        now = time.monotonic()
+        while self.kept and (self.kept_bytes > KEPT_BYTES or next(iter(self.kept.values())).made_at + KEPT_S < now):
+            self.kept_bytes -= self.kept.popitem(last=False)[1].size
+        told = self.kept.get(position)
+        if told is None:
+            told = self.make(position)
+            if told.answers:  # else it is true of this moment only
+                told.made_at = now
+                told.size = sum(len(answer) for answer, _ in told.answers)
+                self.kept[position] = told
+                self.kept_bytes += told.size
+        return told

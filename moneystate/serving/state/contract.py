@@ -1,0 +1,135 @@
+"""What a service declares, as callers name it. Raises Failure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+from moneystate.api import index_order
+from moneystate.api.cells import RecordKind
+from moneystate.api.handles import AnyIndex, Map
+from moneystate.api.index_order import Span
+from moneystate.api.personal import reads_personal
+from moneystate.api.plan import Plan
+from moneystate.api.query_plan import QueryPlan
+from moneystate.api.schema import canonical_form, fingerprint, schema_of
+from moneystate.api.shapes import Record
+from moneystate.errors import ServiceError
+from moneystate.serving import requests
+from moneystate.serving.callers import READ_PERSONAL
+from moneystate.serving.calls import Call
+from moneystate.serving.failures import malformed
+from moneystate.state.v1 import state_pb2 as s
+
+MAX_KEY_BYTES: Final = 65_535
+
+
+class Contract:
+    """`plan`: by the rules that the service is declared with."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.queries = plan.queries
+        self.personal = {
+            index.name: reads_personal(index.by, plan.kinds[index.of.name].codec.record)
+            for index in plan.service.indices.values()
+        }
+
+    def kind(self, plan: Plan, name: str, field: str) -> RecordKind:
+        kind = plan.kinds.get(requests.name(name, field))
+        if kind is None:
+            raise malformed(field, f"expected {_one_of(plan.kinds)}, found {name}")
+        return kind
+
+    def is_map(self, kind: RecordKind) -> bool:
+        return isinstance(self.plan.service.states[kind.name], Map)
+
+    def a_map(self, plan: Plan, name: str, field: str) -> RecordKind:
+        kind = self.kind(plan, name, field)
+        if not self.is_map(kind):
+            raise malformed(field, f"expected a map, but {name} is a value")
+        return kind
+
+    def named(self, plan: Plan, name: s.RecordName, field: str) -> tuple[RecordKind, bytes, bytes]:
+        """Kind, key and id."""
+        kind = self.kind(plan, name.state, f"{field}.state")
+        if self.is_map(kind) != bool(name.id):
+            wanted = "an id, as it is a map" if self.is_map(kind) else "no id, as it is a value"
+            raise malformed(f"{field}.id", f"{kind.name}: expected {wanted}")
+        return kind, key_of(name.key, f"{field}.key"), key_of(name.id, f"{field}.id") if name.id else b""
+
+    def index(self, plan: Plan, name: str, call: Call) -> AnyIndex[Any, Any]:
+        """Raises Failure SCOPE_MISSING for one that tells personal fields."""
+        indices = plan.service.indices
+        index = indices.get(requests.name(name, "index"))
+        if index is None:
+            raise malformed("index", f"expected {_one_of(indices)}, found {name}")
+        if self.personal[name]:
+            call.caller.require(READ_PERSONAL)
+        return index
+
+    def query(self, name: str) -> QueryPlan:
+        query = self.queries.get(requests.name(name, "query"))
+        if query is None:
+            raise malformed("query", f"expected {_one_of(self.queries)}, found {name}")
+        return query
+
+    def schema(self) -> s.GetSchemaResponse:
+        states, service = self.plan.kinds, self.plan.service
+        return s.GetSchemaResponse(
+            service=self.plan.name,
+            states=[
+                s.StateSchema(name=n, is_map=self.is_map(k), ttl_ms=k.ttl_ms, record=_schema(k.codec.record))
+                for n, k in states.items()
+            ],
+            indices=[
+                s.IndexSchema(name=index.name, state=index.of.name, personal=self.personal[index.name])
+                for index in service.indices.values()
+            ],
+            queries=[
+                s.QuerySchema(
+                    name=q.name, description=q.description, arguments=_schema(q.arguments.record),
+                    result=_schema(q.result.record),
+                )
+                for q in self.queries.values()
+            ],
+        )  # fmt: skip
+
+
+def key_of(text: str, field: str) -> bytes:
+    key = text.encode()
+    if not key or len(key) > MAX_KEY_BYTES:
+        raise malformed(field, f"expected 1 to {MAX_KEY_BYTES:,} bytes, found {len(key):,}")
+    return key
+
+
+def span(request: s.ListRequest, index: AnyIndex[Any, Any]) -> Span:
+    """Of a listing by an index."""
+    if request.HasField("equals") and request.HasField("range"):
+        raise malformed("equals", "expected equals or range, found both")
+    try:
+        if request.HasField("equals"):
+            return index_order.span_of(_value(request.equals, "equals"), repr(index))
+        between = request.range
+        low = _value(between.low, "range.low") if between.HasField("low") else None
+        high = _value(between.high, "range.high") if between.HasField("high") else None
+        return index_order.span_between(low, high, repr(index))
+    except ServiceError as e:
+        raise malformed("equals" if request.HasField("equals") else "range", str(e)) from None
+
+
+def _value(value: s.IndexValue, field: str) -> tuple[Any, ...]:
+    parts = tuple(part.number if part.WhichOneof("part") == "number" else part.text for part in value.parts)
+    if not parts or any(part.WhichOneof("part") is None for part in value.parts):
+        raise malformed(field, "expected parts, each a text or a number")
+    return parts
+
+
+def _schema(record: Record) -> s.Schema:
+    schema = schema_of(record)
+    return s.Schema(fingerprint=f"{fingerprint(canonical_form(schema)):016x}", avro=json.dumps(schema))
+
+
+def _one_of(names: Iterable[str]) -> str:
+    return f"one of {', '.join(names)}" if names else "nothing, as the service declares none"

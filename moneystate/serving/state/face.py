@@ -1,0 +1,67 @@
+"""`moneystate.state.v1` over a replica of a plain service's state (`moneystate.serving.face.Face`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moneystate.api.replica_model import ServiceReplica
+from moneystate.query.v1 import status_pb2
+from moneystate.replica.service_reader import FollowedServiceReads
+from moneystate.replica.service_view import ServiceSnapshot
+from moneystate.serving.callers import READ
+from moneystate.serving.calls import Endpoint
+from moneystate.serving.feed import Feed
+from moneystate.serving.options import ServeOptions
+from moneystate.serving.page_tokens import PageTokens
+from moneystate.serving.state.calling import QueryRunner
+from moneystate.serving.state.contract import Contract
+from moneystate.serving.state.state_service import StateService
+from moneystate.serving.state.watching import StateWatch
+from moneystate.serving.status_service import StatusService
+from moneystate.state.v1 import state_pb2
+
+
+class StateAnswers:
+    def __init__(self, replica: ServiceReplica, options: ServeOptions) -> None:
+        self.contract = Contract(replica.plan)
+        self.reads = FollowedServiceReads(replica, ServiceSnapshot, options.data)
+        self.runner = QueryRunner()
+
+    def endpoints(self, tokens: PageTokens, feed: Feed) -> dict[str, Endpoint]:
+        asked = StateService(self.reads, self.contract, self.runner, tokens)
+        return {
+            "State.Get": Endpoint(READ, asked.get),
+            "State.BatchGet": Endpoint(READ, asked.batch_get),
+            "State.List": Endpoint(READ, asked.list_records),
+            "State.ListEntries": Endpoint(READ, asked.list_entries),
+            "State.Call": Endpoint(READ, asked.call),
+            "State.Diff": Endpoint(READ, asked.diff),
+            "State.Watch": Endpoint(READ, StateWatch(self.reads, feed).watch),
+            "State.Explain": Endpoint(READ, asked.explain),
+            "State.GetSchema": Endpoint(READ, asked.get_schema),
+            "Status.GetStatus": Endpoint(READ, StatusService(self.reads).get_status),
+        }
+
+    def close(self) -> None:
+        self.runner.close()
+        self.reads.close()
+
+
+class StateFace:
+    """`reference`: of the service and its rules."""
+
+    def __init__(self, reference: str) -> None:
+        self.replica = ServiceReplica(reference)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return StateFace, (self.replica.reference,)
+
+    @property
+    def services(self) -> list[Any]:
+        return [
+            state_pb2.DESCRIPTOR.services_by_name["State"],
+            status_pb2.DESCRIPTOR.services_by_name["Status"],
+        ]
+
+    def open(self, options: ServeOptions) -> StateAnswers:
+        return StateAnswers(self.replica, options)

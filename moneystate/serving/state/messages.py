@@ -1,0 +1,53 @@
+"""Records as messages; personal fields are blanked here and nowhere else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moneystate.api import personal
+from moneystate.api.codec import Codec
+from moneystate.api.json_text import quote
+from moneystate.api.plan import Plan
+from moneystate.api.query_plan import VALUE, QueryPlan
+from moneystate.replica.service_reader import Difference
+from moneystate.replica.service_view import Item
+from moneystate.serving.failures import malformed
+from moneystate.state.v1 import state_pb2 as s
+
+
+class Messages:
+    """For one caller. `personal`: whether the caller may read personal fields."""
+
+    def __init__(self, plan: Plan, may_read_personal: bool, encoding: Any) -> None:
+        if encoding not in s.Encoding.values():
+            raise malformed("encoding", f"expected an Encoding, found {encoding}")
+        self.plan = plan
+        self.personal = may_read_personal
+        self.is_avro = encoding == s.ENCODING_AVRO
+
+    def item(self, item: Item) -> s.Record:
+        name = {"state": item.state, "key": item.owner.decode(), "id": item.id.decode()}
+        message = s.Record(name=name)
+        if item.record is not None:
+            self._fill(message, self.plan.kinds[item.state].codec, item.record)
+        return message
+
+    def change(self, difference: Difference) -> s.Change:
+        return s.Change(before=self.item(difference.before), after=self.item(difference.after))
+
+    def result(self, query: QueryPlan, value: Any) -> s.Record:
+        message = s.Record()
+        self._fill(message, query.result, query.wrapped(value))
+        if not self.is_avro:
+            head = f'{{"type":{quote(query.result.record.short)},{quote(VALUE)}:'
+            message.json = message.json[len(head) : -1]
+        return message
+
+    def _fill(self, message: s.Record, codec: Codec, record: Any) -> None:
+        hidden = () if self.personal else codec.personal
+        shown = personal.blanked(codec.record, record) if hidden else record
+        if self.is_avro:
+            message.avro = codec.encode(shown)
+        else:
+            message.json = codec.to_json(shown).decode()
+        message.masked.extend(hidden)

@@ -1,0 +1,204 @@
+"""The service State (proto/moneystate/state/v1/state.proto), all but Watch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+from moneystate.api.json_text import parse
+from moneystate.engine.avro import Malformed
+from moneystate.replica.model import Page
+from moneystate.replica.service_reader import ServiceReads
+from moneystate.replica.service_view import Item, ServiceSnapshot
+from moneystate.serving import messages, requests
+from moneystate.serving.calls import MAX_ANSWER_BYTES, Call
+from moneystate.serving.failures import Failure, malformed
+from moneystate.serving.page_tokens import PageTokens
+from moneystate.serving.paging import ITEMS_PER_YIELD, ROOM_BYTES, Pages, fill, note
+from moneystate.serving.state.calling import QueryRunner
+from moneystate.serving.state.contract import Contract, key_of, span
+from moneystate.serving.state.messages import Messages
+from moneystate.state.v1 import state_pb2 as s
+
+STEPS: Final = 100
+
+
+class StateService:
+    def __init__(self, reads: ServiceReads, contract: Contract, runner: QueryRunner, tokens: PageTokens) -> None:
+        self.reads = reads
+        self.contract = contract
+        self.runner = runner
+        self.pages: Pages[ServiceSnapshot] = Pages(reads, tokens)
+
+    def get(self, request: s.GetRequest, call: Call) -> s.GetResponse:
+        key = key_of(request.name.key, "name.key")
+        snapshot = self.pages.pin(request, call)
+        to = self._messages(snapshot, request, call)
+        maps: list[str] = []
+        if request.name.state:
+            kind, key, id = self.contract.named(snapshot.plan, request.name, "name")
+            items = [Item(kind.name, key, id, snapshot.record(kind, key, id))]
+        elif request.name.id:
+            raise malformed("name.state", "expected the map of the id")
+        else:
+            items = snapshot.values(key)
+            kinds = [kind for kind in snapshot.plan.kinds.values() if self.contract.is_map(kind)]
+            maps = [kind.name for kind in kinds if snapshot.may_have_entries(kind, key)]
+        items = [item for item in items if item.record is not None]
+        if not items and not maps:
+            raise Failure("NOT_FOUND", f"{request.name.key}: there is no such record at this version")
+        self._note(call, snapshot, items)
+        return s.GetResponse(header=messages.header(snapshot.header), records=map(to.item, items), maps=maps)
+
+    async def batch_get(self, request: s.BatchGetRequest, call: Call) -> s.BatchGetResponse:
+        names = request.names
+        if not 1 <= len(names) <= requests.MAX_BATCH:
+            raise malformed("names", f"expected 1 to {requests.MAX_BATCH} names, found {len(names)}")
+        snapshot = self.pages.pin(request, call)
+        wanted = [self.contract.named(snapshot.plan, name, "names") for name in names]
+        to = self._messages(snapshot, request, call)
+        answer = s.BatchGetResponse(header=messages.header(snapshot.header))
+        room = MAX_ANSWER_BYTES - ROOM_BYTES - sum(name.ByteSize() + 8 for name in names)
+        for index, (kind, key, id) in enumerate(wanted):
+            if index and index % ITEMS_PER_YIELD == 0:
+                await call.yield_control()
+            item = Item(kind.name, key, id, snapshot.record(kind, key, id))
+            record = to.item(item)
+            room -= record.ByteSize()
+            if room < 0:
+                answer.unanswered.extend(names[index:])
+                break
+            self._note(call, snapshot, [item])
+            answer.records.append(record)
+        return answer
+
+    async def list_records(self, request: s.ListRequest, call: Call) -> s.ListResponse:
+        snapshot, after = self.pages.resume(request, call)
+        answer = s.ListResponse(header=messages.header(snapshot.header))
+        read = self._listing(snapshot, request, call)
+        answer.next_page_token = await self._page(answer.records, snapshot, read, request, after, call)
+        return answer
+
+    def _listing(
+        self, snapshot: ServiceSnapshot, request: s.ListRequest, call: Call
+    ) -> Callable[[int, bytes | None], Page[Item]]:
+        by = request.WhichOneof("by")
+        if by == "state":
+            if request.HasField("equals") or request.HasField("range"):
+                raise malformed("by", "expected an index with equals or range")
+            kind = self.contract.kind(snapshot.plan, request.state, "state")
+            prefix, start, end = (
+                requests.optional_name(getattr(request.keys, name), f"keys.{name}").encode()
+                for name in ("prefix", "start", "end")
+            )
+            return partial(snapshot.keys, kind, prefix, start, end)
+        if by is None:
+            raise malformed("by", "expected a state or an index, found neither")
+        if request.HasField("keys"):
+            raise malformed("keys", "expected a state with a range of keys")
+        index = self.contract.index(snapshot.plan, request.index, call)
+        return partial(snapshot.matching, index, span(request, index))
+
+    async def list_entries(self, request: s.ListEntriesRequest, call: Call) -> s.ListEntriesResponse:
+        key = key_of(request.key, "key")
+        prefix = requests.optional_name(request.prefix, "prefix").encode()
+        snapshot, after = self.pages.resume(request, call)
+        kind = self.contract.a_map(snapshot.plan, request.map, "map")
+        answer = s.ListEntriesResponse(header=messages.header(snapshot.header))
+        read = partial(snapshot.entries_of, kind, key, prefix)
+        answer.next_page_token = await self._page(answer.records, snapshot, read, request, after, call)
+        return answer
+
+    async def _page(
+        self,
+        into: Any,
+        snapshot: ServiceSnapshot,
+        read: Callable[[int, bytes | None], Page[Item]],
+        request: Any,
+        after: bytes | None,
+        call: Call,
+    ) -> str:
+        to = self._messages(snapshot, request, call)
+        after = await fill(into, read, to.item, request.page_size, after, call)
+        self._note_records(call, into)
+        return self.pages.next_page(request, (snapshot,), after)
+
+    async def call(self, request: s.CallRequest, call: Call) -> s.CallResponse:
+        query = self.contract.query(request.query)
+        try:
+            arguments = query.given(request.arguments)
+            unknown = query.unknown(set(parse(request.arguments or "{}")))
+        except Malformed as e:
+            raise malformed("arguments", f"{query.name}: {e}") from None
+        if unknown:
+            raise malformed("arguments", f"{query.name}: there is no argument {', '.join(sorted(unknown))}")
+        snapshot = self.pages.pin(request, call)
+        value = await self.runner.run(snapshot, call, lambda view: query.function(view, **arguments))
+        result = self._messages(snapshot, request, call).result(query, value)
+        answer = s.CallResponse(header=messages.header(snapshot.header), result=result)
+        if answer.ByteSize() > MAX_ANSWER_BYTES:
+            raise Failure(
+                "TOO_BIG", f"{query.name}: its result is more than the {MAX_ANSWER_BYTES:,} bytes of an answer"
+            )
+        if call.caller.personal and query.result.personal:
+            call.touched.append(f"query {query.name}")
+        return answer
+
+    async def diff(self, request: s.DiffRequest, call: Call) -> s.DiffResponse:
+        before, after, mark = self.pages.resume_both(request, call)
+        to = self._messages(after, request, call)
+        answer = s.DiffResponse(header=messages.header(after.header))
+        getattr(answer, "from").CopyFrom(messages.version(before.header.version))
+        mark = await fill(
+            answer.changes,
+            partial(self.reads.differences, before, after),
+            to.change,
+            request.page_size,
+            mark,
+            call,
+        )
+        self._note_records(call, [c.after for c in answer.changes])
+        answer.next_page_token = self.pages.next_page(request, (before, after), mark)
+        return answer
+
+    def explain(self, request: s.ExplainRequest, call: Call) -> s.ExplainResponse:
+        snapshot = self.pages.pin(request, call)
+        kind, key, id = self.contract.named(snapshot.plan, request.name, "name")
+        steps = self.reads.steps(key, kind, id, snapshot, STEPS)
+        if not steps:
+            raise Failure("NOT_FOUND", f"{request.name.key}: there is no such record in the versions that are kept")
+        to = self._messages(snapshot, request, call)
+        self._note(call, snapshot, [Item(kind.name, key, id, step.record) for step in steps])
+        return s.ExplainResponse(
+            header=messages.header(snapshot.header),
+            steps=[
+                s.Step(
+                    header=None if step.header is None else messages.header(step.header),
+                    from_watermark_ms=step.before_ms,
+                    record=to.item(Item(kind.name, key, id, step.record)),
+                )
+                for step in steps
+            ],
+            timers=[
+                s.Timer(name=t.name, id=t.id.decode(), due_ms=t.due_ms, set_by=messages.source(t.source))
+                for t in self.reads.timers(key, snapshot, STEPS)
+            ],
+        )
+
+    def get_schema(self, _: s.GetSchemaRequest, call: Call) -> s.GetSchemaResponse:
+        return self.contract.schema()
+
+    def _messages(self, snapshot: ServiceSnapshot, request: Any, call: Call) -> Messages:
+        return Messages(snapshot.plan, call.caller.personal, request.encoding)
+
+    def _note(self, call: Call, snapshot: ServiceSnapshot, items: list[Item]) -> None:
+        """Keys whose personal fields go out."""
+        for item in items:
+            if item.record is not None and snapshot.plan.kinds[item.state].codec.personal:
+                note(call, item.owner.decode())
+
+    def _note_records(self, call: Call, records: Any) -> None:
+        kinds = self.contract.plan.kinds
+        keys = [r.name.key for r in records if kinds[r.name.state].codec.personal]
+        note(call, *dict.fromkeys(keys))

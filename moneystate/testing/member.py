@@ -1,0 +1,212 @@
+"""A service of a bench: its log, in the order in which records were sent, and a run over it."""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from moneystate.api.handles import Input
+from moneystate.api.json_topic import JSON
+from moneystate.api.plan import InputPlan, Plan
+from moneystate.api.timed import in_order as services_in_order
+from moneystate.engine.avro import HEADER_BYTES
+from moneystate.engine.items import NO_TIME
+from moneystate.engine.place import MARK, PLACE, cause_of, partition_of, partitions_of, place_of, time_bytes
+from moneystate.engine.processor import bounds_of
+from moneystate.testing.run import Crash, Run, Sent, Whole
+
+Cuts = Literal["random", "one", "each"]
+MOST_CUTS: Final = 12
+
+
+class Member:
+    """`partitions`: of each topic that it reads, `timed_partitions`: of timed streams that others in the bench write;
+    `writers`: the output partitions that its key groups share."""
+
+    run: Run
+
+    def __init__(self, plan: Plan, bound_ms: int, partitions: int, timed_partitions: int, writers: int) -> None:
+        self.plan = plan
+        self.topics = {t.name: t for t in plan.input_topics()}
+        self.bounds = bounds_of(self.topics.values(), bound_ms)
+        self.partitions = partitions
+        self.timed_partitions = timed_partitions
+        self.writers = writers
+        self.log: list[Sent | Crash] = []
+        self.taken = 0
+        self.ends: dict[tuple[int, int], int] = {}
+        self.links: list[tuple[str, bool, Member]] = []  # topics that it writes, timed or not, and who reads them
+        self.streams: set[str] = set()  # timed ones that another member writes
+
+    def count(self, topic: str) -> int:
+        return self.timed_partitions if topic in self.streams else self.partitions
+
+    def counts(self) -> dict[int, int]:
+        """Partitions of each topic, by code."""
+        return {topic.code: self.count(name) for name, topic in self.topics.items()}
+
+    def link(self, reader: Member, timed_alone: bool) -> None:
+        for output in {o.topic: o for o in self.plan.service.outputs}.values():
+            known = reader.topics.get(output.topic)
+            if known is None or (timed_alone and not known.timed):
+                continue
+            self.links.append((output.topic, known.timed, reader))
+            if known.timed:
+                reader.streams.add(output.topic)
+
+    def has_news(self) -> bool:
+        return self.taken < len(self.log)
+
+    def topics_of(self, record: Any, to: Input[Any] | None) -> list[str]:
+        """Where the service reads records of the type."""
+        return [
+            plan.topic
+            for plans in self.plan.inputs.values()
+            for plan in plans.values()
+            if plan.codec.record.cls is type(record) and (to is None or to.topic == plan.topic)
+        ]
+
+    def planned(self, record: Any, to: Input[Any] | None) -> InputPlan | None:
+        for topic in self.topics_of(record, to):
+            for plan in self.plan.inputs[self.topics[topic].code].values():
+                if plan.codec.record.cls is type(record):
+                    return plan
+        return None
+
+    def send(
+        self, plan: InputPlan, record: Any, headers: Mapping[str, bytes | None], order_time_ms: int | None
+    ) -> int | None:
+        """Append a record to the log. Gives its time, None where it has no part in the order."""
+        if self.topics[plan.topic].timed:
+            headers = {**headers, PLACE: self._place(plan.topic, order_time_ms)}
+        return self.take(plan.topic, Whole(None, plan.codec.encode(record), headers, -1, raw=False))
+
+    def _place(self, topic: str, order_time_ms: int | None) -> bytes:
+        if topic in self.streams:
+            raise ValueError(f"{topic}: a service of the bench writes this timed stream: send to that one")
+        if order_time_ms is None:
+            raise ValueError(
+                f"{topic}: a timed stream without its writer: give the time of the records as order_time_ms="
+            )
+        return place_of(cause_of((order_time_ms, 0, 0, 0, 0, len(self.log), order_time_ms, b"", b"")), 0)
+
+    def take(self, topic: str, whole: Whole) -> int | None:
+        """As `send`, for a record with all of its parts."""
+        known = self.topics[topic]
+        time, key = self.run.looked_at(known.code, whole)
+        needs_all = whole.raw or bool(whole.headers)
+        self.append(known.code, sum(key) % self.count(topic), whole.value or b"", whole if needs_all else None)
+        return time if known.ordered else None
+
+    def append(self, topic: int, partition: int, value: bytes, whole: Whole | None = None) -> None:
+        offset = self.ends.get((topic, partition), 0)
+        self.ends[topic, partition] = offset + 1
+        self.log.append(Sent(topic, partition, offset, value, whole))
+
+    def mark(self, topic: int, partition: int, time_ms: int) -> None:
+        self.append(topic, partition, b"", Whole(None, None, {MARK: time_bytes(time_ms)}, -1, raw=False))
+
+    def beat(self, time_ms: int) -> None:
+        """Let time go on to `time_ms` in all partitions of its inputs, but where others of the bench do so."""
+        for name, topic in self.topics.items():
+            for partition in range(self.count(name) if topic.ordered and name not in self.streams else 0):
+                if topic.timed:
+                    self.mark(topic.code, partition, time_ms)
+                else:
+                    self.append(topic.code, partition, self.run.heartbeat(time_ms + self.bounds[topic.code]))
+
+    def batches(self, chance: random.Random, cuts: Cuts) -> None:
+        """Process what is in the log."""
+        pending = self.log[self.taken :]
+        self.taken = len(self.log)
+        for batch in cut(pending, chance, cuts):
+            self.batch(batch, chance)
+
+    def batch(self, log: list[Sent | Crash], chance: random.Random, drain: bool = False) -> None:
+        self.run.batch(log, drain)
+        for topic, timed, reader in self.links:
+            if timed:
+                self._write_timed(topic, reader, chance)
+            else:
+                self._write(topic, reader)
+
+    def replay(self, of: Member, chance: random.Random, cuts: Cuts) -> None:
+        """Run over the log of `of` in other batches, but for the timed streams: these its writers' replays wrote."""
+        linked = {self.topics[topic].code for topic in self.streams}
+        own = [sent for sent in of.log[: of.taken] if not isinstance(sent, Sent) or sent.topic not in linked]
+        self.log = list(_merged(own, self.log, chance))
+        self.batches(chance, cuts)
+        self.batch([], chance, drain=True)
+        of.run.check_same(self.run)
+
+    # What it writes goes on to its readers
+
+    def _write(self, topic: str, reader: Member) -> None:
+        code = reader.topics[topic].code
+        for _, key, value, _ in self.run.written(topic):
+            to = zlib.crc32(key or b"") % reader.count(topic)
+            reader.append(code, to, b"", Whole(key, as_written(self.plan, topic, value), {}, -1, raw=True))
+
+    def _write_timed(self, topic: str, reader: Member, chance: random.Random) -> None:
+        """By output partition, in an order that nobody knows: each is a transaction of its own."""
+        code, watermark = reader.topics[topic].code, self.run.sim.watermark
+        written = self.run.written(topic)
+        for writer in chance.sample(range(self.writers), self.writers):
+            for group, key, value, headers in written:
+                if group % self.writers == writer:
+                    to = partition_of(key, writer, self.writers, reader.count(topic))
+                    content = as_written(self.plan, topic, value)
+                    reader.append(code, to, b"", Whole(key, content, dict(headers), -1, raw=True))
+            if watermark != NO_TIME:
+                for to in partitions_of(writer, self.writers, reader.count(topic)):
+                    reader.mark(code, to, watermark)
+
+
+def in_order(plans: list[Plan]) -> list[Plan]:
+    """Writers before their readers."""
+    by_name = {plan.name: plan for plan in plans}
+    if len(by_name) < len(plans):
+        raise ValueError("expected services of different names")
+    return [by_name[service.name] for service in services_in_order([plan.service for plan in plans])]
+
+
+def joined(members: list[Member], timed_alone: bool) -> None:
+    for writer in members:
+        for reader in members:
+            writer.link(reader, timed_alone)
+
+
+def cut(log: list[Sent | Crash], chance: random.Random, cuts: Cuts) -> Iterator[list[Sent | Crash]]:
+    if cuts == "one":
+        ends = [len(log)]
+    elif cuts == "each":
+        ends = list(range(1, len(log) + 1))
+    else:
+        some = chance.choices(range(len(log) + 1), k=chance.randint(0, min(len(log), MOST_CUTS)))
+        ends = [*sorted(some), len(log)]
+    start = 0
+    for end in ends:
+        yield log[start:end]
+        start = max(start, end)
+
+
+def _merged(
+    one: Sequence[Sent | Crash], other: Sequence[Sent | Crash], chance: random.Random
+) -> Iterator[Sent | Crash]:
+    """Both, each in its order."""
+    sides = [iter(one), iter(other)]
+    turns = [0] * len(one) + [1] * len(other)
+    chance.shuffle(turns)
+    for turn in turns:
+        yield next(sides[turn])
+
+
+def as_written(writer: Plan, topic: str, value: bytes | None) -> bytes | None:
+    """A value as it stands in its topic."""
+    outputs = [o for o in writer.service.outputs if o.topic == topic]
+    if value is None or outputs[0].format != JSON:
+        return value
+    codec = next(c for o in outputs if (c := writer.outputs[o].codec).header == value[:HEADER_BYTES])
+    return codec.to_json(codec.decode(value))

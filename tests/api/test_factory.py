@@ -1,0 +1,118 @@
+"""Services that are made from a configuration."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moneystate.api.job import plain_job, plain_service
+from moneystate.api.plans import plan_of
+from moneystate.api.reference import made_at, with_rules
+from moneystate.api.rules import plain, read
+from moneystate.cli.durations import parse_ms
+from moneystate.cli.services import load
+from moneystate.errors import ConfigError
+from moneystate.testing import Bench
+from tests.api.services.made import Came, Config, Door, Greeted, Ignored, greeter
+
+GREETER = "tests.api.services.made:greeter"
+TOML = """
+words = "good day"
+wait = "30s"
+keep = "1d"
+[[doors]]
+topic = "front"
+[[doors]]
+topic = "back"
+rank = 1
+greets = false
+"""
+CONFIG = Config((Door("front"), Door("back", 1, greets=False)), "good day", wait_ms=30_000, keep_ms=86_400_000)
+
+
+def test_a_configuration_file_is_read_into_the_dataclass() -> None:
+    assert read(Config, tomllib.loads(TOML), "[greeter]", parse_ms) == CONFIG
+
+
+def test_a_table_leaves_what_it_does_not_name_as_the_service_has_it() -> None:
+    own = Config((Door("side", 2),), "welcome", "loud", 1_000)
+    given = read(Config, tomllib.loads('wait = "30s"'), "[greeter]", parse_ms, own)
+    assert given == Config((Door("side", 2),), "welcome", "loud", 30_000)
+
+
+def test_a_service_that_is_no_factory_keeps_its_own_rules_beside_its_table(tmp_path: Path) -> None:
+    (tmp_path / "patient.py").write_text(
+        "from tests.api.services.made import Config, Door, greeter\n"
+        "patient = greeter(Config((Door('side'),), 'welcome', wait_ms=99_000))\n"
+    )
+    reference = load(f"{tmp_path}/patient.py:patient", {"greeter": {"style": "loud"}})
+    assert made_at(reference).rules == Config((Door("side"),), "welcome", "loud", 99_000)
+
+
+def test_rules_stand_in_a_plan_as_json() -> None:
+    assert read(Config, json.loads(json.dumps(plain(CONFIG))), "plan") == CONFIG
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('worts = "x"', r"\[greeter\]: there is no key 'worts'. Do: use .*words"),
+        ("words = 3", r"\[greeter\].words: expected a text, found 3"),
+        ("wait = 30", r"\[greeter\].wait: expected a duration, found 30"),
+        ('wait = "30"', r"\[greeter\].wait 30: expected a number and a unit"),
+        ('style = "shy"', r"\[greeter\].style: expected one of plain, loud, found 'shy'"),
+        ('doors = "front"', r"\[greeter\].doors: expected a list"),
+        ("doors = [{rank = 1}]", r"\[greeter\].doors\[0\]: expected the key 'topic'"),
+        ('doors = [{topic = "a", rank = true}]', r"\[greeter\].doors\[0\].rank: expected a whole number, found True"),
+    ],
+)
+def test_a_wrong_key_or_value_is_named(text: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        read(Config, tomllib.loads(text), "[greeter]", parse_ms)
+
+
+def test_a_factory_makes_the_service_of_its_configuration() -> None:
+    bench = Bench(greeter(CONFIG))
+    front, back = bench.service.inputs
+    bench.send(Came("eve", 1), to=front)
+    bench.send(Came("bob", 2), to=back)
+    first, second = bench.service.outputs
+    assert bench.out(first, second) == [Greeted("eve", "good day"), Ignored("bob")]
+    assert (bench.out(first), bench.out(second)) == ([Greeted("eve", "good day")], [Ignored("bob")])
+    bench.end()
+
+
+def test_a_job_knows_its_configuration_from_its_rules_alone() -> None:
+    job = plain_job(with_rules(GREETER, plain(CONFIG)), {})
+    saved = json.loads(json.dumps(job.rules))
+    again = plain_service(GREETER, saved).job(saved)
+    assert again.rules == job.rules
+    assert [t.name for t in again.inputs] == ["front", "back"]
+    assert again.decoder == job.decoder
+    assert again.streams == ["greeted", "greeter-dead-letters"]
+
+
+def test_a_flag_overrides_the_file() -> None:
+    job = plain_job(with_rules(GREETER, plain(CONFIG)), {"style": "loud", "bound_ms": 5})
+    assert made_at(job.schemas).rules.style == "loud"
+    assert plan_of(job.schemas).rules.words == "good day"
+    assert job.bound_ms == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "rules", "says"),
+    [
+        ("no_config", {}, "expected a function of one configuration"),
+        ("other_rules", {"words": "x"}, "expected a service with the configuration as its rules"),
+        ("Config", {}, "expected a function of one configuration"),
+        ("nothing", {}, "expected a service or its factory, there is none"),
+        ("greeter", {"wait_ms": 0}, "wait=0 ms. Do: give a time above 0"),
+    ],
+)
+def test_what_makes_no_service_is_refused(name: str, rules: dict[str, Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        made_at(with_rules(f"tests.api.services.made:{name}", rules))

@@ -1,0 +1,163 @@
+"""Three services in a row over timed streams, on a real broker and real Spark: killed, rescaled and replayed, they
+write what Bench says of the same records."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from moneystate.api.codec import Codec
+from moneystate.api.plan import Plan
+from moneystate.devbroker import DevBroker
+from moneystate.engine.items import END_OF_TIME
+from moneystate.engine.place import MARK, PLACE, time_of
+from moneystate.testing import Bench
+from tests.api.services import chain
+from tests.api.test_timed import moves
+from tests.job.harness import Finished, JobProcess
+from tests.kafka.logs import Cluster, wait_until_stable
+from tests.reference import kafka_log
+
+EVENTS = moves(5, 240)
+BEFORE = 160
+
+
+class Chain:
+    """One broker; `replays`: what `verify-replay` said of the first two services."""
+
+    replays: list[dict[str, Any]]
+
+    def __init__(self, broker: DevBroker, folder: Path) -> None:
+        self.broker = broker
+        self.folder = folder
+        self.cluster = Cluster(broker.bootstrap_servers, "")
+        self.module = Path(shutil.copy(chain.__file__, folder / "chain.py"))
+        for topic in ("moves", "closings"):
+            self.cluster.create(topic, 1)
+
+    def send(self, events: list[Any]) -> None:
+        producer = self.cluster.producer()
+        codecs = {
+            i.codec.record.cls: (i.topic, i.codec)
+            for service in (chain.accounts, chain.branches)
+            for its in Plan(service).inputs.values()
+            for i in its.values()
+        }
+        for event in events:
+            topic, codec = codecs[type(event)]
+            producer.produce(topic, codec.encode(event), partition=0)
+        assert producer.flush(30) == 0
+
+    def moneystate(self, *arguments: object, pause_at: str = "") -> JobProcess:
+        env = {"MONEYSTATE_PAUSE_AT": pause_at, "MONEYSTATE_PAUSE_FILE": str(self.folder / "paused")}
+        return JobProcess([str(a) for a in arguments], self.folder, env if pause_at else None)
+
+    def done(self, process: JobProcess) -> Finished:
+        with process:
+            done = process.finish()
+        assert done.code == 0, done.err
+        return done
+
+    def names(self, *services: str) -> list[str]:
+        return [f"{self.module}:{service}" for service in services]
+
+    def run(self, checkpoint: str, services: list[str], *more: object, pause_at: str = "") -> JobProcess:
+        return self.moneystate(
+            *("run", *self.names(*services), "--bootstrap-servers", self.broker.bootstrap_servers, "--quiet"),
+            *("--checkpoint", self.folder / checkpoint, "--topic-partitions", "4", *more),
+            pause_at=pause_at,
+        )
+
+    def killed(self, step: str, checkpoint: str, services: list[str], *more: object) -> None:
+        paused = self.folder / "paused"
+        paused.unlink(missing_ok=True)
+        with self.run(checkpoint, services, *more, pause_at=step) as job:
+            job.wait_for(paused.exists, step)
+
+    def replay(self, checkpoint: str, service: str) -> dict[str, Any]:
+        return self.done(
+            self.moneystate(
+                *("verify-replay", "--checkpoint", self.folder / checkpoint, "--service", *self.names(service)),
+                *("--bootstrap-servers", self.broker.bootstrap_servers, "--json", "--quiet"),
+            )
+        ).totals
+
+    def read(self, topic: str) -> list[Any]:
+        wait_until_stable(AdminClient({"bootstrap.servers": self.broker.bootstrap_servers}), [topic])
+        return kafka_log.read_log(self.broker.bootstrap_servers, [topic], "")[0]
+
+
+TWO = ("--key-groups", "4", "--partitions", "2")
+ENDS = ("--until-caught-up", "--drain")
+
+
+@pytest.fixture(scope="module")
+def chained(tmp_path_factory: pytest.TempPathFactory) -> Chain:
+    folder = tmp_path_factory.mktemp("chain")
+    broker = DevBroker(folder / "broker")
+    broker.start()
+    made = Chain(broker, folder)
+    for name in made.names("accounts", "branches", "book"):
+        made.done(made.moneystate("schemas", "release", name))
+    made.send(EVENTS[:BEFORE])
+    few = ("--max-records-per-batch", "40")
+    made.killed("marked@1", "all", ["accounts", "branches", "book"], *TWO, *few)
+    made.done(made.run("all/accounts", ["accounts"], *TWO, "--until-caught-up"))
+    made.replays = [made.replay("all/accounts", "accounts")]
+    made.done(
+        made.moneystate(
+            *("state", "export", "--checkpoint", folder / "all" / "accounts", "--out", folder / "savepoint"),
+            *("--key-groups", "6", "--service", *made.names("accounts"), "--quiet"),
+        )
+    )
+    made.send(EVENTS[BEFORE:])
+    more = ("--key-groups", "6", "--partitions", "3", "--initial-state", folder / "savepoint")
+    made.done(made.run("rescaled", ["accounts"], *more, *ENDS))
+    made.killed("produced@3", "all/branches", ["branches"], *TWO, *few)
+    made.done(made.run("all/branches", ["branches"], *TWO, *ENDS))
+    made.replays.append(made.replay("all/branches", "branches"))
+    made.done(made.run("all/book", ["book"], *TWO, "--until-caught-up"))
+    return made
+
+
+def benched() -> Bench:
+    bench = Bench(chain.accounts, chain.branches, chain.book)
+    bench.send(*EVENTS)
+    bench.end()
+    return bench
+
+
+def decoded(records: list[Any], codec: Codec) -> list[Any]:
+    return [codec.decode(r.value) for r in records if MARK not in dict(r.headers)]
+
+
+def test_the_chain_writes_what_bench_says_whatever_was_killed_and_rescaled(chained: Chain) -> None:
+    bench = benched()
+    for service, output in ((chain.accounts, chain.stands), (chain.branches, chain.noted)):
+        got = decoded(chained.read(output.topic), Plan(service).outputs[output].codec)
+        assert sorted(map(repr, got)) == sorted(map(repr, bench.out(output)))
+    got = decoded(chained.read("entries"), Plan(chain.book).outputs[chain.entries].codec)
+    assert got == bench.out(chain.entries)  # one key: in the order of their places, from end to end
+    assert len(got) > 300
+
+
+def test_each_partition_of_a_timed_stream_has_the_marks_of_the_one_that_writes_it(chained: Chain) -> None:
+    last: dict[int, int] = {}
+    for record in sorted(chained.read("stands"), key=lambda r: r.offset):
+        headers = dict(record.headers)
+        time = time_of(headers.get(MARK) or headers[PLACE])
+        assert time is not None
+        assert time >= last.get(record.partition, time)
+        if MARK in headers:
+            last[record.partition] = time
+    assert last == dict.fromkeys(range(4), END_OF_TIME)
+
+
+def test_a_replay_of_writer_and_reader_gives_their_state_and_output(chained: Chain) -> None:
+    for replay in chained.replays:
+        assert replay["agrees"]
+        assert replay["output_expected"] > 100

@@ -1,0 +1,139 @@
+"""Declared queries that take long: they start again in a thread, and their reads come back to the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import moneystate as ms
+from moneystate.rpc.context import Context
+from moneystate.serving.callers import Caller
+from moneystate.serving.calls import Call
+from moneystate.serving.failures import Failure
+from moneystate.serving.state.calling import AT_ONCE_S, QueryRunner
+from tests.api.services import market
+from tests.api.services.market import Moved
+from tests.api.test_index import S
+from tests.replica.test_service_model import Market
+
+SELLERS = 500
+
+
+class Until:
+    """A context, as far as a call looks at its deadline."""
+
+    def __init__(self, remaining_s: float) -> None:
+        self.remaining_s = remaining_s
+
+    def time_remaining(self) -> float:
+        return self.remaining_s
+
+
+@pytest.fixture
+def replica() -> Iterator[Market]:
+    made = Market()
+    made.batch([Moved(f"s{n:03d}", "ES", n + 1, S) for n in range(SELLERS)])
+    made.batch([Moved("a", "ES", 1, 2 * S)])
+    yield made
+    made.close()
+
+
+def call(context: Any) -> Call:
+    made: Context = context
+    return Call(Caller("me", "peer", frozenset()), made)
+
+
+def run(replica: Market, query: Callable[[ms.View], Any], context: Any, beside: Any = None) -> Any:
+    async def whole() -> Any:
+        runner = QueryRunner()
+        other = None if beside is None else asyncio.create_task(beside())
+        try:
+            return await runner.run(replica.reads.latest(), call(context), query)
+        finally:
+            runner.close()
+            if other is not None:
+                other.cancel()
+
+    return asyncio.run(whole())
+
+
+def slow(view: ms.View) -> tuple[int, str]:
+    """Takes longer than a query may at once, before it has read anything."""
+    until = time.monotonic() + 2 * AT_ONCE_S
+    while time.monotonic() < until:
+        pass
+    return sum(1 for _ in view.range(market.by_score)), threading.current_thread().name
+
+
+def test_a_short_query_runs_at_once() -> None:
+    replica = Market()
+    replica.batch([Moved("a", "ES", 1, S)])
+    replica.batch([Moved("a", "ES", 2, 2 * S)])
+    name = run(replica, lambda view: threading.current_thread().name, Until(60.0))
+    replica.close()
+    assert name == threading.current_thread().name
+
+
+def test_a_long_query_gives_the_same_from_a_thread_and_lets_others_run(replica: Market) -> None:
+    turns = 0
+
+    async def beside() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    count, thread = run(replica, slow, Until(60.0), beside)
+    assert count == SELLERS
+    assert thread.startswith("query")
+    assert turns > 3
+
+
+def test_a_long_query_ends_at_its_deadline(replica: Market) -> None:
+    with pytest.raises(Failure) as caught:
+        run(replica, slow, Until(-1.0))
+    assert caught.value.reason == "DEADLINE"
+
+
+def test_an_error_of_a_query_is_its_callers_to_see(replica: Market) -> None:
+    def wrong(view: ms.View) -> int:
+        slow(view)
+        raise LookupError("none of these")
+
+    with pytest.raises(LookupError, match="none of these"):
+        run(replica, wrong, Until(60.0))
+
+
+def test_a_query_whose_caller_left_reads_no_more(replica: Market) -> None:
+    reads = 0
+    left = threading.Event()
+    ended = threading.Event()
+
+    def endless(view: ms.View) -> None:
+        nonlocal reads
+        try:
+            while True:
+                slow(view)
+                reads += 1
+                left.set()
+        finally:
+            if threading.current_thread().name.startswith("query"):
+                ended.set()
+
+    async def whole() -> None:
+        runner = QueryRunner()
+        task = asyncio.create_task(runner.run(replica.reads.latest(), call(Until(60.0)), endless))
+        while not left.is_set():
+            await asyncio.sleep(0.001)
+        task.cancel()
+        while not ended.is_set():
+            await asyncio.sleep(0.001)
+        runner.close()
+
+    asyncio.run(asyncio.wait_for(whole(), 60))
+    assert ended.is_set()
