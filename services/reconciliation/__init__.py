@@ -1,0 +1,1 @@
+"""Is every event that was announced really there? (docs/reconciliation.md)"""

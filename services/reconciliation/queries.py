@@ -1,0 +1,63 @@
+"""What can be asked: open differences and lost items of a pair, and the history of an item."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Final
+
+import moneystate as ms
+from services.reconciliation.answers import Difference, Happened, LostItem, differences, history, lost_item
+from services.reconciliation.config import Config
+from services.reconciliation.keys import key_text
+from services.reconciliation.records import Entry, Lost, Seen
+from services.reconciliation.rules import waiting
+
+MOST: Final = 100  # of an answer, unless asked for more
+
+
+def declare_queries(
+    service: ms.Service[Config], config: Config, entries: ms.Value[Entry], further: ms.Map[Seen], lost: ms.Map[Lost]
+) -> None:
+    open_differences = service.index("open_differences", entries, by=open_difference)
+    lost_items = service.index("lost_items", lost, by=lambda lost: (lost.pair, lost.item.event_time))
+
+    def actuals_of(view: ms.View, key: str, entry: Entry) -> list[Seen]:
+        return waiting(entry, [seen for _, seen in view.entries(further, key)] if entry.actuals > 1 else [])
+
+    @service.query
+    def differences_of(view: ms.View, pair: str, limit: int = MOST) -> list[Difference]:
+        """The open differences of a pair, the oldest event first."""
+        answers = (
+            difference
+            for key, entry in view.find(open_differences, (pair,))
+            for difference in differences(key, entry, actuals_of(view, key, entry))
+        )
+        return list(islice(answers, limit))
+
+    @service.query
+    def lost_of(view: ms.View, pair: str, limit: int = MOST) -> list[LostItem]:
+        """The lost items of a pair, the oldest event first, as long as its retention keeps them."""
+        answers = (lost_item(key, record) for key, _, record in view.find(lost_items, (pair,)))
+        return list(islice(answers, limit))
+
+    @service.query
+    def history_of(view: ms.View, source: str, event_id: str) -> list[Happened]:
+        """What is known of an item in each pair."""
+        happened: list[Happened] = []
+        for pair in config.pairs:
+            key = key_text(pair.name, source, event_id)
+            entry = view.get(entries, key)
+            gone = [record for _, record in view.entries(lost, key)]
+            happened.extend(history(key, entry, actuals_of(view, key, entry), gone))
+        return happened
+
+
+def open_difference(entry: Entry) -> tuple[str, int] | None:
+    """Where the key stands among the open differences, None where it has none."""
+    if entry.expected is None:
+        is_open = entry.unexpected_at is not None
+    elif entry.matched_at is None:
+        is_open = entry.missing_at is not None
+    else:
+        is_open = entry.extra > 0
+    return (entry.pair, entry.event_time) if is_open else None

@@ -1,0 +1,89 @@
+"""What `moneystate reconciliation status` shows, on the screen and as SVG."""
+
+from __future__ import annotations
+
+import io
+import xml.etree.ElementTree as ET
+
+import pytest
+from rich.console import Console
+
+from moneystate.api.codec import Codec
+from moneystate.api.shapes import Shapes
+from moneystate.errors import BrokerError
+from services.reconciliation.cli.board import Board, percent_text
+from services.reconciliation.cli.follow import reader
+from services.reconciliation.records import Completeness, Finding
+
+HOUR = 3_600_000
+
+
+def record(pair: str, hour: int, expected: int, matched: int, missing: int, revision: int = 1) -> Completeness:
+    pending = expected - matched - missing
+    percent = 100.0 * matched / expected if expected else 100.0
+    start = hour * HOUR
+    return Completeness(
+        pair, start, start + HOUR, expected, matched, missing, pending, 1, 2, 3, percent, revision, revision == 9
+    )
+
+
+def lines(board: Board, width: int = 140) -> list[list[str]]:
+    console = Console(file=io.StringIO(), width=width)
+    with console.capture() as capture:
+        console.print(board.table(width))
+    return [line.split() for line in capture.get().splitlines() if line.strip()]
+
+
+def board(*records: Completeness, intervals: int = 2, pair: str = "") -> Board:
+    made = Board(intervals, pair)
+    for one in records:
+        made.take(one)
+    return made
+
+
+def test_the_last_intervals_of_each_pair_are_shown_each_by_its_latest_record() -> None:
+    b = board(record("b", 1, 4, 4, 0), record("a", 1, 1, 1, 0), record("a", 2, 4, 1, 1), record("a", 3, 9, 0, 0))
+    b.take(record("a", 3, 2000, 1999, 1, revision=9))
+    rows = lines(b)[2:]
+    day, text = "1970-01-01", "█"
+    counts = ["2,000", "1,999", "1", "0", "1", "2", "3"]
+    bar = text * 20
+    assert rows[0] == ["a", day, "03:00:00", "04:00:00", "99.95%", bar, *counts, "final"]
+    assert [row[row.index(day) + 1] for row in rows] == ["03:00:00", "02:00:00", "01:00:00"]
+    assert [row[0] for row in rows] == ["a", day, "b"]
+    assert "█" * 5 + "▒" * 10 + "█" * 5 in rows[1]
+
+
+def test_a_narrow_screen_shows_what_matters_most() -> None:
+    b = board(record("shop-lake-2", 1, 1_000_000, 4, 1))
+    wanted = ["shop-lake-2", "1970-01-01", "01:00:00", "0.00%", "1", "999,995", "1"]
+    assert lines(b, 80)[2] == wanted
+
+
+def test_one_pair_alone_and_none_at_all() -> None:
+    b = board(record("b", 1, 4, 4, 0), record("a", 1, 1, 1, 0), pair="b")
+    assert [row[0] for row in lines(b)[2:]] == ["b"]
+    assert lines(board())[-1] == ["no", "interval", "yet"]
+
+
+def test_what_is_not_complete_is_never_shown_as_100() -> None:
+    assert [percent_text(p) for p in (100.0, 99.99999999999999, 0.0, 50.0)] == ["100.00%", "99.99%", "0.00%", "50.00%"]
+
+
+def test_the_svg_is_whole_and_asks_nothing_of_the_internet() -> None:
+    svg = board(record("a", 2, 4, 1, 1), record("<&>", 3, 9, 9, 0)).svg()
+    tree = ET.fromstring(svg)
+    text = "".join(tree.itertext())
+    assert "25.00%" in text.replace("\xa0", " ")
+    assert "<&>" in text
+    assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_records_are_read_in_avro_and_in_json() -> None:
+    codec = Codec(Shapes("reconciliation").record(Completeness, "a test"))
+    one = record("a", 2, 4, 1, 1)
+    assert reader(Completeness)(codec.encode(one)) == reader(Completeness)(codec.to_json(one)) == one
+    with pytest.raises(BrokerError, match="expected a record of Completeness"):
+        reader(Completeness)(
+            Codec(Shapes("reconciliation").record(Finding, "a test")).encode(Finding("p", "s", "e", None, "LOST", 1, 2))
+        )

@@ -1,0 +1,95 @@
+"""Random logs give what the reference over the whole log gives, whatever the batches."""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+from collections import Counter, defaultdict
+from typing import Any
+
+import pytest
+
+from moneystate.testing import CRASH, Bench
+from moneystate.testing.run import Crash
+from services.reconciliation.completeness import completeness
+from services.reconciliation.records import InventoryItem
+from services.reconciliation.service import reconciliation
+from tests.services.reconciliation.reference import Logged, Reference
+from tests.services.reconciliation.workload import Beat, Workload, config, iso, reference
+
+OUTCOMES = {
+    "TOO_LATE", "DUPLICATE", "LOST", "MISSING", "FOUND", "UNEXPECTED", "EXPLAINED", "TIME_MISMATCH",
+    "too late after the final record", "T moved to another interval", "matched when expected came",
+    "matched when an actual came", "extra that waited", "expected came, some parts were there", "derived",
+    "matched by a filtered actual", "due and end at one time", "counts as last written",
+    "an interval that is empty again", "pairs of an item: 0", "pairs of an item: 1", "pairs of an item: 2",
+}  # fmt: skip
+
+
+def log_of(bench: Bench) -> list[Logged]:
+    log = []
+    for sent in bench.log:
+        if isinstance(sent, Crash):
+            continue
+        topic = bench.plan.topics[sent.topic]
+        plan = bench.plan.inputs[sent.topic].get(sent.value[:10])
+        if plan is None:
+            time = bench.plan.heartbeat.decode(sent.value).processed_at
+            log.append(Logged(topic, sent.partition, sent.offset, time, None))
+        else:
+            item = plan.codec.decode(sent.value)
+            log.append(Logged(topic, sent.partition, sent.offset, item.event_time, item))
+    return log
+
+
+SEEDS = range(24)
+ENOUGH = 3  # times that an outcome is reached
+
+
+@functools.cache
+def run(seed: int) -> tuple[Bench, Reference]:
+    bench = Bench(reconciliation(config()), completeness(config()), seed=seed, partitions=2)
+    chance = random.Random(seed)
+    for topic, partition, record in Workload(seed).lines():
+        if isinstance(record, Beat):
+            value = bench.run.heartbeat(record.time_ms)
+        else:
+            value = bench.plan.codec(InventoryItem, "").encode(record)
+        bench._append(bench.plan.codes[topic], partition, value)
+        if chance.random() < 0.02:
+            bench.send(CRASH)
+    bench.end()
+    expected = reference(config())
+    expected.run(log_of(bench))
+    return bench, expected
+
+
+def by_key(records: list[tuple[str, Any]]) -> dict[str, list[Any]]:
+    keyed = defaultdict(list)
+    for key, record in records:
+        keyed[key].append(record)
+    return keyed
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_findings_and_completeness_are_those_of_the_reference(seed: int) -> None:
+    bench, expected = run(seed)
+    items, counts = (member.plan.service for member in bench.members)
+    assert by_key(bench.keyed(items.outputs[0])) == expected.findings
+    intervals = {
+        json.dumps([pair, iso(start)], separators=(",", ":")): records
+        for (pair, start), records in expected.completeness.items()
+    }
+    assert by_key(bench.keyed(counts.outputs[0])) == intervals
+    for name in ("no_pair", "too_late", "duplicates", "resent"):
+        assert bench.count(name) == expected.counts[name], name
+    assert [*bench.entries(items), *bench.entries(counts)] == []
+
+
+def test_the_workload_reaches_every_outcome() -> None:
+    reached: Counter[str] = Counter()
+    for seed in SEEDS:
+        _, expected = run(seed)
+        reached += expected.outcomes
+    assert {outcome: reached[outcome] for outcome in OUTCOMES if reached[outcome] < ENOUGH} == {}
