@@ -1,0 +1,1 @@
+"""Events that several producers write, put into sequence (docs/sequencing.md)."""

@@ -1,0 +1,111 @@
+"""Sequencing's part of the live proof."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from dataclasses import fields
+from typing import Any, Final
+
+from moneystate.api.iso_time import from_ms
+from moneystate.api.json_text import Json
+from moneystate.api.shapes import camel
+from services.sequencing.config import Config
+from services.sequencing.records import Poisoned
+from tests.services.live import BOUND_MS, Case, Expected, Written
+from tests.services.sequencing import reference
+from tests.services.sequencing.reference import Logged
+from tests.services.sequencing.workload import some_log
+
+PARTITIONS: Final = 3
+START_MS: Final = 1_700_000_000_000
+SCALE: Final = 200  # the workload's times are a few ms apart
+TABLES: Final = """
+[sequencing]
+g1 = "2s"
+k = 2
+g2 = "6s"
+policy = "skip"
+digest_retention = "10s"
+closed_wait = "20s"
+closed_retention = "10s"
+max_held = 6
+violation = "park"
+follows = { ASSIST = ["POINT"], FOUL = ["POINT", "FOUL"] }
+"""
+CONFIG: Final = Config(
+    g1_ms=2_000, k=2, g2_ms=6_000, policy="skip", digest_retention_ms=10_000, closed_wait_ms=20_000,
+    closed_retention_ms=10_000, max_held=6, violation="park", follows={"ASSIST": ("POINT",), "FOUL": ("POINT", "FOUL")},
+)  # fmt: skip
+JUNK: Final[dict[bytes | None, str]] = {
+    None: "null_value",
+    b"[": "malformed",
+    b'{"type":"StreamEvent","stream":"a","seq":1,"eventId":"e"}': "malformed",
+    b'{"type":"Poisoned","stream":"a","seq":1,"time":1}': "unknown_schema",
+}
+
+
+def as_json(record: Any) -> bytes:
+    """As a producer of its own would write it; what is poisoned has a body that no reader takes."""
+    if isinstance(record, Poisoned):
+        text = json.dumps({"type": "StreamEvent", "stream": record.stream, "seq": record.seq, "time": record.time})
+        return (text[:-1] + ', "eventId": "e", "body": {"a": 1, "a": 2}}').encode()
+    members = {"type": json.dumps(type(record).__name__)}
+    for f in fields(record):
+        value = getattr(record, f.name)
+        members[camel(f.name)] = value.text if isinstance(value, Json) else json.dumps(value)
+    return ("{" + ", ".join(f'"{name}": {text}' for name, text in members.items()) + "}").encode()
+
+
+def as_read(record: Any) -> Any:
+    """An output as its JSON is read."""
+    if isinstance(record, Json):
+        return json.loads(record.text)
+    if isinstance(record, (str, int, list)):
+        return record
+    document = {camel(f.name): as_read(getattr(record, f.name)) for f in fields(record)}
+    if "time" in document:
+        document["time"] = from_ms(record.time)
+    return document
+
+
+def typed(record: Any) -> Any:
+    return {"type": type(record).__name__, **as_read(record)}
+
+
+def _logged() -> list[Logged]:
+    chance = random.Random(18)
+    log: list[Logged] = []
+    ends = Counter[int]()
+    for record in some_log(chance, 900):
+        object.__setattr__(record, "time", START_MS + SCALE * record.time)
+        partition = chance.randrange(PARTITIONS)
+        for it in [record, None] if chance.random() < 0.03 else [record]:
+            log.append(Logged(partition, ends[partition], it))
+            ends[partition] += 1
+    return log
+
+
+LOG: Final = _logged()
+
+
+def _written() -> list[Written]:
+    junk = [*JUNK] * len(LOG)
+    values = [junk.pop() if one.record is None else as_json(one.record) for one in LOG]
+    return [Written("sequenced-input", one.partition, value) for one, value in zip(LOG, values, strict=True)]
+
+
+def expected() -> Expected:
+    want = reference.run([one for one in LOG if one.record is not None], BOUND_MS, CONFIG)
+    letters = Counter(reason for _, _, reason in want.letters)
+    letters.update([JUNK[w.value] for w, one in zip(CASE.log, LOG, strict=True) if one.record is None])
+    topics = {"sequenced-output": want.output, "sequenced-requests": want.requests, "sequenced-findings": want.findings}
+    outputs = {
+        topic: {stream: [typed(record) for record in records] for stream, records in by_stream.items()}
+        for topic, by_stream in topics.items()
+    }
+    return Expected(outputs, letters)
+
+
+CASE: Final = Case("sequencing", ("sequencing",), TABLES, {"sequenced-input": PARTITIONS}, _written(), expected)
