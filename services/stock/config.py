@@ -1,0 +1,19 @@
+"""What the ledger and the saga are started with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+DAY: Final = 86_400_000
+
+
+@dataclass(frozen=True)
+class Config:
+    """How long is known: what a command was answered, the id of a reservation that has ended, the id of an order that
+    has ended. `format`: of all topics."""
+
+    command_retention_ms: int = 7 * DAY
+    reservation_retention_ms: int = 30 * DAY
+    order_retention_ms: int = 30 * DAY
+    format: Literal["json", "avro"] = "json"
