@@ -1,4 +1,5 @@
-"""`python -m tests.bench [backlog|latency|scale|steady|query|bootstrap]`: see --help of each."""
+"""`python -m tests.bench KIND`, of which there are backlog, services, latency, scale, steady, query, bootstrap, gaps,
+stock and maps: see --help of each."""
 
 from __future__ import annotations
 
@@ -14,10 +15,11 @@ from rich.console import Console
 from rich.table import Table
 
 from moneystate.devbroker import DevBroker
-from tests.bench import bootstrap, latency, query_load, scale, steady
-from tests.bench.backlog import Result, run_broker_alone, run_job, run_peer, run_per_user
+from tests.bench import bootstrap, gaps, latency, maps, query_load, scale, services, steady, stock
+from tests.bench.backlog import Result, run_broker_alone, run_job, run_peer, run_per_user, run_plain
 
 WORKLOAD = Path(__file__).resolve().parents[1] / "workloads" / "workload.py"
+OURS = ("plain service", "moneystate")
 PREFIX = "b1-"  # the one that the peers read
 
 
@@ -47,7 +49,8 @@ def backlog(arguments: list[str]) -> None:
     p.add_argument("--users", type=int, default=20_000)
     p.add_argument("--seed", type=int, default=11)
     p.add_argument("--runs", type=int, default=1, help="of the job")
-    p.add_argument("--per-user", action="store_true", help="also the plain per-user transformWithState")
+    p.add_argument("--per-user", action="store_true", help="also the per-user transformWithState")
+    p.add_argument("--plain", action="store_true", help="also the enrichment as a plain service, each as often")
     p.add_argument("--peer", action="append", default=[], help="PEER[,NAME=VALUE...], with --peers")
     a = p.parse_args(arguments)
     with broker() as servers:
@@ -55,7 +58,10 @@ def backlog(arguments: list[str]) -> None:
         command += ["--events", str(a.events), "--users", str(a.users), "--seed", str(a.seed), "--flush-marker"]
         subprocess.run(command, check=True)
         results = [run_broker_alone(servers, PREFIX)]
-        results += [run_job(servers, PREFIX, a.flags) for _ in range(a.runs)]
+        for _ in range(a.runs):
+            results.append(run_job(servers, PREFIX, a.flags))
+            if a.plain:  # by turns, so that a slower hour slows both
+                results.append(run_plain(servers, PREFIX, a.flags))
         if a.per_user:
             results.append(run_per_user(servers, PREFIX))
         peers = a.peer or (["kstreams,COMMIT_MS=1000"] if a.peers else [])
@@ -77,10 +83,12 @@ def show(results: list[Result]) -> None:
         table.add_row(r.name, f"{r.rate:,.0f}", ratio, f"{r.outputs:,}", *numbers)
     console = Console(width=130)
     console.print(table)
-    jobs = [r for r in results if r.name == "moneystate"]
-    for peer in results[1 + len(jobs) :]:
-        best = max(j.rate for j in jobs)
-        console.print(f"moneystate / {peer.name}: {best / peer.rate:.2f}")
+    jobs = [r for r in results[1:] if r.name in OURS]
+    for name in dict.fromkeys(r.name for r in jobs):
+        best = max(r.rate for r in jobs if r.name == name)
+        others = [r for r in results[1:] if r.name != name and r.name not in OURS[: OURS.index(name)]]
+        for other in others:
+            console.print(f"{name} / {other.name}: {best / other.rate:.2f}")
 
 
 def paced(arguments: list[str]) -> None:
@@ -104,11 +112,15 @@ def paced(arguments: list[str]) -> None:
 
 KINDS = {
     "backlog": backlog,
+    "services": services.main,
     "latency": paced,
     "query": query_load.main,
     "bootstrap": bootstrap.main,
+    "gaps": gaps.main,
     "scale": scale.main,
     "steady": steady.main,
+    "stock": stock.main,
+    "maps": maps.main,
 }
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ from tests.bench.tree import Tree
 
 INPUTS = [t.name for t in topics.INPUTS if t.ordered]
 PARTITIONS = 4
+PLAIN = "examples.enrichment.enrichment:service"
+PLAIN_TOPICS = ["money-state", "money-commits", "money-dead-letters"]
 FROM, TO = 0.1, 0.9  # of the output, by broker timestamp
 
 
@@ -92,6 +94,14 @@ def run_job(servers: str, prefix: str, flags: list[str]) -> Result:
         return _timed("moneystate", servers, prefix, [*command, "--quiet", *flags], Path(folder))
 
 
+def run_plain(servers: str, prefix: str, flags: list[str]) -> Result:
+    """The enrichment as a plain service, without lookups."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        command = [sys.executable, "-m", "moneystate.cli.main", "run", PLAIN, "--bootstrap-servers", servers]
+        command += ["--checkpoint", f"{folder}/checkpoint", "--topic-prefix", prefix, "--until-caught-up", "--json"]
+        return _timed("plain service", servers, prefix, [*command, "--quiet", *flags], Path(folder))
+
+
 def run_per_user(servers: str, prefix: str) -> Result:
     """The same step function as the per-user baseline (`tests.bench.peruser`)."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
@@ -102,7 +112,7 @@ def run_per_user(servers: str, prefix: str) -> Result:
 def _timed(name: str, servers: str, prefix: str, command: list[str], folder: Path) -> Result:
     """A run on fresh output topics. The command prints its number of outputs as JSON in its last line."""
     output = prefix + topics.STREAMS[0]
-    _delete(servers, [prefix + name for name in [*topics.STREAMS, topics.CHANGELOG, topics.COMMITS]])
+    _delete(servers, [prefix + name for name in [*topics.STREAMS, topics.CHANGELOG, topics.COMMITS, *PLAIN_TOPICS]])
     create_outputs(servers, [output])
     started = time.time()
     with (folder / "err").open("w") as err:

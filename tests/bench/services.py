@@ -1,0 +1,76 @@
+"""Throughput of the services that come with the platform, by turns with the hand-written enrichment."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import Producer
+from rich.console import Console
+from rich.table import Table
+
+from moneystate.devbroker import DevBroker
+from tests.bench.backlog import PARTITIONS, create_topics, rate_of, run_job, timestamps
+from tests.bench.load import Load
+from tests.bench.tree import Tree
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+WORKLOAD: Final = ROOT / "tests" / "workloads" / "workload.py"
+MONEY: Final = "money-"
+
+
+def main(arguments: list[str]) -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    p.add_argument("services", nargs="+", help="names, such as joining")
+    p.add_argument("--events", type=int, default=400_000, help="of each")
+    p.add_argument("--flag", action="append", default=[], help="for the runs, such as --flag=--max-records-per-batch=5")
+    a = p.parse_args(arguments)
+    table = Table("what", "events/s", "to the enrichment", "events", "CPU us/event", "peak MB")
+    with tempfile.TemporaryDirectory(prefix="bench-broker-") as folder, DevBroker(Path(folder), heap="1g") as broker:
+        servers = broker.bootstrap_servers
+        command = [sys.executable, str(WORKLOAD), "--bootstrap-servers", servers, "--prefix", MONEY, "--create-topics"]
+        command += ["--events", str(a.events), "--users", "20000", "--seed", "11", "--flush-marker"]
+        subprocess.run(command, check=True)
+        money = run_job(servers, MONEY, a.flag)
+        print(f"enrichment: {money.rate:,.0f} events/s", file=sys.stderr)
+        cpu = f"{money.cpu_s / money.outputs * 1e6:.0f}"
+        table.add_row("enrichment", f"{money.rate:,.0f}", "1.00", f"{money.outputs:,}", cpu, f"{money.rss_mb:,}")
+        for name in a.services:
+            load: Load = import_module(f"tests.services.{name}.load").LOAD
+            rate, cpu_s, rss = _run(servers, name, load, a.events, a.flag)
+            cpu = f"{cpu_s / a.events * 1e6:.0f}"
+            table.add_row(name, f"{rate:,.0f}", f"{rate / money.rate:.2f}", f"{a.events:,}", cpu, f"{rss:,}")
+    Console(width=130).print(table)
+
+
+def _run(servers: str, name: str, load: Load, events: int, flags: list[str]) -> tuple[float, float, int]:
+    """Events a second, CPU seconds and peak MB. Outputs stand for the events: each service has them throughout."""
+    create_topics(servers, list(load.inputs), PARTITIONS, {"retention.ms": "-1"})
+    broker_time = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(16 * 2**20)}
+    create_topics(servers, [load.output], PARTITIONS, broker_time)
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
+    for topic, key, value in load.records(events):
+        producer.produce(topic, value, key)
+        producer.poll(0)
+    assert producer.flush(60) == 0
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        config = Path(folder) / "bench.toml"
+        config.write_text(load.tables)
+        command = [sys.executable, "-m", "moneystate.cli.main", "run", name, "--config", str(config), "--quiet"]
+        command += ["--bootstrap-servers", servers, "--checkpoint", f"{folder}/checkpoint", "--until-caught-up", *flags]
+        began = time.time()
+        process = subprocess.Popen(command, cwd=ROOT)
+        tree = Tree(process.pid)
+        code = process.wait()
+        tree.end()
+    if code:
+        raise RuntimeError(f"{name}: ended with code {code}")
+    times_ms = timestamps(servers, load.output)
+    print(f"{name}: {len(times_ms):,} outputs, first after {times_ms[0] / 1000 - began:.1f} s", file=sys.stderr)
+    return rate_of(times_ms) * events / len(times_ms), tree.cpu_s, tree.rss // 2**20

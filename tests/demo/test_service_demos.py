@@ -1,0 +1,29 @@
+"""`moneystate demo SERVICE` as a user runs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.demo.test_demo import environment, started_in
+
+RUN_S = 170
+STORIES = {"entities": 5, "joining": 5, "reconciliation": 7, "sequencing": 1, "stock": 5}
+
+
+@pytest.mark.parametrize("service", STORIES)
+def test_all_stories_are_held_and_nothing_is_left_over(service: str, tmp_path: Path) -> None:
+    folder = tmp_path / "temp folder"
+    folder.mkdir()
+    command = [sys.executable, "-m", "moneystate.cli.main", "demo", service]
+    done = subprocess.run(
+        command, env=environment(folder), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=RUN_S
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"All {STORIES[service]} stories held." in done.stdout
+    assert "BROKEN" not in done.stdout
+    assert list(folder.iterdir()) == []
+    assert started_in(folder) == []

@@ -1,0 +1,187 @@
+"""All services that come with the platform, in one Spark application on a real broker: killed in the middle, started
+again, replayed, bootstrapped from history, and rescaled. What they put out is what their references say.
+
+One process does everything after the kill, as most of the time would be that of starting Spark's JVM.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import multiprocessing
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from moneystate.cli import main
+from moneystate.devbroker import DevBroker
+from tests.job.harness import JobProcess
+from tests.kafka.logs import Cluster, wait_until_stable
+from tests.reference import kafka_log
+from tests.services.live import BOUND_MS, Case
+
+NAMES: Final = ("entities", "joining", "reconciliation", "sequencing")
+CASES: Final[list[Case]] = [import_module(f"tests.services.{name}.live").CASE for name in NAMES]
+SERVICES: Final = [service for case in CASES for service in case.services]
+COMMAND_S: Final = 240.0
+BEFORE: Final = ("--key-groups", "4")
+AFTER: Final = ("--key-groups", "7")
+
+
+def command(arguments: list[str]) -> tuple[int, str]:
+    """`moneystate ARGUMENTS` in this process: its exit code and what it printed."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        code = main.app(arguments, prog_name="moneystate", standalone_mode=False)
+    return (code if isinstance(code, int) else 0), printed.getvalue()
+
+
+def set_environment(env: dict[str, str]) -> None:
+    os.environ.update(env)
+
+
+class Live:
+    """`replayed`, `bootstrapped`, `exported`: by service, what the commands said after the kill."""
+
+    def __init__(self, broker: DevBroker, folder: Path) -> None:
+        self.cluster = Cluster(broker.bootstrap_servers, "")
+        self.broker = broker  # it ends once nothing holds it any more
+        self.servers = broker.bootstrap_servers
+        self.folder = folder
+        for made_of in ("exported", "bootstrapped"):
+            (folder / made_of).mkdir()
+        self.config = folder / "services.toml"
+        self.config.write_text("".join(case.tables for case in CASES))
+        self.sent = {case.name: 0 for case in CASES}
+        self.replayed: dict[str, Any] = {}
+        self.bootstrapped: dict[str, Any] = {}
+        self.exported: dict[str, Any] = {}
+
+    def send(self, share: float) -> None:
+        """Write each case's log up to this share of it."""
+        producer = self.cluster.producer()
+        for case in CASES:
+            end = int(share * len(case.log))
+            for r in case.log[self.sent[case.name] : end]:
+                headers: list[tuple[str, str | bytes | None]] = list(r.headers)
+                producer.produce(r.topic, r.value, key=r.key, partition=r.partition, headers=headers)
+            self.sent[case.name] = end
+        assert producer.flush(30) == 0
+
+    def run(self, checkpoint: str, *more: str) -> list[str]:
+        """Arguments of a run of all services."""
+        return [
+            *("run", *[case.name for case in CASES], "--config", str(self.config), "--bound", f"{BOUND_MS}ms"),
+            *("--bootstrap-servers", self.servers, "--checkpoint", str(self.place(checkpoint)), "--quiet"),
+            *("--partitions", "2", "--topic-partitions", "2", "--until-caught-up", *more),
+        ]
+
+    def place(self, folder: str, service: str = "") -> Path:
+        """Of what `folder` has for each service. One by itself has no folder of its own."""
+        return self.folder / folder / (service if service or len(SERVICES) > 1 else SERVICES[0])
+
+    def offline(self, command: str, service: str, *more: str) -> list[str]:
+        return [*command.split(), "--checkpoint", str(self.place("first", service)), "--json", "--quiet", *more]
+
+    def outputs(self, topic: str, case: Case) -> dict[str, list[Any]]:
+        made: dict[str, list[Any]] = defaultdict(list)
+        for r in self.read(topic):
+            value = None if r.value is None else case.parse(topic, r.value)
+            made[(r.key or b"").decode()].append(value)
+        return dict(made)
+
+    def letters(self, case: Case) -> Counter[str]:
+        records = [r for service in case.services for r in self.read(f"{service}-dead-letters")]
+        return Counter((dict(r.headers)["moneystate.reason"] or b"").decode() for r in records)
+
+    def read(self, topic: str) -> list[Any]:
+        wait_until_stable(AdminClient({"bootstrap.servers": self.servers}), [topic])
+        return kafka_log.read_log(self.servers, [topic], "")[0]
+
+
+class Commands:
+    """Runs commands one after the other in one process of its own."""
+
+    def __init__(self, pool: ProcessPoolExecutor) -> None:
+        self.pool = pool
+
+    def __call__(self, arguments: list[str]) -> Any:
+        """What the command printed as JSON, None if nothing."""
+        code, printed = self.pool.submit(command, arguments).result(COMMAND_S)
+        assert code == 0, (arguments, printed)
+        return json.loads(printed.splitlines()[-1]) if printed.strip() else None
+
+
+@contextlib.contextmanager
+def commands(folder: Path) -> Iterator[Commands]:
+    env = {"SPARK_LOCAL_IP": "127.0.0.1", "TMPDIR": str(folder)}
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), set_environment, (env,)) as pool:
+        yield Commands(pool)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Live:
+    folder = tmp_path_factory.mktemp("live")
+    broker = DevBroker(folder / "broker")
+    broker.start()
+    made = Live(broker, folder)
+    for case in CASES:
+        for topic, partitions in case.partitions.items():
+            made.cluster.create(topic, partitions)
+    made.send(2 / 3)
+    kill(made)
+    with commands(folder) as run:
+        run(made.run("first", *BEFORE))
+        for service in SERVICES:
+            out = str(made.place("exported", service))
+            made.exported[service] = run(made.offline("state export", service, "--out", out, *AFTER))
+            made.replayed[service] = run(made.offline("verify-replay", service, "--bootstrap-servers", made.servers))
+            made.bootstrapped[service] = run(bootstrap(made, service))
+        made.send(1)
+        run(made.run("second", *AFTER, "--initial-state", str(made.place("exported")), "--drain"))
+    return made
+
+
+def kill(made: Live) -> None:
+    """Run all of them, and kill everything when one has written its second batch but not noted it."""
+    paused = made.folder / "paused"
+    env = {"MONEYSTATE_PAUSE_AT": "sunk@1", "MONEYSTATE_PAUSE_FILE": str(paused)}
+    with JobProcess(made.run("first", *BEFORE, "--max-records-per-batch", "150"), made.folder, env) as job:
+        job.wait_for(paused.exists, "the second batch of one of them is written")
+
+
+def bootstrap(made: Live, service: str) -> list[str]:
+    return [
+        *("bootstrap", "--from", "kafka", "--out", str(made.place("bootstrapped", service)), "--service", service),
+        *("--config", str(made.config), "--bound", f"{BOUND_MS}ms", "--bootstrap-servers", made.servers),
+        *("--key-groups", "5", "--partitions", "2", "--json", "--quiet"),
+    ]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_services_that_are_killed_and_rescaled_put_out_what_their_references_say(live: Live, case: Case) -> None:
+    want = case.expected()
+    for topic, by_key in want.outputs.items():
+        assert live.outputs(topic, case) == by_key, topic
+        assert by_key, topic
+    assert live.letters(case) == want.letters
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_replay_gives_the_state_and_output_of_the_killed_run(live: Live, service: str) -> None:
+    assert live.replayed[service]["agrees"]
+    assert live.replayed[service]["output_expected"] > 0
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_bootstrap_from_history_gives_the_live_state(live: Live, service: str) -> None:
+    assert live.bootstrapped[service]["fingerprint"] == live.exported[service]["fingerprint"]
+    assert live.exported[service]["entries"] > 0
