@@ -2,9 +2,11 @@
 # ARGS goes to the program: make test ARGS="tests/devbroker -k port"
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test check bench chaos fmt lock clean
+.PHONY: help env demo test check docs bench chaos fmt lock clean
 bin := .venv/bin
 ARGS ?=
+# no advertisement of a successor in each build of the site
+export NO_MKDOCS_2_WARNING := 1
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,13 +20,17 @@ demo: env ## the whole path on a broker of its own, with made-up events
 test: env ## all tests, with a real broker and Spark
 	@$(bin)/pytest -q $(or $(ARGS),--numprocesses logical --maxprocesses 4 tests)
 
-check: env ## what CI checks beside the tests: lint, format, types, import contracts, scripts
+check: env ## what CI checks beside the tests: lint, format, types, import contracts, scripts, documentation
 	$(bin)/ruff check .
 	$(bin)/ruff format --check .
 	$(bin)/mypy
 	$(bin)/lint-imports
 	@set -e; for check in scripts/check_*.py; do echo "$$check"; $(bin)/python $$check; done
 	@set -e; for check in scripts/check_*.sh; do echo "$$check"; $$check; done
+	$(bin)/mkdocs build --strict
+
+docs: env ## the documentation site on 127.0.0.1:8000 (ARGS=build: in build/site)
+	@$(bin)/mkdocs $(or $(ARGS),serve)
 
 bench: env ## throughput and latency
 	@$(bin)/python -m tests.bench $(if $(PEERS),--peers $(PEERS)) $(ARGS)
