@@ -56,8 +56,8 @@ def exists(path: str) -> bool:
 def block_problems(page: Page) -> Iterator[Problem]:
     for block in page.blocks:
         if block.language not in KINDS and page.name not in CONTRACTS:
-            found = block.language or "indentation"
-            yield block.line - 1, f"a code block with {found} as its language. Write ``` and one of {', '.join(KINDS)}"
+            language = block.language or "indentation"
+            yield block.line - 1, f"a code block with {language} as its language. Write ``` and one of {', '.join(KINDS)}"
         elif parse := PARSERS.get(block.language):
             try:
                 parse(block.text)

@@ -53,15 +53,15 @@ class Page(NamedTuple):
 
     def anchors(self) -> set[str]:
         """Of its headings, as GitHub and the documentation site make them."""
-        found: set[str] = set()
+        slugs: set[str] = set()
         for line in self.prose:
             if heading := HEADING.match(line):
                 name, slug, count = slug_of(heading["text"]), slug_of(heading["text"]), 0
-                while slug in found:
+                while slug in slugs:
                     count += 1
                     slug = f"{name}_{count}"
-                found.add(slug)
-        return found
+                slugs.add(slug)
+        return slugs
 
 
 def slug_of(heading: str) -> str:
