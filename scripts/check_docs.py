@@ -57,7 +57,7 @@ def block_problems(page: Page) -> Iterator[Problem]:
     for block in page.blocks:
         if block.language not in KINDS and page.name not in CONTRACTS:
             language = block.language or "indentation"
-            yield block.line - 1, f"a code block with {language} as its language. Write ``` and one of {', '.join(KINDS)}"
+            yield block.line - 1, f"a code block with {language} as its language. It takes one of {', '.join(KINDS)}"
         elif parse := PARSERS.get(block.language):
             try:
                 parse(block.text)
