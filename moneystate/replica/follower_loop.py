@@ -9,14 +9,16 @@ from rocksdict import WriteBatch
 
 from moneystate.engine import keys
 from moneystate.errors import SetupError
+from moneystate.replica.applying import Applier
 from moneystate.replica.files import Rebuild
 from moneystate.replica.lineage import Lineage
+from moneystate.replica.loading import FirstLoad
 from moneystate.replica.log import Changelog, ChangelogConsumer, LogEndMonitor, Message, Options, Topics
 from moneystate.replica.retention import RetentionPolicy, RetentionSweep
 from moneystate.replica.shared_status import SharedStatus, SharedStatusFile
 from moneystate.replica.store import Store
 from moneystate.replica.throttle import WriteThrottle
-from moneystate.replica.transaction_assembler import BatchSlice, Change, End, TransactionAssembler, change_of, read_end
+from moneystate.replica.transaction_assembler import BatchSlice, TransactionAssembler, read_end
 
 ALIVE_MS: Final = 30_000  # how often the files say that the follower had all there is
 SWEEP_S: Final = 0.25
@@ -40,13 +42,14 @@ class FollowerLoop:
         self.sweep_at = self.quiescence_check_at = 0.0
         self.lineage_at = float("inf") if trace is None else 0.0  # when to look for the traced topic
         self.lineage_since_ms = 0 if options.history_ms is None else int(time.time() * 1000) - options.history_ms
-        self.load = None if not store.record.loading else Load(store, changelog)
+        self.load = None if not store.record.loading else FirstLoad(store, changelog)
         self.current_as_of_ms = store.record.alive_ms
         self.caught_up = False
         self.lag_records = 0
         store.wrote = self._tell
+        self.applier = Applier(store)
         self.throttle = WriteThrottle()
-        store.more_to_come = self.throttle.pause
+        self.applier.more_to_come = self.throttle.pause
         self.stream = ChangelogConsumer(
             options, topics, {int(p): offset for p, offset in store.record.positions.items()}
         )
@@ -72,7 +75,7 @@ class FollowerLoop:
             more = self.sweep.step(int(time.time() * 1000))
             self.sweep_at = time.monotonic() + (0.0 if more else SWEEP_S)
 
-    def _load(self, load: Load, messages: list[Message]) -> None:
+    def _load(self, load: FirstLoad, messages: list[Message]) -> None:
         load.add(messages, self.stream.read_to)
         if load.is_done(self.stream.read_to):
             load.finish(self.stream.read_to, self.topics.ends(self.stream.read_to))
@@ -100,7 +103,7 @@ class FollowerLoop:
             if partitions != self.store.record.partitions:
                 raise Rebuild(f"the job writes to {partitions} partitions, not {self.store.record.partitions}")
             batch_slice = self.assembler.end(partition, offset, end)
-            self.store.apply(batch_slice, self._is_exact(batch_slice))
+            self.applier.apply(batch_slice, self._is_exact(batch_slice))
         self.stream.read_to[partition] = max(self.stream.read_to[partition], offset + 1)
 
     def _is_exact(self, batch_slice: BatchSlice) -> bool:
@@ -157,57 +160,18 @@ class FollowerLoop:
         self.shared.write(SharedStatus(self.store.written, newest, self.current_as_of_ms, self.lag_records, ready))
 
     def _publish_quiescent(self) -> None:
-        if (
-            self.store.has_quiescent_version()
-            and self.assembler.is_empty()
-            and time.monotonic() >= self.quiescence_check_at
-        ):
-            self.quiescence_check_at = time.monotonic() + QUIESCENCE_CHECK_S
-            ends = self.topics.ends(self.stream.read_to)
-            if self.topics.is_quiet(ends) and all(self.stream.read_to[p] >= end for p, end in ends.items()):
-                self.store.publish_quiescent()
+        if not self.assembler.is_empty() or time.monotonic() < self.quiescence_check_at:
+            return
+        revision = self.store.publisher.quiescent()
+        if revision is None:
+            return
+        self.quiescence_check_at = time.monotonic() + QUIESCENCE_CHECK_S
+        ends = self.topics.ends(self.stream.read_to)
+        if self.topics.is_quiet(ends) and all(self.stream.read_to[p] >= end for p, end in ends.items()):
+            batch = WriteBatch(raw_mode=True)
+            self.store.publisher.publish_quiescent(batch, revision)
+            self.store.commit(batch, {})
 
     def close(self) -> None:
         self.ends.close()
         self.stream.close()
-
-
-class Load:
-    """The first load: all up to where the log ended when it began, and a little of what is written meanwhile."""
-
-    def __init__(self, store: Store, changelog: Changelog) -> None:
-        self.store = store
-        self.changelog = changelog
-        self.ends: dict[tuple[int, int], tuple[int, End]] = {}  # by partition and key group: offset and record
-
-    def add(self, messages: list[Message], read_to: dict[int, int]) -> None:
-        records: dict[int, list[tuple[int, Change]]] = {}
-        for message in messages:
-            partition, offset, key = message.partition(), message.offset(), message.key()
-            if not key.startswith(keys.END):
-                records.setdefault(partition, []).append((offset, change_of(key, message.value(), self.store.model)))
-            elif message.value() is not None:
-                self._note(partition, offset, read_end(message.value(), message.timestamp()[1], 0))
-            read_to[partition] = max(read_to[partition], offset + 1)
-        for partition, some in records.items():
-            self.store.load(partition, some)
-
-    def _note(self, partition: int, offset: int, end: End) -> None:
-        self.ends.update({(partition, group): (offset, end) for group in end.groups})
-
-    def is_done(self, read_to: dict[int, int]) -> bool:
-        return all(read_to[p] >= end for p, end in self.changelog.ends.items())
-
-    def finish(self, read_to: dict[int, int], ends: dict[int, int]) -> None:
-        """`ends`: of the log by now. What is before them may have superseded what the load has not seen. Raises
-        Misplaced."""
-        last = max((end for _, end in self.ends.values()), key=lambda e: e.written_at_ms, default=None)
-        # the first writers did not say how many key groups there are, but every batch ends all of them
-        total = 0 if last is None else last.total or max(group for _, group in self.ends) + 1
-        partitions = (last and last.partitions) or len(read_to)
-        record = self.store.record
-        record.alive_ms = self.changelog.asked_ms
-        record.holes = {str(p): end for p, end in ends.items() if end > read_to[p]}
-        # elsewhere stand those of before the job had another number of partitions
-        at_home = {group: end for (p, group), end in self.ends.items() if group % partitions == p}
-        self.store.loaded(at_home, total, partitions, read_to)

@@ -29,11 +29,11 @@ from moneystate.replica.model import (
     UserChange,
     Version,
 )
+from moneystate.replica.publishing import version_key, watermark_key
 from moneystate.replica.record import Record, Revision, decode_revision, read_record, read_revision
 from moneystate.replica.rows import text
 from moneystate.replica.shared_status import SharedStatus, SharedStatusFile
 from moneystate.replica.snapshot import Files, Snapshot, mark_of, page_of, utf8
-from moneystate.replica.store import version_key, watermark_key
 
 MAX_WATERMARK_MS: Final = (1 << 63) - 1
 CATCH_UP_ROWS: Final = 80  # a reader that has so many rows to catch up on does, before the version is whole: 0.2 ms

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from rocksdict import WriteBatch
 
@@ -15,6 +15,7 @@ from moneystate.replica.model import Version
 from moneystate.replica.rows import META, REVISION, long
 
 ROW = META + b"follower"
+BASE: Final = 1  # the revision of all that was there before the first version
 LAYOUT_ROW = META + b"layout"
 
 

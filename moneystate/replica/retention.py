@@ -15,8 +15,9 @@ from typing import Final
 from rocksdict import WriteBatch
 
 from moneystate.replica import rows
+from moneystate.replica.publishing import version_key, watermark_key
 from moneystate.replica.record import decode_revision
-from moneystate.replica.store import Store, version_key, watermark_key
+from moneystate.replica.store import Store
 
 GRACE_MS: Final = 60_000
 STEP: Final = 1_000  # rows that one call takes away: some 10 ms
@@ -58,7 +59,7 @@ class RetentionSweep:
         return more
 
     def _retire(self, now_ms: int) -> None:
-        readable, record = self.store.readable_revisions, self.store.record
+        readable, record = self.store.publisher.readable_revisions, self.store.record
         while len(readable) > 1 and self._is_over(readable[0][1], len(readable), now_ms):
             readable.popleft()
         if readable and readable[0][0] > record.oldest:

@@ -14,10 +14,9 @@ from moneystate.api.cells import RecordKind, opened
 from moneystate.replica import range_scan, rows
 from moneystate.replica.model import Header, Malformed, Page, Source, Version
 from moneystate.replica.reader import FEW, VERSIONS_PER_SCAN, FollowedReader, Reader
-from moneystate.replica.record import Revision, read_revision
+from moneystate.replica.record import BASE, Revision, read_revision
 from moneystate.replica.service_view import Item, ServiceSnapshot, item_place
 from moneystate.replica.snapshot import mark_of, page_of
-from moneystate.replica.store import BASE
 
 COMPARED: Final = 500  # entries that one call compares at two versions: some 10 ms
 

@@ -72,7 +72,7 @@ def test_a_kill_before_the_files_are_clean_is_made_good_at_the_next_start(replic
         change_of(k, v, REPLICA) for k, v in [*changes(entries(b"me", STATE), {}), *forgotten(b"me", "r", 9).items()]
     ]
     batch = WriteBatch(raw_mode=True)
-    replica.store._put(batch, change, replica.store.record.last + 1)
+    replica.applier._put(batch, change, replica.store.record.last + 1)
     replica.store.commit(batch, {})
     replica.restart()
     assert found(replica) == []

@@ -10,6 +10,8 @@ import pytest
 
 from moneystate.engine.processor import Change
 from moneystate.replica import files
+from moneystate.replica.applying import Applier
+from moneystate.replica.loading import Loader
 from moneystate.replica.model import Version
 from moneystate.replica.reader import Reader
 from moneystate.replica.snapshot import Snapshot
@@ -25,7 +27,7 @@ BATCHES = 12
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     made = Store(files.open_primary(str(tmp_path), files.begin_generation(str(tmp_path))), REPLICA)
-    made.loaded({}, 1, 1, {0: 0})
+    Loader(made).finish({}, 1, 1, {0: 0})
     yield made
     made.close()
 
@@ -52,7 +54,9 @@ def followed(store: Store) -> list[dict[bytes, bytes]]:
     there = []
     for batch, (watermark, changed) in enumerate(batches()):
         end = End(version(batch), watermark, (0,), 1, len(changed), 1_000 + batch, 1)
-        store.apply(BatchSlice(end, [change_of(k, v, REPLICA) for k, v in changed], 0, batch, batch + 1), exact=True)
+        Applier(store).apply(
+            BatchSlice(end, [change_of(k, v, REPLICA) for k, v in changed], 0, batch, batch + 1), exact=True
+        )
         for key, value in changed:
             if value is None:
                 now.pop(key, None)

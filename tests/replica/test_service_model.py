@@ -22,6 +22,8 @@ from moneystate.api.plan import Plan
 from moneystate.api.replica_model import ServiceReplica
 from moneystate.errors import ServiceError
 from moneystate.replica import files, rows
+from moneystate.replica.applying import Applier
+from moneystate.replica.loading import Loader
 from moneystate.replica.model import Page, Pruned, Source, Version
 from moneystate.replica.retention import RetentionPolicy, RetentionSweep
 from moneystate.replica.service_reader import COMPARED, ServiceReads, SetTimer
@@ -66,10 +68,11 @@ class Market:
         self.data = tempfile.mkdtemp(prefix="moneystate-test-")
         self.name = files.begin_generation(self.data)
         self.open()
-        self.store.loaded({}, 1, 1, {0: 0})
+        Loader(self.store).finish({}, 1, 1, {0: 0})
 
     def open(self) -> None:
-        self.store = Store(files.open_primary(self.data, self.name), MODEL, at_once=2)
+        self.store = Store(files.open_primary(self.data, self.name), MODEL)
+        self.applier = Applier(self.store, at_once=2)
         self.sweep = RetentionSweep(self.store, RetentionPolicy(versions=KEPT, grace_ms=0))
         self.reads = ServiceReads(MODEL, ServiceSnapshot, self.store.db)
 
@@ -92,8 +95,8 @@ class Market:
         self.versions.append((watermark, dict(self.now)))
         end = End(Version("e", batch), watermark, (0,), 1, None, 1_000 + batch, 1, {"keep_ms": 10 * S})
         whole = BatchSlice(end, [change_of(k, v, MODEL) for k, v in changed], 0, batch, batch + 1)
-        self.store.apply(whole, exact=True)
-        self.store.apply(whole, exact=True)  # as after a kill: it is in already
+        self.applier.apply(whole, exact=True)
+        self.applier.apply(whole, exact=True)  # as after a kill: it is in already
         self.reads.refresh()
 
     def _sent(self, topic: str, value: bytes) -> Sent:
@@ -405,7 +408,7 @@ def test_a_version_that_changed_many_timers_is_told_of_in_pieces(replica: Market
     replica.batch([])
     timers = [(b"t\x03due" + n.to_bytes(2, "big") + b"x" * n, b"timer") for n in range(COMPARED + 5)]
     end = End(Version("e", 2), 0, (0,), 1, None, 1_002, 1, {})
-    replica.store.apply(BatchSlice(end, [change_of(k, v, MODEL) for k, v in timers], 0, 2, 3), exact=True)
+    replica.applier.apply(BatchSlice(end, [change_of(k, v, MODEL) for k, v in timers], 0, 2, 3), exact=True)
     replica.reads.refresh()
     told = replica.reads.item_changes(Version("e", 1), None, 10, None)
     assert told.items == ()
@@ -419,10 +422,10 @@ def test_the_timers_of_a_key_tell_the_events_that_set_them(tmp_path: Path) -> No
     bench.send(orders.OrderPlaced("b", "eve", 5, 60 * S), orders.OrderPlaced("a", "eve", 700, 61 * S))
     model = ServiceReplica("examples.orders.orders:service")
     store = Store(files.open_primary(str(tmp_path), files.begin_generation(str(tmp_path))), model)
-    store.loaded({}, 1, 1, {0: 0})
+    Loader(store).finish({}, 1, 1, {0: 0})
     end = End(Version("e", 0), 62 * S, (0,), 1, None, 1_000, 1, {"wait_ms": 5, "topics": {"orders": 7, "payments": 9}})
     entries = [change_of(key, value, model) for key, value in bench.entries()]
-    store.apply(BatchSlice(end, [_from_topic_7(change) for change in entries], 0, 0, 1), exact=True)
+    Applier(store).apply(BatchSlice(end, [_from_topic_7(change) for change in entries], 0, 0, 1), exact=True)
     reads = ServiceReads(model, ServiceSnapshot, store.db)
     timers = reads.timers(b"a", reads.latest(), 10)
     store.close()

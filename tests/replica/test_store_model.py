@@ -13,6 +13,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from moneystate.replica import files
+from moneystate.replica.applying import Applier
+from moneystate.replica.loading import Loader
 from moneystate.replica.model import NotFound, Page, Pruned, Version
 from moneystate.replica.reader import Reader
 from moneystate.replica.retention import RetentionPolicy, RetentionSweep
@@ -85,18 +87,19 @@ class Replica:
         self.name = files.begin_generation(self.data)
         self.batch = 0
         self.open()
-        self.store.loaded({}, 1, 1, {0: 0})
+        Loader(self.store).finish({}, 1, 1, {0: 0})
 
     def open(self) -> None:
-        self.store = Store(files.open_primary(self.data, self.name), REPLICA, at_once=2)
+        self.store = Store(files.open_primary(self.data, self.name), REPLICA)
+        self.applier = Applier(self.store, at_once=2)
         self.sweep = RetentionSweep(self.store, RetentionPolicy(versions=3, grace_ms=0))
         self.reader = Reader(REPLICA, Snapshot, self.store.db)
 
     def apply(self, changed: list[tuple[bytes, bytes | None]]) -> None:
         end = End(Version("e", self.batch), self.batch, (0,), 1, None, 1_000 + self.batch, 1, self.rules)
         batch_slice = BatchSlice(end, [change_of(k, v, REPLICA) for k, v in changed], 0, self.batch, self.batch + 1)
-        self.store.apply(batch_slice, exact=True)
-        self.store.apply(batch_slice, exact=True)  # as after a kill: it is in already
+        self.applier.apply(batch_slice, exact=True)
+        self.applier.apply(batch_slice, exact=True)  # as after a kill: it is in already
         self.batch += 1
         self.reader.refresh()
 

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from moneystate.replica import files
+from moneystate.replica.applying import Applier
 from moneystate.replica.files import Rebuild
+from moneystate.replica.loading import Loader
 from moneystate.replica.model import Pruned, Version
 from moneystate.replica.reader import Reader
 from moneystate.replica.store import Store
@@ -25,7 +27,7 @@ GROUPS = 2  # one in each partition
 def store() -> Iterator[Store]:
     data = tempfile.mkdtemp(prefix="moneystate-test-")
     made = Store(files.open_primary(data, files.begin_generation(data)), REPLICA)
-    made.loaded({}, GROUPS, 2, {0: 0, 1: 0})
+    Loader(made).finish({}, GROUPS, 2, {0: 0, 1: 0})
     try:
         yield made
     finally:
@@ -46,18 +48,20 @@ def batch_slice(epoch: str, batch: int, partition: int, offset: int, *countries:
 
 def test_a_version_of_the_epoch_before_that_comes_after_the_next_epochs_is_not_dropped(store: Store) -> None:
     """The first epoch ended within its batch 1, which only partition 1 has; and partition 0 is read first."""
-    store.apply(batch_slice("one", 0, 0, 0), exact=True)
-    store.apply(batch_slice("two", -1, 0, 1), exact=True)
-    store.apply(batch_slice("one", 0, 1, 0), exact=True)
-    store.apply(batch_slice("one", 1, 1, 1, "ES"), exact=True)
+    applier = Applier(store)
+    applier.apply(batch_slice("one", 0, 0, 0), exact=True)
+    applier.apply(batch_slice("two", -1, 0, 1), exact=True)
+    applier.apply(batch_slice("one", 0, 1, 0), exact=True)
+    applier.apply(batch_slice("one", 1, 1, 1, "ES"), exact=True)
     with pytest.raises(Rebuild, match="two/-1 is not in the order of the log"):
-        store.apply(batch_slice("two", -1, 1, 2, "PT"), exact=True)
+        applier.apply(batch_slice("two", -1, 1, 2, "PT"), exact=True)
 
 
 def test_a_load_sorts_them(store: Store) -> None:
+    applier = Applier(store)
     ends = {0: (5, ended("two", 0, 2_000, 0)), 1: (1, ended("one", 8, 1_000, 1))}
-    store.loaded(ends, GROUPS, 2, {0: 6, 1: 2})
-    store.apply(batch_slice("two", 0, 1, 2, "PT"), exact=True)
+    Loader(store).finish(ends, GROUPS, 2, {0: 6, 1: 2})
+    applier.apply(batch_slice("two", 0, 1, 2, "PT"), exact=True)
     reader = Reader(REPLICA, Snapshot, store.db)
     assert reader.newest() == Version("two", 0)
     user = reader.latest().user("user-0")
@@ -68,10 +72,11 @@ def test_a_load_sorts_them(store: Store) -> None:
 
 
 def test_what_was_read_again_after_a_kill_changes_nothing(store: Store) -> None:
+    applier = Applier(store)
     for partition in (0, 1):
-        store.apply(batch_slice("one", 0, partition, 0, "ES"), exact=True)
-        store.apply(batch_slice("one", 1, partition, 1, "PT"), exact=True)
-    store.apply(batch_slice("one", 0, 0, 0, "FR"), exact=True)
+        applier.apply(batch_slice("one", 0, partition, 0, "ES"), exact=True)
+        applier.apply(batch_slice("one", 1, partition, 1, "PT"), exact=True)
+    applier.apply(batch_slice("one", 0, 0, 0, "FR"), exact=True)
     user = Reader(REPLICA, Snapshot, store.db).latest().user("user-0")
     assert user.country is not None
     assert user.country.value == "PT"

@@ -1,0 +1,146 @@
+"""The first load of a replica: the entries as they are at the log's end, without history."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rocksdict import WriteBatch
+
+from moneystate.engine import keys
+from moneystate.engine.keygroup import key_group_of
+from moneystate.replica import rows
+from moneystate.replica.files import Misplaced
+from moneystate.replica.log import Changelog, Message
+from moneystate.replica.record import BASE
+from moneystate.replica.store import Store
+from moneystate.replica.transaction_assembler import Change, End, change_of, read_end
+
+INDEX_ROWS: Final = 10_000
+
+
+class Loader:
+    """Writes what was read; the log is read from its beginning again if this is ended before `finish`."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.db = store.db
+        self.model = store.model
+        self.record = store.record
+
+    def add(self, partition: int, records: list[tuple[int, Change]]) -> None:
+        """Offsets and changes."""
+        batch = WriteBatch(raw_mode=True)
+        prefix = rows.LOADED + partition.to_bytes(4, "big")
+        for offset, change in records:
+            batch.put(prefix + change.entry, rows.long(offset) + (change.value or b""))
+        self.db.write(batch)
+
+    def finish(self, ends: dict[int, tuple[int, End]], total: int, partitions: int, positions: dict[int, int]) -> None:
+        """`ends`: the last one of each key group, with its offset; `total`: key groups, 0 before any batch;
+        `partitions`: of the changelog, as the job chooses among them. Raises Misplaced."""
+        record, publisher = self.record, self.store.publisher
+        record.last = BASE
+        record.groups, record.done, record.ended = total, [0] * total, [-1] * total
+        record.partitions = partitions
+        for group, (offset, _) in ends.items():
+            if group < total:
+                record.ended[group] = offset
+        if total:
+            self._take_loaded(partitions)
+        batch = WriteBatch(raw_mode=True)
+        for group, end in _in_order({group: end for group, (_, end) in ends.items() if group < total}):
+            record.done[group] = publisher.number_of(batch, end)
+        highest = max(record.done, default=0)
+        record.skipped = list(range(BASE, highest + 1 if record.half or record.holes else highest))
+        record.loading = False
+        publisher.advance(batch)
+        batch.delete_range(rows.LOADED, rows.after(rows.LOADED))
+        self.store.commit(batch, positions)
+        self.store.erasure.clean(rows.LOADED)
+
+    def _take_loaded(self, partitions: int) -> None:
+        """What stands in the partition of its key group. Elsewhere there may be tombstones: who writes to a changelog
+        of another number of partitions or key groups first removes what stood there (`moneystate.kafka.publish`)."""
+        batch = WriteBatch(raw_mode=True)
+        half: set[int] = set()
+        for key, row in self.db.items(rows.LOADED, rows.after(rows.LOADED)):
+            partition, entry = int.from_bytes(key[1:5], "big"), key[5:]
+            user, kind, rest = rows.split_entry(entry)
+            group = key_group_of(user, self.record.groups)
+            if group % partitions != partition:
+                if len(row) > rows.LONG_BYTES:
+                    raise Misplaced(
+                        f"key group {group} of {self.record.groups} has an entry in partition {partition}, though with "
+                        f"{partitions} partitions it belongs to {group % partitions}: partitions were added"
+                    )
+                continue
+            if rows.read_long(row) > self.record.ended[group]:
+                half.add(group)
+            if len(row) > rows.LONG_BYTES:
+                self._take(batch, user, kind, rest, entry, row[rows.LONG_BYTES :])
+            if batch.len() >= INDEX_ROWS:
+                self.db.write(batch)
+                batch = WriteBatch(raw_mode=True)
+        self.db.write(batch)
+        self.record.half = sorted(half)
+
+    def _take(self, batch: WriteBatch, user: bytes, kind: bytes, rest: bytes, entry: bytes, value: bytes) -> None:
+        put = rows.long(BASE)
+        batch.put(rows.LATEST + entry, put + value)
+        for hint in self.model.index_keys(user, kind, rest, value):
+            batch.put(rows.INDEX + hint, put)
+        if kind == self.model.held:
+            batch.put(rows.PENDING + rows.waits_at(self.model.order_time(value), user, rest), put)
+        self.store.count(value, 1)
+
+
+def _in_order(ends: dict[int, End]) -> list[tuple[int, End]]:
+    """Key groups' last ends in the order of their versions: an epoch ends before the next one begins."""
+    last: dict[str, int] = {}
+    for end in ends.values():
+        last[end.version.epoch] = max(last.get(end.version.epoch, 0), end.written_at_ms)
+    return sorted(
+        ends.items(), key=lambda item: (last[item[1].version.epoch], item[1].version.epoch, item[1].version.batch)
+    )
+
+
+class FirstLoad:
+    """Reads and writes all up to where the log ended when it began, and a little of what is written meanwhile."""
+
+    def __init__(self, store: Store, changelog: Changelog) -> None:
+        self.store = store
+        self.loader = Loader(store)
+        self.changelog = changelog
+        self.ends: dict[tuple[int, int], tuple[int, End]] = {}  # by partition and key group: offset and record
+
+    def add(self, messages: list[Message], read_to: dict[int, int]) -> None:
+        records: dict[int, list[tuple[int, Change]]] = {}
+        for message in messages:
+            partition, offset, key = message.partition(), message.offset(), message.key()
+            if not key.startswith(keys.END):
+                records.setdefault(partition, []).append((offset, change_of(key, message.value(), self.store.model)))
+            elif message.value() is not None:
+                self._note(partition, offset, read_end(message.value(), message.timestamp()[1], 0))
+            read_to[partition] = max(read_to[partition], offset + 1)
+        for partition, some in records.items():
+            self.loader.add(partition, some)
+
+    def _note(self, partition: int, offset: int, end: End) -> None:
+        self.ends.update({(partition, group): (offset, end) for group in end.groups})
+
+    def is_done(self, read_to: dict[int, int]) -> bool:
+        return all(read_to[p] >= end for p, end in self.changelog.ends.items())
+
+    def finish(self, read_to: dict[int, int], ends: dict[int, int]) -> None:
+        """`ends`: of the log by now. What is before them may have superseded what the load has not seen. Raises
+        Misplaced."""
+        last = max((end for _, end in self.ends.values()), key=lambda e: e.written_at_ms, default=None)
+        # the first writers did not say how many key groups there are, but every batch ends all of them
+        total = 0 if last is None else last.total or max(group for _, group in self.ends) + 1
+        partitions = (last and last.partitions) or len(read_to)
+        record = self.store.record
+        record.alive_ms = self.changelog.asked_ms
+        record.holes = {str(p): end for p, end in ends.items() if end > read_to[p]}
+        # elsewhere stand those of before the job had another number of partitions
+        at_home = {group: end for (p, group), end in self.ends.items() if group % partitions == p}
+        self.loader.finish(at_home, total, partitions, read_to)
