@@ -1,7 +1,4 @@
-"""Checks that the generated code of proto/ is fresh. `make check` runs it; scripts/generate_proto.py makes it anew.
-
-The code for Go is compared only where there is Go: the tests of the client in Go need it anyway.
-"""
+"""Checks that the generated code of proto/ is fresh. `make check` runs it; scripts/generate_proto.py makes it anew."""
 
 from __future__ import annotations
 
@@ -9,7 +6,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from generate_proto import GO, ROOT, generate_go, generate_python, has_go
+from generate_proto import ROOT, generate_python
 
 
 def stale(committed: Path, fresh: Path, suffixes: tuple[str, ...]) -> list[Path]:
@@ -24,14 +21,8 @@ def stale(committed: Path, fresh: Path, suffixes: tuple[str, ...]) -> list[Path]
 
 def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
-        python, go = Path(folder) / "python", Path(folder) / "go"
-        python.mkdir()
-        go.mkdir()
-        generate_python(python)
-        outdated = stale(ROOT / "moneystate", python / "moneystate", ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py"))
-        if has_go():
-            generate_go(go)
-            outdated += stale(GO, go, (".pb.go",))
+        generate_python(Path(folder))
+        outdated = stale(ROOT / "moneystate", Path(folder) / "moneystate", ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py"))
     for path in outdated:
         print(f"{path}: not what its .proto file says. Do: .venv/bin/python scripts/generate_proto.py", file=sys.stderr)
     return 1 if outdated else 0

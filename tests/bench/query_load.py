@@ -2,8 +2,8 @@
 gRPC servers that always give the same answer, with nothing else at work.
 
 A changelog of many users is written, `moneystate serve` loads it, then one process goes on changing users, one
-transaction for each batch, while the client in Go (examples/go/load) reads users by chance, on a schedule that does not
-wait for answers. `python -m tests.bench.query_load --help`.
+transaction for each batch, while the client in Go (tests/bench/go/load) reads users by chance, on a schedule that does
+not wait for answers. `python -m tests.bench.query_load --help`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ from tests.bench.echo import AIO, OURS, bare_server
 from tests.query.serving import is_at
 from tests.waiting import until
 
-GO = Path(__file__).resolve().parents[2] / "examples" / "go"
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "go"
+LOAD_CLIENT = Path(__file__).resolve().parent / "go" / "load"
 PREFIX = "query-load-"
 CHANGELOG = PREFIX + topics.CHANGELOG
 GROUPS, PARTITIONS = 64, 4
@@ -206,7 +207,7 @@ def measure(servers: str, setting: Setting) -> Iterator[Figures]:
     """For each rate; the changes go on all the while."""
     with tempfile.TemporaryDirectory(prefix="query-load-") as folder:
         go = f"{folder}/load"
-        subprocess.run([str(Path(sys.executable).with_name("go")), "build", "-o", go, "./load"], cwd=GO, check=True)
+        subprocess.run([sys.executable, EXAMPLE / "build.py", folder, "--also", LOAD_CLIENT], check=True)
         for transport in (AIO, OURS) if setting.bare else ():
             with bare_server(transport) as (pid, address):
                 for rate in setting.rates:

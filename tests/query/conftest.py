@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -14,6 +16,8 @@ from moneystate.serving.client import Client
 from tests.query.certificates import Pki
 from tests.query.serving import Server, new_cluster
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 class Done(NamedTuple):
     code: int
@@ -22,6 +26,14 @@ class Done(NamedTuple):
 
 
 Moneystate = Callable[..., Done]
+
+
+@pytest.fixture(scope="session")
+def go_clients(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the example clients in Go, built as their page says."""
+    folder = tmp_path_factory.mktemp("go")
+    subprocess.run([sys.executable, ROOT / "examples" / "go" / "build.py", folder], check=True)
+    return folder
 
 
 @pytest.fixture

@@ -7,33 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.query.serving import Server
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture(scope="module")
-def go_client(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return build_go(".", tmp_path_factory.mktemp("go"))
+def clients(go_clients: Path) -> list[list[str]]:
+    return [[str(go_clients / "query-client")], [sys.executable, str(ROOT / "examples" / "python" / "get_user.py")]]
 
 
-def build_go(package: str, folder: Path) -> str:
-    """Built with the Go and the modules that `make env` has put in place, without network."""
-    built = str(folder / "query-client")
-    env = {**os.environ, "GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "-mod=readonly"}
-    go = str(Path(sys.executable).with_name("go"))
-    subprocess.run([go, "build", "-o", built, package], cwd=ROOT / "examples" / "go", check=True, env=env)
-    return built
-
-
-def clients(go_client: str) -> list[list[str]]:
-    return [[go_client], [sys.executable, str(ROOT / "examples" / "python" / "get_user.py")]]
-
-
-def test_both_clients_say_the_same_of_a_user(server: Server, go_client: str) -> None:
-    for command in clients(go_client):
+def test_both_clients_say_the_same_of_a_user(server: Server, go_clients: Path) -> None:
+    for command in clients(go_clients):
         done = ask(command, server.address, "user-000")
         assert done.returncode == 0, done.stderr
         assert done.stdout.splitlines() == [
@@ -43,8 +27,8 @@ def test_both_clients_say_the_same_of_a_user(server: Server, go_client: str) -> 
         ]
 
 
-def test_both_clients_name_the_reason_of_a_failure(server: Server, go_client: str) -> None:
-    for command in clients(go_client):
+def test_both_clients_name_the_reason_of_a_failure(server: Server, go_clients: Path) -> None:
+    for command in clients(go_clients):
         done = ask(command, server.address, "nobody")
         assert done.returncode == 1
         assert done.stderr.startswith("NOT_FOUND: ")

@@ -24,7 +24,7 @@ from tests.query.conftest import Moneystate
 from tests.query.market_story import EPOCH, LAST, OTHERS, SERVICE, MarketJob
 from tests.query.market_story import S as SECOND
 from tests.query.serving import Server, failure, new_cluster, reason_of, wait_for
-from tests.query.test_clients import ROOT, build_go, run_client
+from tests.query.test_clients import ROOT, run_client
 
 PERSONAL = f"{READ} state.read.personal"
 STREAMS = 10
@@ -377,15 +377,10 @@ def test_the_command_line_says_what_is_wrong_in_one_line(
     assert line in done.err
 
 
-@pytest.fixture(scope="module")
-def go_client(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return build_go("./state", tmp_path_factory.mktemp("go"))
-
-
-def test_both_examples_of_clients_say_the_same(market: Server, pki: Pki, go_client: str) -> None:
+def test_both_examples_of_clients_say_the_same(market: Server, pki: Pki, go_clients: Path) -> None:
     given = files(pki, PERSONAL)
     flags = ["--address", market.address, "--ca", given["ca"], "--token-file", given["token_file"]]
-    for command in [[go_client], [sys.executable, str(ROOT / "examples" / "python" / "get_record.py")]]:
+    for command in [[str(go_clients / "state")], [sys.executable, str(ROOT / "examples" / "python" / "get_record.py")]]:
         got = run_client([*command, *flags, "get", "offers", "ann", "x2"])
         assert json.loads(got.stdout) == {"type": "Offer", "item": "x", "cents": 500, "tags": []}, got.stderr
         called = run_client([*command, *flags, "call", "cheapest", '{"item": "x", "most": 1}'])
