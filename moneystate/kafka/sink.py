@@ -84,28 +84,25 @@ FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRO
 
 @dataclass(frozen=True)
 class SinkConfig:
-    """`streams`: topic of each stream number, with prefix; `changelog`: None to write none; `key_groups`: how many the
-    job has, so that readers of the changelog know when they have all; `reader_rules`: those that they are told;
-    `instance`: the run that the sink belongs to; `inputs`: topics without prefix, which tell whose progress is in the
-    application's consumer group; `timed`: the streams that are timed, and how many partitions each has; `writers`: the
-    output partitions that have key groups."""
+    """What a sink task needs to write its output partition."""
 
     bootstrap_servers: str
     extra: dict[str, str]
     application_id: str
-    streams: list[str]
+    streams: list[str]  # topic of each stream number, with prefix
     commits: str
-    changelog: str | None
+    changelog: str | None  # None: write no changelog
     changelog_partitions: int
-    key_groups: int
+    key_groups: int  # of the job, so that readers of the changelog know when they have them all
     superseded: list[str] = field(default_factory=list)
-    reader_rules: dict[str, Any] = field(default_factory=dict)
+    reader_rules: dict[str, Any] = field(default_factory=dict)  # rules that the changelog tells its readers
     max_message_bytes: int = sizes.PRODUCER_BYTES
-    instance: str = ""
+    instance: str = ""  # the run that the sink belongs to
     topic_prefix: str = ""
+    # Topics without prefix whose progress is in the application's consumer group.
     inputs: list[str] = field(default_factory=list)
-    timed: dict[int, int] = field(default_factory=dict)
-    writers: int = 1
+    timed: dict[int, int] = field(default_factory=dict)  # timed streams, with the number of partitions of each
+    writers: int = 1  # number of output partitions that have key groups
 
     def end_key(self, partition: int) -> bytes:
         """The key of an output partition's end-of-batch records in the changelog."""
@@ -114,9 +111,9 @@ class SinkConfig:
 
 @dataclass(frozen=True)
 class BatchId:
-    """`epoch`: Spark's query id; digests of the batch's start and end offset."""
+    """A batch, with the digests of its start and end offsets."""
 
-    epoch: str
+    epoch: str  # Spark's query id
     number: int
     start: str
     end: str

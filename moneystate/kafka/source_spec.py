@@ -12,23 +12,14 @@ from moneystate.engine.processor import Decoder, InputTopic
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """The source's side of a job. Times in ms unless the name says otherwise.
-
-    `decoder`: `module:attribute` of a Decoder. `formats`: topic without prefix -> format name, where it is not Avro.
-    `rewrite`: plan no input, but this many batches that bring the state to this version. `stop_file`: once it exists
-    no new batch is planned. `start`: the offset that the first batch starts at. `first_tick`: plans have at least this
-    one, so that the first batch comes even without records.
-    `max_record_bytes`: of an event's canonical value, 0 for no limit.
-    `schemas`: as in `JobSpec`.
-    `replies_s`: how long a drained job goes on reading its unordered inputs, until `drain_complete_file` exists.
-    """
+    """The source of a job. Times are in ms unless the name says otherwise."""
 
     bootstrap_servers: str
     extra: dict[str, str]
     topic_prefix: str
     group: str
     inputs: list[InputTopic]
-    decoder: str
+    decoder: str  # MODULE:NAME of a Decoder, or MODULE:FUNCTION and an argument after a blank
     key_groups: int
     output_partitions: int
     source_tasks: int
@@ -37,19 +28,21 @@ class SourceSpec:
     dead_letter_stream: int
     max_records: int
     rules: str
-    start: dict[str, Any]
+    start: dict[str, Any]  # the offset at which the first batch starts
     bounded: bool
     drain: bool
     idle_timeout_s: float | None
-    stop_file: str
+    stop_file: str  # no batch is planned once this file exists
     only_planned: bool = False
-    first_tick: int = 0
+    first_tick: int = 0  # least tick of the plans, so that there is a first batch even without records
+    # Topic without prefix -> value format, for topics that are not in Avro.
     formats: dict[str, str] = field(default_factory=dict)
     registry_url: str | None = None
+    # Plan no input, but this many batches (first) that rewrite the state to this version (second).
     rewrite: tuple[int, int] | None = None
-    replies_s: float = 0.0
-    max_record_bytes: int = 0
-    schemas: str = ""
+    replies_s: float = 0.0  # how long a drained job keeps reading unordered inputs unless `drain_complete_file` appears
+    max_record_bytes: int = 0  # limit of an event's canonical value; 0: no limit
+    schemas: str = ""  # as in `JobSpec`
 
     @property
     def drain_complete_file(self) -> str:

@@ -19,17 +19,17 @@ FLAG = "--starting-offsets"
 
 @dataclass(frozen=True)
 class Start:
-    """`partitions`: by topic without prefix; a plan that has read nothing yet."""
+    """Where a new checkpoint starts to read: a plan that has read nothing yet."""
 
     topic_ids: dict[str, str]
-    partitions: dict[TopicPartition, PartitionPlan]
+    partitions: dict[TopicPartition, PartitionPlan]  # by topic without prefix, and partition
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """`--starting-offsets`: a time (ms, Kafka timestamps), or offsets of some partitions."""
+    """The value of `--starting-offsets`: a time, or offsets of some partitions."""
 
-    at_ms: int | None
+    at_ms: int | None  # compared with Kafka timestamps
     offsets: dict[TopicPartition, int]
 
 

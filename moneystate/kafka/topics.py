@@ -22,16 +22,14 @@ MAY_BE_HIDDEN = "A topic on which this user may do nothing is hidden, too (docs/
 
 @dataclass(frozen=True)
 class TopicSpec:
-    """`name` with prefix; `compacted`: it keeps the last record of each key, else its records are kept by time;
-    `at_least`: one that is there already must have as many partitions, or gets them; `message_bytes`: the least
-    `max.message.bytes` that it may have, 0 for any."""
+    """A topic that a job needs."""
 
-    name: str
+    name: str  # with prefix
     partitions: int
-    compacted: bool = False
+    compacted: bool = False  # keeps the last record of each key; otherwise records are kept by time
     keep_for_good: bool = False
-    at_least: bool = False
-    message_bytes: int = 0
+    at_least: bool = False  # an existing topic must have this many partitions, or gets them
+    message_bytes: int = 0  # least `max.message.bytes` that is accepted; 0: any
 
     def config(self) -> dict[str, str]:
         config: dict[str, str] = {}
@@ -46,10 +44,10 @@ class TopicSpec:
 
 @dataclass(frozen=True)
 class Replication:
-    """Of topics that are created. `factor`, `min_insync`: 0: as the broker has it."""
+    """Replication of topics that are created."""
 
-    factor: int = 0
-    min_insync: int = 0
+    factor: int = 0  # 0: the broker's default
+    min_insync: int = 0  # 0: the broker's default
 
     def config(self) -> dict[str, str]:
         return {"min.insync.replicas": str(self.min_insync)} if self.min_insync else {}

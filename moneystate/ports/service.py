@@ -20,46 +20,41 @@ AskedAgain = Callable[[bytes, bytes], Output | None]
 
 
 class Stream(NamedTuple):
-    """How the topic of an output is created; `partitions` None: as many as other topics have."""
+    """How the topic of an output is created."""
 
-    partitions: int | None = None
+    partitions: int | None = None  # None: as many as the job's other topics
     compacted: bool = False
 
 
 @dataclass(frozen=True)
 class JobSpec:
-    """A service as a job. Names of topics without prefix; `decoder`: MODULE:NAME, or MODULE:FUNCTION and an argument;
-    `rules`: all that decides results besides the logs; `asked_again`: the request to the outside that an entry of the
-    state is still waiting for, if it is; `pending_counter`: the count of what waits for records of unordered inputs,
-    None: there are none; `reader_rules`: names of the rules that readers of the changelog need, to tell what is over in
-    the state; `bound_ms`, `max_future_ms`: of the inputs that have none of their own;
-    `application`: see `application_id`;
-    `max_record_bytes`: of an event's value, 0 for no limit; `largest`: bytes of the largest record of an output topic,
-    as far as it is known; `schemas`: MODULE:NAME of a plain service, whose topics have schemas of its own, empty: those
-    of the program; `created`: of the streams that are not created as all others are;
-    `timed`: the streams that are timed."""
+    """A service as a job. Topic names have no prefix here."""
 
     name: str
     inputs: list[InputTopic]
-    decoder: str
+    decoder: str  # MODULE:NAME of a Decoder, or MODULE:FUNCTION and an argument after a blank
     make: Callable[[], Processor[Any]]
     streams: list[str]
     dead_letter_stream: int
     changelog: str
     commits: str
-    rules: Mapping[str, Any]
-    bound_ms: int
-    max_future_ms: int
-    asked_again: AskedAgain
+    rules: Mapping[str, Any]  # everything besides the logs that results depend on
+    bound_ms: int  # out-of-orderness bound of the inputs that declare none
+    max_future_ms: int  # how far ahead of its Kafka timestamp an event may be, for the inputs that declare no limit
+    asked_again: AskedAgain  # the request to an external service that an entry of state still waits for, if any
     state: StateModel
+    # The counter of records that wait for unordered inputs; None: the job has no such inputs.
     pending_counter: str | None = None
-    reader_rules: Sequence[str] = ()
-    application: str = ""
-    max_record_bytes: int = 0
+    reader_rules: Sequence[str] = ()  # rules that readers of the changelog need to tell what has expired
+    application: str = ""  # see `application_id`
+    max_record_bytes: int = 0  # limit of an event's value; 0: no limit
+    # Size in bytes of the largest record of an output topic, where it is known.
     largest: Mapping[str, int] = field(default_factory=dict)
+    # MODULE:NAME of a plain service, whose topics have schemas of their own; empty: the program's schemas.
     schemas: str = ""
+    # Output streams whose topics are created with other settings than the rest.
     created: Mapping[str, Stream] = field(default_factory=dict)
-    timed: Sequence[str] = ()
+    timed: Sequence[str] = ()  # output streams that carry their writer's order
 
     def __post_init__(self) -> None:
         check_kinds(self.state.kinds)
@@ -82,12 +77,12 @@ class JobSpec:
 
 @dataclass(frozen=True)
 class ServiceSpec:
-    """`name`: of its jobs, as checkpoints and savepoints keep it; `job`: by rules; what is left out of them has its
-    default, what is not its own is ignored; `formatted`: topics whose format can be chosen; `formats`: the one that a
-    topic has else, where it is not Avro."""
+    """A service as the platform's tools know it, whatever its rules."""
 
-    name: str
+    name: str  # of its jobs, as checkpoints and savepoints record it
+    # Makes the job for given rules: missing ones have their defaults, unknown ones are ignored.
     job: Callable[[Mapping[str, Any]], JobSpec]
     state: StateModel
-    formatted: list[str]
+    formatted: list[str]  # topics whose value format can be chosen
+    # Default value format of topics that do not default to Avro.
     formats: Mapping[str, str] = field(default_factory=dict)

@@ -28,29 +28,24 @@ ENGINE_SCHEMAS = (fingerprints.BUFFER_CHUNK, fingerprints.KEY_GROUP_CLOCK, finge
 
 
 class Fact(NamedTuple):
-    """One thing that a state says. `part`: USERS or BUFFER; `kind`: its name for people; `user`: its owner, empty for
-    what concerns all; `id`: unique among the facts of kind and owner; `content`: what differs between two states that
-    both have it."""
+    """One statement that a state makes."""
 
-    part: str
-    kind: str
-    user: bytes
-    id: tuple[Field, ...]
-    content: tuple[Field, ...]
+    part: str  # USERS or BUFFER
+    kind: str  # name of the kind, for people
+    user: bytes  # the owner; empty: concerns all owners
+    id: tuple[Field, ...]  # unique among the facts of this kind and owner
+    content: tuple[Field, ...]  # differs if two states disagree about the fact
 
 
 @dataclass(frozen=True)
 class Versions:
-    """The schemas of the state, as single-object headers, and the ways between them.
+    """The schemas of the state, as single-object headers, and the migrations between them."""
 
-    `written`: all schemas of each state version, with the engine's own; `up`, `down`: from a schema to the next version
-    and to the one before; `left_alone`: of entries that an earlier program never reads; `events_since`: types of events
-    that programs before a state version do not know."""
-
-    written: Mapping[int, list[bytes]]
-    up: Mapping[bytes, Migration] = field(default_factory=dict)
-    down: Mapping[bytes, Migration] = field(default_factory=dict)
-    left_alone: list[bytes] = field(default_factory=list)
+    written: Mapping[int, list[bytes]]  # all schemas of each state version, including the engine's
+    up: Mapping[bytes, Migration] = field(default_factory=dict)  # migration from a schema to its next version
+    down: Mapping[bytes, Migration] = field(default_factory=dict)  # migration from a schema to its previous version
+    left_alone: list[bytes] = field(default_factory=list)  # schemas of entries that earlier programs never read
+    # By event schema: the first state version whose programs know it.
     events_since: Mapping[bytes, int] = field(default_factory=dict)
 
     def schemas(self) -> list[str]:

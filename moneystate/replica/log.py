@@ -55,12 +55,12 @@ class Options(Protocol):
 
 @dataclass(frozen=True)
 class Changelog:
-    """The topic as it is at the start. `ends`: of what is committed; `asked_ms`: when, by the wall clock."""
+    """The changelog topic as it is at the start."""
 
     topic_id: str
     starts: dict[int, int]
-    ends: dict[int, int]
-    asked_ms: int
+    ends: dict[int, int]  # offsets after the last committed record
+    asked_ms: int  # when `ends` was read, by the wall clock
     delete_retention_ms: int
 
 

@@ -63,30 +63,27 @@ class NotReady(ReplicaError):
 
 
 class Source(NamedTuple):
-    """The place of an event in the log. `topic`: without prefix."""
+    """The place of an event in the log."""
 
-    topic: str
+    topic: str  # without prefix
     partition: int
     offset: int
     event_time_ms: int
 
 
 class Header(NamedTuple):
-    """`watermark_ms`: None before the first event, the largest 64-bit number after a drain. `written_at_ms`: of the
-    version's last end-of-batch record, by the writer's clock. `current_as_of_ms`: when the replica last knew that it
-    had all there is, by its own clock. `schema_fingerprint`: of the schema that users are written with now, 16
-    hexadecimal digits."""
+    """Says how new an answer is."""
 
     version: Version
-    watermark_ms: int | None
-    written_at_ms: int
-    current_as_of_ms: int
-    schema_fingerprint: str
+    watermark_ms: int | None  # None before the first event, the largest 64-bit number after a drain
+    written_at_ms: int  # when the version's last end-of-batch record was written, by the writer's clock
+    current_as_of_ms: int  # when the replica had last read everything, by its own clock
+    schema_fingerprint: str  # of the schema that owners are written with now, 16 hexadecimal digits
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record of the changelog: `key` and `value` to the byte (docs/state.md)."""
+    """A record of the changelog, to the byte (docs/state.md)."""
 
     key: bytes
     value: bytes
@@ -94,16 +91,15 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """`after`: where the next page goes on; None: there is none. A page may have fewer items than asked for, even
-    none, and still lead on."""
+    """A page of a listing. It may have fewer items than requested, even none, and still not be the last."""
 
     items: tuple[Item, ...]
-    after: bytes | None
+    after: bytes | None  # where the next page starts; None: this is the last page
 
 
 @dataclass(frozen=True, slots=True)
 class UserChange(Generic[View]):
-    """None: nothing was known of the user."""
+    """None: nothing was known of the user at that version."""
 
     user_id: str
     before: View | None
@@ -112,34 +108,33 @@ class UserChange(Generic[View]):
 
 @dataclass(frozen=True, slots=True)
 class Changes(Generic[View]):
-    """What one version changed: each user with the state after it, None where nothing is known any more. `mark`: more
-    changes of this version follow."""
+    """What one version changed."""
 
     header: Header
+    # Each user with the state afterwards; None: nothing is known of the user any more.
     changed: tuple[tuple[str, View | None], ...]
-    mark: bytes | None
+    mark: bytes | None  # where to continue with this version; None: that was all
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaCount:
-    """`kind`: as `ReplicaModel.schema` names it."""
+    """How many entries of a kind have a schema version."""
 
-    kind: str
+    kind: str  # as `ReplicaModel.schema` names it
     schema_version: int
     entries: int
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`header`: None until caught up for the first time. `users`: at the newest version. `lag_records`: committed
-    records of the changelog not read yet."""
+    """The replica's progress and size."""
 
-    header: Header | None
+    header: Header | None  # None until caught up for the first time
     caught_up: bool
     oldest: Version | None
-    lag_records: int
+    lag_records: int  # committed changelog records that are not read yet
     current_as_of_ms: int
-    users: int
+    users: int  # at the newest version
     schema_counts: tuple[SchemaCount, ...]
     database_bytes: int
     key_groups: int

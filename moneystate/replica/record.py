@@ -21,33 +21,30 @@ LAYOUT_ROW = META + b"layout"
 
 @dataclass(slots=True)
 class Record:
-    """`newest`, `oldest`: revisions that can be read, 0: none yet; `floor`: the oldest one whose rows are still there;
-    `partitions`: of the changelog, as the job chooses among them; `last`: the last revision that was given out; `done`:
-    by key group, the revision that it has reached; `ended`: by key group, the offset of the last end-of-batch record
-    that is in; `skipped`: revisions after `newest` that were never whole here; `half`: key groups of which the first
-    load has records of a batch whose end it has not; `positions`: by changelog partition; `holes`: by changelog
-    partition, before which offset compaction may have taken records of any batch; `entries`: by kind and schema
-    version; `alive_ms`: when the follower last had all there is, by its own clock."""
+    """The follower's own progress and bookkeeping."""
 
     format: int = FORMAT
     topic_id: str = ""
     loading: bool = True
     groups: int = 0
-    partitions: int = 0
-    newest: int = 0
-    oldest: int = 0
-    floor: int = 0
-    last: int = 0
-    done: list[int] = field(default_factory=list)
+    partitions: int = 0  # of the changelog, as the job distributes key groups over them
+    newest: int = 0  # newest readable revision; 0: none yet
+    oldest: int = 0  # oldest readable revision; 0: none yet
+    floor: int = 0  # oldest revision whose rows still exist
+    last: int = 0  # last revision that was assigned
+    done: list[int] = field(default_factory=list)  # by key group: the revision that it has reached
+    # By key group: offset of the last end-of-batch record that was applied.
     ended: list[int] = field(default_factory=list)
-    skipped: list[int] = field(default_factory=list)
+    skipped: list[int] = field(default_factory=list)  # revisions after `newest` that were never complete here
+    # Key groups for which the first load has records of a batch, but not its end.
     half: list[int] = field(default_factory=list)
-    positions: dict[str, int] = field(default_factory=dict)
+    positions: dict[str, int] = field(default_factory=dict)  # by changelog partition: the offset to continue from
+    # By changelog partition: compaction may have removed records of any batch before this offset.
     holes: dict[str, int] = field(default_factory=dict)
     lineage_positions: dict[str, int] = field(default_factory=dict)
     epochs: list[str] = field(default_factory=list)
-    entries: dict[str, dict[str, int]] = field(default_factory=dict)
-    alive_ms: int = 0
+    entries: dict[str, dict[str, int]] = field(default_factory=dict)  # number of entries by kind and schema version
+    alive_ms: int = 0  # when the follower had last read everything, by its own clock
 
     def encode(self) -> bytes:
         # not asdict, which copies each list: this is done for every few changes
@@ -82,15 +79,14 @@ def write_layout(db: Db, layout: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A row of R. `watermark_ms`: as the engine has it, NO_TIME and END_OF_TIME included; `rules`: that the batch ran
-    by, as far as the log says them."""
+    """A row of R (`moneystate.replica.rows`)."""
 
     number: int
     version: Version
-    watermark_ms: int
+    watermark_ms: int  # as the engine has it, including NO_TIME and END_OF_TIME
     written_at_ms: int
     readable: bool
-    rules: Mapping[str, Any] = field(default_factory=dict)
+    rules: Mapping[str, Any] = field(default_factory=dict)  # rules of the batch, as far as the log records them
 
     def encode(self) -> bytes:
         version, rules = self.version, dict(self.rules)

@@ -33,32 +33,30 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class ItemChanges:
-    """What one version changed. `mark`: more changes of this version follow."""
+    """What one version changed, entry by entry."""
 
     header: Header
     items: tuple[Item, ...]
-    mark: bytes | None
+    mark: bytes | None  # where to continue with this version; None: that was all
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What an entry was from a version on. `header`: of that version, None where it is from before those that are kept;
-    `before_ms`: the watermark of the version before: events from then on made the change; `record`: None where there
-    was none."""
+    """What an entry became at a version."""
 
-    header: Header | None
-    before_ms: int | None
-    record: Any
+    header: Header | None  # of that version; None: it is older than those that are kept
+    before_ms: int | None  # the previous version's watermark: events from then on made the change
+    record: Any  # None: there was no entry
 
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """`source`: the event that set it."""
+    """A timer that is set."""
 
     name: str
     id: bytes
     due_ms: int
-    source: Source
+    source: Source  # the event that set it
 
 
 class ServiceReads(Reader[None, ServiceSnapshot]):

@@ -26,12 +26,12 @@ OneAtATime = Callable[[Callable[[], Any]], Any]
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A value of a key, or an entry of a map: `id` is empty of a value. `record`: None where there is none any more."""
+    """A value of a key, or an entry of a map."""
 
     state: str
     owner: bytes
-    id: bytes
-    record: Any
+    id: bytes  # empty for a value
+    record: Any  # None: it no longer exists
 
 
 def entry_of(kind: RecordKind, owner: bytes, id: bytes = b"") -> bytes:

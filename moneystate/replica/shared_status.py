@@ -21,13 +21,13 @@ BYTES: Final = _FIELDS.size + 4
 
 @dataclass(frozen=True, slots=True)
 class SharedStatus:
-    """`written`: rows since the follower's start; `newest`: revision, 0: none; `caught_up`: 0 or 1."""
+    """The follower's numbers for its readers."""
 
-    written: int = 0
-    newest: int = 0
+    written: int = 0  # rows since the follower's start
+    newest: int = 0  # newest readable revision; 0: none
     current_as_of_ms: int = 0
     lag_records: int = 0
-    caught_up: int = 0
+    caught_up: int = 0  # 0 or 1
 
 
 class SharedStatusFile:

@@ -21,12 +21,12 @@ from moneystate.replica.rows import entry_of, split_entry
 
 
 class Change(NamedTuple):
-    """`kind`: first byte of the changelog's key; `entry`: as rows have it; `value`: None where it was removed."""
+    """One change of an entry."""
 
     user: bytes
-    kind: bytes
-    entry: bytes
-    value: bytes | None
+    kind: bytes  # first byte of the changelog's key
+    entry: bytes  # as replica rows have it
+    value: bytes | None  # None: the entry was removed
 
     @property
     def rest(self) -> bytes:
@@ -35,30 +35,27 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """An end-of-batch record. `total`: key groups of the job; `records`: changes of these groups that the transaction
-    has in this partition, None where the writer does not say; `partitions`: of the changelog, None likewise; `rules`:
-    that the batch ran by, as far as the writer says them."""
+    """An end-of-batch record. None in a field means that the writer did not record it."""
 
     version: Version
     watermark_ms: int
     groups: tuple[int, ...]
-    total: int
-    records: int | None
+    total: int  # number of key groups of the job
+    records: int | None  # changes of these groups that the transaction wrote to this partition
     written_at_ms: int
-    partitions: int | None = None
-    rules: Mapping[str, Any] = field(default_factory=dict)
+    partitions: int | None = None  # of the changelog
+    rules: Mapping[str, Any] = field(default_factory=dict)  # rules of the batch, as far as the writer records them
 
 
 @dataclass(frozen=True, slots=True)
 class BatchSlice:
-    """What one output partition wrote to one changelog partition in one batch. `position`: where to read on from once
-    this is applied."""
+    """What one output partition wrote to one changelog partition in one batch."""
 
     end: End
     changes: list[Change]
     partition: int
     offset: int
-    position: int
+    position: int  # where to continue reading once this is applied
 
     @property
     def is_complete(self) -> bool | None:

@@ -15,21 +15,21 @@ FactsOf = Callable[[int], Iterable[Fact]]  # a key group's
 
 
 class Difference(NamedTuple):
-    """`one`, `other`: what each says of the same thing; None: it says nothing."""
+    """A fact on which two states differ."""
 
     kind: str
     user: bytes
     id: tuple[Field, ...]
-    one: tuple[Field, ...] | None
-    other: tuple[Field, ...] | None
+    one: tuple[Field, ...] | None  # what the first state says; None: nothing
+    other: tuple[Field, ...] | None  # what the second state says; None: nothing
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """`total`: of all differences, of which `first` are some."""
+    """The result of comparing two states."""
 
-    total: int
-    first: list[Difference]
+    total: int  # number of all differences
+    first: list[Difference]  # some of them
 
 
 def compare(state: StateModel, one: Savepoint, other: Savepoint, most: int) -> Comparison:

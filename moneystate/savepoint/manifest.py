@@ -21,43 +21,37 @@ BOOTSTRAP, EXPORT = "bootstrap", "export"
 
 @dataclass(frozen=True)
 class FileInfo:
-    """One file: `entries` records, its size and its SHA-256 in hex. The name is relative to the savepoint's folder."""
+    """One file of a savepoint."""
 
-    name: str
-    entries: int
+    name: str  # relative to the savepoint's folder
+    entries: int  # number of records
     bytes: int
-    sha256: str
+    sha256: str  # in hex
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """`made_by`: BOOTSTRAP or EXPORT; `made_at`: ISO-8601, UTC; `job`: the name in its `JobSpec`.
+    """What a savepoint is and where it comes from."""
 
-    `schemas`: the single-object headers (hex) of all schemas that entries may have; `rules`: those of the `JobSpec`;
-    `partitions`: of the operator; `plan`: the source offset to go on from (`moneystate.engine.plan`), None where it is
-    not known (history without offsets); `watermark`: ms; `counts`: as in the key groups' clocks, summed;
-    `fingerprint`: `moneystate.savepoint.fingerprint`; `origins`: the epochs that led to it, the newest last, whose
-    markers a start from this may take over, and `origin_batch`: the newest one's first batch that is not in it; none
-    of a bootstrap; `streams`: output topics without prefix by the stream number in the output's records.
-    `state`: one file for each key group, in their order; `output`: the same, or empty where none was kept.
-    """
-
-    made_by: str
-    made_at: str
-    job: str
-    schemas: list[str]
-    rules: dict[str, Any]
+    made_by: str  # BOOTSTRAP or EXPORT
+    made_at: str  # ISO-8601, UTC
+    job: str  # the name in its `JobSpec`
+    schemas: list[str]  # single-object headers (hex) of all schemas that entries may have
+    rules: dict[str, Any]  # those of the `JobSpec`
     key_groups: int
-    partitions: int
+    partitions: int  # of the operator
+    # The source offset to continue from (`moneystate.engine.plan`); None: unknown (history without offsets).
     plan: dict[str, Any] | None
-    watermark: int
-    counts: dict[str, int]
-    fingerprint: str
-    state: list[FileInfo]
-    output: list[FileInfo] = field(default_factory=list)
+    watermark: int  # in ms
+    counts: dict[str, int]  # sums of the counts in the key groups' clocks
+    fingerprint: str  # see `moneystate.savepoint.fingerprint`
+    state: list[FileInfo]  # one file for each key group, in their order
+    output: list[FileInfo] = field(default_factory=list)  # the same for outputs; empty: none were kept
+    # Output topics without prefix, by the stream number in the output's records.
     streams: list[str] = field(default_factory=list)
+    # The epochs that led to it, newest last; a start from it may take over their markers. Empty after a bootstrap.
     origins: list[str] = field(default_factory=list)
-    origin_batch: int = 0
+    origin_batch: int = 0  # first batch of the newest origin that the savepoint does not include
     state_version: int = STATE_VERSION
     format: int = FORMAT
 

@@ -18,14 +18,14 @@ FULL, BACKWARD, FORWARD, INCOMPATIBLE = "full", "backward", "forward", "incompat
 
 @dataclass(frozen=True)
 class Change:
-    """`path`: record and field; `rule`: a fixed name of what was done; `fix`: what to do where it is not allowed."""
+    """One change between two versions of a schema."""
 
-    path: str
-    rule: str
+    path: str  # record and field
+    rule: str  # a fixed name for this kind of change
     text: str
     backward: bool
     forward: bool
-    fix: str = ""
+    fix: str = ""  # what to do if it is not allowed
 
     @property
     def compatibility(self) -> str:

@@ -26,29 +26,27 @@ RESTORE: Final = "restore the file; what is to change goes into a new version."
 
 @dataclass(frozen=True)
 class Functions:
-    """Migrations of state: fingerprints (hex) of the versions that have a function to the next one (`up`), to the one
-    before (`down`). `golden`: files below tests/golden, None where the tests are not at hand; `remedy`: what to do
-    where a function is missing."""
+    """Migrations of state."""
 
-    up: Collection[str]
-    down: Collection[str]
-    golden: Collection[str] | None = None
+    up: Collection[str]  # fingerprints (hex) of versions with a function to the next one
+    down: Collection[str]  # fingerprints (hex) of versions with a function to the previous one
+    golden: Collection[str] | None = None  # files below tests/golden; None: the tests are not available
+    # What to do if a function is missing.
     remedy: str = "add it to UP in services/enrichment/migrations.py, with golden bytes."
 
 
 @dataclass(frozen=True)
 class Finding:
-    """`schema`: folder and type; `versions`: such as `v1 -> v2`; `path`: record and field, or the file; `rule`: a fixed
-    name; `compatibility`: full, backward, forward, incompatible or "" where it is no change; `ok`: it may stay."""
+    """One result of the check."""
 
-    schema: str
-    versions: str
-    path: str
-    rule: str
-    compatibility: str
+    schema: str  # folder and type
+    versions: str  # such as `v1 -> v2`
+    path: str  # record and field, or the file
+    rule: str  # a fixed name
+    compatibility: str  # full, backward, forward, incompatible, or "" if it is no change
     text: str
     fix: str
-    ok: bool
+    ok: bool  # whether it is allowed
 
 
 def check(tree: Tree, functions: Functions) -> list[Finding]:

@@ -30,11 +30,11 @@ REMEDY = "give new fields a default, or write a function with @ms.upgrade."
 
 
 class Declared(NamedTuple):
-    """A record as the service has it now. `number`: of the version that has its schema, None where there is none."""
+    """A record as the service declares it now."""
 
     name: str
     schema: dict[str, Any]
-    number: int | None
+    number: int | None  # of the released version with the same schema; None: not released
 
 
 def released_tree(service: str) -> Tree:

@@ -30,14 +30,14 @@ _NUMBERED = re.compile(rf"({'|'.join((STATE, *TOPIC_FOLDERS))})/(\w+)/v([1-9]\d*
 
 @dataclass(frozen=True)
 class Version:
-    """One schema file. `name`: folder and type; `fingerprint`: CRC-64-AVRO in hex, little-endian as in headers."""
+    """One schema file."""
 
-    name: str
+    name: str  # folder and type
     number: int
     path: str
     source: dict[str, Any]
     type: Type
-    fingerprint: str
+    fingerprint: str  # CRC-64-AVRO in hex, little-endian as in headers
     sha256: str
 
 
@@ -49,11 +49,11 @@ class Release:
 
 @dataclass
 class Tree:
-    """`versions`: by name and number; `bad`: paths of files that are no schema, and why; `released`: None where the
-    folder has no list of releases, as before there was one."""
+    """A folder of schemas."""
 
-    versions: dict[str, dict[int, Version]] = field(default_factory=dict)
-    bad: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, dict[int, Version]] = field(default_factory=dict)  # by name and number
+    bad: dict[str, str] = field(default_factory=dict)  # paths of files that are not schemas, with the reason
+    # None: the folder has no list of releases, as in early versions.
     released: dict[str, dict[int, Release]] | None = None
     current: dict[str, int] = field(default_factory=dict)
 

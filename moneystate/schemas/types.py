@@ -18,26 +18,26 @@ class BadSchema(Exception):
 
 @dataclass(eq=False)
 class Type:
-    """`kind`: a primitive's name, or record, enum, fixed, array, map, union."""
+    """An Avro type."""
 
-    kind: str
+    kind: str  # name of a primitive, or record, enum, fixed, array, map, union
 
 
 @dataclass(eq=False)
 class Primitive(Type):
-    """`logical`: the logical type, "" where there is none; `precision` and `scale` of a decimal."""
+    """A primitive type, perhaps with a logical type."""
 
-    logical: str = ""
-    precision: int = 0
-    scale: int = 0
+    logical: str = ""  # the logical type; "": none
+    precision: int = 0  # of a decimal
+    scale: int = 0  # of a decimal
 
 
 @dataclass(eq=False)
 class Named(Type):
-    """`name` in full; `aliases` in full."""
+    """A type with a name."""
 
-    name: str
-    aliases: tuple[str, ...] = ()
+    name: str  # full name
+    aliases: tuple[str, ...] = ()  # full names
 
     @property
     def short(self) -> str:
@@ -46,11 +46,11 @@ class Named(Type):
 
 @dataclass(eq=False)
 class Field:
-    """`aliases`: earlier names."""
+    """A field of a record."""
 
     name: str
     type: Type
-    aliases: tuple[str, ...]
+    aliases: tuple[str, ...]  # earlier names
     has_default: bool
     default: Any
 

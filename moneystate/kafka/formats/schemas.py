@@ -24,24 +24,19 @@ LOGICAL_KEYS = ("logicalType", "precision", "scale")
 
 @dataclass(frozen=True)
 class TypeSchema:
-    """One record type. `fingerprint` is the 8 bytes of CRC-64-AVRO as single-object encoding has them (little-endian).
-
-    `source` is the file's content (`source_text` without white space), `parsed` what fastavro makes of it, `raw` the
-    same without logical types: with it times are plain ms and decimals plain bytes, whatever their range. `skip` and
-    `raw_skip` check bodies of either.
-    """
+    """The schema of one record type."""
 
     name: str
     full_name: str
     aliases: tuple[str, ...]
-    source: dict[str, Any]
-    source_text: str
-    parsed: Any
-    raw: Any
+    source: dict[str, Any]  # content of the schema file
+    source_text: str  # `source` without white space
+    parsed: Any  # as fastavro parses it
+    raw: Any  # `parsed` without logical types: times are plain ms, decimals plain bytes, whatever their range
     canonical_form: str
-    fingerprint: bytes
-    skip: Skip
-    raw_skip: Skip
+    fingerprint: bytes  # 8 bytes of CRC-64-AVRO, little-endian as in single-object encoding
+    skip: Skip  # checks a body of `parsed`
+    raw_skip: Skip  # checks a body of `raw`
 
     @property
     def prefix(self) -> bytes:
