@@ -11,9 +11,8 @@ from moneystate.api.avro_parts import Unencodable
 from moneystate.api.generate import AvroCode
 from moneystate.api.generate_json import JsonCode
 from moneystate.api.json_text import MAX_RECORD_LEVELS, parse
-from moneystate.api.personal import paths
 from moneystate.api.schema import header_of
-from moneystate.api.shapes import Record
+from moneystate.api.shapes import Record, paths
 from moneystate.api.wrong_values import wrong_value
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.errors import StepError
@@ -43,7 +42,7 @@ class Codec:
     @cached_property
     def personal(self) -> tuple[str, ...]:
         """Paths of the record's personal fields."""
-        return tuple(paths(self.record))
+        return tuple(paths(self.record, lambda f: f.personal))
 
     def decode(self, value: bytes) -> Any:
         """A value of this schema. Raises Malformed."""

@@ -8,7 +8,6 @@ from typing import Final
 
 from moneystate.api.reference import path_of, service_at
 
-OF_THIS_PROJECT: Final = "services."
 PACKAGE: Final = Path(__file__).resolve().parents[1]
 
 
@@ -19,10 +18,13 @@ def avro_root() -> Path:
 
 
 def folder_of(reference: str) -> Path:
-    """Of the schemas of a service: `avro/NAME` beside its module; of this project's services, in its folder."""
+    """Of the schemas of a service: `avro/NAME` beside its module; of this project's services, in its folder.
+
+    Somebody else's package may be named `services`, too, and be installed beside this project's."""
     module = import_module(path_of(reference).partition(":")[0])
     assert module.__file__ is not None
     file, name = Path(module.__file__).resolve(), service_at(reference).name
-    if module.__name__.startswith(OF_THIS_PROJECT) and PACKAGE.parent in file.parents:
-        return avro_root() / name
-    return file.parent / "avro" / name
+    root = avro_root()
+    is_ours = PACKAGE.parent / "services" in file.parents
+    is_installed = root.parent == PACKAGE
+    return root / name if is_ours and (not is_installed or (root / name).is_dir()) else file.parent / "avro" / name

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import partial
+from types import FunctionType
 from typing import Any, Final
 
 from moneystate.api.decoder import ServiceDecoder
 from moneystate.api.folders import folder_of
+from moneystate.api.function_code import code_text
+from moneystate.api.handles import MapAt
 from moneystate.api.plan import Plan
 from moneystate.api.plans import plan_of, released_state
 from moneystate.api.reference import service_at, with_rules
@@ -17,10 +21,11 @@ from moneystate.api.rules import plain
 from moneystate.api.runtime import ServiceProcessor
 from moneystate.api.schema import schema_of
 from moneystate.api.service import Service
+from moneystate.api.shapes import is_json, paths
 from moneystate.api.state_model import ServiceState
 from moneystate.engine.avro import MAGIC
 from moneystate.engine.processor import InputTopic
-from moneystate.ports.service import STATE_VERSIONS, JobSpec, ServiceSpec, Stream
+from moneystate.ports.service import JSON_FIELDS, STATE_VERSIONS, TIMED, TOPICS, JobSpec, ServiceSpec, Stream
 
 LOGIC_VERSION: Final = 1  # of the runtime: raised when the same service and logs would give other records than before
 FAIL, DEAD_LETTER = "fail", "dead-letter"
@@ -30,7 +35,7 @@ OURS: Final[Mapping[str, Any]] = {
     "max_record_bytes": 128 * 1024,
     "on_error": FAIL,
 }
-NOT_RULES: Final = ("bounds", "known_schemas", "logic", "max_futures", STATE_VERSIONS, "timed", "topics")
+NOT_RULES: Final = ("bounds", JSON_FIELDS, "known_schemas", "logic", "max_futures", STATE_VERSIONS, TIMED, TOPICS)
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,8 @@ def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
             "known_schemas": known_schemas(reference),
             "logic": LOGIC_VERSION,
             STATE_VERSIONS: len(released_state(reference)),
-            "topics": dict(codes),
+            TOPICS: dict(codes),
+            **_json_fields(plan),
             **limits,
         },
         bound_ms=ours["bound_ms"],
@@ -108,6 +114,7 @@ def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
         state=ServiceState(reference, plan.codes),
         reader_rules=[*sorted(own), "topics"],
         schemas=reference,
+        code=code_of(service),
         timed=list(dict.fromkeys([o.topic for o in service.outputs if o.timed])),
         created={o.topic: Stream(o.partitions, o.compacted) for o in service.outputs},
     )
@@ -119,6 +126,30 @@ def _largest(service: Service[Any], max_record_bytes: int) -> dict[str, int]:
     return dict.fromkeys(topics, service.holds * max_record_bytes) if service.holds else {}
 
 
+def functions_of(service: Service[Any]) -> list[FunctionType]:
+    """Those that decide what a batch gives, as far as they are not compiled."""
+    functions: list[Any] = [handler.function for _, handler in service.handlers]
+    functions += [fn for i in service.inputs for fn in (i.key, i.time, i.decode, i.fallback)]
+    functions += [output.key for output in service.outputs]
+    functions += [s.ids for _, handler in service.handlers for s in handler.states if isinstance(s, MapAt)]
+    return [function for function in functions if isinstance(function, FunctionType)]
+
+
+def code_of(service: Service[Any]) -> str:
+    """A digest of these functions."""
+    texts = [code_text(function) for function in functions_of(service)]
+    return hashlib.sha256("\n\n".join(texts).encode()).hexdigest()[:16]
+
+
+def _json_fields(plan: Plan) -> dict[str, list[str]]:
+    """As a rule, where there are any."""
+    codecs = [*(its.codec for inputs in plan.inputs.values() for its in inputs.values())]
+    codecs += [kind.codec for kind in plan.kinds.values()]
+    records = {codec.record.short: codec.record for codec in codecs}
+    found = {f"{name}.{path}" for name, of in records.items() for path in paths(of, lambda f: is_json(f.shape))}
+    return {JSON_FIELDS: sorted(found)} if found else {}
+
+
 def with_limits(inputs: list[InputTopic], rules: Mapping[str, Any]) -> tuple[list[InputTopic], dict[str, Any]]:
     """The inputs with the limits that a checkpoint has kept, or else the declared ones, and these as rules."""
     if "logic" in rules:  # as kept by an earlier run
@@ -127,7 +158,7 @@ def with_limits(inputs: list[InputTopic], rules: Mapping[str, Any]) -> tuple[lis
     own: dict[str, Any] = {
         "bounds": {t.name: t.bound_ms for t in inputs if t.bound_ms is not None},
         "max_futures": {t.name: t.max_future_ms for t in inputs if t.max_future_ms is not None},
-        "timed": [t.name for t in inputs if t.timed],
+        TIMED: [t.name for t in inputs if t.timed],
     }
     return inputs, {name: of_topics for name, of_topics in own.items() if of_topics}
 

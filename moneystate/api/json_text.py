@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import json.encoder
 import re
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from json.encoder import encode_basestring
 from typing import Any, Final
 
@@ -54,7 +54,8 @@ class Json:
         return cls(_render(value, 0))
 
     def value(self) -> Any:
-        """As Python's objects; numbers are int where they are whole, else Decimal."""
+        """As Python's objects; numbers are int where they are whole, else Decimal. One with an exponent that Decimal
+        has no room for, of some 18 digits, is Infinity or 0, as it is to readers that take it for a float."""
         return _plain(parse(self.text))
 
     def members(self) -> dict[str, Json]:
@@ -172,12 +173,19 @@ def _check(parsed: Any, level: int, most: int) -> None:
 
 def _plain(parsed: Any) -> Any:
     if isinstance(parsed, Number):
-        return int(parsed) if parsed.lstrip("-").isdigit() else Decimal(parsed)
+        return int(parsed) if parsed.lstrip("-").isdigit() else _decimal(parsed)
     if isinstance(parsed, dict):
         return {name: _plain(value) for name, value in parsed.items()}
     if isinstance(parsed, list):
         return [_plain(value) for value in parsed]
     return parsed
+
+
+def _decimal(number: Number) -> Decimal:
+    try:
+        return Decimal(number)
+    except InvalidOperation:
+        return Decimal(float(number))
 
 
 def _render(value: Any, level: int) -> str:

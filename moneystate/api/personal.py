@@ -9,9 +9,11 @@ import builtins
 import copy
 from collections.abc import Callable, Iterator
 from decimal import Decimal
-from types import CodeType, FunctionType, ModuleType
+from dis import Instruction, get_instructions
+from types import CodeType, FunctionType
 from typing import Any, Final
 
+from moneystate.api.function_code import names_of, reached
 from moneystate.api.json_text import Json
 from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
 
@@ -19,26 +21,14 @@ _EMPTY: Final[dict[str, Any]] = {
     "string": "", "long": 0, "millis": 0, "double": 0.0, "boolean": False, "bytes": b"", "json": Json("null"),
 }  # fmt: skip
 
+_READS_ALL: Final = {"getattr", "vars", "asdict", "astuple", "__dict__", "repr", "__repr__", "fields"}
+_MAKE_TEXTS: Final = {"str", "ascii", "format", "format_map", "print", "__str__", "__format__"}
+
 
 def has_personal(shape: Shape) -> bool:
     if isinstance(shape, Record):
         return any(f.personal or has_personal(f.shape) for f in shape.fields)
     return isinstance(shape, (Maybe, Array, Table)) and has_personal(shape.of)
-
-
-def paths(shape: Shape, at: str = "") -> Iterator[str]:
-    """Of personal fields, with their names on the wire: `customer.email`, `lines[].name`."""
-    if isinstance(shape, Record):
-        for f in shape.fields:
-            path = f"{at}.{f.wire}" if at else f.wire
-            if f.personal:
-                yield path
-            else:
-                yield from paths(f.shape, path)
-    elif isinstance(shape, (Array, Table)):
-        yield from paths(shape.of, f"{at}[]")
-    elif isinstance(shape, Maybe):
-        yield from paths(shape.of, at)
 
 
 def blanked(shape: Shape, value: Any) -> Any:
@@ -83,7 +73,7 @@ def reads_personal(by: Callable[..., Any], record: Record) -> bool:
     """Whether the function of an index may read a personal field of the record. Where that cannot be told, it may."""
     if not has_personal(record):
         return False
-    return _may_read(by, record.cls, set(_personal_names(record)), set())
+    return _may_read(by, record.cls, set(_personal_names(record)), set(_holders(record)), set())
 
 
 def _personal_names(shape: Shape) -> Iterator[str]:
@@ -96,32 +86,58 @@ def _personal_names(shape: Shape) -> Iterator[str]:
         yield from _personal_names(shape.of)
 
 
-def _may_read(function: Any, cls: type, personal: set[str], seen: set[int]) -> bool:
+def _holders(shape: Shape) -> Iterator[str]:
+    """Fields with personal fields somewhere in them."""
+    if isinstance(shape, Record):
+        for f in shape.fields:
+            if has_personal(f.shape):
+                yield f.name
+            yield from _holders(f.shape)
+    elif isinstance(shape, (Array, Table, Maybe)):
+        yield from _holders(shape.of)
+
+
+def _may_read(function: Any, cls: type, personal: set[str], holders: set[str], seen: set[int]) -> bool:
     if not isinstance(function, FunctionType):
         return True
     if id(function) in seen:
         return False
     seen.add(id(function))
-    names = set(_names(function.__code__))
-    if names & personal or names & {"getattr", "vars", "asdict", "astuple", "__dict__", "repr", "fields"}:
+    names = set(names_of(function.__code__))
+    if names & personal or names & _READS_ALL:
         return True
-    used = [function.__globals__[name] for name in names if name in function.__globals__]
-    used += [cell.cell_contents for cell in function.__closure__ or ()]
-    used += [vars(one)[name] for one in used if isinstance(one, ModuleType) for name in names & vars(one).keys()]
-    used += [method for name in names if isinstance(method := getattr(cls, name, None), FunctionType)]
-    used += [prop.fget for name in names if isinstance(prop := getattr(cls, name, None), property)]
-    return any(_may_read(one, cls, personal, seen) for one in used if callable(one) and not _is_harmless(one))
+    if _makes_texts(function.__code__) and (names & holders or _uses_whole(function.__code__)):
+        return True
+    used = [one for one in reached(function, cls) if callable(one) and not _is_harmless(one)]
+    return any(_may_read(one, cls, personal, holders, seen) for one in used)
+
+
+def _makes_texts(code: CodeType) -> bool:
+    """Whether a text may be made of a whole record: by `str`, in an f-string, with `%`."""
+    return any(
+        i.opname.startswith(("FORMAT_", "CONVERT_"))
+        or (i.opname == "BINARY_OP" and i.argrepr == "%")
+        or i.argval in _MAKE_TEXTS
+        for i in _instructions(code)
+    )
+
+
+def _uses_whole(code: CodeType) -> bool:
+    """Whether a variable is used in another way than for its attributes: it may be the record, or a part of it."""
+    whole = False
+    for i in _instructions(code):
+        if whole and i.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+            return True
+        whole = i.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) and i.opname != "LOAD_FAST_AND_CLEAR"
+    return False
+
+
+def _instructions(code: CodeType) -> Iterator[Instruction]:
+    yield from get_instructions(code)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _instructions(constant)
 
 
 def _is_harmless(one: Any) -> bool:
     return isinstance(one, type) or getattr(builtins, getattr(one, "__name__", ""), None) is one
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """Of all that is read; a text may be one for `attrgetter`."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
-        elif isinstance(constant, str):
-            yield from constant.split(".")

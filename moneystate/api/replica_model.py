@@ -8,14 +8,13 @@ version.
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
-from types import CodeType, FunctionType
 from typing import Any, Final, NamedTuple
 
 from moneystate.api import index_order, layout
 from moneystate.api.cells import Cell, RecordKind, TimerKind
+from moneystate.api.function_code import code_text
 from moneystate.api.handles import AnyIndex
 from moneystate.api.index_order import END, Span
 from moneystate.api.job import plan_as_run
@@ -27,7 +26,6 @@ from moneystate.ports.replica import Entries
 
 ORDERED: Final = b"x"
 UNKNOWN: Final = 0  # the version of a schema that this program does not have
-_ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 
 
 class Place(NamedTuple):
@@ -97,8 +95,9 @@ class ServiceReplica:
         """What index keys depend on besides the entries."""
         digest = hashlib.sha256()
         for index in self.plan.service.indices.values():
-            digest.update(f"{index.name} {index.of.name} {self.plan.kinds[index.of.name].header.hex()} ".encode())
-            digest.update(_code_of(index.by).encode())
+            kind = self.plan.kinds[index.of.name]
+            digest.update(f"{index.name} {index.of.name} {kind.header.hex()} ".encode())
+            digest.update(code_text(index.by, kind.codec.record.cls).encode())
         return digest.hexdigest()[:16]
 
     @cached_property
@@ -173,27 +172,3 @@ class ServiceReplica:
 
     def view(self, owner: bytes, entries: Entries, watermark_ms: int, rules: Mapping[str, Any]) -> None:
         """Keys can have very many entries: they are read one by one."""
-
-
-def _code_of(function: Callable[..., Any]) -> str:
-    code = getattr(function, "__code__", None)
-    return _told(function) if code is None else _shown(code) + repr(function.__closure__ and _cells(function))
-
-
-def _cells(function: Any) -> list[str]:
-    return [_told(cell.cell_contents) for cell in function.__closure__]
-
-
-def _shown(code: CodeType) -> str:
-    return f"{code.co_code.hex()} {code.co_names} {[_told(c) for c in code.co_consts]}"
-
-
-def _told(value: Any) -> str:
-    """The same in each process: without addresses, and sets in an order that does not depend on hashes."""
-    if isinstance(value, CodeType):
-        return _shown(value)
-    if isinstance(value, FunctionType):
-        return _shown(value.__code__)
-    if isinstance(value, (frozenset, set)):
-        return f"{type(value).__name__} {sorted(map(_told, value))}"
-    return _ADDRESS.sub("", repr(value))

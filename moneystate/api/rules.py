@@ -1,12 +1,13 @@
 """Rules and configuration of a service as data: what a plan keeps, and what a configuration file says.
 
-A field may be an int, a text, a truth value, a float, a `Literal` of texts, `X | None`, `tuple[X, ...]`, `dict[str, X]`
-or a frozen dataclass of these. A plan keeps them as JSON by the names of the fields. A configuration file gives a field
-`wait_ms` as `wait` with a duration such as `30m`.
+A field may be an int, a text, a truth value, a finite float, a `Literal` of texts, `X | None`, `tuple[X, ...]`,
+`tuple[X, Y]`, `dict[str, X]` or a frozen dataclass of these. A plan keeps them as JSON by the names of the fields. A
+configuration file gives a field `wait_ms` as `wait` with a duration such as `30m`.
 """
 
 from __future__ import annotations
 
+import math
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -68,14 +69,18 @@ def from_text(declared: Any, text: str, is_duration: bool, where: str, duration:
     if get_origin(inner) is Literal:
         return _value(inner, text, where, duration)
     try:
-        return inner(text)
+        value = inner(text)
     except ValueError:
-        kind = "a whole number" if inner is int else "a number"
-        raise ConfigError(f"{where} {text}: expected {kind}.") from None
+        raise ConfigError(f"{where} {text}: expected {_NAMES[inner]}.") from None
+    if not _is_finite(value):
+        raise ConfigError(f"{where} {text}: expected {_NAMES[inner]}.")
+    return value
 
 
 def problem_of(value: Any, path: str = "") -> str:
     """What makes a value no rule; empty where nothing does."""
+    if not _is_finite(value):
+        return f"{path} is {value}, which JSON does not have"
     if value is None or type(value) in SCALARS:
         return ""
     if is_dataclass(value) and not isinstance(value, type):
@@ -128,7 +133,11 @@ def _value(
     if origin is tuple:
         if not isinstance(data, list):
             raise ConfigError(f"{where}: expected a list, found {data!r}.")
-        return tuple(_value(args[0], content, f"{where}[{n}]", duration) for n, content in enumerate(data))
+        each = [args[0]] * len(data) if args[1:] == (...,) else args
+        if len(data) != len(each):
+            raise ConfigError(f"{where}: expected a list of {len(each)}, found one of {len(data)}.")
+        pairs = zip(each, data, strict=True)
+        return tuple(_value(of, content, f"{where}[{n}]", duration) for n, (of, content) in enumerate(pairs))
     if origin is dict:
         if not isinstance(data, Mapping):
             raise ConfigError(f"{where}: expected a table, found {data!r}.")
@@ -143,12 +152,17 @@ def _value(
         return data
     if inner is float and type(data) is int:
         return float(data)
-    if type(data) is not inner:
+    if type(data) is not inner or not _is_finite(data):
         raise ConfigError(f"{where}: expected {_NAMES.get(inner, str(inner))}, found {data!r}.")
     return data
 
 
-_NAMES: Final = {int: "a whole number", str: "a text", bool: "true or false", float: "a number"}
+def _is_finite(value: Any) -> bool:
+    """JSON has no other numbers, and NaN is never the rule that a checkpoint has kept."""
+    return type(value) is not float or math.isfinite(value)
+
+
+_NAMES: Final = {int: "a whole number", str: "a text", bool: "true or false", float: "a finite number"}
 
 
 def _without_none(declared: Any) -> Any:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field
 from decimal import Decimal
 from types import NoneType, UnionType
@@ -106,6 +106,26 @@ class Record(Shape):
 
     def has_defaults(self) -> bool:
         return all(f.default is not None for f in self.fields)
+
+
+def paths(shape: Shape, wanted: Callable[[Field], bool], at: str = "") -> Iterator[str]:
+    """Of the outermost fields that are wanted, with their names on the wire: `customer.email`, `lines[].name`."""
+    if isinstance(shape, Record):
+        for f in shape.fields:
+            path = f"{at}.{f.wire}" if at else f.wire
+            if wanted(f):
+                yield path
+            else:
+                yield from paths(f.shape, wanted, path)
+    elif isinstance(shape, (Array, Table)):
+        yield from paths(shape.of, wanted, f"{at}[]")
+    elif isinstance(shape, Maybe):
+        yield from paths(shape.of, wanted, at)
+
+
+def is_json(shape: Shape) -> bool:
+    """Whether it is JSON, or JSON in an array or map."""
+    return is_json(shape.of) if isinstance(shape, (Maybe, Array, Table)) else shape == Plain("json")
 
 
 def camel(name: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.live import Live
+from rich.markup import escape
 from rich.table import Table
 
 from moneystate.spark.progress import BatchProgress
@@ -46,12 +47,11 @@ class Display:
 
     def new_inputs(self, topics: list[str]) -> None:
         """Also where the progress is not shown: a mistyped prefix would be a job that waits for ever."""
-        self.console.print(
-            f"[yellow]warning: {', '.join(topics)}: no such input topics, created empty.[/] "
-            "If records should be there, check --topic-prefix.",
-            highlight=False,
-            soft_wrap=True,
-        )
+        missing = f"{', '.join(topics)}: no such input topics, created empty."
+        self.warning(f"{missing} If records should be there, check --topic-prefix.")
+
+    def warning(self, text: str) -> None:
+        self.console.print(f"[yellow]warning:[/] {escape(text)}", highlight=False, soft_wrap=True)
 
     def publishing(self, entries: int) -> None:
         """Before the first batch: how much of the state it begins with is in the changelog."""

@@ -17,6 +17,7 @@ from moneystate.cli.service_jobs import Prepared, prepare
 from moneystate.errors import ConfigError
 from moneystate.kafka.client import admin_client
 from moneystate.kafka.topics import partition_counts
+from moneystate.savepoint.manifest import read_manifest
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.deployment import Change, changes
 from moneystate.spark.startup import settings_of
@@ -85,7 +86,9 @@ def _of_checkpoint(one: Prepared) -> list[Change]:
     o = one.options
     application_id = o.application_id or one.spec.application_id(o.topic_prefix)
     settings = settings_of(one.spec.name, o.key_groups, o.partitions, application_id, o.topic_prefix)
-    return changes(one.spec, settings, Checkpoint(o.checkpoint))
+    checkpoint = Checkpoint(o.checkpoint)
+    begins = checkpoint.is_new() and o.initial_state
+    return changes(one.spec, settings, checkpoint, read_manifest(Path(o.initial_state)) if begins else None)
 
 
 def _of_topics(one: Prepared) -> list[Change]:

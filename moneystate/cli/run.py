@@ -51,6 +51,7 @@ def _job(prepared: Prepared, display: Display) -> Job:
         display.batch,
         on_publish=display.publishing,
         on_new_inputs=display.new_inputs,
+        on_warning=display.warning,
     )
 
 

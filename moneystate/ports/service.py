@@ -12,11 +12,37 @@ from moneystate.engine.processor import InputTopic, Processor, bounds_of
 from moneystate.ports.state import StateModel
 
 # Rules that say which program ran. A program of another version has others.
-VERSION_RULES = ("known_schemas", "logic", "state_versions")
+VERSION_RULES = ("json_fields", "known_schemas", "logic", "state_versions")
 # How many versions of records of state a plain service has; a program with fewer cannot read them.
 STATE_VERSIONS = "state_versions"
 
+# The fields that a plain service reads as JSON, which Avro takes for texts.
+JSON_FIELDS = "json_fields"
+# What stands for each topic in the state of a plain service.
+TOPICS = "topics"
+# Which inputs are timed streams.
+TIMED = "timed"
+# Rules with a part for each topic: one that is added has no part in them before.
+_OF_TOPICS = (TOPICS, TIMED, "bounds", "max_futures")
+
 AskedAgain = Callable[[bytes, bytes], Output | None]
+
+
+def rule_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What is another rule, then and now, besides the program's versions. What an input that is added brings with it is
+    none: nothing of it was read before."""
+    known = before.get(TOPICS)
+    names = sorted({*before, *now} - {*VERSION_RULES})
+    pairs = {name: (before.get(name), _of_known(name, now.get(name), known)) for name in names}
+    return {name: (then, after) for name, (then, after) in pairs.items() if then != after}
+
+
+def _of_known(name: str, rule: Any, known: Mapping[str, Any] | None) -> Any:
+    if name not in _OF_TOPICS or known is None or rule is None:
+        return rule
+    if isinstance(rule, Mapping):
+        return {topic: of_topic for topic, of_topic in rule.items() if topic in known} or None
+    return [topic for topic in rule if topic in known] or None
 
 
 class Stream(NamedTuple):
@@ -55,6 +81,7 @@ class JobSpec:
     # Output streams whose topics are created with other settings than the rest.
     created: Mapping[str, Stream] = field(default_factory=dict)
     timed: Sequence[str] = ()  # output streams that carry their writer's order
+    code: str = ""  # digest of the functions of a plain service; empty: users write none
 
     def __post_init__(self) -> None:
         check_kinds(self.state.kinds)

@@ -4,6 +4,7 @@ offsets/N, commits/N, metadata, state/   Spark's
 moneystate/settings.json                 what is fixed for the life of the checkpoint
 moneystate/start.json                    the offset that batch 0 starts at, replaced epochs, the savepoint
 moneystate/rules/<hash>.json             the rules of each run, by the hash that stands in the plans
+moneystate/code.json                     which functions the service had at the last start
 moneystate/awaited.json                  of a drained job: how many replies its last batch left open
 """
 
@@ -18,7 +19,7 @@ from typing import Any
 
 from moneystate.engine import plan as plans
 from moneystate.errors import CheckpointError, DrainedError, RulesError
-from moneystate.ports.service import VERSION_RULES
+from moneystate.ports.service import rule_changes
 from moneystate.spark.local_path import local_folder
 
 FORMAT = 1
@@ -115,6 +116,15 @@ class Checkpoint:
                 f"{self.root}: {e.args[0]}.", "run it with the version that wrote it, or newer."
             ) from None
 
+    def code(self) -> str:
+        """The digest of the service's functions at the last start; empty where it is not known."""
+        file = self.own / "code.json"
+        return str(_read(file)["code"]) if file.exists() else ""
+
+    def keep_code(self, code: str) -> None:
+        if code != self.code():
+            _write(self.own / "code.json", {"code": code})
+
     def save_open_requests(self, batch: int, n: int) -> None:
         """How many replies are open after a drained batch, before Spark has it in its commit log."""
         _write(self.own / "awaited.json", {"batch": batch, "open": n})
@@ -161,6 +171,12 @@ class Checkpoint:
         pairs = {name: (before.get(name), rules.get(name)) for name in {**before, **rules}}
         return {name: (then, now) for name, (then, now) in pairs.items() if then != now}
 
+    def changed_flags(self, rules: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+        """The same, of what a flag can have changed: none gives or takes a rule."""
+        planned = self.planned_rules()
+        changed = {} if planned is None else rule_changes(self.rules(planned), rules)
+        return {name: pair for name, pair in changed.items() if None not in pair}
+
     def replan(self, rules: Mapping[str, Any]) -> None:
         """Have the unfinished batch read what it was planned to, by other rules."""
         file = self.root / "offsets" / str(self.last_planned())
@@ -172,11 +188,7 @@ class Checkpoint:
     def check_rules(self, rules: Mapping[str, Any]) -> None:
         """Raises RulesError where an unfinished batch was planned with other flags; as to another program, see
         `moneystate.spark.startup.check_plan`."""
-        changed = [
-            f"{name} {before} -> {now}"
-            for name, (before, now) in self.changed_rules(rules).items()
-            if name not in VERSION_RULES and before is not None and now is not None  # no flag gives or takes a rule
-        ]
+        changed = [f"{name} {before} -> {now}" for name, (before, now) in self.changed_flags(rules).items()]
         if not changed:
             return
         raise RulesError(

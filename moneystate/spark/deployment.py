@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from moneystate.engine import plan as plans
-from moneystate.ports.service import STATE_VERSIONS, VERSION_RULES, JobSpec
+from moneystate.ports.service import JSON_FIELDS, STATE_VERSIONS, TIMED, TOPICS, JobSpec, rule_changes
+from moneystate.savepoint.manifest import Manifest
 from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark.startup import changed_timed
 
 NEW: Final = "new"
-TOPICS: Final = "topics"
 FIXED: Final = ("key_groups", "partitions", "application_id", "topic_prefix")
 
 
@@ -25,17 +26,46 @@ class Change(NamedTuple):
     refused: bool = False
 
 
-def changes(spec: JobSpec, settings: Mapping[str, Any], checkpoint: Checkpoint) -> list[Change]:
-    """`settings`: what is fixed for the life of a checkpoint, as the start would have it."""
+def changes(
+    spec: JobSpec, settings: Mapping[str, Any], checkpoint: Checkpoint, savepoint: Manifest | None = None
+) -> list[Change]:
+    """`settings`: what is fixed for the life of a checkpoint, as the start would have it; `savepoint`: the one that a
+    new checkpoint would begin with."""
+    if checkpoint.is_new() and savepoint is not None:
+        return _of_savepoint(spec, settings, savepoint)
     if checkpoint.is_new():
         return [Change("checkpoint", spec.name, None, NEW, "the job begins anew")]
+    before = checkpoint.latest_rules()
+    read = plans.from_offset(checkpoint.offset(checkpoint.last_planned())).topic_ids
     return [
         *_settings(settings, checkpoint),
         *_batch(spec.rules, checkpoint),
-        *_rules(spec.rules, checkpoint.latest_rules()),
-        *_inputs(spec, checkpoint),
-        *_versions(spec.rules, checkpoint.latest_rules()),
+        *_rules(spec.rules, before, "from the next batch on; a replay of everything would differ"),
+        *_inputs(spec, before, set(read)),
+        *_versions(spec.rules, before),
+        *_code(spec.code, checkpoint.code()),
     ]
+
+
+def _of_savepoint(spec: JobSpec, settings: Mapping[str, Any], savepoint: Manifest) -> list[Change]:
+    before, fixed = savepoint.rules, {"job": savepoint.job, "key_groups": savepoint.key_groups}
+    read = spec_topics(spec) if savepoint.plan is None else set(plans.from_offset(savepoint.plan).topic_ids)
+    refused = "as in the savepoint: start with its rules, a later start may change them"
+    return [
+        Change("checkpoint", spec.name, None, NEW, "the job begins with the savepoint"),
+        *[
+            Change("setting", name, was, settings[name], "as in the savepoint", refused=True)
+            for name, was in fixed.items()
+            if was != settings[name]
+        ],
+        *[change._replace(refused=change.name in before) for change in _rules(spec.rules, before, refused)],
+        *_inputs(spec, before, read),
+        *_versions(spec.rules, before),
+    ]
+
+
+def spec_topics(spec: JobSpec) -> set[str]:
+    return {topic.name for topic in spec.inputs}
 
 
 def _settings(settings: Mapping[str, Any], checkpoint: Checkpoint) -> Iterator[Change]:
@@ -47,31 +77,33 @@ def _settings(settings: Mapping[str, Any], checkpoint: Checkpoint) -> Iterator[C
 
 
 def _batch(rules: Mapping[str, Any], checkpoint: Checkpoint) -> Iterator[Change]:
-    changed = checkpoint.changed_rules(rules)
-    if not changed:
+    if not checkpoint.changed_rules(rules):
         return
     number = checkpoint.last_planned()
-    if any(name not in VERSION_RULES for name in changed):
+    if checkpoint.changed_flags(rules):
         effect = "planned by other rules: finish it first, with --finish-batch and its own rules"
         yield Change("batch", str(number), "planned", None, effect, refused=True)
     else:
         yield Change("batch", str(number), "planned", None, "this program takes it over if no part of it is written")
 
 
-def _rules(rules: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Change]:
-    for name in sorted({*before, *rules} - {*VERSION_RULES, TOPICS}):
-        if before.get(name) != rules.get(name):
-            effect = "from the next batch on; a replay of everything would differ"
-            yield Change("rule", name, before.get(name), rules.get(name), effect)
+def _rules(rules: Mapping[str, Any], before: Mapping[str, Any], effect: str) -> Iterator[Change]:
+    for name, (then, now) in rule_changes(before, rules).items():
+        if name not in (TOPICS, TIMED):
+            yield Change("rule", name, then, now, effect)
 
 
-def _inputs(spec: JobSpec, checkpoint: Checkpoint) -> Iterator[Change]:
-    read = set(plans.from_offset(checkpoint.offset(checkpoint.last_planned())).topic_ids)
-    now = {topic.name for topic in spec.inputs}
+def _inputs(spec: JobSpec, before: Mapping[str, Any], read: set[str]) -> Iterator[Change]:
+    now = spec_topics(spec)
     for topic in sorted(now - read):
         yield Change("input", topic, None, "read", "from its first offset; events behind the watermark are late")
     for topic in sorted(read - now):
         yield Change("input", topic, "read", None, "not read any more; what is buffered of it is still processed")
+    for topic in changed_timed(before, spec.rules):
+        kinds = ("ordinary", "timed")
+        is_timed = topic in spec.rules.get(TIMED, [])
+        effect = "what is buffered of it has no place in the other order"
+        yield Change("input", topic, kinds[not is_timed], kinds[is_timed], effect, refused=True)
 
 
 def _versions(rules: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Change]:
@@ -81,6 +113,10 @@ def _versions(rules: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[C
         yield Change("schema", "known", None, sorted(schemas - known), effect)
     if known - schemas:
         yield Change("schema", "known", sorted(known - schemas), None, "records of these schemas become dead letters")
+    was_json, is_json = before.get(JSON_FIELDS, []), rules.get(JSON_FIELDS, [])
+    if was_json != is_json:
+        effect = "texts that are not JSON become dead letters; in the state they end the job"
+        yield Change("schema", "JSON fields", was_json, is_json, effect)
     was, versions = before.get(STATE_VERSIONS), rules.get(STATE_VERSIONS)
     if was != versions and versions is not None:
         older = was is not None and versions < was
@@ -91,3 +127,8 @@ def _versions(rules: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[C
     if before.get("logic") != rules.get("logic"):
         effect = "the same logs can give other records"
         yield Change("program", "logic", before.get("logic"), rules.get("logic"), effect)
+
+
+def _code(now: str, before: str) -> Iterator[Change]:
+    if before and before != now:
+        yield Change("program", "functions", before, now, "from the next batch on; a replay of everything would differ")

@@ -17,10 +17,11 @@ from moneystate.engine.plan import Plan
 from moneystate.errors import ConfigError, DrainedError, MarkerError, SavepointError
 from moneystate.kafka.offsets import topic_states
 from moneystate.kafka.starting import offsets_from_file
-from moneystate.ports.service import STATE_VERSIONS, VERSION_RULES, AskedAgain
+from moneystate.ports.service import STATE_VERSIONS, AskedAgain, rule_changes
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.manifest import NAME, Manifest
 from moneystate.spark.local_path import local_folder
+from moneystate.spark.startup import check_timed_inputs
 
 OFFSETS_FLAG = "--initial-offsets"
 
@@ -81,9 +82,10 @@ def check_fits(manifest: Manifest, job: str, key_groups: int, rules: Mapping[str
             f"give --key-groups {manifest.key_groups}, or make another with moneystate state export --key-groups "
             f"{key_groups}.",
         )
+    check_timed_inputs(manifest.rules, rules, "--initial-state")
     # another version of the program is a reason for a savepoint, not against it
-    known = {name: value for name, value in manifest.rules.items() if name not in VERSION_RULES}
-    other = [f"{name} {value}, came {rules.get(name)}" for name, value in known.items() if rules.get(name) != value]
+    changed = rule_changes(manifest.rules, rules).items()
+    other = [f"{name} {value}, came {now}" for name, (value, now) in changed if name in manifest.rules]
     if other:
         raise SavepointError(
             f"--initial-state: expected the rules of the savepoint: {'; '.join(other)}.",

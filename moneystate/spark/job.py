@@ -110,9 +110,11 @@ class Job:
         precheck: Callable[[SparkSession], None] = lambda _: None,
         on_publish: Callable[[int], None] = lambda _: None,
         on_new_inputs: Callable[[list[str]], None] = lambda _: None,
+        on_warning: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`on_publish`: told how many entries of the state that a checkpoint begins with are in the changelog;
-        `on_new_inputs`: told which input topics were missing and have been created."""
+        `on_new_inputs`: told which input topics were missing and have been created; `on_warning`: what a
+        person should know before the first batch."""
         self.spec = spec
         application_id = options.application_id or spec.application_id(options.topic_prefix)
         self.options = options = replace(options, application_id=application_id)
@@ -120,6 +122,7 @@ class Job:
         self.precheck = precheck
         self.on_publish = on_publish
         self.on_new_inputs = on_new_inputs
+        self.on_warning = on_warning
         self.initial: Savepoint | None = None
         self.checkpoint = Checkpoint(options.checkpoint)
         job = f"{self.checkpoint.root} {options.application()}"
@@ -186,6 +189,8 @@ class Job:
             replaced = startup.check_markers(checkpoint, markers, o.application(), o.partitions, takes_over)
             if not checkpoint.is_new():
                 startup.check_plan(checkpoint, markers, settings, self.spec.rules)
+                if warning := startup.other_code(checkpoint, markers, settings, self.spec.code):
+                    self.on_warning(warning)
         else:
             markers, replaced = {}, []
         if not checkpoint.is_new():
@@ -207,6 +212,7 @@ class Job:
         elif chosen is None:  # begun by a version that did not keep it
             checkpoint.keep_setting(startup.CHANGELOG_PARTITIONS, partition_counts(admin)[changelog])
         checkpoint.keep_rules(self.spec.rules)
+        checkpoint.keep_code(self.spec.code)
         if checkpoint.changed_rules(self.spec.rules):
             markers = final_markers(o.bootstrap_servers, o.kafka_config, commits, o.partitions)
             startup.check_plan(checkpoint, markers, settings, self.spec.rules)

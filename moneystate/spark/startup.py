@@ -15,7 +15,7 @@ from moneystate.errors import CheckpointError, MarkerError, RetentionError, Rule
 from moneystate.kafka import sizes
 from moneystate.kafka.offsets import log_ends, log_starts, topic_states
 from moneystate.kafka.topics import partition_counts
-from moneystate.ports.service import STATE_VERSIONS, JobSpec
+from moneystate.ports.service import STATE_VERSIONS, TIMED, TOPICS, JobSpec
 from moneystate.spark.checkpoint import FORMAT, Checkpoint
 
 CHANGELOG_PARTITIONS = "changelog_partitions"  # among the settings; not of a checkpoint of an earlier version
@@ -86,11 +86,30 @@ def check_existing(
     checkpoint.check_version()
     checkpoint.check_not_drained(reads_replies)
     _check_state_versions(checkpoint, rules)
+    check_timed_inputs(checkpoint.latest_rules(), rules, str(checkpoint.root))
     if finish_batch and checkpoint.planned_rules() is None:
         raise CheckpointError(
             f"{checkpoint.root}: expected a planned batch to finish, all are finished.", "start without --finish-batch."
         )
     checkpoint.check_rules(rules)
+
+
+def changed_timed(before: Mapping[str, Any], rules: Mapping[str, Any]) -> list[str]:
+    """Inputs that have become timed streams, or are none any more. What is buffered of them has no place in the other
+    order."""
+    timed = {*before.get(TIMED, [])} ^ {*rules.get(TIMED, [])}
+    return sorted(timed & {*before.get(TOPICS, {})})
+
+
+def check_timed_inputs(before: Mapping[str, Any], rules: Mapping[str, Any], where: str) -> None:
+    """Raises RulesError for those of `changed_timed`."""
+    for topic in changed_timed(before, rules):
+        kinds = ("an ordinary input", "a timed stream")
+        found = topic in rules.get(TIMED, [])
+        raise RulesError(
+            f"{where}: expected {kinds[not found]} in {topic}, as when it was made, found {kinds[found]}.",
+            "declare it as before, or begin with a new checkpoint and no state.",
+        )
 
 
 def _check_state_versions(checkpoint: Checkpoint, rules: Mapping[str, Any]) -> None:
@@ -151,9 +170,7 @@ def check_plan(
     changed = checkpoint.changed_rules(rules)
     if not changed:
         return
-    planned, epoch = checkpoint.last_planned(), checkpoint.epoch()
-    keys = [(p, marker_key(settings["application_id"], p)) for p in range(settings["partitions"])]
-    written = [p for p, key in keys if key in markers and _has(markers[key], epoch, planned)]
+    planned, written = checkpoint.last_planned(), written_partitions(checkpoint, markers, settings)
     if written:
         names = ", ".join(changed)
         raise RulesError(
@@ -162,6 +179,29 @@ def check_plan(
             f"finish it with --finish-batch and a program of the same {names}: mend in it what ended the batch, if "
             "anything did; or start a new checkpoint from a savepoint or with --new-epoch.",
         )
+
+
+def written_partitions(
+    checkpoint: Checkpoint, markers: Mapping[bytes, Marker], settings: Mapping[str, Any]
+) -> list[int]:
+    """The output partitions that have the batch that is planned and not finished; none where there is no such batch."""
+    planned, epoch = checkpoint.last_planned(), checkpoint.epoch()
+    if checkpoint.planned_rules() is None:
+        return []
+    keys = [(p, marker_key(settings["application_id"], p)) for p in range(settings["partitions"])]
+    return [p for p, key in keys if key in markers and _has(markers[key], epoch, planned)]
+
+
+def other_code(checkpoint: Checkpoint, markers: Mapping[bytes, Marker], settings: Mapping[str, Any], code: str) -> str:
+    """What there is to say of a batch that one program has begun to write and this one ends; empty: nothing."""
+    written = written_partitions(checkpoint, markers, settings)
+    if not written or checkpoint.code() in ("", code):
+        return ""
+    return (
+        f"{checkpoint.root}: the service's functions have changed, and output partition {written[0]} has batch "
+        f"{checkpoint.last_planned()} already. This run writes the rest of the batch. If the change is more than a "
+        "mend of what ended the batch: stop, and finish it with the functions as they were and --finish-batch."
+    )
 
 
 def _has(marker: Marker, epoch: str | None, batch: int) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
-from moneystate.api.handles import MapAt
+from moneystate.api.job import functions_of
 from moneystate.api.plan import Plan
 from moneystate.api.service import Service
 from moneystate.api.shapes import Maybe, Plain, Record
@@ -53,16 +53,7 @@ class Found(NamedTuple):
 def findings(service: Service[Any]) -> list[Found]:
     """Of the service's functions, and of those that they call in its own package."""
     floats = _float_fields(Plan(service))
-    pending = [handler.function for _, handler in service.handlers]
-    pending += [
-        fn
-        for declared in service.inputs
-        for fn in (declared.key, declared.time, declared.decode, declared.fallback)
-        if isinstance(fn, FunctionType)
-    ]
-    pending += [fn for output in service.outputs for fn in [output.key] if isinstance(fn, FunctionType)]
-    states = [state for _, handler in service.handlers for state in handler.states]
-    pending += [s.ids for s in states if isinstance(s, MapAt) and isinstance(s.ids, FunctionType)]
+    pending: list[Callable[..., Any]] = [*functions_of(service)]
     visited: set[Callable[..., Any]] = set()
     results: list[Found] = []
     while pending:

@@ -11,3 +11,7 @@ def initial_of(customer: Any) -> str:
 
 def count_of(customer: Any) -> int:
     return int(customer.orders)
+
+
+def text_of(customer: Any) -> str:
+    return str(customer)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import moneystate as ms
 from moneystate.api.job import plain_job, plain_service
 from moneystate.api.plans import plan_of
 from moneystate.api.reference import made_at, with_rules
-from moneystate.api.rules import plain, read
+from moneystate.api.rules import from_text, plain, read
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.services import load
-from moneystate.errors import ConfigError
+from moneystate.errors import ConfigError, ServiceError
 from moneystate.testing import Bench
 from tests.api.services.made import Came, Config, Door, Greeted, Ignored, greeter
 
@@ -73,6 +75,42 @@ def test_rules_stand_in_a_plan_as_json() -> None:
 def test_a_wrong_key_or_value_is_named(text: str, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         read(Config, tomllib.loads(text), "[greeter]", parse_ms)
+
+
+@dataclass(frozen=True)
+class Limits:
+    share: float = 0.5
+    pair: tuple[str, int] = ("a", 1)
+
+
+def test_a_tuple_of_fixed_parts_is_read_part_by_part() -> None:
+    assert read(Limits, {"pair": ["b", 2]}, "[limits]", parse_ms) == Limits(pair=("b", 2))
+    assert read(Limits, json.loads(json.dumps(plain(Limits(pair=("c", 3))))), "plan") == Limits(pair=("c", 3))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("share = nan", r"\[limits\].share: expected a finite number, found nan"),
+        ("share = inf", r"\[limits\].share: expected a finite number, found inf"),
+        ('pair = ["b"]', r"\[limits\].pair: expected a list of 2, found one of 1"),
+        ('pair = ["b", "c"]', r"\[limits\].pair\[1\]: expected a whole number, found 'c'"),
+    ],
+)
+def test_what_a_plan_could_not_keep_is_no_rule(text: str, says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        read(Limits, tomllib.loads(text), "[limits]", parse_ms)
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf"])
+def test_a_flag_is_a_finite_number(text: str) -> None:
+    with pytest.raises(ConfigError, match=f"--share {text}: expected a finite number"):
+        from_text(float, text, is_duration=False, where="--share", duration=parse_ms)
+
+
+def test_a_service_does_not_have_nan_as_a_rule() -> None:
+    with pytest.raises(ServiceError, match="share is nan, which JSON does not have"):
+        ms.Service("limits", rules=Limits(share=float("nan")))
 
 
 def test_a_factory_makes_the_service_of_its_configuration() -> None:

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+import services
 from examples.orders.orders import Closed
 from moneystate import Service
+from moneystate.api import folders
 from moneystate.api.job import check_runs, plain_job, plain_service
 from moneystate.engine.plan import PartitionPlan, Plan, rules_hash
 from moneystate.errors import ServiceError
@@ -46,6 +48,21 @@ def test_a_job_by_the_rules_that_a_checkpoint_has_kept_is_the_same_job() -> None
     processor: Any = pickle.loads(pickle.dumps(again.make))()
     assert processor.plan.rules.wait_ms == 5
     assert processor.dead_letter_errors
+
+
+def test_somebody_elses_package_named_services_has_its_schemas_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Installed in one folder with this project's."""
+    (tmp_path / "moneystate" / "_avro" / "joining").mkdir(parents=True)
+    (tmp_path / "services" / "shop").mkdir(parents=True)
+    for name in ("parcels", "joining"):
+        text = f"import moneystate as ms\nservice = ms.Service('{name}')\n"
+        (tmp_path / "services" / "shop" / f"{name}.py").write_text(text)
+    monkeypatch.setattr(folders, "PACKAGE", tmp_path / "moneystate")
+    monkeypatch.setattr(services, "__path__", [*services.__path__, str(tmp_path / "services")])
+    assert folders.folder_of("services.shop.parcels:service") == tmp_path / "services" / "shop" / "avro" / "parcels"
+    assert folders.folder_of("services.shop.joining:service") == tmp_path / "moneystate" / "_avro" / "joining"
 
 
 LIMITED = "tests.api.services.limited:service"

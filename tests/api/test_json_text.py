@@ -124,6 +124,20 @@ def test_numbers_come_back_as_they_were_written() -> None:
     assert Json.of({"a": (1, Json("[1.0]"))}).text == '{"a":[1,[1.0]]}'
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e99999999999999999", Decimal("1e99999999999999999")),
+        ("1e1000000000000000000", Decimal("Infinity")),
+        ("-2.5E+" + "9" * 900, Decimal("-Infinity")),
+        ("1e-" + "9" * 900, Decimal(0)),
+        ("0e" + "9" * 900, Decimal(0)),
+    ],
+)
+def test_a_number_of_any_exponent_has_a_value(text: str, value: Decimal) -> None:
+    assert Json(f'{{"n":{text}}}').value() == {"n": value}
+
+
 def test_members_are_those_of_an_object() -> None:
     assert Json('{"b":1.0,"a":{"c":[]}}').members() == {"a": Json('{"c":[]}'), "b": Json("1.0")}
     assert list(Json('{"b":1,"a":2}').members()) == ["a", "b"]

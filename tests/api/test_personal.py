@@ -87,6 +87,18 @@ def harmless(customer: Customer) -> int:
         (lambda c: getattr(c, "na" + "me"), True),
         (lambda c: vars(c)["name"], True),
         (repr, True),
+        (str, True),
+        (lambda c: str(c), True),
+        (lambda c: f"{c}", True),
+        (lambda c: f"{c!s:>9}", True),
+        (lambda c: "%s" % c, True),  # noqa: UP031
+        (lambda c: "{}".format(c), True),  # noqa: UP032
+        (lambda c: [str(x) for x in c.contacts], True),
+        (lambda c: f"{c.contacts}", True),
+        (lambda c: personal_helpers.text_of(c), True),
+        (lambda c: str(c.orders), False),
+        (lambda c: f"{c.orders}-{c.size}", False),
+        (lambda c: c.orders % 7, False),
     ],
 )
 def test_an_index_that_may_read_a_personal_field_is_known(by: Any, tells: bool) -> None:

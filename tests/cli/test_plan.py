@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,15 @@ from moneystate.cli import main
 from moneystate.cli.plan import check_approved
 from moneystate.devbroker import DevBroker
 from moneystate.engine import plan as plans
+from moneystate.engine.marker import Marker, marker_key
 from moneystate.engine.plan import PartitionPlan, Plan
-from moneystate.errors import ConfigError
+from moneystate.errors import ConfigError, RulesError
 from moneystate.ports.service import JobSpec
+from moneystate.savepoint.manifest import Manifest
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.deployment import Change, changes
-from moneystate.spark.startup import settings_of
+from moneystate.spark.initial import check_fits
+from moneystate.spark.startup import check_existing, other_code, settings_of
 
 ORDERS = "examples.orders.orders:service"
 SETTINGS = settings_of("orders", 64, 4, "orders", "")
@@ -63,6 +67,88 @@ def test_each_thing_that_a_start_changes_is_told(tmp_path: Path) -> None:
     unfinished = existing(tmp_path / "d", before, ("orders", "payments"), unfinished=True)
     assert told(plain_job(ORDERS, {"wait_ms": 1}), unfinished)[0] == ("batch", "0", True)
     assert told(plain_job(ORDERS, {}), Checkpoint(str(tmp_path / "none"))) == [("checkpoint", "orders", False)]
+
+
+def savepoint(rules: dict[str, Any], topics: tuple[str, ...], key_groups: int = 64) -> Manifest:
+    partitions = {(topic, 0): PartitionPlan(7, plans.ACTIVE) for topic in topics}
+    plan = Plan("", dict.fromkeys(topics, "id"), partitions).to_offset()
+    return Manifest("export", "", "orders", [], rules, key_groups, 4, plan, 0, {}, "", [])
+
+
+def test_a_start_from_a_savepoint_is_compared_with_it(tmp_path: Path) -> None:
+    new, spec = Checkpoint(str(tmp_path / "none")), plain_job(ORDERS, {"wait_ms": 1})
+    before = dict(plain_job(ORDERS, {}).rules)
+
+    def told_of(manifest: Manifest) -> list[tuple[str, str, bool]]:
+        return [(c.part, c.name, c.refused) for c in changes(spec, SETTINGS, new, manifest)]
+
+    begins = ("checkpoint", "orders", False)
+    assert told_of(savepoint(dict(spec.rules), ("orders", "payments"))) == [begins]
+    assert told_of(savepoint({**before, "state_versions": 9}, ("orders", "payments"), 8)) == [
+        begins, ("setting", "key_groups", True), ("rule", "wait_ms", True), ("state", "versions", True),
+    ]  # fmt: skip
+    fewer = {**spec.rules, "topics": {"orders": 0}, "bounds": {"orders": 5}}
+    assert told_of(savepoint(fewer, ("orders",))) == [begins, ("rule", "bounds", True), ("input", "payments", False)]
+
+
+def test_an_input_that_is_added_is_no_other_rule(tmp_path: Path) -> None:
+    """Neither for a planned batch nor for a savepoint, whatever limits it brings with it."""
+    fewer = {**plain_job(ORDERS, {}).rules, "topics": {"orders": 0}}
+    more = {**plain_job(ORDERS, {}).rules, "bounds": {"payments": 5}, "timed": ["payments"]}
+    unfinished = existing(tmp_path, fewer, ("orders",), unfinished=True)
+    unfinished.check_rules(more)
+    assert list(unfinished.changed_rules(more)) == ["topics", "bounds", "timed"]
+    check_fits(savepoint(fewer, ("orders",)), "orders", 64, more, [])
+    unfinished.check_rules({**more, "topics": {"orders": 0}})
+    with pytest.raises(RulesError, match="changed are topics"):
+        unfinished.check_rules({**more, "topics": {"orders": 1, "payments": 0}})
+
+
+def test_an_input_does_not_become_a_timed_stream(tmp_path: Path) -> None:
+    before, after = plain_job(ORDERS, {}).rules, {**plain_job(ORDERS, {}).rules, "timed": ["orders"]}
+    for then, now, says in (
+        (before, after, "an ordinary input in orders"),
+        (after, before, "a timed stream in orders"),
+    ):
+        checkpoint = existing(tmp_path / says, dict(then), ("orders", "payments"))
+        with pytest.raises(RulesError, match=f"expected {says}"):
+            check_existing(checkpoint, SETTINGS, now, finish_batch=False, reads_replies=False)
+        with pytest.raises(RulesError, match=f"--initial-state: expected {says}"):
+            check_fits(savepoint(dict(then), ("orders",)), "orders", 64, now, [])
+        spec = replace(plain_job(ORDERS, {}), rules=now)
+        assert told(spec, checkpoint) == [("input", "orders", True)]
+
+
+def test_a_text_that_becomes_json_is_told(tmp_path: Path) -> None:
+    job = plain_job("services.joining.service:joining", {"services": ["a", "b"]})
+    assert "Part.body" in job.rules["json_fields"]
+    assert "json_fields" not in plain_job(ORDERS, {}).rules
+    checkpoint = existing(tmp_path, dict(plain_job(ORDERS, {}).rules), ("orders", "payments"))
+    spec = replace(
+        plain_job(ORDERS, {}), rules={**plain_job(ORDERS, {}).rules, "json_fields": ["OrderPlaced.customer"]}
+    )
+    assert told(spec, checkpoint) == [("schema", "JSON fields", False)]
+
+
+def test_other_functions_are_told(tmp_path: Path) -> None:
+    job = plain_job(ORDERS, {})
+    checkpoint = existing(tmp_path, dict(job.rules), ("orders", "payments"))
+    assert told(job, checkpoint) == []
+    checkpoint.keep_code(job.code)
+    assert told(job, checkpoint) == []
+    assert told(replace(job, code="edited"), checkpoint) == [("program", "functions", False)]
+
+
+def test_functions_that_were_edited_after_a_part_of_a_batch_was_written_are_warned_of(tmp_path: Path) -> None:
+    checkpoint = existing(tmp_path, dict(plain_job(ORDERS, {}).rules), ("orders",), unfinished=True)
+    epoch = str(checkpoint.epoch())
+    before = {marker_key("orders", 1): Marker(epoch, 0, "")}
+    part = {**before, marker_key("orders", 2): Marker(epoch, 1, "")}
+    assert other_code(checkpoint, part, SETTINGS, "edited") == ""  # a checkpoint of before does not say what ran
+    checkpoint.keep_code("as it was")
+    assert other_code(checkpoint, part, SETTINGS, "as it was") == ""
+    assert other_code(checkpoint, before, SETTINGS, "edited") == ""
+    assert "output partition 2 has batch 0 already" in other_code(checkpoint, part, SETTINGS, "edited")
 
 
 @pytest.fixture

@@ -390,6 +390,47 @@ def test_the_layout_is_the_same_in_each_process() -> None:
     assert layout(through(lambda s: s.score)) == layout(through(lambda s: s.score)) != layout(through(lambda s: 7))
 
 
+LIMIT = 5
+
+
+def rank(seller: Any) -> int:
+    return twice(seller) if seller.score < LIMIT else 0
+
+
+def twice(seller: Any) -> int:
+    return int(2 * seller.score)
+
+
+def thrice(seller: Any) -> int:
+    return int(3 * seller.score)
+
+
+def doubled(self: Seller) -> int:
+    return 2 * self.score
+
+
+def tripled(self: Seller) -> int:
+    return 3 * self.score
+
+
+def test_the_layout_says_when_what_an_index_calls_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = layout(lambda s: rank(s))
+    assert layout(lambda s: rank(s)) == before
+    with monkeypatch.context() as changed:
+        changed.setitem(globals(), "twice", thrice)
+        assert layout(lambda s: rank(s)) != before
+    with monkeypatch.context() as changed:
+        changed.setitem(globals(), "LIMIT", 6)
+        assert layout(lambda s: rank(s)) != before
+
+
+def test_the_layout_says_when_a_method_of_the_record_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Seller, "grade", doubled, raising=False)
+    before = layout(lambda s: s.grade())
+    monkeypatch.setattr(Seller, "grade", tripled)
+    assert layout(lambda s: s.grade()) != before
+
+
 def test_an_index_whose_function_fails_says_which_and_for_which_key() -> None:
     service = ms.Service("market")
     moved = service.input("moved", Moved, key="seller", time="at")
