@@ -146,8 +146,8 @@ def _json_fields(plan: Plan) -> dict[str, list[str]]:
     codecs = [*(its.codec for inputs in plan.inputs.values() for its in inputs.values())]
     codecs += [kind.codec for kind in plan.kinds.values()]
     records = {codec.record.short: codec.record for codec in codecs}
-    found = {f"{name}.{path}" for name, of in records.items() for path in paths(of, lambda f: is_json(f.shape))}
-    return {JSON_FIELDS: sorted(found)} if found else {}
+    in_json = {f"{name}.{path}" for name, of in records.items() for path in paths(of, lambda f: is_json(f.shape))}
+    return {JSON_FIELDS: sorted(in_json)} if in_json else {}
 
 
 def with_limits(inputs: list[InputTopic], rules: Mapping[str, Any]) -> tuple[list[InputTopic], dict[str, Any]]:

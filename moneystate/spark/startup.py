@@ -105,9 +105,9 @@ def check_timed_inputs(before: Mapping[str, Any], rules: Mapping[str, Any], wher
     """Raises RulesError for those of `changed_timed`."""
     for topic in changed_timed(before, rules):
         kinds = ("an ordinary input", "a timed stream")
-        found = topic in rules.get(TIMED, [])
+        is_timed = topic in rules.get(TIMED, [])
         raise RulesError(
-            f"{where}: expected {kinds[not found]} in {topic}, as when it was made, found {kinds[found]}.",
+            f"{where}: expected {kinds[not is_timed]} in {topic}, as when it was made, found {kinds[is_timed]}.",
             "declare it as before, or begin with a new checkpoint and no state.",
         )
 
