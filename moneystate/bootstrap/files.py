@@ -63,16 +63,15 @@ FIELDS = tuple(PARQUET_SCHEMA.names)
 
 
 class ArchivedRecord(NamedTuple):
-    """A record as it is kept. `offset` NO_OFFSET: not kept; `timestamp_ms` NO_TIMESTAMP: it has none; `has_headers`
-    False: not kept."""
+    """A record as the archive has it."""
 
-    offset: int
-    timestamp_ms: int
+    offset: int  # NO_OFFSET: not recorded
+    timestamp_ms: int  # NO_TIMESTAMP: the record has none
     timestamp_type: int
     key: bytes | None
     value: bytes | None
     headers: list[Header]
-    has_headers: bool = True
+    has_headers: bool = True  # False: headers were not recorded
 
 
 def format_of(path: Path) -> str | None:

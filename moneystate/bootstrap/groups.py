@@ -27,32 +27,31 @@ from moneystate.savepoint.format import write_output, write_state
 
 @dataclass(frozen=True)
 class GroupSpec:
-    """`highs`: of partitions whose history does not begin at their beginning; `state`, `rules`: for the
-    fingerprint; `topics`: their names by what stands for them in items, for errors."""
+    """What computing a key group needs."""
 
     work: Path
     chunks: int
     tasks: int
     make: Callable[[], Processor[Any]]
     bounds: dict[int, int]
-    state: StateModel
-    rules: dict[str, Any]
-    highs: dict[Partition, int]
+    state: StateModel  # for the fingerprint
+    rules: dict[str, Any]  # for the fingerprint
+    highs: dict[Partition, int]  # highest event times of partitions whose history does not start at their beginning
     with_output: bool
-    topics: dict[int, str]
+    topics: dict[int, str]  # topic names by their number in items, for errors
 
 
 @dataclass(frozen=True)
 class GroupResult:
-    """`facts`: how many of each kind the state has; `fingerprint`: its two parts."""
+    """What computing a key group gave."""
 
     watermark: int
     counts: dict[str, int]
     buffered: int
     silent: list[list[int]]
     users: int
-    facts: dict[str, int]
-    fingerprint: tuple[int, int]
+    facts: dict[str, int]  # number of facts of each kind
+    fingerprint: tuple[int, int]  # its two parts
     state: dict[str, Any]
     output: dict[str, Any] | None
 

@@ -57,14 +57,13 @@ def read_initial_highs(path: Path | None, topics: list[str]) -> dict[TopicPartit
 
 @dataclass(frozen=True)
 class FileRange:
-    """A file that holds the offsets `first` to `end`; `counted`: its records have none, they are counted from
-    `first`; `stamp`: its size and time of change, as it was looked at."""
+    """A file with the offsets from `first` to before `end`."""
 
     path: str
     first: int
     end: int
-    counted: bool
-    stamp: str
+    counted: bool  # its records have no offsets; they are counted from `first`
+    stamp: str  # size and modification time when it was inspected
 
 
 def _stamp(path: str) -> str:
@@ -88,10 +87,7 @@ def check_unchanged(history: History) -> None:
 
 @dataclass(frozen=True)
 class PartitionHistory:
-    """Offsets `start` to `end` of one partition: those of `files`, and from `kafka_from` on those in Kafka.
-
-    `points`: offset and event time (ms) of some records, offsets rising.
-    """
+    """Offsets `start` to before `end` of one partition: first from archive files, then from Kafka."""
 
     topic: str
     partition: int
@@ -99,8 +95,8 @@ class PartitionHistory:
     end: int
     initial_high: int | None = None
     files: list[FileRange] = field(default_factory=list)
-    kafka_from: int | None = None
-    points: list[tuple[int, int]] = field(default_factory=list)
+    kafka_from: int | None = None  # from this offset on, records come from Kafka; None: all come from files
+    points: list[tuple[int, int]] = field(default_factory=list)  # offset and event time (ms) of some records, by offset
 
     @property
     def counted(self) -> bool:
@@ -113,10 +109,10 @@ class PartitionHistory:
 
 @dataclass(frozen=True)
 class History:
-    """`topic_ids`: Kafka's, empty where an archive does not say."""
+    """All records that a bootstrap reads."""
 
     partitions: list[PartitionHistory]
-    topic_ids: Mapping[str, str]
+    topic_ids: Mapping[str, str]  # Kafka's; empty: the archive does not record them
 
     def records(self) -> int:
         """Offsets to go through: at least as many as there are records."""
@@ -132,11 +128,11 @@ class History:
 
 @dataclass(frozen=True)
 class KafkaLog:
-    """What Kafka has of the topics, without prefix; `cut`: where a time is in it, or its ends."""
+    """What Kafka holds of the topics. Names are without prefix."""
 
     starts: Mapping[TopicPartition, int]
     ends: Mapping[TopicPartition, int]
-    cut: Mapping[TopicPartition, int]
+    cut: Mapping[TopicPartition, int]  # offsets of the requested end time, or the ends
     topic_ids: Mapping[str, str]
 
 

@@ -20,13 +20,13 @@ ARCHIVE_ADVICE = "restore the file."
 
 @dataclass
 class FileFacts:
-    """`has_offsets`: its records have their offsets; `first_at`: number of the first record with a timestamp at or
-    after the time asked for and, where kept, its offset; `points`: (number of the record, or its offset where kept;
-    event time in ms)."""
+    """What the inspection of an archive file found."""
 
     records: int = 0
-    has_offsets: bool = False
+    has_offsets: bool = False  # its records have offsets
+    # First record with a timestamp at or after the requested time: its offset, or its number if it has none.
     first_at: int | None = None
+    # Offset (or number) and event time (ms) of some records.
     points: list[tuple[int, int]] = field(default_factory=list)
 
 

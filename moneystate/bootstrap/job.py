@@ -44,7 +44,7 @@ INSPECTING, READING, RUNNING = "looking at files", "reading records", "running k
 
 @dataclass(frozen=True)
 class Progress:
-    """`done` of `total`: files, records or key groups, as `phase` says."""
+    """`done` of `total` files, records or key groups, depending on the phase."""
 
     phase: str
     done: int
@@ -53,15 +53,14 @@ class Progress:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A whole savepoint, in the work folder. `silent`: partitions without any record, which hold the watermark back;
-    `users`, `facts`: how many users and facts of each kind the state has; `records`: offsets gone through."""
+    """A complete savepoint, still in the work folder."""
 
     savepoint: Savepoint
-    silent: list[str]
+    silent: list[str]  # partitions without any record, which hold the watermark back
     buffered: int
-    users: int
-    facts: dict[str, int]
-    records: int
+    users: int  # number of users in the state
+    facts: dict[str, int]  # number of facts of each kind
+    records: int  # number of offsets that were read
 
 
 class Bootstrap:

@@ -29,15 +29,13 @@ _NAME = re.compile(r"(\d+)-(\d+)")
 
 @dataclass
 class RangeNote:
-    """What an archive knows of one partition: offsets `start` to `end` (not in it), `initialHigh` (ms): the highest
-    event time before `start`, None where there is none; the topic's id; and by name each file's number of records and
-    SHA-256."""
+    """What an archive records about one partition: offsets `start` to before `end`."""
 
     start: int
     end: int
-    initial_high: int | None
+    initial_high: int | None  # highest event time (ms) before `start`; None: there is none
     topic_id: str
-    files: dict[str, dict[str, Any]] = field(default_factory=dict)
+    files: dict[str, dict[str, Any]] = field(default_factory=dict)  # number of records and SHA-256, by file name
     version: int = NOTE_VERSION
 
     def write(self, folder: Path) -> None:
@@ -75,13 +73,13 @@ def read_note(folder: Path) -> RangeNote | None:
 
 @dataclass(frozen=True)
 class ArchiveFile:
-    """`first`, `last`: by its name, None where that says nothing; `records`, `sha256`: by the note."""
+    """A file of an archive."""
 
     path: str
-    first: int | None = None
-    last: int | None = None
-    records: int | None = None
-    sha256: str | None = None
+    first: int | None = None  # by its name; None: the name does not say
+    last: int | None = None  # by its name; None: the name does not say
+    records: int | None = None  # by the note
+    sha256: str | None = None  # by the note
 
 
 @dataclass

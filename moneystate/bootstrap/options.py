@@ -15,28 +15,23 @@ KAFKA = "kafka"
 
 @dataclass(frozen=True)
 class BootstrapOptions:
-    """`sources`: KAFKA, folders of archives, or both: then Kafka goes on where the archives end.
+    """The options of a bootstrap."""
 
-    `out`: the savepoint to make; `work`: where it is made, None: beside it. `starts`, `ends`: by topic without prefix,
-    where to begin and end in Kafka, in place of its logs' beginnings and of `as_of`. `topic_prefix`: it names dead
-    letters, so it has to be the live job's, also where only archives are read. `partitions`: of the operator that will
-    start from the savepoint. `source_tasks` 0: one for each core.
-    """
-
-    sources: list[str]
-    out: Path
-    work: Path | None = None
+    sources: list[str]  # KAFKA, archive folders, or both: then Kafka continues where the archives end
+    out: Path  # the savepoint to create
+    work: Path | None = None  # the work folder; None: beside `out`
     as_of: str = "end"
+    # Offsets to start from in Kafka, by topic without prefix; None: the beginning of the logs.
     starts: Mapping[TopicPartition, int] | None = None
-    ends: Mapping[TopicPartition, int] | None = None
+    ends: Mapping[TopicPartition, int] | None = None  # offsets to stop at in Kafka; None: as `as_of` says
     initial_highs: Path | None = None
     with_output: bool = False
     bootstrap_servers: str = ""
-    topic_prefix: str = ""
+    topic_prefix: str = ""  # must be the live job's even if only archives are read: dead letters contain it
     key_groups: int = 64
-    partitions: int = 4
+    partitions: int = 4  # of the operator that will start from the savepoint
     max_records_per_chunk: int = 200_000
-    source_tasks: int = 0
+    source_tasks: int = 0  # 0: one for each core
     formats: dict[str, str] = field(default_factory=dict)
     registry_url: str | None = None
     master: str | None = None

@@ -19,12 +19,12 @@ from moneystate.spark.source import TaskPlan, open_intake, take_in
 
 @dataclass(frozen=True)
 class ReadUnit:
-    """A source task's part of consecutive chunks: its partitions are read straight through. `chunks`: by number."""
+    """A source task's share of consecutive chunks. It reads its partitions without interruption."""
 
     work: Path
     task: int
     tasks: int
-    chunks: dict[int, Chunk]
+    chunks: dict[int, Chunk]  # by number
     partitions: list[PartitionHistory]
 
 

@@ -27,11 +27,11 @@ VERSION = 2
 
 @dataclass(frozen=True)
 class BootstrapPlan:
-    """`tasks`: the partitions (their places in the history) that each source task reads."""
+    """What the start of a bootstrap decided."""
 
     history: History
     chunks: list[Chunk]
-    tasks: list[list[int]]
+    tasks: list[list[int]]  # for each source task: indexes in the history of the partitions that it reads
 
 
 def settings_of(rules: Mapping[str, Any], **more: Any) -> dict[str, Any]:

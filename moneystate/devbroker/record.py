@@ -21,11 +21,11 @@ START_TIME_TOLERANCE_S = 5.0
 
 @dataclass(frozen=True)
 class BrokerRecord:
-    """`created_s`: the start of the process in seconds since the epoch, as psutil tells it."""
+    """A running broker."""
 
     pid: int
     port: int
-    created_s: float
+    created_s: float  # start of the process in seconds since the epoch, as psutil reports it
 
     @property
     def bootstrap_servers(self) -> str:

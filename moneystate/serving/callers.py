@@ -31,12 +31,12 @@ KEYS_LOOK_S: Final = 1.0  # how often the keys' file is looked at for a change
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """`subject`: of the token, else of the client certificate, else empty. `expires_s`: the token's end."""
+    """An authenticated caller."""
 
-    subject: str
+    subject: str  # of the token, else of the client certificate, else empty
     peer: str
     scopes: frozenset[str]
-    expires_s: float = float("inf")
+    expires_s: float = float("inf")  # when the token expires
 
     @property
     def identity(self) -> str:

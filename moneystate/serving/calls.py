@@ -26,10 +26,11 @@ Wrapped = Callable[[Any, Context], Any]
 
 @dataclass(slots=True)
 class Call:
-    """One call, for its handler. `touched`: users whose personal fields go out, or who are changed: for the audit."""
+    """One call, as its handler sees it."""
 
     caller: Caller
     context: Context
+    # Users whose personal fields are returned or who are changed, for the audit log.
     touched: list[str] = field(default_factory=list)
     version: Version | None = None
     changed: bool = False
@@ -53,10 +54,10 @@ Streaming = Callable[[Any, Call], AsyncGenerator[bytes]]  # gives encoded answer
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`handler`: a Point or a Unary, or a Streaming where its method is. `scope`: that it needs."""
+    """A method of a service."""
 
-    scope: str
-    handler: Any
+    scope: str  # the scope that a caller needs
+    handler: Any  # a Point, a Unary, or a Streaming, depending on the method
 
 
 class Calls:

@@ -20,11 +20,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Child:
-    """`line`: what the child says; its end when the child has ended."""
+    """A child process of the server."""
 
     name: str
     process: subprocess.Popen[bytes]
-    line: Connection
+    line: Connection  # what the child reports; closed when the child has ended
 
 
 def start(name: str, run: Callable[..., None], *args: Any) -> Child:

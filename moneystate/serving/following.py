@@ -30,22 +30,22 @@ KEPT_BYTES: Final = 32 << 20
 
 
 class Position(NamedTuple):
-    """Where a watcher is. `key`: None: it watches all; `form`: what answers are made by, besides."""
+    """How far a watcher has read."""
 
-    key: str | None
+    key: str | None  # None: it watches all keys
     after: Version
     mark: bytes | None
     personal: bool
-    form: int
+    form: int  # selects how answers are made, besides masking
 
 
 @dataclass(slots=True)
 class Told:
-    """What a watcher at a position is told next. `answers`: encoded, with the keys that each is about; none where
-    nothing changed. `mark`: where the rest of the version begins."""
+    """What a watcher at a position gets next."""
 
     version: Version
-    mark: bytes | None
+    mark: bytes | None  # where the rest of the version starts; None: this is all
+    # Encoded answers, each with the keys that it is about; empty: nothing changed.
     answers: list[tuple[bytes, list[str]]] = field(default_factory=list)
     size: int = 0
     made_at: float = 0.0

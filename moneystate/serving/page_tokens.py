@@ -31,10 +31,10 @@ KEY_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class PagePosition:
-    """`versions`: those that the listing is of; `after`: the store's own mark."""
+    """Where a listing continues."""
 
-    versions: tuple[Version, ...]
-    after: bytes
+    versions: tuple[Version, ...]  # the versions that the listing reads
+    after: bytes  # the store's own position
 
 
 class PageTokens:

@@ -52,12 +52,11 @@ HEALTH: Final[Any] = health_pb2.DESCRIPTOR.services_by_name["Health"]
 
 @dataclass(frozen=True)
 class Listen:
-    """`address`: HOST:PORT, port 0: a free one; `credentials`: None without TLS; `shared`: other processes listen on
-    the same port and the system spreads connections over them."""
+    """Where the server listens."""
 
-    address: str
-    credentials: grpc.ServerCredentials | None = None
-    shared: bool = False
+    address: str  # HOST:PORT; port 0: a free one
+    credentials: grpc.ServerCredentials | None = None  # None: without TLS
+    shared: bool = False  # other processes listen on the same port, and the system distributes connections
 
 
 class QueryServer:

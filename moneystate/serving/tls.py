@@ -14,11 +14,11 @@ from moneystate.serving.watched import Watched
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """PEM files. `client_ca`: empty, or clients must show a certificate that it signed."""
+    """PEM files."""
 
     cert: str
     key: str
-    client_ca: str
+    client_ca: str  # clients must present a certificate signed by it; empty: they need none
 
 
 class Certificates:

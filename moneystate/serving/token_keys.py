@@ -33,10 +33,10 @@ class TokenKey:
 
 @dataclass(frozen=True, slots=True)
 class TokenKeys:
-    """`by_kid`: empty for a PEM file. `only`: the one key, where there is no other."""
+    """Public keys that verify tokens."""
 
-    by_kid: dict[str, TokenKey]
-    only: TokenKey | None
+    by_kid: dict[str, TokenKey]  # empty for a PEM file
+    only: TokenKey | None  # the key, if there is exactly one
 
     def find(self, kid: str | None) -> TokenKey | None:
         """The key for tokens with this `kid` in their header; None: there is none. A key as PEM has no name."""

@@ -25,12 +25,12 @@ PAGE_TOKEN_KEY = "page-token.key"
 
 @dataclass(frozen=True)
 class WorkerTask:
-    """`address`: with the port that all workers share; `page_token_key`: a file."""
+    """What a worker process is started with."""
 
     options: ServeOptions
     face: Face
-    address: str
-    page_token_key: str
+    address: str  # with the port that all workers share
+    page_token_key: str  # a file
 
 
 def page_token_key(options: ServeOptions) -> str:

@@ -14,27 +14,23 @@ from moneystate.spark.sink import Report
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """`records`: read in this batch; `watermark_ms` None: none yet, or the end of time after a drain (`drained`).
-
-    `silent`: partitions that hold the watermark back because they have had no record. `held_by`: the partition that
-    holds it back most, None where all are idle. `idle`: those that do not hold it back. `oldest_wait_ms`: how long, in
-    event time and to ten seconds, the oldest waiting money has waited; None where none does or the job is drained.
-    `changes`: entries of the state that were written.
-    """
+    """The progress of a job after one batch."""
 
     batch: int
-    records: int
+    records: int  # read in this batch
     seconds: float
     outputs: int
-    watermark_ms: int | None
+    watermark_ms: int | None  # None: none yet, or the end of time after a drain (`drained`)
     drained: bool
     buffered: int
     counts: dict[str, int] = field(default_factory=dict)
+    # Partitions that hold the watermark back because they have had no record.
     silent: list[str] = field(default_factory=list)
+    # How long the oldest waiting event has waited, in event time, to ten seconds; None: none waits.
     oldest_wait_ms: int | None = None
-    changes: int = 0
-    held_by: str | None = None
-    idle: list[str] = field(default_factory=list)
+    changes: int = 0  # number of state entries that were written
+    held_by: str | None = None  # the partition that holds the watermark back most; None: all are idle
+    idle: list[str] = field(default_factory=list)  # partitions that do not hold the watermark back
 
     def count(self, name: str) -> int:
         return self.counts.get(name, 0)

@@ -15,12 +15,12 @@ POLL_S = 0.2
 
 
 class Stoppable(Protocol):
-    """A job, as far as it is waited for. `log`: where Spark prints."""
+    """A job that `moneystate.spark.running` waits for."""
 
     stop_file: Path
     stopped_file: Path
     failure: MoneystateError | None
-    log: Path | None
+    log: Path | None  # where Spark prints
 
     def stop(self) -> None: ...
 

@@ -26,30 +26,28 @@ ARROW_REPORT_SCHEMA = pa.schema([("report", pa.binary())])
 
 @dataclass(frozen=True)
 class SinkSpec:
-    """`stream_names`: without prefix; `formats`: of the topics that are not written as Avro; `schemas`: as in
-    `JobSpec`."""
+    """What the sink action of a job needs."""
 
     config: SinkConfig
-    stream_names: list[str]
+    stream_names: list[str]  # without prefix
     topic_prefix: str
-    formats: dict[str, str] = field(default_factory=dict)
+    formats: dict[str, str] = field(default_factory=dict)  # value formats of topics that are not written as Avro
     registry_url: str | None = None
-    schemas: str = ""
+    schemas: str = ""  # as in `JobSpec`
 
 
 @dataclass
 class Report:
-    """What a batch did, summed over its key groups. `watermark`: the same in all of them; `oldest`: ms, since when
-    something is held, END_OF_TIME where nothing is; `changes`: entries of the state that went to the changelog."""
+    """What a batch did, summed over its key groups."""
 
     outputs: int = 0
     written: bool = True
-    watermark: int = 0
+    watermark: int = 0  # the same in all key groups
     buffered: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     silent: list[tuple[int, int]] = field(default_factory=list)
-    oldest: int = END_OF_TIME
-    changes: int = 0
+    oldest: int = END_OF_TIME  # ms: since when the oldest event waits; END_OF_TIME: none waits
+    changes: int = 0  # number of state entries written to the changelog
     holder: list[tuple[int, int]] = field(default_factory=list)
 
     def add(self, result: GroupResult) -> None:

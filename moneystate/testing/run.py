@@ -33,23 +33,23 @@ CRASH = Crash()
 
 
 class Whole(NamedTuple):
-    """A Kafka record with all of its parts. `raw`: its value is as it stands in Kafka, and not in canonical form."""
+    """A complete Kafka record."""
 
     key: bytes | None
     value: bytes | None
     headers: Mapping[str, bytes | None]
     timestamp_ms: int
-    raw: bool
+    raw: bool  # its value is as in Kafka, not in canonical form
 
 
 class Sent(NamedTuple):
-    """`whole`: where more than the value counts."""
+    """A record in a bench's log."""
 
     topic: int
     partition: int
     offset: int
     value: bytes
-    whole: Whole | None = None
+    whole: Whole | None = None  # set where more than the value matters
 
     def record(self) -> Input:
         if self.whole is None:

@@ -16,16 +16,16 @@ from moneystate.engine.state import MemoryState
 
 
 class Input(NamedTuple):
-    """A record as a source task reads it; timestamp -1: it has none. `whole`: read by the simulation's `reads`."""
+    """A record as a source task reads it."""
 
     topic: int
     partition: int
     offset: int
-    timestamp_ms: int
+    timestamp_ms: int  # -1: it has none
     key: bytes | None
     value: bytes | None
     headers: list[Header]
-    whole: bool = False
+    whole: bool = False  # the simulation's `reads` decodes it
 
 
 class MakesProcessors(Protocol):
