@@ -1,2 +1,3 @@
-"""State from history: archives of topics, and a batch job that takes them through the engine into a savepoint
-(docs/bootstrap.md)."""
+"""Bootstrap: archives of topics, and a batch job that runs history through the engine into a savepoint
+(docs/bootstrap.md).
+"""

@@ -1,4 +1,4 @@
-"""From Kafka into an archive (`moneystate.bootstrap.layout`), file by file.
+"""Archives topics from Kafka into files (`moneystate.bootstrap.layout`).
 
 What is finished is kept: the same command goes on there.
 """

@@ -1,5 +1,7 @@
-"""Cutting a history into chunks that end at about the same event time in all partitions, as the job cuts its batches
-(`moneystate.engine.plan.share`). Where a chunk ends decides how much is buffered between chunks, never the output."""
+"""Cuts a history into chunks that end at about the same event time in all partitions, as the job cuts its batches
+(`moneystate.engine.plan.share`). Chunk boundaries decide how much is buffered between chunks. They never change the
+output.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The second phase: one key group through all chunks, into its files of the savepoint."""
+"""The second phase: runs one key group through all chunks and writes its files of the savepoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What is to be read: of each partition a range of offsets, from archive files, from Kafka, or both in this order."""
+"""The records that a bootstrap reads: for each partition a range of offsets, from archive files, from Kafka, or from
+both in this order.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The look into an archive file before anything is started: is it whole, in order, and where in event time is it?"""
+"""Inspects an archive file before the bootstrap starts: is it complete, in order, and which event times does it
+have?
+"""
 
 from __future__ import annotations
 

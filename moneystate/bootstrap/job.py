@@ -1,4 +1,4 @@
-"""The bootstrap: a batch job on Spark that takes a history through the engine, into a savepoint.
+"""The bootstrap: a batch job on Spark that runs a history through the engine into a savepoint.
 
 1. *look*: names, notes, offsets, topics; every archive file is read once. Nothing is written; what is wrong is told.
 2. *read*: chunk by chunk, each source task its partitions, through the live job's intake into segments.

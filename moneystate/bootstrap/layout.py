@@ -1,4 +1,4 @@
-"""How an archive is laid out, and the looks at it that need no file to be opened.
+"""The folder layout of an archive, and the checks that need not open its files.
 
     DIR/<topic without prefix>/<partition>/<first offset>-<last offset>.avro | .parquet | .jsonl
     DIR/<topic without prefix>/<partition>/_range.json      the note of `moneystate archive`; optional

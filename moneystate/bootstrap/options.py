@@ -1,4 +1,4 @@
-"""What a bootstrap is told."""
+"""The options of a bootstrap."""
 
 from __future__ import annotations
 

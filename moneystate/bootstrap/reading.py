@@ -1,4 +1,4 @@
-"""The first phase: the records of chunks, through the intake of the live job, into segments."""
+"""The first phase: reads the records of chunks through the live job's intake into shuffle files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the first phase leaves for the second: of each chunk and source task one file with the block of each key group.
+"""Shuffle files between the two phases: one for each chunk and source task, with a block for each key group.
 
     number of key groups (4 bytes, big-endian), length of each block (8 bytes each), the blocks
 

@@ -1,4 +1,4 @@
-"""From what a bootstrap is told to read to its history: the looks at archives and Kafka before anything is written."""
+"""Builds the history from the options: checks archives and Kafka before anything is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bootstrap's functions run on: Spark tasks, one for each argument."""
+"""Runs a bootstrap's functions as Spark tasks, one for each argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work folder of a bootstrap: what was decided at its start, and what is finished, so that it can be resumed.
+"""The work folder of a bootstrap: its plan and what is finished, so that it can be resumed.
 
 bootstrap.json   the settings, the history with its cut, and the chunks: the same for every run on this folder
 segments/        moneystate.bootstrap.shuffle_files

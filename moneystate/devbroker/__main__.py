@@ -1,4 +1,4 @@
-"""What other processes call: `python -m moneystate.devbroker java | jars | watch DATA_DIR`.
+"""Commands for other processes: `python -m moneystate.devbroker java | jars | watch DATA_DIR`.
 
 `java` prints the Java that will be used; `jars` prints the folder of the broker's jars, which it fetches first if need
 be (progress on stderr): the set-up script calls both. An error is one line on stderr and exit code 3.

@@ -1,4 +1,4 @@
-"""One Kafka node as a child process: start, stop, kill."""
+"""Starts, stops and kills one Kafka node as a child process."""
 
 from __future__ import annotations
 

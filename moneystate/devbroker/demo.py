@@ -1,4 +1,5 @@
-"""A short demo of a service: records that tell a story, a broker and a real run of their own, and what came out of it.
+"""Plays a service's demo: sends records that tell a story to a broker and a real run of their own, and shows the
+outputs.
 
 held = demo.play("joining", TABLES, STEPS, ["joined"], line)
 """

@@ -1,4 +1,4 @@
-"""Running the Ivy that PySpark ships: jars without Maven, Docker or a download of our own.
+"""Downloads jars with the Ivy that PySpark ships, without Maven or Docker.
 
 Ivy resolves from Maven Central unless the user's surroundings say otherwise. In this order, first found wins:
 

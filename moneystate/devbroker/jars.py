@@ -1,4 +1,4 @@
-"""The broker's jars, fetched once for a user and kept in the cache folder."""
+"""The broker's jars, downloaded once for each user into the cache folder."""
 
 from __future__ import annotations
 

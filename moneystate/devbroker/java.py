@@ -1,4 +1,4 @@
-"""Finding a Java that Spark and the development broker can run on.
+"""Finds a Java on which Spark and the development broker can run.
 
 Spark 4.2 needs Java 17 or later with the module `jdk.incubator.vector`; cut-down runtimes often lack it, and Spark then
 dies at start with a message that names no cause. So each candidate is asked for its modules before it is used.

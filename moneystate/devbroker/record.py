@@ -1,4 +1,4 @@
-"""What a running broker leaves in its data folder, so that any later process can find and stop it.
+"""The record of a running broker in its data folder, with which any later process can find and stop it.
 
 A process is named by its id *and* the time when it was started *and* the configuration file on its command line: ids
 are used again, and a process that merely has the id of a broker long gone must never be signalled.

@@ -1,1 +1,1 @@
-"""Kafka: topics, ranges of records, the transactional sink and its markers."""
+"""Kafka: clients, topics, record ranges, the planner, the transactional sink and its markers."""

@@ -1,4 +1,4 @@
-"""How a run becomes the only one that writes an application's output, before its first batch.
+"""Claims an application's output partitions for one run, before its first batch.
 
 1. *claimed*: a claim for each output partition is in the commits topic, in the same partition as its marker, all in one
    transaction: of two runs that start at once, one owns all of them. After a crash the next run claims them anew.

@@ -1,4 +1,4 @@
-"""Kafka clients' settings, and their errors as ours."""
+"""Creates Kafka clients with the user's settings, and translates their errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics whose values are not in canonical form: what makes them so, and the way back."""
+"""Converts values of topics that are not in canonical form, both ways."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places where a test may stop the job to kill it.
+"""Failpoints: places where a test can pause the job in order to kill it.
 
 `MONEYSTATE_PAUSE_AT=<step>@<batch>` and `MONEYSTATE_PAUSE_FILE`: on reaching that step of that batch the process writes
 the file and waits to be killed. Without the variable a place costs one look at the environment.

@@ -1,4 +1,4 @@
-"""A job's progress as a consumer group's offsets, so that ordinary lag tools see it.
+"""Publishes a job's progress as consumer group offsets, for ordinary lag tools.
 
 No job goes on from them. They tell which topic prefixes an application id was used with lately.
 """

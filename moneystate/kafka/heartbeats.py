@@ -1,5 +1,5 @@
-"""Heartbeats into partitions that are quiet, so that they do not hold the watermark back: time goes on by records in
-the logs, which a replay sees, too.
+"""Writes heartbeats into quiet partitions, so that they do not hold the watermark back. Time then advances by
+records in the logs, which a replay sees, too.
 
 A partition is quiet when its log has not grown for a while, and no transaction is open in it. Only time that was looked
 at counts: while no broker answered, records may have been on their way.

@@ -1,4 +1,4 @@
-"""The markers in the compacted commits topic (`moneystate.engine.marker` says what they mean)."""
+"""Reads the markers in the compacted commits topic (`moneystate.engine.marker` says what they mean)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the broker says of topics and of where their logs begin and end."""
+"""Asks the broker about topics and the start and end offsets of their logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plans batches: which offsets the next one reads, which partitions are idle, whether the job is at its end.
+"""Plans batches: which offsets the next batch reads, which partitions are idle, and whether the job is finished.
 
 All that depends on the surroundings (where the log ends, what time it is) is decided here and written into the
 offset, so that a batch that is run again is the same batch (DESIGN.md section 5).

@@ -1,4 +1,4 @@
-"""What a new checkpoint says before its first batch: all of the state that it begins with.
+"""Publishes the initial state of a new checkpoint to the changelog, before its first batch.
 
 Replicas and whoever else follows the changelog know nothing but what stands in it. A checkpoint that begins with state
 (a savepoint), or takes over from another one, therefore first makes the changelog its own:

@@ -1,4 +1,4 @@
-"""Reading exactly the records of given offset ranges.
+"""Reads exactly the records of given offset ranges.
 
 Consumers are kept by the process between batches: the next range mostly begins where the last one ended, and its
 records are then already here. Compacted or aborted records and transaction markers leave gaps in the offsets, so a

@@ -1,4 +1,4 @@
-"""The user's settings of Kafka clients (`--kafka-config`, `--kafka-config-file`), and where their secrets stand.
+"""The user's Kafka client settings (`--kafka-config`, `--kafka-config-file`) and references to secrets in them.
 
 A value may say where it is to be found, as with Kafka's configuration providers (KIP-297):
 

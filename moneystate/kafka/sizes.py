@@ -1,4 +1,4 @@
-"""How large messages become: what output topics and producers have to take, whatever the input is.
+"""Computes message size limits: what output topics and producers must accept for any input.
 
 A record's size is bounded at intake (`moneystate.engine.intake`), by a rule, so that the verdict is the same in every
 run. From that follows here what a topic must take; a start checks it (`moneystate.kafka.topics`).

@@ -1,4 +1,4 @@
-"""What a source reads and how, in a form that travels to Spark's processes."""
+"""The specification of a job's source, in a form that can be sent to Spark's processes."""
 
 from __future__ import annotations
 

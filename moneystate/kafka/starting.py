@@ -1,4 +1,4 @@
-"""Where a new checkpoint begins to read."""
+"""Determines the offsets at which a new checkpoint starts to read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Creating and checking the topics of a job."""
+"""Creates and checks a job's topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replica makes of a service's entries."""
+"""The port through which a replica reads a service's entries: keys, index, views, lineage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A service, and one job of it."""
+"""The port that describes a service as a job: inputs, outputs, rules and the processor."""
 
 from __future__ import annotations
 

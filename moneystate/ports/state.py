@@ -1,4 +1,4 @@
-"""What the entries of a service's state mean, for everything that reads them outside of a batch: savepoints,
+"""The port to the meaning of state entries, for everything that reads them outside a batch: savepoints,
 fingerprints, rescaling, migrations, tools.
 
 An entry belongs to an owner: the key, as key groups see it, that the events behind it have. The first letter of an

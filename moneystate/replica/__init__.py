@@ -1,1 +1,1 @@
-"""A replica of the state: follows the changelog, keeps versions, answers reads (DESIGN.md section 6)."""
+"""The replica: a versioned copy of the state in RocksDB, fed by the changelog (DESIGN.md section 6)."""

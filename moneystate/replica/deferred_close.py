@@ -1,4 +1,4 @@
-"""Handles on the database's files, held for some seconds after RocksDB has deleted them.
+"""Keeps handles on RocksDB files open for some seconds after RocksDB has deleted them.
 
 Whoever closes a deleted file last gives its pages and blocks back, which takes 1 to 6 ms for each of some dozens after
 a compaction. A reader has them open until it catches up, and answers nothing meanwhile: so the follower is the last.

@@ -1,4 +1,4 @@
-"""Removal of users that are forgotten: from all history, the index and the lineage, and from the files.
+"""Erases forgotten users: from history, index and lineage, and from the files.
 
 Deleting rows leaves their bytes in RocksDB's log and files until those are written anew: so the log is flushed and the
 ranges that held them are compacted, in a thread of its own, as that takes from some ms to some seconds and the log has

@@ -1,4 +1,4 @@
-"""The replica's files: a folder of a generation each, and which one is in use.
+"""The replica's files on disk: one folder for each generation, and a pointer to the current one.
 
     DATA/generation         the name of the one in use, replaced as a whole
     DATA/<generation>/db    RocksDB (moneystate.replica.rows); written by the follower alone

@@ -1,4 +1,4 @@
-"""The follower: one process that reads the changelog into the replica's files, and the only one that writes them.
+"""The follower: the process that reads the changelog into the replica's files. It is their only writer.
 
 1. *open*: the files in use, or new ones where these cannot go on: `_rebuild_reason`.
 2. *load* (new files): the compacted log up to where it ends now, in bulk. Nothing can be read yet. A kill begins anew.

@@ -1,4 +1,4 @@
-"""One run of the follower over open files, step by step (`moneystate.replica.follower` has the whole)."""
+"""The follower's loop over open files, step by step (`moneystate.replica.follower` gives the overview)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Follows an output for its lineage, so that what was put out can be explained.
+"""Follows an output topic for its lineage headers, so that the server can explain outputs.
 
 Of a record only the header and the id are looked at (`moneystate.ports.replica.Trace`), and its key, which is the user.
 A record is of a version if its timestamp is not after the version's own: its writer wrote both.

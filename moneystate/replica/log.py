@@ -1,4 +1,4 @@
-"""The topics that the follower reads, as one stream of batches of messages, and how far behind their ends it is."""
+"""The topics that the follower reads, as one stream of message batches, and the follower's lag."""
 
 from __future__ import annotations
 

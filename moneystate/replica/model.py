@@ -1,4 +1,4 @@
-"""What a replica answers with. Plain values: they stay as they are, whatever the replica does after.
+"""The answers of a replica, as immutable values.
 
     ReplicaError
     ├── NotFound     no such user, session, money or proof at that version

@@ -1,5 +1,4 @@
-"""The index keys that are kept by version (`moneystate.replica.rows`, I and X), in their order, as they were at one
-revision.
+"""Scans the versioned index keys (`moneystate.replica.rows`, I and X) in order, as of one revision.
 
 What ended is kept by class of its length and stretch of its end, so that a version looks at rows that hold it, and at
 few that do not, however much has changed since.

@@ -1,4 +1,4 @@
-"""A stretch of entries as they were at one revision, in their order, from the rows of now and of the past.
+"""Scans a range of entries in order, as of one revision, over current and past rows.
 
 The index of users does not lead here: it has nobody who was forgotten, of whom the proof stays, and money that is still
 looked up.

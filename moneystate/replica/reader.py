@@ -1,4 +1,4 @@
-"""Reads over the follower's rows, in its process or in others.
+"""Reads over the replica's rows, in the follower's process or in others.
 
 Calls are synchronous and short: a point read costs some tens of µs, a listing as much for each of its items. They are
 made from one thread (an event loop's): what a call sees does not move under it, and `newest` looks whether there is

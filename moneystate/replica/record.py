@@ -1,4 +1,4 @@
-"""What the follower keeps of itself, in one row that is written with every change."""
+"""The follower's own bookkeeping, in one row that is written with every change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is no longer to be seen goes: versions that are too old, and their rows.
+"""Deletes versions past their retention, and their rows.
 
 A version is first no longer given out, and a minute later its rows go: what has begun to read it can end. A change in
 revision R is of no use once R is the oldest version that is there: then the value that it replaced goes, and the index

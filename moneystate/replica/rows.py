@@ -1,4 +1,5 @@
-"""The replica's rows, to the byte. One RocksDB with one column family: the first byte of a key says what the row is.
+"""The layout of the replica's rows, to the byte. There is one RocksDB with one column family; the first byte of a
+key says what the row is.
 
 A revision is the replica's own number of a version, 8 bytes big-endian, in the order of versions. Numbers that may be
 negative stand as value + 2^63, so that they sort. A text that something follows is escaped: 00 becomes 00 FF, and

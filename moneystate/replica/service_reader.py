@@ -1,5 +1,6 @@
-"""Reads over a plain service's replica: beside those of any service, changes and differences entry by entry, as one key
-may have very many."""
+"""Reads over a plain service's replica. Changes and differences are listed entry by entry, because one key may have
+very many.
+"""
 
 from __future__ import annotations
 

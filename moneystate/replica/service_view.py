@@ -1,4 +1,4 @@
-"""One version of a plain service's state, from the replica's rows."""
+"""A view of a plain service's state as of one version, from the replica's rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes all the time and is no state: a few numbers in memory that the follower and its readers share.
+"""Progress numbers that the follower shares with its readers through memory.
 
     written (8) | newest (8) | current as of (8) | lag (8) | caught up (8) | CRC-32 of these (4), big-endian
 

@@ -1,4 +1,4 @@
-"""One version of the state."""
+"""Reads the state as of one version."""
 
 from __future__ import annotations
 

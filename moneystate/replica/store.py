@@ -1,4 +1,4 @@
-"""The open files of a replica, as the one process that writes them has them.
+"""Writes the replica's rows: versions of entries, the index, history.
 
 What is written goes through three rooms: the first load (`moneystate.replica.loading`), changes that follow
 (`moneystate.replica.applying`), and the versions that become readable by them (`moneystate.replica.publishing`).

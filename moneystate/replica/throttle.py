@@ -1,4 +1,4 @@
-"""How the follower spreads the writes of one batch.
+"""Spreads the follower's writes of one batch over time, so that readers keep answering.
 
 A batch's changes come at once. Written in one go, they would keep readers busy with taking over for as long, in which
 those answer nothing. Spread over more time than there is, the follower would never be done.

@@ -1,4 +1,4 @@
-"""Holds the changelog's records back until they are whole (DESIGN.md section 6).
+"""Assembles changelog records into complete transactions before they are applied (DESIGN.md section 6).
 
 Transactions of several output partitions interleave in a changelog partition. Each ends with an end-of-batch record
 that names its key groups; a key group's records before it, in that partition, are all of one batch. They come out

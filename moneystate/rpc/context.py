@@ -1,4 +1,4 @@
-"""What a handler sees of its call: the part of `grpc.aio.ServicerContext` that is used here."""
+"""The context of a call, as its handler sees it: the used part of `grpc.aio.ServicerContext`."""
 
 from __future__ import annotations
 

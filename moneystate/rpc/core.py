@@ -1,4 +1,4 @@
-"""gRPC's C core, as grpcio wraps it: all that is used of what is private to grpcio comes through here."""
+"""The only module that touches grpcio's private C core."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An asyncio loop that waits at a completion queue of gRPC's C core.
+"""An asyncio event loop that waits on a completion queue of gRPC's C core.
 
 The C core reads and writes its sockets while somebody waits at the queue, so the thread that answers is the one that
 reads: no other thread to wake for each event, as `grpc.aio` does. Descriptors of asyncio's own (signals, pipes) are

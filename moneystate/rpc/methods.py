@@ -1,4 +1,4 @@
-"""The ways of a call: answered at once, or by a task; with one answer, or a stream; with one request, or a stream.
+"""The kinds of RPC methods: unary or streaming, answered at once or by a task.
 
 A method is called with the context of each of its calls as it arrives, and does all the rest.
 """

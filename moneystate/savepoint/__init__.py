@@ -1,1 +1,1 @@
-"""Savepoints: a job's whole state in a folder that any later job can start from (docs/savepoints.md)."""
+"""Savepoints: a job's complete state in a folder from which any later job can start (docs/savepoints.md)."""

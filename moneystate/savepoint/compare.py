@@ -1,4 +1,4 @@
-"""Where two states differ, fact by fact."""
+"""Compares two states, fact by fact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job's state says, taken apart into facts that do not depend on how it is stored.
+"""Splits a job's state into facts that do not depend on how it is stored.
 
 Two states are the same exactly when their facts are: whatever their pages, chunks, key groups, schema versions, and
 however late what has expired is removed. So what influences no result any more is no fact. The service says what its

@@ -1,4 +1,4 @@
-"""The files of a savepoint.
+"""Reads and writes the files of a savepoint.
 
     DIR/manifest.json             moneystate.savepoint.manifest
     DIR/state/group-NNNNN.avro    every entry of the key group's state: {key: bytes, value: bytes}, sorted by key

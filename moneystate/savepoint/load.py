@@ -1,4 +1,4 @@
-"""A savepoint into the state of a job that begins with it."""
+"""Loads a savepoint into the state of a job that starts from it."""
 
 from __future__ import annotations
 

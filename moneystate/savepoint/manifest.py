@@ -1,4 +1,4 @@
-"""The manifest of a savepoint: what it is, what it was made with and what is in its files.
+"""The manifest of a savepoint: what it is, how it was made, and which files it has.
 
 `manifest.json`, keys sorted. Everything that a start has to check stands here, so that it opens no other file for it.
 """

@@ -1,4 +1,4 @@
-"""The same state in another number of key groups.
+"""Rescales a savepoint to another number of key groups.
 
 A key group is a stretch of the users' hashes (`moneystate.engine.keygroup.key_group_of`), so a new group is made of the
 few old ones whose stretches it meets: one new group's entries are in memory at a time.

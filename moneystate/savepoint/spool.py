@@ -1,4 +1,4 @@
-"""Entries of a service put aside by key group, so that a state of any size can be looked at a key group at a time.
+"""Spools a service's entries to disk by key group, so that a state of any size can be read one key group at a time.
 
 group-NNNNN    the group's entries in the order in which they came: length of key, of value (4 bytes each), key, value
 """

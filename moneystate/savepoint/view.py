@@ -1,4 +1,4 @@
-"""The state of one owner, and a whole job's, as plain data for people and programs: times as ISO-8601.
+"""The state of one owner, or of a whole job, as plain data for people and programs, with times in ISO-8601.
 
 What has expired is shown until it is removed: whoever looks at a checkpoint wants to see what is there.
 """

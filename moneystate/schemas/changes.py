@@ -1,4 +1,4 @@
-"""What has changed between two versions of a schema, one thing at a time, and what each means.
+"""Lists the changes between two versions of a schema, and what each means for readers.
 
 A change is backward compatible where a reader of the new version can read what the old one wrote, forward compatible
 where a reader of the old version can read what the new one writes, fully where both hold. All changes together allow

@@ -1,4 +1,4 @@
-"""The check of a folder of schemas: releases are unedited, versions follow one another, and each can be read.
+"""Checks a folder of schemas: releases are unedited, versions are consecutive, and each can be read.
 
 What is asked of a new version (`RULES`):
 

@@ -1,4 +1,4 @@
-"""Golden bytes of a plain service's records of state: what each released version wrote, and what is read from it now.
+"""Golden bytes of a plain service's state records: what each released version wrote, and what it reads as now.
 
 They are made once, by `schemas release`, and never again: a change of a codec or of an `@ms.upgrade` function shows.
 """

@@ -1,4 +1,4 @@
-"""Can a reader of one schema read what a writer of another wrote? (Avro 1.12, "Schema Resolution")
+"""Decides whether a reader of one schema can read records of another (Avro 1.12, "Schema Resolution").
 
 Stricter than Avro in what would read the same bytes as something else without a word: a decimal of another scale, a
 time in another unit, text as a number with a logical type.

@@ -1,4 +1,4 @@
-"""A plain service's released schemas: made of its records, kept in `avro/<service>/`, never edited.
+"""The released schemas of plain services: generated from their records, kept in `avro/<service>/`, never edited.
 
 events/<Type>.avsc, events/<Type>/v<N>.avsc    what stands in its topics, read or written
 state/<Record>/v<N>.avsc                       its records of state

@@ -1,4 +1,4 @@
-"""The folder of schemas as it is on disk or in a commit, and the list of what is released.
+"""The folder of schemas on disk or in a commit, with its list of releases.
 
 state/<Record>/v<N>.avsc              versions of a state record
 <events|lookups|enriched|headers>/<Type>.avsc         version 1 of what stands in topics

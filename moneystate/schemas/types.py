@@ -1,4 +1,4 @@
-"""Avro schemas as types, names resolved: what the rules of resolution look at, and nothing else.
+"""Avro schemas as resolved types: just what schema resolution needs.
 
 Unlike the canonical form it has aliases, defaults and logical types: they are no part of a fingerprint, yet decide
 what a reader makes of the bytes.

@@ -1,4 +1,4 @@
-"""HOST:PORT, and whether that is this machine only."""
+"""Parses HOST:PORT and recognizes loopback addresses."""
 
 from __future__ import annotations
 

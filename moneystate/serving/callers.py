@@ -1,4 +1,4 @@
-"""Who calls, and what they may do: bearer tokens and scopes.
+"""Authenticates callers and checks their scopes: bearer tokens and client certificates.
 
 A token is a JWT in the metadata `authorization: Bearer TOKEN`, signed with the private key that belongs to one of
 `--token-key` (`moneystate.serving.token_keys`).

@@ -1,4 +1,4 @@
-"""The way of every call: who calls, may they, the handler, its failure as a status, metrics, audit."""
+"""The path of every call: authentication, scope, handler, errors as status codes, metrics, audit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a service gives the query server: a contract and its handlers, over a replica of its state."""
+"""The interface through which a service adds its calls to the query server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a call can fail: the one table of status codes and reasons (proto/moneystate/query/v1/query.proto).
+"""The errors of calls: the one table of status codes and reasons (proto/moneystate/query/v1/query.proto).
 
 A failure travels as a google.rpc.Status in the trailing metadata: an ErrorInfo with the reason, and where it helps a
 BadRequest with the field or a RetryInfo.

@@ -1,6 +1,5 @@
-"""Gives watchers their turn: whom a new version concerns is found once for all, and only a few watchers are at work in
-each turn of the loop, so that the reads of others come in between. Where there is too little time for all, watchers
-are told later.
+"""Schedules watchers. It finds out once which watchers a new version concerns, and runs only a few of them in each
+turn of the event loop, so that other callers' reads run in between. If time is short, watchers are notified later.
 
 Nobody else asks the replica for what is newer: what `seen` says is what reads answer from.
 """

@@ -1,4 +1,4 @@
-"""Streams of changes, for the watch calls of any service.
+"""Streams of changes for the watch calls of any service.
 
 Watchers look at the replica, which tells each of them what changed after the version that it has: no queue stands
 between them, so a slow one holds nothing up and costs no memory. What several of them are told is made once.

@@ -1,4 +1,4 @@
-"""How much of the server its callers may take at once: streams, and calls that take more than one turn of the loop.
+"""Limits what callers may use at once: streams, and calls that take more than one turn of the loop.
 
 Point reads are answered as they arrive, one by one: they need no limit of their own.
 """

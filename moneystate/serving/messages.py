@@ -1,4 +1,4 @@
-"""What a replica of any service says, as messages."""
+"""Protobuf messages that every service's replica answers with."""
 
 from __future__ import annotations
 

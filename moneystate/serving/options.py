@@ -1,4 +1,4 @@
-"""What a query server is told, checked as far as files and flags go."""
+"""The options of a query server, checked as far as files and flags allow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Page tokens: where a listing goes on, and in which versions.
+"""Page tokens: where a listing continues, and in which versions.
 
     base64url(format (1 byte) | MAC (16 bytes) | JSON [request digest, versions, after])
 

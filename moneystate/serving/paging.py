@@ -1,4 +1,4 @@
-"""Pinning a version and answering in pages, for the calls of any service.
+"""Pins a version and answers in pages, for the calls of any service.
 
 What costs more than a point read is done in bounded pieces, so that point reads of others run in between.
 """

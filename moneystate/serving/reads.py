@@ -1,4 +1,4 @@
-"""The replica (`moneystate.replica.reader.Reader`), as far as the server looks at it for any service."""
+"""The part of the replica's reader (`moneystate.replica.reader.Reader`) that the server uses for any service."""
 
 from __future__ import annotations
 

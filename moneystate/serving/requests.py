@@ -1,4 +1,4 @@
-"""What is asked, checked; and the version that is to be read. Raises Failure."""
+"""Validates requests and selects the version to read. Raises Failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gRPC server over one replica: services, health, reflection, limits, drain."""
+"""The gRPC server over one replica: services, health, reflection, limits, draining."""
 
 from __future__ import annotations
 

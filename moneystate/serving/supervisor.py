@@ -1,4 +1,4 @@
-"""`moneystate serve` as processes: one follows the log, some answer queries, and this one watches over them.
+"""The processes of `moneystate serve`: one follower, the workers that answer, and this supervisor.
 
     serve ── follower     reads the changelog into the replica's files; the only one that writes
           ├─ worker 1     a server over the same files, read only

@@ -1,4 +1,4 @@
-"""TLS and mutual TLS of the server, with certificates that may be renewed while it runs."""
+"""TLS and mutual TLS of the server. Certificates can be renewed while it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Public keys that check tokens: one as PEM, or several as a JWK set (RFC 7517), told apart by their `kid`.
+"""Public keys that verify tokens: a PEM file, or a JWK set (RFC 7517) with keys by `kid`.
 
 A key fixes the algorithm, whatever a token's header says: RS256 for RSA, ES256 for the curve P-256, EdDSA for Ed25519
 and Ed448.

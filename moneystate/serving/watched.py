@@ -1,4 +1,4 @@
-"""Files that may be renewed while the server runs: certificates, keys that check tokens."""
+"""Reloads files that change while the server runs: certificates and token keys."""
 
 from __future__ import annotations
 

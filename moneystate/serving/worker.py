@@ -1,4 +1,4 @@
-"""One process that answers queries: a server over the replica's files, until SIGTERM or until its parent is gone."""
+"""A worker process of the query server. It answers until SIGTERM or until its parent is gone."""
 
 from __future__ import annotations
 

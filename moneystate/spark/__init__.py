@@ -1,1 +1,1 @@
-"""Spark: the source, the stateful operator, the sink's action and the job that ties them together."""
+"""The job on Spark: data source, stateful operator, sink action, and the loop that ties them together."""

@@ -1,4 +1,4 @@
-"""The class archive: loaded classes that the JVM starts with, which saves about a third of a start's processor time.
+"""The JVM's class data archive, which saves about a third of the processor time of a start.
 
 Java can write the classes that a run has loaded and checked into a file (`-XX:ArchiveClassesAtExit`), which later runs
 map into memory (`-XX:SharedArchiveFile`). It fits one Java and one class path only; Java looks itself, and starts as it

@@ -1,4 +1,4 @@
-"""When Python's garbage collector looks through a worker's objects.
+"""Tunes Python's garbage collector in Spark's workers.
 
 A batch makes hundreds of thousands of tuples and hardly any cycles: what looks at them all finds nothing.
 """

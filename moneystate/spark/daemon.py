@@ -1,4 +1,4 @@
-"""Spark's Python daemon with what every worker needs already imported, and the sink host beside it.
+"""Spark's Python daemon, with the workers' imports done before the fork and the sink host beside it.
 
 Spark forks its Python workers from a daemon that has imported little, so each worker spends a second or more on the
 same imports, six of them on two cores in a job's first batch. Imported before the fork, they cost that once. No thread

@@ -1,4 +1,4 @@
-"""The copies of key groups' entries that a Python worker keeps on its local disk, in RocksDB.
+"""The entry cache: copies of key groups' entries on a Python worker's local disk, in RocksDB.
 
 They are this process's own: a worker that goes loses them, and the next one reads the segments in Spark's state store
 (`moneystate.engine.log_structured`). So nothing is written ahead or synced. A row is the key group (4 bytes,

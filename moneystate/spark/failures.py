@@ -1,4 +1,4 @@
-"""What fails in Spark, as one line for the user."""
+"""Turns Spark's exceptions into one line for the user."""
 
 from __future__ import annotations
 

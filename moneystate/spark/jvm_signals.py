@@ -1,4 +1,5 @@
-"""Signals of a JVM that is not ours: under spark-submit it is the one that YARN, Kubernetes and the shell tell to stop.
+"""Handles signals of a JVM that the job did not start: under spark-submit, YARN, Kubernetes and the shell signal the
+JVM.
 
 Left to itself it ends at once, and this process with it, whatever batch is in hand. With a handler of ours it does
 nothing but tell this process, whose end it waits for and whose exit code it takes.

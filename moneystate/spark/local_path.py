@@ -1,4 +1,4 @@
-"""Folders of this machine, as users name them and as Spark has to be told of them."""
+"""Converts local folders between the forms that users write and Spark expects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stateful operator: a key group's batch inside `transformWithState`, in Spark's state store."""
+"""The stateful operator: processes a key group's batch inside `transformWithState`, with Spark's state store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where key groups run: evenly over the operator's partitions.
+"""Places key groups evenly on the operator's partitions.
 
 Spark sends a row to partition `pmod(murmur3(key), n)`. Left to itself that gives one of two partitions up to a quarter
 more key groups than the other; so a key group's key is the first number of the form `group + key_groups * k` that

@@ -1,4 +1,4 @@
-"""What a running job says of itself, batch by batch."""
+"""The progress that a running job reports after each batch."""
 
 from __future__ import annotations
 

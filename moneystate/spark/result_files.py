@@ -1,4 +1,4 @@
-"""The operator's results on their way to the sink, in files beside the Python workers.
+"""Result files: the operator's results on their way to the sink, beside the Python workers.
 
 Operator and sink are one task, on one machine; rows between them go through the JVM, which copies them half a dozen
 times for nothing. So a row names a file with the results of some key groups, as the operator packs them, and whoever

@@ -1,4 +1,4 @@
-"""A run's own folder: all that it, its JVM and their workers write that is of no use after it.
+"""The run folder: everything that a run, its JVM and their workers write and do not need afterwards.
 
     <local dir>/moneystate-<digest of user and job>/run-*/     `lock` is held by the run's process as long as it lives
 

@@ -1,4 +1,4 @@
-"""Queries of one Spark application, until all have ended."""
+"""Runs the queries of one Spark application until all have ended."""
 
 from __future__ import annotations
 

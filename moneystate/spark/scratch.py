@@ -1,4 +1,4 @@
-"""Files of the Python workers' own: in Spark's local folders, of which Spark removes all at its end.
+"""Scratch files of the Python workers, in Spark's local folders, which Spark removes at its end.
 
 A file is a sequence of frames, each behind its length (8 bytes, big-endian). It lives no longer than a run of the job.
 """

@@ -1,4 +1,4 @@
-"""Segments of key groups' state that workers of this machine have made or read, as files that all of them can read.
+"""Shares segments of key groups' state between the workers of a machine, as files.
 
 Spark gives a key group to another worker from batch to batch, and a merge reads what several of them wrote. Spark's
 state store has it all, but a value of 256 KB takes its server and the socket some 5 ms. So who has a segment keeps it

@@ -1,4 +1,4 @@
-"""The Spark session of a job."""
+"""Creates the Spark session of a job."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""The sink's one action a batch: each output partition writes its key groups' results in one transaction and says what
-it did. The task passes the results on, `moneystate.spark.sink_host` has them written."""
+"""The sink action of a batch: each output partition writes its key groups' results in one transaction and reports
+what it did. The task hands the results to the sink host (`moneystate.spark.sink_host`), which writes them.
+"""
 
 from __future__ import annotations
 

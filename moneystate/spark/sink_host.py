@@ -1,4 +1,4 @@
-"""The process that writes to Kafka for all Python workers of a Spark daemon: the sink host.
+"""The sink host: the process that writes to Kafka for all Python workers of a Spark daemon.
 
 Spark hands an output partition's task to another worker from batch to batch, and a transactional producer can only go
 on in the process that it lives in (`moneystate.kafka.sink`). So the producers live here, a process beside the workers:

@@ -1,4 +1,4 @@
-"""Key groups' entries in Spark's state store: pipelined, and by the public calls.
+"""Reads and writes key groups' entries in Spark's state store: pipelined, or through the public API.
 
 A `MapState` call costs a round trip on the state socket, 115 µs and far more where the cores are busy; sent many at a
 time and the replies read afterwards, a fraction of that. Only this module knows PySpark's private client for it;

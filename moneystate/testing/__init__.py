@@ -1,4 +1,4 @@
-"""The test kit of services: `Bench` runs one in memory, on the engine and codecs that a job has."""
+"""The test kit for services: `Bench` runs a service in memory, on the engine and codecs of a real job."""
 
 from moneystate.testing.bench import CRASH, Bench
 

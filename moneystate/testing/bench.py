@@ -1,4 +1,4 @@
-"""A service in memory: the engine, the codecs and the batches of a job, without Kafka, Spark and clocks.
+"""`Bench`: a service in memory, with the engine, codecs and batches of a job, without Kafka, Spark and clocks.
 
     bench = Bench(orders.service, bound_ms=5_000)
     bench.send(OrderPlaced("a", "eve", 700, MINUTE), PaymentTaken("p1", "a", 700, 2 * MINUTE))

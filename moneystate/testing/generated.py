@@ -1,4 +1,4 @@
-"""A service run on records that are made at random: whatever comes in, results must not depend on batches."""
+"""Runs a service on random records: whatever comes in, results must not depend on batch boundaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A service of a bench: its log, in the order in which records were sent, and a run over it."""
+"""A service in a bench: its log, in the order of sending, and a run over it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine without Spark and Kafka: a log cut into batches goes through source tasks and key groups in memory."""
+"""Simulates a job in memory: a log in batches goes through source tasks and key groups, without Spark and Kafka."""
 
 from __future__ import annotations
 

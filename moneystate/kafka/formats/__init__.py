@@ -1,4 +1,4 @@
-"""The value formats of a topic: `json` and `confluent`, to and from the project's own form (DESIGN.md, section 4).
+"""The value formats `json` and `confluent`: conversion to and from the canonical form (DESIGN.md, section 4).
 
 Inside the project a value is always Avro single-object encoding with one of the project's current schemas: the
 canonical form. A format turns what stands in a topic into it, or refuses with a reason for the dead letters, and back.

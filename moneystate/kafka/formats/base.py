@@ -1,4 +1,4 @@
-"""What a value format is, and why a value does not decode."""
+"""The interface of a value format, and the error for values that do not decode."""
 
 from __future__ import annotations
 

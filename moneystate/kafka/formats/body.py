@@ -1,4 +1,4 @@
-"""A strict check of an Avro body: it is walked once over its bytes, and every byte has to be accounted for.
+"""Strictly validates an Avro body: one pass over its bytes, each of which must be accounted for.
 
 fastavro alone does not do: it takes any byte as a boolean, an int of more than 32 bits, and says nothing of bytes that
 are left over. The walk is compiled to closures, one for each part of a schema, since it is done for every record.

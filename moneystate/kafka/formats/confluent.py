@@ -1,4 +1,4 @@
-"""The value format `confluent`: a zero byte, the schema's id in the registry (4 bytes, big-endian), the Avro body."""
+"""The value format `confluent`: a zero byte, the registry's schema id (4 bytes, big-endian), the Avro body."""
 
 from __future__ import annotations
 

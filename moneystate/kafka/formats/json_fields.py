@@ -1,4 +1,4 @@
-"""How each Avro type stands in JSON: a pair of closures for every part of a schema, made once.
+"""Maps Avro types to JSON: one pair of closures for each part of a schema, made once.
 
     string            text                                          enum        its symbol as text
     int, long         number without point or exponent              record      object

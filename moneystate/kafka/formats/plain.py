@@ -1,4 +1,4 @@
-"""The schemas of a plain service's topics, which come from its records.
+"""The schemas of a plain service's topics, generated from its records.
 
 Services are named by MODULE:NAME, which is how Spark's processes find them.
 """

@@ -1,4 +1,4 @@
-"""A small client of a schema registry, as far as reading and writing `confluent` values needs it.
+"""A small schema registry client, just enough to read and write `confluent` values.
 
 The two calls are Confluent's: `GET /schemas/ids/{id}` and `POST /subjects/{subject}/versions`. An id stands for the
 same schema for ever, so answers are kept for good: known schemas go on being read while the registry is down. That the

@@ -1,4 +1,5 @@
-"""From a body of a foreign writer schema to canonical form: Avro's schema resolution, strict where money is at stake.
+"""Resolves a body of a foreign writer schema to canonical form. Stricter than Avro where values could change their
+meaning.
 
 fastavro resolves the underlying types. Logical types are compared here beforehand, since neither the canonical form of
 a schema nor a resolution of underlying types looks at them: an amount written with two places, or a time in

@@ -1,5 +1,4 @@
-"""The project's schemas of what stands in topics: the current ones by name and by fingerprint, and all other released
-versions."""
+"""The schemas of records in topics: current ones by name and fingerprint, and all other released versions."""
 
 from __future__ import annotations
 

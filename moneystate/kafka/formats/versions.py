@@ -1,4 +1,4 @@
-"""Avro single-object encoding with any released version of a schema: producers may be ahead or behind.
+"""Reads Avro single-object encoding of any released schema version, because producers may be ahead or behind.
 
 The core reads the current version of each type. A value of another released version is resolved to that one here,
 before the core sees it; all else passes as it is, for the core to judge.

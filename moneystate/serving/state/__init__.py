@@ -1,1 +1,1 @@
-"""`moneystate.state.v1`: the face of plain services at the query server."""
+"""`moneystate.state.v1`: the query calls of plain services."""

@@ -1,4 +1,4 @@
-"""Runs a declared query, which is plain code that reads as much as it likes.
+"""Runs a declared query. It is plain code that may read as much as it likes.
 
 It is first run at once: most queries read a few records. One that takes longer is given up and run again in a thread,
 as it depends on its view and arguments alone; there its reads come back to the loop in bounded pieces, so that the

@@ -1,4 +1,4 @@
-"""What a service declares, as callers name it. Raises Failure."""
+"""Translates between callers' names and a service's declarations. Raises Failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records as messages; personal fields are blanked here and nowhere else."""
+"""Records as protobuf messages. Personal fields are blanked here and nowhere else."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Parts that run in Spark's JVM."""
+"""Java code that runs in Spark's JVM, and how it is built."""

@@ -1,4 +1,4 @@
-"""The Java sources of this folder as a jar, compiled at first need and kept in the user's cache folder.
+"""Compiles the Java sources of this folder into a jar on first use, and keeps it in the user's cache folder.
 
 The compiler is Janino, which Spark has among its jars for the code that it generates: a JRE is enough.
 """
