@@ -9,46 +9,47 @@ View = TypeVar("View", covariant=True)
 
 
 class Entries(Protocol):
-    """The entries of one version. An entry is named by its escaped owner, its kind and its rest, one after the other
+    """The entries of one version. An entry's name is its escaped owner, its kind and its rest, concatenated
     (`moneystate.replica.rows`)."""
 
     def read(self, entry: bytes) -> bytes | None: ...
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Those that begin with this, with their values, in their order."""
+        """The entries whose names start with this prefix, with their values, in order."""
         ...
 
 
 class Trace(Protocol):
-    """An output whose records say what they come from, in a header: so that they can be explained."""
+    """An output whose records name their sources in a header, so that the server can explain them."""
 
     @property
     def topic(self) -> str:
-        """Without prefix."""
+        """The topic, without prefix."""
         ...
 
     @property
     def header(self) -> str: ...
 
     def id_of(self, value: bytes) -> bytes | None:
-        """What a record is found by; None where it is not told."""
+        """The id by which a record can be found; None if the record has none."""
         ...
 
     def event_time_ms(self, header: bytes) -> int | None:
-        """Of the event that caused the record; None where it is not told."""
+        """The event time of the event that caused the record; None if the record does not say."""
         ...
 
 
 class ReplicaModel(Protocol[View]):
-    """A service's entries, index and views. Pickled into the replica's processes.
+    """A service's entries, index and views. It is pickled into the replica's processes.
 
-    `index_keys` give the keys of a hint each: where to look, checked by who reads it. Those that begin with `x` are
-    more: the replica keeps them by version, in their order. No two entries may give the same one of them, and a service
-    that has them has no `proof`."""
+    `index_keys` are hints: they say where to look, and the reader checks what it finds. Keys that start with `x` are
+    exact: the replica keeps them by version, in order. No two entries may return the same `x` key, and a service that
+    has them has no `proof`.
+    """
 
     @property
     def changelog(self) -> str:
-        """The topic, without prefix."""
+        """The changelog topic, without prefix."""
         ...
 
     @property
@@ -56,56 +57,58 @@ class ReplicaModel(Protocol[View]):
 
     @property
     def held(self) -> bytes:
-        """The kind of entries that hold an output back, empty for none: they are listed by order time."""
+        """The kind of entries that hold an output back, which the replica lists by order time; empty: there are
+        none."""
         ...
 
     @property
     def proof(self) -> bytes:
-        """The kind of the entry that says that its owner was forgotten, empty for none: then nothing older stays."""
+        """The kind of the entry that says that its owner was forgotten; nothing older than it remains. Empty: there
+        is none."""
         ...
 
     @property
     def owners(self) -> str:
-        """The name of the kind that owners are counted by."""
+        """The name of the kind by which owners are counted."""
         ...
 
     @property
     def layout(self) -> str:
-        """What `index_keys` depend on besides the entries: files that were made with another one are built anew. Empty:
-        on nothing."""
+        """Identifies the configuration that `index_keys` depend on. Files made with another layout are rebuilt.
+        Empty: they depend on the entries alone."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """Of the schema that owners are written with now, 16 hexadecimal digits."""
+        """The fingerprint of the schema that owners are written with now, 16 hexadecimal digits."""
         ...
 
     def split(self, key: bytes) -> tuple[bytes, bytes] | None:
-        """Owner and rest of an entry's key: with the kind, its first letter, all that it says. None for a key that is
-        none of this service."""
+        """Splits an entry's key into owner and rest. With the kind, which is the key's first letter, they are all
+        that the key says. None: the key is not one of this service."""
         ...
 
     def join(self, kind: bytes, owner: bytes, rest: bytes) -> bytes:
-        """`split` the other way."""
+        """The inverse of `split`."""
         ...
 
     def schema(self, value: bytes) -> tuple[str, int]:
-        """The name of the kind, and the version of the schema. Raises Malformed for one that is not known."""
+        """The name of the kind, and the version of the schema. Raises Malformed for an unknown one."""
         ...
 
     def index_keys(self, owner: bytes, kind: bytes, rest: bytes, value: bytes) -> set[bytes]:
-        """Of an entry. `b"u"` is for the owner alone, and `b"x"` for keys that are kept by version."""
+        """The index keys of an entry. `b"u"` is reserved for the owner, `b"x"` for keys that are kept by version."""
         ...
 
     def order_time(self, value: bytes) -> int:
-        """In ms, of an entry of the kind `held`."""
+        """The order time in ms of an entry of the kind `held`."""
         ...
 
     def forgotten_at(self, value: bytes) -> int:
-        """In ms, of an entry of the kind `proof`: the request's order time."""
+        """The order time in ms of the request in an entry of the kind `proof`."""
         ...
 
     def view(self, owner: bytes, entries: Entries, watermark_ms: int, rules: Mapping[str, Any]) -> View | None:
-        """All that is known of an owner as of a version, without what is over at the watermark; None for nothing.
-        `rules`: those that the version's batch ran by, as far as the log says them."""
+        """Everything that is known of an owner as of a version, except what has expired at the watermark. None:
+        nothing is known. `rules`: the rules of the version's batch, as far as the log records them."""
         ...

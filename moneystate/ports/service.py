@@ -87,18 +87,19 @@ class JobSpec:
         check_kinds(self.state.kinds)
 
     def application_id(self, topic_prefix: str) -> str:
-        """Names transactions, markers and the consumer group where none is given: with the service in it, so that two
-        services never fence each other. One with an `application` has the topic prefix alone, or that without one."""
+        """Names transactions, markers and the consumer group unless the user gives a name. It contains the service's
+        name, so that two services never fence each other. If `application` is set, it is the topic prefix, or
+        `application` without a prefix."""
         if self.application:
             return topic_prefix or self.application
         return topic_prefix + self.name
 
     def bounds(self) -> dict[int, int]:
-        """As `run_batch` takes them."""
+        """The out-of-orderness bounds, in the form that `run_batch` takes."""
         return bounds_of(self.inputs, self.bound_ms)
 
     def is_program_of(self, saved: Mapping[str, Any]) -> bool:
-        """Whether the rules that a checkpoint or savepoint has kept are those of this version of the program."""
+        """Whether the rules in a checkpoint or savepoint are those of this version of the program."""
         return all(saved.get(name) == self.rules.get(name) for name in VERSION_RULES)
 
 

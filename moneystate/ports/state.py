@@ -49,22 +49,23 @@ class Versions:
     events_since: Mapping[bytes, int] = field(default_factory=dict)
 
     def schemas(self) -> list[str]:
-        """In hex, all that entries of the state may have."""
+        """All schemas, in hex, that entries of the state may have."""
         current = self.written[max(self.written)]
         return sorted({header.hex() for header in [*ENGINE_SCHEMAS, *current, *self.up]})
 
 
 class StateModel(Protocol):
-    """A service's entries. Pickled into Spark's tasks."""
+    """The meaning of a service's entries. It is pickled into Spark's tasks."""
 
     @property
     def kinds(self) -> bytes:
-        """The letters that keys of entries begin with; none of the engine's (`moneystate.engine.keys`)."""
+        """The letters with which keys of entries start. The engine's letters (`moneystate.engine.keys`) are
+        reserved."""
         ...
 
     @property
     def topics(self) -> Mapping[int, str]:
-        """Inputs by the number that stands for them in the state."""
+        """The input topics by their numbers in the state."""
         ...
 
     @property
@@ -72,29 +73,30 @@ class StateModel(Protocol):
 
     @property
     def titles(self) -> Mapping[str, str]:
-        """For people, of the sections of `view`. One without a title is shown with the owner."""
+        """Titles, for people, of the sections of `view`. A section without a title is shown with the owner."""
         ...
 
     def owner_of(self, key: bytes) -> bytes | None:
-        """Whose an entry is, by its key; None for a key that is none of this service."""
+        """The owner of the entry with this key; None: the key is not one of this service."""
         ...
 
     def counts_owner(self, key: bytes) -> bool:
-        """Whether owners are counted by this entry: one of each owner, or of most."""
+        """Whether owners are counted by this entry. It must be an entry that every owner, or almost every owner, has
+        once."""
         ...
 
     def facts(self, key: bytes, value: bytes, watermark: int, rules: Mapping[str, Any]) -> Iterator[Fact]:
-        """What an entry says, however it is stored. What influences no result any more is no fact. Raises Malformed."""
+        """The facts that an entry states, independent of how it is stored. Anything that can no longer influence a
+        result is not a fact. Raises Malformed."""
         ...
 
     def held_since(self, key: bytes, value: bytes) -> int | None:
-        """The order time in ms since when the entry holds an output back; None where it holds none
-        (`Effects.hold`)."""
+        """The order time in ms since which the entry holds an output back (`Effects.hold`); None: it holds none."""
         ...
 
     def view(self, entries: Iterable[Pair], watermark: int, rules: Mapping[str, Any]) -> Row:
-        """All that the entries of one owner have, as plain data by section: a list of rows, or one row. A section that
-        is empty is falsy."""
+        """Everything in one owner's entries, as plain data by section: a list of rows, or one row. An empty section
+        is falsy."""
         ...
 
     def event_view(self, value: bytes) -> Any:
@@ -102,13 +104,13 @@ class StateModel(Protocol):
         ...
 
     def timer_view(self, item: Item) -> str:
-        """What a timer of the service is for, in words."""
+        """Describes in words what a timer of the service is for."""
         ...
 
 
 def owner(state: StateModel, key: bytes) -> bytes:
-    """Whose an entry is. Raises CheckpointError for an entry that the service does not know: nobody can say what it
-    means, so it must be neither dropped nor passed over."""
+    """The owner of an entry. Raises CheckpointError for an entry that the service does not know: it must be neither
+    dropped nor skipped, because nobody can say what it means."""
     user = state.owner_of(key)
     if user is None:
         kinds = ", ".join(chr(kind) for kind in sorted(state.kinds))
@@ -121,7 +123,7 @@ def owner(state: StateModel, key: bytes) -> bytes:
 
 
 def time_text(ms: int) -> str | None:
-    """ISO-8601; None before any time and at the end of time, which a drained job has reached."""
+    """ISO-8601; None before the first event and at the end of time, which a drained job has reached."""
     if ms == NO_TIME or ms >= END_OF_TIME:
         return None
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

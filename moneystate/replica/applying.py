@@ -1,8 +1,8 @@
-"""Changes that follow the first load, written as rows: the entry's newest value, its past, the index.
+"""Applies the changes after the first load to the rows: an entry's newest value, its past, the index.
 
-A slice of a version goes in part by part, the last with the position to resume from. Readers take over a part at a
-time, and answer nothing meanwhile. After a kill in between, the slice is read and put again, which changes nothing of
-what is in. No reader sees a version before all of it is in.
+A slice of a version is written in parts. The last part has the position to resume from. Readers take over one part at a
+time and do not answer meanwhile. After a kill, the slice is read and written again, which is idempotent. No reader sees
+a version before it is complete.
 """
 
 from __future__ import annotations

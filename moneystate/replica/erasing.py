@@ -40,7 +40,8 @@ class Erasure:
         self.prefixes: set[bytes] = {rows.INDEX, rows.LINEAGE} if row else set()
 
     def erase(self, batch: WriteBatch, user: bytes, changes: list[Change]) -> None:
-        """Rows of the past of a user that `changes` forget. They come after this in the batch."""
+        """Adds the deletion of a user's past rows to `changes`, which forget the user. They follow in the same
+        batch."""
         gone = self._past(batch, user)
         entries = self._entries(user)
         for key in entries:
@@ -56,7 +57,7 @@ class Erasure:
         self.drop(batch, user, gone)
 
     def drop(self, batch: WriteBatch, user: bytes, gone: set[bytes]) -> None:
-        """Index keys of a user that is forgotten; the files of all the user had are cleaned."""
+        """Deletes an index key of a forgotten user. The files of everything that the user had are cleaned later."""
         for key in gone:
             batch.delete(rows.INDEX + key)
         with self.lock:
@@ -65,13 +66,13 @@ class Erasure:
             self._put(batch)
 
     def clean(self, prefix: bytes) -> None:
-        """What was deleted of rows that begin with this is to go from the files, too."""
+        """Schedules cleaning: the bytes of deleted rows that start with this prefix must leave the files, too."""
         with self.lock:
             self.prefixes.add(prefix)
         self.run()
 
     def _past(self, batch: WriteBatch, user: bytes) -> set[bytes]:
-        """Index keys that only the past had."""
+        """Index keys that only past versions had."""
         gone: set[bytes] = set()
         prefix = rows.PAST + rows.escape(user)
         for key, row in self.db.items(prefix, rows.after(prefix)):
@@ -103,7 +104,8 @@ class Erasure:
                 self.prefixes.add(row_key[:CUT])
 
     def run(self) -> None:
-        """Begin to clean the files of all that is erased and committed by now. Raises what ended the time before."""
+        """Starts to clean the files of everything that is erased and committed by now. Raises the error that ended
+        the previous cleaning."""
         if self.failed is not None:
             raise self.failed
         if (self.users or self.prefixes) and (self.thread is None or not self.thread.is_alive()):
@@ -114,7 +116,7 @@ class Erasure:
             self.thread.start()
 
     def wait(self) -> None:
-        """Until the files are clean."""
+        """Waits until the files are clean."""
         while self.thread is not None:
             self.thread.join()
             self.thread = None

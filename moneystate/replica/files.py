@@ -49,11 +49,12 @@ FILE_BYTES: Final = 8 << 20  # small: erasing a user writes those anew that had 
 
 
 class Rebuild(Exception):
-    """The replica is to be built anew. `args[0]` says why."""
+    """The replica must be rebuilt. `args[0]` says why."""
 
 
 class Misplaced(Rebuild):
-    """Not from the log as it is now: it has entries where they do not belong, so some would be missing."""
+    """The replica cannot be built from the log as it is now: entries are in the wrong partitions, so some would be
+    missing."""
 
 
 def options() -> Options:
@@ -77,7 +78,7 @@ def options() -> Options:
 
 
 def generation(data: str) -> str | None:
-    """The one in use; None: the follower has not begun."""
+    """The current generation; None: the follower has not started yet."""
     try:
         return (Path(data) / IN_USE).read_text().strip()
     except FileNotFoundError:
@@ -85,7 +86,7 @@ def generation(data: str) -> str | None:
 
 
 def begin_generation(data: str) -> str:
-    """A new, empty one. Raises SetupError for a folder that cannot be written."""
+    """Creates a new, empty generation. Raises SetupError if the folder cannot be written."""
     name = f"g{secrets.token_hex(NAME_DIGITS // 2)}"
     try:
         (Path(data) / name).mkdir(parents=True)
@@ -104,31 +105,31 @@ def folder(data: str, name: str) -> Path:
 
 
 def is_open(data: str, name: str) -> bool:
-    """Its follower has made all that readers need."""
+    """Whether the generation's follower has created everything that readers need."""
     return (folder(data, name) / "head").exists() and (folder(data, name) / "db" / "CURRENT").exists()
 
 
 class Cursor:
-    """Leaps from row to row: what lies in between costs nothing."""
+    """Jumps from row to row. Rows in between cost nothing."""
 
     def __init__(self, raw: Rdict, end: bytes) -> None:
         self.bounds = _before(end)  # kept here: the iterator has no more than a pointer into it
         self.rows = raw.iter(self.bounds)
 
     def seek(self, key: bytes) -> bytes | None:
-        """The first key from this one on, None where there is none before the end."""
+        """The first key from this one on; None: there is none before the end."""
         self.rows.seek(key)
         found_key: bytes | None = self.rows.key() if self.rows.valid() else None
         return found_key
 
     def value(self) -> bytes:
-        """Of the key that was found."""
+        """The value of the key that was found."""
         value: bytes = self.rows.value()
         return value
 
 
 class Db:
-    """The database, typed. Ranges are from `start` to before `end`."""
+    """The database, with types. Ranges go from `start` to before `end`."""
 
     def __init__(self, raw: Rdict) -> None:
         self.raw = raw
@@ -163,7 +164,7 @@ class Db:
         self.raw.write(batch)
 
     def rewrite(self, ranges: list[tuple[bytes, bytes]]) -> None:
-        """Their files anew, and the log, so that nothing is left of what was deleted."""
+        """Rewrites the files of a range, and the log, so that nothing deleted remains in them."""
         self.raw.flush(True)
         forced = CompactOptions()
         forced.set_bottommost_level_compaction(BottommostLevelCompaction.force())
@@ -175,7 +176,7 @@ class Db:
         return Path(self.raw.path())
 
     def size(self) -> int:
-        """Bytes of its files."""
+        """The size of the files in bytes."""
         total = 0
         with contextlib.suppress(FileNotFoundError):  # the follower deletes files, or all of them, meanwhile
             for file in self.folder.iterdir():
@@ -188,14 +189,14 @@ class Db:
 
 
 def _before(end: bytes) -> ReadOptions:
-    """Where an iterator stops. (rocksdict 0.3.29 takes a lower bound for an upper one.)"""
+    """The upper bound of an iterator. (rocksdict 0.3.29 takes a lower bound for an upper one.)"""
     bounds = ReadOptions()
     bounds.set_iterate_upper_bound(end)
     return bounds
 
 
 def open_primary(data: str, name: str) -> Db:
-    """For the follower. Raises SetupError where another process has it."""
+    """Opens the database for the follower. Raises SetupError if another process has it open."""
     path, opts, env = folder(data, name) / "db", options(), Env()
     env.lower_thread_pool_cpu_priority()  # the threads that merge files: who asks and who writes come first
     opts.set_env(env)
@@ -209,7 +210,7 @@ def open_primary(data: str, name: str) -> Db:
 
 
 class Secondary(Db):
-    """For a reader in another process than the follower's."""
+    """The database for a reader outside the follower's process."""
 
     def __init__(self, data: str, name: str) -> None:
         # RocksDB keeps this process's own log there, and nothing else

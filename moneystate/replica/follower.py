@@ -48,7 +48,7 @@ STOP_LOOK_S: Final = 0.2
 
 
 def run(options: Options, model: ReplicaModel[Any], parent: Connection) -> None:
-    """As a process: until SIGTERM, or until the parent is gone."""
+    """Runs the follower as a process, until SIGTERM or until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes: the parent tells this one to stop
     os.nice(NICENESS)
     stop = threading.Event()
@@ -65,7 +65,7 @@ class Follower:
         self.last_message = ""
 
     def run(self) -> None:
-        """Until stopped. Raises SetupError for what waiting does not cure."""
+        """Runs until it is stopped. Raises SetupError for problems that waiting does not solve."""
         topics = Topics(self.options, self.model)
         while not self.stopped():
             changelog = self._describe(topics)
@@ -82,7 +82,7 @@ class Follower:
                 self._wait(str(e))
 
     def _describe(self, topics: Topics) -> Changelog | None:
-        """None: no broker or no topic; a replica may be there before its job."""
+        """Describes the topics. None: there is no broker or no topic yet; a replica may start before its job."""
         try:
             return topics.describe()
         except SetupError as e:

@@ -1,4 +1,4 @@
-"""The first load of a replica: the entries as they are at the log's end, without history."""
+"""Loads a replica for the first time: the entries as of the log's end, without history."""
 
 from __future__ import annotations
 

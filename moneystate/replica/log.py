@@ -74,7 +74,7 @@ class Topics:
         self.admin = admin_client(options.bootstrap_servers, options.kafka_config)
 
     def describe(self) -> Changelog:
-        """Raises SetupError where there is no such topic, BrokerError."""
+        """Reads the topics' state. Raises SetupError if a topic does not exist, and BrokerError."""
         asked_ms = int(time.time() * 1000)
         state = self.state()
         partitions = [(self.changelog, p) for p in state.partitions]
@@ -87,7 +87,7 @@ class Topics:
         return {p: offset for (_, p), offset in log_ends(self.admin, [(self.changelog, p) for p in partitions]).items()}
 
     def is_quiet(self, ends: dict[int, int]) -> bool:
-        """No transaction was open where the log ended then: what ends there now did so then."""
+        """Whether no transaction was open at these ends of the log."""
         return all(high_watermark(self.admin, self.changelog, p) == end for p, end in ends.items())
 
     def state(self) -> TopicState:

@@ -1,4 +1,4 @@
-"""Versions of the state in a replica: numbered as they come, readable once every key group has reached them."""
+"""Publishes versions of the state: numbers them in order, and makes each readable once every key group has reached it."""
 
 from __future__ import annotations
 

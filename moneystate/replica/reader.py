@@ -65,8 +65,8 @@ class MakeSnapshot(Protocol[Snap]):
 
 
 class Reader(Generic[View, Snap]):
-    """`make`: snapshots of the service; `db`, `shared`: the database and what the follower says all the time; neither:
-    it has not begun."""
+    """Reads for one service. `make` creates the service's snapshots. `db` and `shared` are the database and the
+    follower's status; neither: the follower has not started."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Reader(Generic[View, Snap]):
         self.refresh()
 
     def refresh(self) -> None:
-        """Take over what the database says now."""
+        """Takes over the database's current state."""
         self.record = (self.db and read_record(self.db)) or Record()
         newest = self.record.newest
         if self.db is None or not newest:
@@ -299,7 +299,8 @@ class Reader(Generic[View, Snap]):
 
 
 class FollowedReader(Reader[View, Snap]):
-    """Over the files of a follower in another process, which may begin, end and build its database anew at any time."""
+    """Reads the files of a follower in another process. That process may start, end and rebuild its database at any
+    time."""
 
     def __init__(self, model: ReplicaModel[View], make: MakeSnapshot[Snap], data: str) -> None:
         self.data = data
@@ -340,7 +341,7 @@ class FollowedReader(Reader[View, Snap]):
         return not 0 <= rows_behind < CATCH_UP_ROWS or (rows_behind > 0 and waited)
 
     def _change_over(self) -> None:
-        """To the generation in use, once its follower has opened it."""
+        """Switches to the current generation, once its follower has opened it."""
         name = files.generation(self.data)
         if name is None or not files.is_open(self.data, name):
             return

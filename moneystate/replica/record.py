@@ -52,7 +52,8 @@ class Record:
 
 
 def read_record(db: Db) -> Record | None:
-    """None: nothing is written yet, or in an older format. Raises SetupError for a newer one."""
+    """Reads the bookkeeping row. None: nothing is written yet, or in an older format. Raises SetupError for a newer
+    format."""
     row = db.get(ROW)
     if row is None:
         return None
@@ -66,7 +67,7 @@ def read_record(db: Db) -> Record | None:
 
 
 def read_layout(db: Db) -> str:
-    """`ReplicaModel.layout` of who began the files."""
+    """The `ReplicaModel.layout` with which the files were created."""
     return (db.get(LAYOUT_ROW) or b"").decode()
 
 

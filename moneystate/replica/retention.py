@@ -25,7 +25,7 @@ STEP: Final = 1_000  # rows that one call takes away: some 10 ms
 
 @dataclass(frozen=True)
 class RetentionPolicy:
-    """None: no limit by it. The newest version is always kept."""
+    """How long versions are kept. None: no limit. The newest version is always kept."""
 
     history_ms: int | None = None
     versions: int | None = None
@@ -33,7 +33,7 @@ class RetentionPolicy:
 
 
 class RetentionSweep:
-    """Called again and again with the time of the wall clock."""
+    """Deletes old versions in small steps. It is called repeatedly with the wall-clock time."""
 
     def __init__(self, store: Store, keep: RetentionPolicy) -> None:
         self.store = store
@@ -42,7 +42,7 @@ class RetentionSweep:
         self.swept = rows.CHANGE  # changes before this key are gone
 
     def step(self, now_ms: int) -> bool:
-        """A bounded piece. False: nothing left to do now."""
+        """Does a bounded amount of work. False: nothing is left to do now."""
         record = self.store.record
         oldest, floor = record.oldest, record.floor
         self._retire(now_ms)

@@ -209,7 +209,7 @@ class ServiceReads(Reader[None, ServiceSnapshot]):
 
 
 class FollowedServiceReads(ServiceReads, FollowedReader[None, ServiceSnapshot]):
-    """Over the files of a follower in another process."""
+    """Reads the files of a follower in another process."""
 
 
 def _item(snapshot: ServiceSnapshot, entry: bytes, stored: bytes | None) -> Item | None:

@@ -148,7 +148,8 @@ class ServiceSnapshot(Snapshot[None]):
 
 
 class ReplicaView(StateView):
-    """What a declared query sees. `at_once`: runs a bounded piece of work on the replica and gives what it gives."""
+    """The view that a declared query reads. `at_once` runs a bounded piece of work on the replica and returns its
+    result."""
 
     def __init__(self, snapshot: ServiceSnapshot, at_once: OneAtATime = lambda work: work()) -> None:
         super().__init__(snapshot.plan, snapshot.watermark_ms)

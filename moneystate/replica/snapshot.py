@@ -21,7 +21,8 @@ View = TypeVar("View")
 
 
 class Files(Protocol):
-    """What a snapshot reads from: it moves on, to a database that was built anew even, the snapshot does not."""
+    """The files that a snapshot reads. They advance, and may even change to a rebuilt database; the snapshot does
+    not."""
 
     @property
     def db(self) -> Db | None: ...

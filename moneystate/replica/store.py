@@ -1,7 +1,7 @@
 """Writes the replica's rows: versions of entries, the index, history.
 
-What is written goes through three rooms: the first load (`moneystate.replica.loading`), changes that follow
-(`moneystate.replica.applying`), and the versions that become readable by them (`moneystate.replica.publishing`).
+Three modules do the work: the first load (`moneystate.replica.loading`), the changes after it
+(`moneystate.replica.applying`), and the publication of versions (`moneystate.replica.publishing`).
 """
 
 from __future__ import annotations

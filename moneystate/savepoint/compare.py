@@ -33,8 +33,8 @@ class Comparison:
 
 
 def compare(state: StateModel, one: Savepoint, other: Savepoint, most: int) -> Comparison:
-    """The first `most` differences, by key group. `other` is read in the key groups of `one`; a key group of each is
-    in memory at a time."""
+    """Compares two states. Returns the first `most` differences, by key group. `other` is read in the key groups of
+    `one`; one key group of each is in memory at a time."""
     if one.manifest.fingerprint == other.manifest.fingerprint:
         return Comparison(0, [])
     groups = one.manifest.key_groups
@@ -44,7 +44,7 @@ def compare(state: StateModel, one: Savepoint, other: Savepoint, most: int) -> C
 
 
 def compare_facts(one: FactsOf, other: FactsOf, key_groups: int, most: int) -> Comparison:
-    """As `compare`, of what is known by key group, in the same key groups."""
+    """Compares facts that are already grouped by the same key groups."""
     listed: list[Difference] = []
     total = 0
     for group in range(key_groups):
@@ -56,7 +56,7 @@ def compare_facts(one: FactsOf, other: FactsOf, key_groups: int, most: int) -> C
 
 
 def users_facts(state: StateModel, savepoint: Savepoint) -> FactsOf:
-    """Of a savepoint what a replica of the changelog has, too."""
+    """The facts of a savepoint that a replica of the changelog has, too."""
     groups = savepoint.manifest.key_groups
     return lambda group: (fact for fact in _facts(state, savepoint, group, groups) if fact.part == USERS)
 
@@ -77,7 +77,7 @@ def _known(group_facts: Iterable[Fact]) -> Known:
 
 
 def _facts(state: StateModel, savepoint: Savepoint, group: int, groups: int) -> Iterator[Fact]:
-    """In that many key groups, whatever the savepoint has."""
+    """The facts, grouped into that many key groups, whatever the savepoint has."""
     manifest = savepoint.manifest
     if groups == manifest.key_groups:
         entries = list(savepoint.entries(group))

@@ -20,10 +20,11 @@ from moneystate.ports.state import BUFFER, Fact, Pair, StateModel, owner
 
 
 def facts(entries: Iterable[Pair], state: StateModel, rules: Mapping[str, Any], with_clock: bool) -> Iterator[Fact]:
-    """The facts of one key group's entries, which come sorted by key: the clock thus before all of the service's.
+    """The facts of one key group's entries, which must be sorted by key, so that the clock precedes the service's
+    entries.
 
-    `with_clock`: those of its clock, too, which are the same in all key groups. Raises Malformed, and CheckpointError
-    for an entry that the service does not know.
+    `with_clock`: include the facts of the clock, which are the same in all key groups. Raises Malformed, and
+    CheckpointError for an entry that the service does not know.
     """
     watermark = NO_TIME
     for key, value in entries:
@@ -41,7 +42,7 @@ def facts(entries: Iterable[Pair], state: StateModel, rules: Mapping[str, Any], 
 def entry_facts(
     key: bytes, value: bytes, state: StateModel, watermark: int, rules: Mapping[str, Any]
 ) -> Iterator[Fact]:
-    """The facts of one entry of the service, as it is in the changelog, too. Raises as `facts` does."""
+    """The facts of one entry of the service, in the form that the changelog has, too. Raises as `facts` does."""
     owner(state, key)
     return state.facts(key, value, watermark, rules)
 

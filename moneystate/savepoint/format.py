@@ -59,12 +59,12 @@ SYNC_BYTES = 256 * 1024  # of a block, which a reader holds as a whole
 
 
 def partial(out: Path) -> Path:
-    """Where a savepoint is written until it is whole: on the same file system as `out`."""
+    """The folder where a savepoint is written until it is complete, on the same file system as `out`."""
     return out.absolute().with_name(f".{out.name}.partial")
 
 
 def check_free(out: Path) -> None:
-    """Raises SavepointError where `out` cannot become a new savepoint; writes nothing."""
+    """Raises SavepointError if `out` cannot become a new savepoint. Writes nothing."""
     if out.exists():
         raise SavepointError(f"{out}: expected a folder that is not there yet, it is.", "give another --out.")
     parent = out.absolute().parent
@@ -73,7 +73,7 @@ def check_free(out: Path) -> None:
 
 
 def begin(out: Path) -> Path:
-    """The empty folder to write into; what an earlier attempt left there goes. Raises SavepointError."""
+    """Returns the empty folder to write into. Removes what an earlier attempt left there. Raises SavepointError."""
     check_free(out)
     folder = partial(out)
     shutil.rmtree(folder, ignore_errors=True)
@@ -82,12 +82,12 @@ def begin(out: Path) -> Path:
 
 
 def write_state(folder: Path, group: int, entries: Iterable[Pair]) -> FileInfo:
-    """A key group's entries, which come sorted by key. Raises ValueError where they do not."""
+    """Writes a key group's entries, which must be sorted by key. Raises ValueError if they are not."""
     return _write(folder, _name("state", group), ENTRY_SCHEMA, _in_order(entries))
 
 
 def write_output(folder: Path, group: int, outputs: Iterable[Output]) -> FileInfo:
-    """What a key group has put out, in order."""
+    """Writes the outputs of a key group, in order."""
     records = (
         {
             "stream": stream,
@@ -101,7 +101,7 @@ def write_output(folder: Path, group: int, outputs: Iterable[Output]) -> FileInf
 
 
 def finish(out: Path, manifest: Manifest) -> None:
-    """Make the partial folder, whose files are all written, the savepoint `out`."""
+    """Turns the partial folder, whose files are all written, into the savepoint `out`."""
     folder = partial(out)
     with (folder / NAME).open("w") as f:
         f.write(manifest.encode())
@@ -124,7 +124,7 @@ def _in_order(entries: Iterable[Pair]) -> Iterator[dict[str, bytes]]:
 
 
 def _write(folder: Path, name: str, schema: Any, records: Iterable[dict[str, Any]]) -> FileInfo:
-    """Whole or not at all: a file without `.tmp` at its end is whole."""
+    """Writes a file completely or not at all: a file without the suffix `.tmp` is complete."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".tmp")
@@ -157,8 +157,8 @@ def _sha256(path: Path) -> str:
 
 
 class Savepoint:
-    """A whole savepoint. Opening checks the manifest and the sizes of its files; each file is held to its SHA-256
-    before its first record is given. All raise SavepointError."""
+    """A complete savepoint. Opening it checks the manifest and the sizes of its files. Each file is checked against
+    its SHA-256 before its first record is returned. All methods raise SavepointError."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -172,7 +172,7 @@ class Savepoint:
             yield record["key"], record["value"]
 
     def outputs(self, group: int) -> Iterator[Output]:
-        """What the key group put out before the cut; nothing where the savepoint has no output."""
+        """The outputs of the key group before the savepoint's position; empty if the savepoint has no outputs."""
         if not self.manifest.output:
             return
         for record in self._records(self.manifest.output[group]):

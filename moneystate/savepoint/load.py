@@ -13,9 +13,9 @@ SLICE_BYTES = 4 * 1024 * 1024  # put at once: what a key group's load takes of m
 
 
 def load(folder: str, group: int, state: StateAccess) -> None:
-    """Put all entries of a key group into its state, unless it has one. Raises SavepointError.
+    """Writes all entries of a key group into its state, unless it already has a clock. Raises SavepointError.
 
-    Every batch leaves each key group with a clock: so only the first batch finds none, run again or not.
+    Every batch leaves each key group with a clock. So only the first batch finds none, even if it runs again.
     """
     if state.get_many([clocks.KEY])[0] is not None:
         return

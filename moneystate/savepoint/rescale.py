@@ -32,9 +32,11 @@ ReadGroup = Callable[[int], Iterable[Pair]]
 
 
 def rescale(state: StateModel, source: Savepoint, out: Path, key_groups: int, on_group: Callable[[int], None]) -> None:
-    """Write `source` as the savepoint `out` of `key_groups` key groups; `on_group` is told how many are done.
+    """Writes `source` as the savepoint `out` with `key_groups` key groups. Calls `on_group` with the number of finished
+    groups.
 
-    Raises SavepointError, also where the result is not the same state; CheckpointError for an entry of unknown owner.
+    Raises SavepointError, also if the result is not the same state, and CheckpointError for an entry with an unknown
+    owner.
     """
     old = source.manifest
     if old.output:
@@ -57,14 +59,14 @@ def rescale(state: StateModel, source: Savepoint, out: Path, key_groups: int, on
 
 
 def sources(group: int, key_groups: int, old_key_groups: int) -> range:
-    """The old groups that have keys of the new group."""
+    """The old key groups that have keys of the new group."""
     first = group * old_key_groups // key_groups
     last = ((group + 1) * old_key_groups - 1) // key_groups
     return range(first, last + 1)
 
 
 def largest_bound_ms(rules: Mapping[str, Any]) -> int:
-    """Of a job's inputs, by its rules."""
+    """The largest bound of a job's inputs, by its rules."""
     bounds: list[int] = [rules["bound_ms"], *rules.get("bounds", {}).values()]
     return max(bounds)
 

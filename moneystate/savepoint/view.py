@@ -18,7 +18,7 @@ from moneystate.ports.state import Pair, Row, StateModel, owner, time_text
 
 
 def job_view(state: StateModel, clock: Clock, buffered: int) -> Row:
-    """What all key groups share, from the clock of one. `buffered`: of all."""
+    """The state that all key groups share, from the clock of one of them. `buffered`: the sum over all."""
     highs = [
         {"topic": state.topics.get(topic, str(topic)), "partition": partition, "high": time_text(high)}
         for (topic, partition), high in sorted(clock.highs.items())
@@ -27,7 +27,7 @@ def job_view(state: StateModel, clock: Clock, buffered: int) -> Row:
 
 
 def owner_view(state: StateModel, key: bytes, entries: Iterable[Pair], rules: Mapping[str, Any]) -> Row | None:
-    """All that the entries of a key group have of the owner `key`, None for nothing."""
+    """Everything that a key group's entries hold of the owner `key`; None: nothing."""
     watermark = NO_TIME
     mine: list[Pair] = []
     waiting: list[Item] = []

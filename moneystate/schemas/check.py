@@ -50,7 +50,7 @@ class Finding:
 
 
 def check(tree: Tree, functions: Functions) -> list[Finding]:
-    """All that there is to say of a tree by itself."""
+    """Checks a tree by itself."""
     findings = [_broken(path, text) for path, text in sorted(tree.bad.items())]
     for name in sorted(set(tree.versions) | set(tree.released or {})):
         findings += _releases(tree, name)
@@ -61,7 +61,8 @@ def check(tree: Tree, functions: Functions) -> list[Finding]:
 
 
 def check_against(tree: Tree, reference: Tree) -> list[Finding]:
-    """What was released in `reference` must be in `tree` as it was. Without a list all of it counts as released."""
+    """Checks that everything released in `reference` is unchanged in `tree`. Without a list of releases, everything
+    counts as released."""
     findings = []
     for name, versions in sorted(reference.versions.items()):
         released = versions if reference.released is None else reference.released.get(name, {})
@@ -219,7 +220,7 @@ def _far(old: Version, new: Version, rule: str) -> Iterator[Finding]:
 
 
 def check_state_entries(tree: Tree, counts: Mapping[str, int], functions: Functions) -> list[Finding]:
-    """Whether this program can read the entries of a state; `counts` by fingerprint (hex)."""
+    """Checks whether this program can read the entries of a state. `counts`: number of entries by fingerprint (hex)."""
     findings = []
     for fingerprint, n in sorted(counts.items()):
         version = tree.of_fingerprint(fingerprint)

@@ -22,7 +22,7 @@ Seen = frozenset[tuple[int, int]]
 
 
 def reads(reader: Type, writer: Type, seen: Seen = frozenset()) -> bool:
-    """Whether every value of `writer` can be read as one of `reader`. A pair inside itself is taken as readable."""
+    """Whether every value of `writer` can be read as a value of `reader`. Recursive pairs count as readable."""
     pair = (id(reader), id(writer))
     if pair in seen:
         return True

@@ -70,7 +70,7 @@ def _scales(schema: Any) -> list[int | None]:
 
 
 def unreleased(service: str) -> list[str]:
-    """Names of the records that are not as they are released."""
+    """The names of records that differ from their release."""
     tree = released_tree(service)
     released = tree.released or {}
     return [
@@ -92,7 +92,7 @@ def functions_of(service: str) -> Functions:
 
 
 def check_released(service: str) -> None:
-    """Raises ServiceError for a service that must not start: what it writes could not be told later."""
+    """Raises ServiceError for a service that must not start, because its records could not be identified later."""
     names = unreleased(service)
     if names:
         raise ServiceError(
@@ -103,7 +103,7 @@ def check_released(service: str) -> None:
 
 
 def findings_of(service: str) -> list[Finding]:
-    """All that there is to say of a service's schemas."""
+    """All findings about a service's schemas."""
     tree = released_tree(service)
     problems = [*check(tree, functions_of(service)), *golden.findings(service, tree)]
     fix = f"moneystate schemas release {path_of(service)}"
@@ -114,8 +114,8 @@ def findings_of(service: str) -> list[Finding]:
 
 
 def release_service(service: str) -> list[str]:
-    """Write what is not released yet. Gives the names and versions; raises ConfigError, with nothing written, for a
-    change that must not be."""
+    """Writes the schemas that are not released yet. Returns their names and versions. Raises ConfigError, with
+    nothing written, for a change that is not allowed."""
     root = folder_of(service)
     files = read_folder(root)
     tree = tree_of(files)

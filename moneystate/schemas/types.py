@@ -90,7 +90,7 @@ class Union(Type):
 
 
 def parse(schema: Any) -> Type:
-    """A schema as JSON has it. Raises BadSchema."""
+    """Parses a schema from JSON. Raises BadSchema."""
     try:
         return _Parser().type(schema, "")
     except (KeyError, TypeError, AttributeError) as e:
@@ -205,7 +205,7 @@ def _are_bytes(default: str) -> bool:
 
 
 def shown(schema_type: Type) -> str:
-    """A type in a few words."""
+    """Describes a type in a few words."""
     if isinstance(schema_type, Union):
         return "[" + ", ".join(shown(branch) for branch in schema_type.branches) + "]"
     if isinstance(schema_type, Array):
