@@ -117,7 +117,7 @@ class Replay:
                 raise RetentionError(
                     f"{tp[0]}, partition {tp[1]}: expected all that the job has read, from offset {begins}; the log "
                     f"begins at {first}: retention has taken the rest.",
-                    "compare with a bootstrap from an archive: moneystate bootstrap, then moneystate state compare.",
+                    "bootstrap from an archive, and compare with that: moneystate checkpoint compare.",
                 )
 
     def _begins(self, tp: TopicPartition) -> int:

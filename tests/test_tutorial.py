@@ -73,7 +73,7 @@ def test_the_tutorial_runs_as_it_stands(tmp_path: Path) -> None:
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "MONEYSTATE_KAFKA_PORT": str(kafka),
-        "MONEYSTATE_KAFKA_DIR": str(tmp_path / "kafka"),
+        "MONEYSTATE_KAFKA_DATA_DIR": str(tmp_path / "kafka"),
     }
     folder = tmp_path / "shop"
     folder.mkdir()

@@ -1,6 +1,6 @@
 // Asks a query server for a user, and says why where there is no answer.
 //
-//	go run . [-address HOST:PORT] [-ca FILE] [-token-file FILE] USER
+//	go run . [-address HOST:PORT] [-tls-ca FILE] [-token-file FILE] USER
 //
 // Exit codes: 0 answered, 1 an error of the server (its reason is printed), 2 wrong use.
 package main
@@ -25,7 +25,7 @@ import (
 
 func main() {
 	address := flag.String("address", "127.0.0.1:8484", "HOST:PORT of the query server")
-	ca := flag.String("ca", "", "PEM file: who has signed the server's certificate; empty: no TLS")
+	ca := flag.String("tls-ca", "", "PEM file: who has signed the server's certificate; empty: no TLS")
 	tokenFile := flag.String("token-file", "", "file with the bearer token")
 	flag.Parse()
 	if flag.NArg() != 1 {

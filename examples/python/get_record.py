@@ -1,6 +1,6 @@
 """Asks the query server of a plain service for a record or for a declared query.
 
-    python get_record.py [--address HOST:PORT] [--ca FILE] [--token-file FILE] get STATE KEY [ID]
+    python get_record.py [--address HOST:PORT] [--tls-ca FILE] [--token-file FILE] get STATE KEY [ID]
     python get_record.py [...] call QUERY ARGUMENTS        ARGUMENTS: a JSON object
 
 Needs grpcio, grpcio-status and the generated code in moneystate/state/v1.
@@ -23,13 +23,13 @@ from moneystate.state.v1 import state_pb2, state_pb2_grpc
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--address", default="127.0.0.1:8484")
-    p.add_argument("--ca", type=Path, help="who has signed the server's certificate; without: no TLS")
+    p.add_argument("--tls-ca", type=Path, help="who has signed the server's certificate; without: no TLS")
     p.add_argument("--token-file", type=Path)
     p.add_argument("what", choices=["get", "call"])
     p.add_argument("words", nargs="+")
     a = p.parse_args()
     metadata = (("authorization", f"Bearer {a.token_file.read_text().strip()}"),) if a.token_file else ()
-    with connect(a.address, a.ca) as channel:
+    with connect(a.address, a.tls_ca) as channel:
         stub = state_pb2_grpc.StateStub(channel)
         try:
             if a.what == "call":

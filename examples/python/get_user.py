@@ -1,6 +1,6 @@
 """Asks a query server for a user, and says why where there is no answer.
 
-    python get_user.py [--address HOST:PORT] [--ca FILE] [--token-file FILE] USER
+    python get_user.py [--address HOST:PORT] [--tls-ca FILE] [--token-file FILE] USER
 
 Needs grpcio, grpcio-status and the generated code in moneystate/query/v1.
 Exit codes: 0 answered, 1 an error of the server.
@@ -22,12 +22,12 @@ from moneystate.query.v1 import query_pb2, query_pb2_grpc, user_pb2
 def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--address", default="127.0.0.1:8484")
-    p.add_argument("--ca", type=Path, help="who has signed the server's certificate; without: no TLS")
+    p.add_argument("--tls-ca", type=Path, help="who has signed the server's certificate; without: no TLS")
     p.add_argument("--token-file", type=Path)
     p.add_argument("user")
     a = p.parse_args()
     metadata = (("authorization", f"Bearer {a.token_file.read_text().strip()}"),) if a.token_file else ()
-    with connect(a.address, a.ca) as channel:
+    with connect(a.address, a.tls_ca) as channel:
         try:
             request = query_pb2.GetUserRequest(user_id=a.user)
             answer = query_pb2_grpc.QueryStub(channel).GetUser(request, timeout=5, metadata=metadata)

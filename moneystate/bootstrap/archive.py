@@ -101,18 +101,18 @@ class Archiver:
         first = self.starts[self.names[tp]]
         if note is None:
             if folder.is_dir() and any(folder.iterdir()):
-                raise ArchiveError(f"{folder}: expected an archive's note beside its files.", "give another --out.")
+                raise ArchiveError(f"{folder}: expected an archive's note beside its files.", "give another --archive.")
             return PartitionWork(*tp, start, start, max(start, self.ends[tp]), self._known_high(tp, start, first))
         if note.topic_id != self.ids[tp[0]]:
             raise ArchiveError(
                 f"{folder}: expected the archive of topic {self.ids[tp[0]]}, came one of {note.topic_id}.",
-                "give another --out.",
+                "give another --archive.",
             )
         done = note.start + sum(int(name["offsets"]) for name in note.files.values())
         if done < first and done < self.ends[tp]:
             raise RetentionError(
                 f"{tp[0]}, partition {tp[1]}: expected to go on at offset {done}, the log begins at {first}.",
-                "what is between them is lost; give another --out.",
+                "what is between them is lost; give another --archive.",
             )
         return PartitionWork(*tp, note.start, done, max(done, self.ends[tp]), note.initial_high)
 

@@ -17,7 +17,9 @@ from moneystate.cli import ask_tables as tables
 from moneystate.cli import services
 from moneystate.cli.connection import connected
 from moneystate.cli.known_services import KNOWN
-from moneystate.cli.state_query import AtTime, AtVersion, Json, Limit, list_pages, parse_at, parse_version, show_answer
+from moneystate.cli.option import Panel, option
+from moneystate.cli.options import AtTime, AtVersion, Count, Json, Limit, SinceVersion
+from moneystate.cli.state_query import list_pages, parse_at, parse_version, show_answer
 from moneystate.errors import ConfigError, MoneystateError
 from moneystate.query.v1 import header_pb2
 from moneystate.serving.client import Client
@@ -69,7 +71,9 @@ def ask(
     service: Annotated[
         str,
         typer.Argument(
-            help="The service's name, as served, or as `serve --service` takes it.", autocompletion=complete_service
+            metavar="SERVICE",
+            help="The service's name, as served, or as `serve --service` takes it.",
+            autocompletion=complete_service,
         ),
     ],
     question: Annotated[
@@ -82,27 +86,35 @@ def ask(
     ],
     words: Annotated[
         list[str] | None,
-        typer.Argument(help="Arguments of the query, by place or NAME=VALUE.", autocompletion=complete_word),
+        typer.Argument(
+            metavar="ARGUMENT",
+            help="Arguments of the query, by place or NAME=VALUE.",
+            autocompletion=complete_word,
+        ),
     ] = None,
     at_version: AtVersion = "",
     at_time: AtTime = "",
-    after: Annotated[str, typer.Option(help="Of watch and diff: since this version, EPOCH/BATCH.")] = "",
-    low: Annotated[str, typer.Option(help="Of list INDEX: from this value on; parts of a tuple by commas.")] = "",
-    high: Annotated[str, typer.Option(help="Of list INDEX: up to this value, itself left out.")] = "",
+    since: SinceVersion = "",
+    low: Annotated[
+        str, option("low", "Of list INDEX: from this value on; parts of a tuple by commas.", Panel.question, "VALUE")
+    ] = "",
+    high: Annotated[
+        str, option("high", "Of list INDEX: up to this value, itself left out.", Panel.question, "VALUE")
+    ] = "",
     limit: Limit = 100,
-    count: Annotated[int, typer.Option(min=0, help="Of watch: end after so many changes; 0: never.")] = 0,
+    count: Count = 0,
     json: Json = False,
 ) -> None:
     """Ask the query server of a plain service.
 
     \b
     ask SERVICE QUERY [ARGUMENT...]      a query that the service declares
-    ask SERVICE get KEY [STATE [ID]]     all values of a key; one; an entry of a map
+    ask SERVICE get KEY [STATE [ID]]     values of a key; one; an entry of a map
     ask SERVICE list STATE [PREFIX]      records by key
     ask SERVICE list INDEX [PART...]     records by index, in its order
     ask SERVICE entries MAP KEY [PREFIX] entries of a map
     ask SERVICE explain STATE KEY [ID]   what a record was, version by version
-    ask SERVICE diff --after VERSION     what is not the same since then
+    ask SERVICE diff --since VERSION     what is not the same since then
     ask SERVICE watch [KEY]              changes as they become readable
     ask SERVICE schema                   what the service declares
     ask SERVICE call QUERY [ARGUMENT...] a query that is named like one of these
@@ -115,7 +127,7 @@ def ask(
             "name the service that is served there.",
         )
     read_at = parse_at(at_version, at_time)
-    asked = Question(client, schema, words or [], read_at, after, low, high, limit, count, json)
+    asked = Question(client, schema, words or [], read_at, since, low, high, limit, count, json)
     if question in VERBS and question != "call":
         ANSWERS[question](asked)
         return
@@ -134,7 +146,7 @@ def _names_of(service: str) -> list[str]:
 def _first(question: Question, usage: str) -> tuple[str, Question]:
     """The first word, and what is left."""
     if not question.words:
-        raise ConfigError(f"ask: expected {usage}.")
+        raise ConfigError(f"ask: expected {usage}, found no argument.", "see moneystate ask --help.")
     rest = {**vars(question), "words": question.words[1:]}
     return question.words[0], Question(**rest)
 
@@ -143,7 +155,7 @@ def _words(question: Question, least: int, most: int, usage: str) -> list[str]:
     """Padded with empty ones."""
     words = question.words
     if not least <= len(words) <= most:
-        raise ConfigError(f"ask: expected {usage}, found {len(words)} arguments.")
+        raise ConfigError(f"ask: expected {usage}, found {len(words)} arguments.", "see moneystate ask --help.")
     return [*words, *[""] * (most - len(words))]
 
 
@@ -151,7 +163,10 @@ def _query(question: Question, name: str) -> None:
     query = next((q for q in question.schema.queries if q.name == name), None)
     if query is None:
         known = ", ".join([q.name for q in question.schema.queries] or ["none"])
-        raise ConfigError(f"ask: {name} is no query of {question.schema.service}.", f"queries: {known}; see --help.")
+        raise ConfigError(
+            f"ask: expected a query of {question.schema.service}, found {name}.",
+            f"use one of {known}, or one of {', '.join(VERBS)}.",
+        )
     arguments = _arguments(name, json.loads(query.arguments.avro)["fields"], question.words)
     request = s.CallRequest(query=name, arguments=arguments, at=question.read_at)
     answer = question.client.call("State.Call", request)
@@ -171,11 +186,14 @@ def _arguments(query: str, fields: list[dict[str, Any]], words: list[str]) -> st
         if not equals or name not in by_name:
             name, text = next((place for place in places if place not in given), ""), word
         if not name:
-            raise ConfigError(f"ask {query}: expected {len(fields)} arguments at most, found {len(words)}.")
+            raise ConfigError(
+                f"ask {query}: expected {len(fields)} arguments at most, found {len(words)}.",
+                f"give {', '.join(by_name) or 'none'}.",
+            )
         given[name] = _typed(f"{query}, {name}", by_name[name]["type"], text)
     missing = [name for name, field in by_name.items() if name not in given and "default" not in field]
     if missing:
-        raise ConfigError(f"ask {query}: expected {', '.join(missing)}.", f"give {', '.join(by_name)}.")
+        raise ConfigError(f"ask {query}: expected {', '.join(missing)}, found none.", f"give {', '.join(by_name)}.")
     return json.dumps(given)
 
 
@@ -187,7 +205,7 @@ def _typed(where: str, kind: Any, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise ConfigError(f"ask {where}: expected {plain}, found {text}.") from None
+        raise ConfigError(f"ask {where}: expected {plain}, found {text}.", "write it as in JSON.") from None
 
 
 def _get(question: Question) -> None:
@@ -205,7 +223,10 @@ def _get(question: Question) -> None:
 
 def _list(question: Question) -> None:
     if not question.words:
-        raise ConfigError("ask: expected list STATE [PREFIX] or list INDEX [PART...].")
+        raise ConfigError(
+            "ask: expected list STATE [PREFIX] or list INDEX [PART...], found no argument.",
+            "moneystate ask SERVICE schema names states and indices.",
+        )
     name, *parts = question.words
     request = s.ListRequest(at=question.read_at)
     if name in [index.name for index in question.schema.indices]:
@@ -246,7 +267,7 @@ def _entries(question: Question) -> None:
 
 def _watch(question: Question) -> None:
     (key,) = _words(question, 0, 1, "watch [KEY]")
-    after = parse_version(question.since, "--after") if question.since else None
+    after = parse_version(question.since, "--since") if question.since else None
     answers = question.client.stream("State.Watch", s.WatchRequest(key=key, after=after))
     seen = 0
     for answer in answers:
@@ -269,11 +290,11 @@ def _explain(question: Question) -> None:
 
 
 def _diff(question: Question) -> None:
-    _words(question, 0, 0, "diff --after VERSION")
+    _words(question, 0, 0, "diff --since VERSION")
     if not question.since:
-        raise ConfigError("ask: expected diff --after EPOCH/BATCH.")
+        raise ConfigError("ask diff: expected --since EPOCH/BATCH, found none.", "say since which version.")
     request = s.DiffRequest(to=question.read_at)
-    getattr(request, "from").CopyFrom(header_pb2.At(version=parse_version(question.since, "--after")))
+    getattr(request, "from").CopyFrom(header_pb2.At(version=parse_version(question.since, "--since")))
     list_pages(
         question.client, "State.Diff", request, "changes", question.limit, question.json, tables.changes,
         tables.change_line,

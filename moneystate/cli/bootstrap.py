@@ -14,28 +14,46 @@ from moneystate.bootstrap.job import Bootstrap, Prepared
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.cli import facts_view, registry, services
 from moneystate.cli.durations import parse_ms
+from moneystate.cli.option import PATH, Panel, option, pairs, repeated
 from moneystate.cli.options import (
     BOUND,
     DEDUP_TTL,
     MAX_FUTURE,
     MAX_RECORD_BYTES,
+    SESSION_TTL,
+    SESSION_WAIT,
+    AsOf,
+    BootstrapServers,
     Bound,
+    DedupTtl,
     Format,
+    InitialHighs,
+    Json,
     KafkaConfig,
     KafkaConfigFile,
+    KeyGroups,
+    Lookup,
+    Master,
     MaxFuture,
     MaxRecordBytes,
+    MaxRecordsPerChunk,
+    Partitions,
     PlainService,
+    Quiet,
+    Savepoint,
+    SchemaRegistry,
     SessionLookup,
+    SessionTtl,
+    SessionWait,
+    SourceTasksOrCores,
     SparkConfig,
-    flag,
+    TopicPrefix,
     formats,
     kafka_settings,
-    pairs,
+    work,
 )
 from moneystate.cli.review import check_review, review
 from moneystate.cli.rule_flags import rules_given
-from moneystate.cli.settings_file import ConfigFile
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
 from moneystate.spark.local_path import local_folder
@@ -45,82 +63,73 @@ def bootstrap(
     context: typer.Context,
     source: Annotated[
         list[str],
-        typer.Option(
-            "--from",
-            help="kafka, or the folder of an archive. May be repeated: Kafka goes on where the archives end.",
-            envvar="MONEYSTATE_FROM",
+        repeated(
+            "from",
+            "kafka, or the folder of an archive; Kafka continues where the archives end.",
+            Panel.input,
+            "kafka|PATH",
         ),
     ],
-    out: Annotated[Path, flag("OUT", "Folder to make: the savepoint.")],
+    out: Savepoint,
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[RULES]", help="With --service: its rules, such as --wait 30m.")
+        list[str] | None, typer.Argument(metavar="RULE", help="With --service: its rules, such as --wait 30m.")
     ] = None,
     service: PlainService = "",
-    config: ConfigFile = None,
-    as_of: Annotated[
-        str,
-        flag("AS_OF", "Where the history ends: end, an ISO-8601 time of Kafka timestamps, or a JSON file of offsets."),
-    ] = "end",
+    as_of: AsOf = "end",
     with_output: Annotated[
-        bool, flag("WITH_OUTPUT", "Keep what is put out before the cut; the start from the savepoint writes it.")
+        bool,
+        option("with-output", "Keep the output of before the cut; a start from the savepoint writes it.", Panel.state),
     ] = False,
     review_first: Annotated[
-        bool, typer.Option("--review", help="Show what the state would be, and ask before the savepoint is made.")
+        bool, option("review", "Show what the state would be, and ask before the savepoint is made.", Panel.run)
     ] = False,
-    checkpoint: Annotated[
-        str, typer.Option(help="With --review: a stopped job's checkpoint, or a savepoint, to compare with.")
+    compare_with: Annotated[
+        str,
+        option(
+            "compare-with",
+            "With --review: checkpoint of a stopped job, or savepoint, to compare with.",
+            Panel.run,
+            PATH,
+        ),
     ] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="With --review: do not ask.")] = False,
-    work: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for what is in the making, on every machine the same.",
-            envvar="MONEYSTATE_WORK",
-            show_default="beside --out",
-        ),
-    ] = None,
-    initial_highs: Annotated[
-        Path | None,
-        typer.Option(
-            help="JSON {topic: {partition: ms or null}}: highest event times before ranges that do not begin at the "
-            "beginning.",
-            envvar="MONEYSTATE_INITIAL_HIGHS",
-        ),
-    ] = None,
-    bootstrap_servers: Annotated[str, flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")] = "",
-    topic_prefix: Annotated[str, flag("TOPIC_PREFIX", "The live job's; it names dead letters.")] = "",
+    yes: Annotated[bool, option("yes", "With --review: do not ask.", Panel.run)] = False,
+    work_folder: Annotated[Path | None, work("beside --out")] = None,
+    initial_highs: InitialHighs = None,
+    bootstrap_servers: BootstrapServers = "",
+    topic_prefix: TopicPrefix = "",
     bound: Bound = BOUND,
-    session_ttl: Annotated[str, flag("SESSION_TTL", "How long after its creation a session is valid.")] = "1d",
-    dedup_ttl: Annotated[str, flag("DEDUP_TTL", "How long a money id is remembered.")] = DEDUP_TTL,
-    session_wait: Annotated[str, flag("SESSION_WAIT", "How long money waits for its session.")] = "60s",
+    session_ttl: SessionTtl = SESSION_TTL,
+    dedup_ttl: DedupTtl = DEDUP_TTL,
+    session_wait: SessionWait = SESSION_WAIT,
     max_future: MaxFuture = MAX_FUTURE,
     max_record_bytes: MaxRecordBytes = MAX_RECORD_BYTES,
-    session_lookup: Annotated[
-        SessionLookup, flag("SESSION_LOOKUP", "topic: read the replies of lookups, too.")
-    ] = SessionLookup.none,
-    key_groups: Annotated[int, flag("KEY_GROUPS", "Key groups of the savepoint.")] = 64,
-    partitions: Annotated[int, flag("PARTITIONS", "Partitions of the operator that starts from it.")] = 4,
-    max_records_per_chunk: Annotated[int, flag("MAX_RECORDS_PER_CHUNK", "Records of one chunk at most.")] = 200_000,
-    source_tasks: Annotated[int, flag("SOURCE_TASKS", "Tasks that read; 0: one for each core.")] = 0,
+    session_lookup: Lookup = SessionLookup.none,
+    key_groups: KeyGroups = 64,
+    partitions: Partitions = 4,
+    max_records_per_chunk: MaxRecordsPerChunk = 200_000,
+    source_tasks: SourceTasksOrCores = None,
     format: Format = None,
-    schema_registry: Annotated[str, flag("SCHEMA_REGISTRY", "URL, for topics in the confluent format.")] = "",
-    master: Annotated[str, flag("MASTER", "Spark master; else what spark-submit says, or local[*].")] = "",
+    schema_registry: SchemaRegistry = "",
+    master: Master = "",
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
     spark_config: SparkConfig = None,
-    json_output: Annotated[bool, typer.Option("--json", help="At the end print the savepoint in numbers.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    json_output: Json = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Make a savepoint from history: the state that a live job would have after it.
+    """Make a savepoint from history.
 
-    Reads Kafka, archives or both, up to a cut. Start a job from it with enrich --initial-state. What is finished is
-    kept beside --out until the end: the same command goes on where it was stopped.
+    It is the state that a live job would have.
+
+    The command reads Kafka, archives or both, up to a cut. Start a job from the savepoint with --initial-state. What
+    is finished is kept beside --out (or in --work) until the end: the same command resumes a run that was stopped.
+    --source-tasks is one for each core if it is not given.
     """
-    if (checkpoint or yes) and not review_first:
-        raise ConfigError("--checkpoint and --yes: expected with --review.", "add --review.")
+    if (compare_with or yes) and not review_first:
+        raise ConfigError("--compare-with, --yes: expected --review as well.", "add --review.")
     if review_first:
-        check_review(checkpoint, yes)
-    reference = services.chosen(context, service, config)
+        check_review(compare_with, yes)
+    reference = services.chosen(context, service)
     spec = registry.chosen(reference)
     rules = {
         "bound_ms": parse_ms(bound, "--bound"),
@@ -135,7 +144,7 @@ def bootstrap(
     options = BootstrapOptions(
         sources=source,
         out=local_folder(str(out), "--out"),
-        work=work,
+        work=work_folder,
         as_of=as_of,
         initial_highs=initial_highs,
         with_output=with_output,
@@ -144,7 +153,7 @@ def bootstrap(
         key_groups=key_groups,
         partitions=partitions,
         max_records_per_chunk=max_records_per_chunk,
-        source_tasks=source_tasks,
+        source_tasks=source_tasks or 0,
         formats=formats(format or [], schema_registry, spec.formatted, spec.formats),
         registry_url=schema_registry or None,
         master=master or None,
@@ -154,7 +163,7 @@ def bootstrap(
     with WorkProgress(quiet) as progress:
         run = Bootstrap(job, options, lambda p: progress.show(p.phase, p.done, p.total))
         prepared = run.prepare()
-    if review_first and not review(spec.state, prepared, checkpoint, yes):
+    if review_first and not review(spec.state, prepared, compare_with, yes):
         typer.echo(f"{out} is not made; the same command goes on from {options.work_folder}.", err=True)
         raise typer.Exit(1)
     run.publish()

@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from moneystate.api.reference import service_at
+from moneystate.cli.option import NUMBER, Panel, option
+from moneystate.cli.options import Json, seed
 from moneystate.cli.services import load
 from moneystate.testing.generated import check_batches
 from moneystate.testing.purity import findings
@@ -17,14 +19,15 @@ def check(
     service: Annotated[
         str, typer.Argument(metavar="MODULE:SERVICE", help="By its module, or the module's file, and its name.")
     ],
-    records: Annotated[int, typer.Option(min=0, help="How many records to generate.")] = 500,
-    seed: Annotated[int, typer.Option(help="Of what is generated.")] = 0,
-    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    records: Annotated[int, option("records", "How many records to generate.", Panel.run, NUMBER, least=0)] = 500,
+    seed: Annotated[int, seed()] = 0,
+    json_output: Json = False,
 ) -> None:
-    """Look for clocks, random numbers, I/O, orders of sets, summed floats and what is kept in the module, and run the
-    service on generated records in random batches.
+    """Look for what makes a plain service impure.
 
-    Ends with code 0 where nothing is found, else 1. It helps, it proves nothing.
+    That is: clocks, random numbers, I/O, orders of sets, summed floats and values kept in the module. The service also
+    runs on generated records in random batches. The command ends with code 0 if nothing is found, else with 1. It
+    helps, and proves nothing.
     """
     declared = service_at(load(service))
     problems = findings(declared)

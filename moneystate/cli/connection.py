@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import grpc
 
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.options import flag, flagged
+from moneystate.cli.option import ADDRESS, DURATION, Panel, flagged, option
+from moneystate.cli.options import TlsCa, TlsCert, TlsKey, TokenFile
 from moneystate.errors import MoneystateError, QueryError
 from moneystate.serving.client import Client, Target
 
@@ -26,11 +27,8 @@ EXIT_CODES = {
 }
 NO_ANSWER = 3  # of commands whose code 1 means something else
 
-Ca = Annotated[str, flag("CA", "PEM file: who has signed the server's certificate. Turns TLS on.")]
-Cert = Annotated[str, flag("CERT", "PEM file: the certificate to show, for mutual TLS.")]
-Key = Annotated[str, flag("KEY", "PEM file: the key of --cert.")]
-TokenFile = Annotated[str, flag("TOKEN_FILE", "File with the bearer token to show.")]
-Timeout = Annotated[str, flag("TIMEOUT", "How long an answer may take.")]
+Address = Annotated[str, option("address", "The query server.", Panel.server, ADDRESS)]
+Timeout = Annotated[str, option("timeout", "How long an answer may take.", Panel.server, DURATION)]
 
 Connected = AbstractContextManager[Client]
 Connect = Callable[[str], Connected]  # to an address
@@ -54,23 +52,27 @@ def connecting(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _connected(
-    address: Annotated[str, flag("ADDRESS", "The query server, HOST:PORT.")] = DEFAULT_ADDRESS,
-    ca: Ca = "",
-    cert: Cert = "",
-    key: Key = "",
+    address: Address = DEFAULT_ADDRESS,
+    tls_ca: TlsCa = "",
+    tls_cert: TlsCert = "",
+    tls_key: TlsKey = "",
     token_file: TokenFile = "",
     timeout: Timeout = "10s",
 ) -> Connected:
-    return _opened(Target(address, ca, cert, key, token_file), timeout, "--address")
+    return _opened(Target(address, tls_ca, tls_cert, tls_key, token_file), timeout, "--address")
 
 
 def _connecting(
-    ca: Ca = "", cert: Cert = "", key: Key = "", token_file: TokenFile = "", timeout: Timeout = "10s"
+    tls_ca: TlsCa = "",
+    tls_cert: TlsCert = "",
+    tls_key: TlsKey = "",
+    token_file: TokenFile = "",
+    timeout: Timeout = "10s",
 ) -> Connect:
     @contextmanager
     def connect(address: str) -> Iterator[Client]:
         try:
-            with _opened(Target(address, ca, cert, key, token_file), timeout, "HOST:PORT") as client:
+            with _opened(Target(address, tls_ca, tls_cert, tls_key, token_file), timeout, "HOST:PORT") as client:
                 yield client
         except QueryError as e:
             if e.exit_code == 1:
@@ -93,6 +95,6 @@ def _told(error: grpc.RpcError, address: str, named_by: str) -> MoneystateError:
     call: Any = error  # grpc's own errors of calls are calls, too
     code, message = call.code(), " ".join((call.details() or "").split())
     if code is grpc.StatusCode.UNAVAILABLE:
-        do = f"check {named_by}, --ca and that it runs."
+        do = f"check {named_by} and --tls-ca, and that the server runs."
         return QueryError(f"{address}: expected an answer, but {message}", do, EXIT_CODES[code])
     return QueryError(f"{address}: {code.name}: {message}", "", EXIT_CODES.get(code, MoneystateError.exit_code))

@@ -16,12 +16,17 @@ BROKEN_EXIT_CODE = 1
 def demo(
     service: Annotated[str, typer.Argument(metavar="SERVICE", help=f"One of {', '.join(DEMOS)}.")] = "enrichment",
 ) -> None:
-    """Send made-up events through a real broker and the real job, and show whether each promise was held.
+    """Show a service with made-up events.
 
-    Takes about a minute and leaves nothing behind. Ends with code 0 if every promise was held, else with 1.
+    The events go through a broker that is started for the demo and through the real job. The demo shows whether each
+    promise was held. It takes about a minute and leaves nothing behind. The command ends with code 0 if every promise
+    was held, else with 1.
     """
     if service not in DEMOS:
-        raise ConfigError(f"demo {service}: there is no such demo.", f"use one of {', '.join(DEMOS)}.")
+        raise ConfigError(
+            f"demo {service}: expected a service with a demo, found none of that name.",
+            f"use one of {', '.join(DEMOS)}.",
+        )
     module, _, name = DEMOS[service].partition(":")
     held: bool = getattr(import_module(module), name)()
     if not held:

@@ -14,7 +14,8 @@ from confluent_kafka import Producer
 from moneystate.api.codec import Codec
 from moneystate.api.platform_records import HEARTBEAT_RECORD, Heartbeat
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.options import KafkaConfig, KafkaConfigFile, flag, kafka_settings
+from moneystate.cli.option import DURATION, Panel, choice, option
+from moneystate.cli.options import BootstrapServers, KafkaConfig, KafkaConfigFile, Quiet, TopicPrefix, kafka_settings
 from moneystate.errors import BrokerError, ConfigError
 from moneystate.kafka.client import admin_client, base_config, check_reachable, new_client
 from moneystate.kafka.heartbeats import Heartbeats
@@ -28,26 +29,40 @@ class HeartbeatFormat(StrEnum):
 
 
 def heartbeat(
-    bootstrap_servers: Annotated[str, flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")],
-    topics: Annotated[str, flag("TOPICS", "Topics, with commas between them.")],
-    topic_prefix: Annotated[str, flag("TOPIC_PREFIX", "Goes before each topic's name.")] = "",
-    after: Annotated[str, flag("AFTER", "A partition without a record for so long gets a heartbeat.")] = "5s",
-    allowance: Annotated[
-        str, flag("ALLOWANCE", "A heartbeat's time is so far behind the wall clock: how late producers may write.")
+    bootstrap_servers: BootstrapServers,
+    topics: Annotated[
+        str, option("topics", "Topics, without their prefix, with commas between them.", Panel.topics, "TOPIC,...")
+    ],
+    topic_prefix: TopicPrefix = "",
+    after: Annotated[
+        str,
+        option("after", "A partition without a record for so long gets a heartbeat.", Panel.run, DURATION),
     ] = "5s",
-    format: Annotated[HeartbeatFormat, flag("HEARTBEAT_FORMAT", "Of the topics.")] = HeartbeatFormat.avro,
+    allowance: Annotated[
+        str,
+        option(
+            "allowance",
+            "A heartbeat's time is so far behind the wall clock: how late producers may write.",
+            Panel.run,
+            DURATION,
+        ),
+    ] = "5s",
+    format: Annotated[
+        HeartbeatFormat, choice("heartbeat-format", "Format of the topics.", Panel.topics, HeartbeatFormat)
+    ] = HeartbeatFormat.avro,
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing of a broker that is away.")] = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Write heartbeats into partitions that are quiet, so that they hold no watermark back.
+    """Write heartbeats into quiet partitions.
 
-    Time then goes on by the logs alone: results are the same in a replay. Records that come later than the allowance
-    and the job's bound together are late. Ends with code 0 after SIGTERM.
+    Such partitions then hold no watermark back, and time advances by the logs alone: a replay has the same results.
+    Records later than the allowance and the job's bound together are late. With --quiet, the command does not say that
+    a broker is away. It ends with code 0 after SIGTERM.
     """
     names = [topic_prefix + name.strip() for name in topics.split(",") if name.strip()]
     if not names:
-        raise ConfigError("--topics: expected a topic, found none.")
+        raise ConfigError("--topics: expected a topic, found none.", "name topics with commas between them.")
     after_s = parse_ms(after, "--after", 100) / 1000
     allowance_ms = parse_ms(allowance, "--allowance")
     codec = Codec(HEARTBEAT_RECORD)

@@ -5,16 +5,25 @@ from __future__ import annotations
 from typing import Annotated
 
 from moneystate.cli.durations import parse_ms
+from moneystate.cli.option import DURATION, NUMBER, PATH, Panel, check_given, option, pairs
 from moneystate.cli.options import (
+    BootstrapServers,
+    CheckpointFolder,
+    CreateTopics,
     KafkaConfig,
     KafkaConfigFile,
+    KeyGroups,
+    Master,
     MinInsyncReplicas,
+    Partitions,
     ReplicationFactor,
+    SchemaRegistry,
+    SourceTasks,
     SparkConfig,
-    check_given,
-    flag,
+    StartingOffsets,
+    TopicPartitions,
+    TopicPrefix,
     kafka_settings,
-    pairs,
     replication,
 )
 from moneystate.errors import CheckpointError, ConfigError
@@ -25,69 +34,79 @@ from moneystate.spark.job import RunOptions
 
 
 def job_options(
-    bootstrap_servers: Annotated[str, flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")],
-    checkpoint: Annotated[
-        str, flag("CHECKPOINT", "Folder of the job's state and progress; of several services, with a folder of each.")
-    ],
-    topic_prefix: Annotated[str, flag("TOPIC_PREFIX", "Goes before each topic's name.")] = "",
+    bootstrap_servers: BootstrapServers,
+    checkpoint: CheckpointFolder,
+    topic_prefix: TopicPrefix = "",
     until_caught_up: Annotated[
-        bool, flag("UNTIL_CAUGHT_UP", "Read what is in the topics at the start, then end.")
+        bool, option("until-caught-up", "Read what is in the topics at the start, then end.", Panel.run)
     ] = False,
     drain: Annotated[
-        bool, flag("DRAIN", "At the end of a bounded run release all that waits. It ends the checkpoint.")
+        bool, option("drain", "At the end of a bounded run release all that waits. It ends the checkpoint.", Panel.run)
     ] = False,
     idle_timeout: Annotated[
-        str, flag("IDLE_TIMEOUT", "In a live run, a partition without news for so long holds nothing back.")
+        str,
+        option(
+            "idle-timeout",
+            "In a live run, a partition without news for so long holds nothing back.",
+            Panel.run,
+            DURATION,
+        ),
     ] = "30s",
-    starting_offsets: Annotated[
-        str, flag("STARTING_OFFSETS", "For a new checkpoint: earliest, an ISO-8601 time, or a JSON file.")
-    ] = EARLIEST,
+    starting_offsets: StartingOffsets = EARLIEST,
     application_id: Annotated[
         str,
-        flag(
-            "APPLICATION_ID",
-            "Names transactions, markers and the consumer group; else topic prefix and name of the service.",
+        option(
+            "application-id",
+            "Names transactions, markers and the consumer group.",
+            Panel.state,
+            "NAME",
+            shown="topic prefix and service; of the enrichment: topic prefix, or moneystate",
         ),
     ] = "",
     new_epoch: Annotated[
-        bool, flag("NEW_EPOCH", "Let a new checkpoint take over from the one that wrote the output so far.")
+        bool,
+        option("new-epoch", "Let a new checkpoint take over from the one that wrote the output so far.", Panel.state),
     ] = False,
     initial_state: Annotated[
-        str, flag("INITIAL_STATE", "Folder of a savepoint that a new checkpoint begins with.")
+        str, option("initial-state", "Folder of a savepoint that a new checkpoint begins with.", Panel.state, PATH)
     ] = "",
     initial_offsets: Annotated[
         str,
-        flag(
-            "INITIAL_OFFSETS",
+        option(
+            "initial-offsets",
             "JSON file {topic: {partition: offset}}: where to go on after a savepoint of other topics.",
+            Panel.state,
+            PATH,
         ),
     ] = "",
     finish_batch: Annotated[
-        bool, flag("FINISH_BATCH", "Only run the batch that is planned, by the rules it was planned with.")
+        bool,
+        option("finish-batch", "Only run the batch that is planned, by the rules it was planned with.", Panel.run),
     ] = False,
-    key_groups: Annotated[int, flag("KEY_GROUPS", "Key groups; fixed for the life of a checkpoint.")] = 64,
-    partitions: Annotated[
-        int, flag("PARTITIONS", "Partitions of the stateful operator; fixed for the life of a checkpoint.")
-    ] = 4,
-    max_records_per_batch: Annotated[int, flag("MAX_RECORDS_PER_BATCH", "Records of one batch at most.")] = 200_000,
+    key_groups: KeyGroups = 64,
+    partitions: Partitions = 4,
+    max_records_per_batch: Annotated[
+        int, option("max-records-per-batch", "Records of one batch at most.", Panel.run, NUMBER, least=1)
+    ] = 200_000,
     trigger_interval: Annotated[
-        str, flag("TRIGGER_INTERVAL", "Least time from batch to batch; 0s: as fast as they go.")
+        str,
+        option("trigger-interval", "Least time from batch to batch; 0s: as fast as they go.", Panel.run, DURATION),
     ] = "0s",
-    schema_registry: Annotated[str, flag("SCHEMA_REGISTRY", "URL, for topics in the confluent format.")] = "",
-    create_topics: Annotated[bool, flag("CREATE_TOPICS", "Create topics that are missing.")] = True,
-    topic_partitions: Annotated[int, flag("TOPIC_PARTITIONS", "Partitions of topics that are created.")] = 4,
+    schema_registry: SchemaRegistry = "",
+    create_topics: CreateTopics = True,
+    topic_partitions: TopicPartitions = 4,
     replication_factor: ReplicationFactor = 0,
     min_insync_replicas: MinInsyncReplicas = 0,
-    source_tasks: Annotated[int, flag("SOURCE_TASKS", "Tasks that read the input of a batch.")] = 2,
-    master: Annotated[str, flag("MASTER", "Spark master; else what spark-submit says, or local[*].")] = "",
+    source_tasks: SourceTasks = 2,
+    master: Master = "",
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
     spark_config: SparkConfig = None,
 ) -> RunOptions:
     """Raises ConfigError for what does not fit together."""
     check_given(bootstrap_servers=bootstrap_servers, checkpoint=checkpoint)
-    check_together(drain, until_caught_up, key_groups, partitions, max_records_per_batch)
-    check_initial(initial_state, initial_offsets, starting_offsets)
+    _check_together(drain, until_caught_up, key_groups, partitions)
+    _check_initial(initial_state, initial_offsets, starting_offsets)
     return RunOptions(
         bootstrap_servers=bootstrap_servers,
         checkpoint=checkpoint,
@@ -116,22 +135,18 @@ def job_options(
     )
 
 
-def check_together(drain: bool, until_caught_up: bool, key_groups: int, partitions: int, max_records: int) -> None:
+def _check_together(drain: bool, until_caught_up: bool, key_groups: int, partitions: int) -> None:
     """Raises ConfigError."""
     if drain and not until_caught_up:
         raise ConfigError("--drain: expected a bounded run.", "add --until-caught-up.")
-    for name, value in (
-        ("--key-groups", key_groups),
-        ("--partitions", partitions),
-        ("--max-records-per-batch", max_records),
-    ):
-        if value < 1:
-            raise ConfigError(f"{name} {value}: expected at least 1.")
     if partitions > key_groups:
-        raise ConfigError(f"--partitions {partitions}: expected no more than the {key_groups} key groups.")
+        raise ConfigError(
+            f"--partitions {partitions}: expected no more than the {key_groups} key groups.",
+            "raise --key-groups, or give fewer partitions.",
+        )
 
 
-def check_initial(initial_state: str, initial_offsets: str, starting_offsets: str) -> None:
+def _check_initial(initial_state: str, initial_offsets: str, starting_offsets: str) -> None:
     """Raises ConfigError."""
     if initial_offsets and not initial_state:
         raise ConfigError("--initial-offsets: expected --initial-state.", "use --starting-offsets without a savepoint.")

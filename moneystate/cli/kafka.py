@@ -12,43 +12,43 @@ from typing import Annotated
 
 import typer
 
+from moneystate.cli.command import add, new_group
+from moneystate.cli.option import PATH, Panel, option
+from moneystate.cli.options import Json, port
 from moneystate.devbroker import DevBroker
 from moneystate.errors import SetupError
 
 NOT_RUNNING_EXIT_CODE = 3
 
-app = typer.Typer(
-    name="kafka", help="The development broker: Apache Kafka on loopback, in the background.", no_args_is_help=True
-)
-
-PortOption = Annotated[int, typer.Option(min=1, max=65535, help="Port on 127.0.0.1.", envvar="MONEYSTATE_KAFKA_PORT")]
+SCOPE = "KAFKA"  # of the variables: a port and a folder are everybody's
+PortOption = Annotated[int, port(SCOPE)]
 DataDirOption = Annotated[
     Path | None,
-    typer.Option(
-        help="Folder of its data, log and process record.",
-        envvar="MONEYSTATE_KAFKA_DIR",
-        show_default="~/.local/state/moneystate/kafka-PORT",
+    option(
+        "data-dir", "Folder of the broker's data, log and process record.", Panel.run, PATH, scope=SCOPE,
+        shown="~/.local/state/moneystate/kafka-PORT",
     ),
-]
+]  # fmt: skip
 DEFAULT_PORT = 9092
 
 
-@app.command()
 def start(
-    port: PortOption = DEFAULT_PORT,
+    port_number: PortOption = DEFAULT_PORT,
     data_dir: DataDirOption = None,
-    heap: Annotated[str, typer.Option(help="Heap of the Java process, as for -Xmx.")] = "512m",
+    heap: Annotated[
+        str, option("heap", "Heap of the Java process, as for -Xmx.", Panel.run, "SIZE", scope=SCOPE)
+    ] = "512m",
 ) -> None:
-    """Start the broker in the background and print its bootstrap servers.
+    """Start the broker in the background, print its bootstrap servers.
 
-    The first start fetches Kafka (43 MB). Topics are not made by themselves.
+    The first start downloads Kafka (43 MB). Topics are not created by themselves.
     """
-    folder = _folder(port, data_dir)
-    broker = DevBroker(folder, port, heap=heap, detach=True, progress=lambda line: typer.echo(line, err=True))
+    folder = _folder(port_number, data_dir)
+    broker = DevBroker(folder, port_number, heap=heap, detach=True, progress=lambda line: typer.echo(line, err=True))
     if running := broker.running:
-        if running.port != port:
+        if port_number and running.port != port_number:
             raise SetupError(
-                f"A broker runs on {folder} already, but on port {running.port} (asked for: {port}).",
+                f"--port {port_number}: expected no broker on {folder}, found one on port {running.port}.",
                 do="stop it first, or give another --data-dir.",
             )
         typer.echo(f"already running (process {running.pid})", err=True)
@@ -58,24 +58,22 @@ def start(
     typer.echo(broker.bootstrap_servers)
 
 
-@app.command()
-def stop(port: PortOption = DEFAULT_PORT, data_dir: DataDirOption = None) -> None:
-    """Stop the broker; its data stay."""
-    folder = _folder(port, data_dir)
+def stop(port_number: PortOption = DEFAULT_PORT, data_dir: DataDirOption = None) -> None:
+    """Stop the broker; its data stays."""
+    folder = _folder(port_number, data_dir)
     broker = DevBroker(folder)
     running = broker.running
     broker.stop()
     typer.echo(f"stopped (process {running.pid})" if running else f"not running on {folder}")
 
 
-@app.command()
 def status(
-    port: PortOption = DEFAULT_PORT,
+    port_number: PortOption = DEFAULT_PORT,
     data_dir: DataDirOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Say whether the broker runs (exit code 0) or not (3)."""
-    folder = _folder(port, data_dir)
+    folder = _folder(port_number, data_dir)
     running = DevBroker(folder).running
     if as_json:
         report = {
@@ -99,3 +97,9 @@ def _folder(port: int, data_dir: Path | None) -> Path:
         return data_dir.absolute()
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
     return state / "moneystate" / f"kafka-{port}"
+
+
+app = new_group("kafka", "The development broker: Apache Kafka on loopback.")
+add(app, start, "start")
+add(app, stop, "stop")
+add(app, status, "status")

@@ -3,69 +3,53 @@ failed."""
 
 from __future__ import annotations
 
+import os
 import sys
-from pathlib import Path
-from typing import Annotated
 
-import typer
 from typer.exceptions import Abort, TyperException
 
-from moneystate.cli import kafka, registry, schemas, settings_file, state
+from moneystate.cli import ask, checkpoint, kafka, registry, renamed, schemas, state, usage_errors
 from moneystate.cli.archive import archive
-from moneystate.cli.ask import command as ask
 from moneystate.cli.bootstrap import bootstrap
 from moneystate.cli.check import check
+from moneystate.cli.command import add, new_group
 from moneystate.cli.demo import demo
 from moneystate.cli.heartbeat import heartbeat
 from moneystate.cli.plan import plan
-from moneystate.cli.run import RULES_TAKE, run
+from moneystate.cli.run import run
 from moneystate.cli.serve import serve
 from moneystate.cli.verify_replay import verify_replay
 from moneystate.errors import MoneystateError
 
 INTERRUPTED = 130  # as a shell says of SIGINT
+JOBS, QUERIES, STATE, TOOLS = "Jobs", "Queries", "State and history", "Development"
 
-app = typer.Typer(
-    name="moneystate",
-    help="Stateful event processing on Spark and Kafka whose output is a pure function of the logs.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
+app = new_group(
+    "moneystate", "Stateful event processing on Spark and Kafka whose output is a pure function of the logs."
 )
-app.add_typer(kafka.app, name="kafka")
-app.add_typer(schemas.app, name="schemas")
-app.add_typer(state.app, name="state")
+add(app, run, "run", JOBS, rules_take=True)
+add(app, plan, "plan", JOBS, rules_take=True)
+for name, command in registry.COMMANDS.items():
+    add(app, command, name, JOBS)
+add(app, heartbeat, "heartbeat", JOBS)
+add(app, serve, "serve", QUERIES)
+app.add_typer(state.app, rich_help_panel=QUERIES)
+add(app, ask.command, "ask", QUERIES)
 for service_app in registry.APPS:
-    app.add_typer(service_app)
-for command in registry.COMMANDS:
-    app.command()(command)
-app.command(name="run", context_settings=RULES_TAKE)(run)
-app.command(name="plan", context_settings=RULES_TAKE)(plan)
-app.command()(check)
-app.command()(heartbeat)
-app.command()(demo)
-app.command()(serve)
-app.command(name="ask")(ask)
-app.command(context_settings=RULES_TAKE)(bootstrap)
-app.command()(archive)
-app.command()(verify_replay)
-
-
-@app.callback()
-def settings(
-    context: typer.Context,
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            help="TOML file with a table of flags for each command.", envvar="MONEYSTATE_CONFIG", is_eager=True
-        ),
-    ] = None,
-) -> None:
-    settings_file.load(context, config)
+    app.add_typer(service_app, rich_help_panel=QUERIES)
+app.add_typer(checkpoint.app, rich_help_panel=STATE)
+add(app, bootstrap, "bootstrap", STATE, rules_take=True)
+add(app, archive, "archive", STATE)
+add(app, verify_replay, "verify-replay", STATE)
+add(app, demo, "demo", TOOLS)
+add(app, check, "check", TOOLS)
+app.add_typer(schemas.app, rich_help_panel=TOOLS)
+app.add_typer(kafka.app, rich_help_panel=TOOLS)
 
 
 def main() -> None:
     try:
+        renamed.check_variables(os.environ)
         code = app(prog_name="moneystate", standalone_mode=False)
     except MoneystateError as e:
         print(f"error: {e}", file=sys.stderr)
@@ -73,17 +57,9 @@ def main() -> None:
     except (Abort, KeyboardInterrupt):
         sys.exit(INTERRUPTED)
     except TyperException as e:
-        print(_told(e), file=sys.stderr)
+        print(usage_errors.told(e), file=sys.stderr)
         sys.exit(e.exit_code)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _told(e: TyperException) -> str:
-    """One line of what the command line got wrong; the help where a command was left out."""
-    message = e.format_message().strip()
-    if message.startswith("Usage:"):
-        return message
-    return f"error: {' '.join(message.split())} Do: see --help."
 
 
 if __name__ == "__main__":

@@ -1,28 +1,41 @@
-"""What the commands' flags have in common."""
+"""The options that several commands have in common, each declared once, and what is made of them."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-import os
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated
 
 import typer
 
+from moneystate.cli.option import (
+    ADDRESSES,
+    DURATION,
+    NUMBER,
+    PAIR,
+    PATH,
+    TIME,
+    VERSION,
+    Panel,
+    choice,
+    option,
+    pairs,
+    repeated,
+)
 from moneystate.errors import ConfigError
 from moneystate.kafka import settings
 from moneystate.kafka.topics import Replication
 
-T = TypeVar("T")
-
 FORMATS = ("avro", "json", "confluent")
+BOUND = "20s"
+MAX_FUTURE = "10m"
 DEDUP_TTL = "1h"
+SESSION_TTL = "1d"
+SESSION_WAIT = "60s"
 MAX_RECORD_BYTES = 128 * 1024
 MIN_RECORD_BYTES = 1024
+MAX_PORT = 65_535
 
 
 class SessionLookup(StrEnum):
@@ -30,68 +43,211 @@ class SessionLookup(StrEnum):
     topic = "topic"
 
 
-def flag(env: str, help: str) -> typer.models.OptionInfo:
-    """A flag that may also be given as the variable MONEYSTATE_<env>."""
-    option: typer.models.OptionInfo = typer.Option(help=help, envvar=f"MONEYSTATE_{env}")
-    return option
-
-
-def repeated(env: str, help: str) -> typer.models.OptionInfo:
-    """A flag that may be given several times. Its variable has the values between semicolons or on lines of their own:
-    blanks are parts of values."""
-    option: typer.models.OptionInfo = typer.Option(
-        help=f"{help} May be repeated.", envvar=f"MONEYSTATE_{env}", callback=_split
-    )
-    return option
-
-
-def _split(context: typer.Context, parameter: typer.CallbackParam, values: list[str] | None) -> list[str] | None:
-    source = context.get_parameter_source(str(parameter.name))
-    if source is None or source.name != "ENVIRONMENT":
-        return values
-    text = os.environ[str(parameter.envvar)]
-    return [part.strip() for part in re.split(r"[;\n]", text) if part.strip()]
-
-
-Bound = Annotated[str, flag("BOUND", "Out-of-orderness bound of all inputs.")]
-BOUND = "20s"
-MaxFuture = Annotated[str, flag("MAX_FUTURE", "A record further ahead of its Kafka timestamp is a dead letter.")]
-MAX_FUTURE = "10m"
-MaxRecordBytes = Annotated[
-    int,
-    typer.Option(
-        min=MIN_RECORD_BYTES,
-        help="An event with a larger value is a dead letter: it could not be written again in every form.",
-        envvar="MONEYSTATE_MAX_RECORD_BYTES",
-    ),
-]
-KafkaConfig = Annotated[
-    list[str] | None,
-    repeated("KAFKA_CONFIG", "NAME=VALUE for all Kafka clients (librdkafka); secrets as ${env:NAME} or ${file:PATH}."),
-]
-KafkaConfigFile = Annotated[
-    Path | None, flag("KAFKA_CONFIG_FILE", "Properties file of such settings; --kafka-config overrides it.")
-]
-ReplicationFactor = Annotated[
-    int, flag("REPLICATION_FACTOR", "Replicas of topics that are created; 0: the broker's default.")
-]
-MinInsyncReplicas = Annotated[
-    int, flag("MIN_INSYNC_REPLICAS", "min.insync.replicas of topics that are created; 0: the broker's default.")
-]
-SparkConfig = Annotated[list[str] | None, repeated("SPARK_CONFIG", "NAME=VALUE for Spark.")]
-Format = Annotated[list[str] | None, repeated("FORMAT", "TOPIC=avro|json|confluent, by topic without prefix.")]
-
+# service
 
 PlainService = Annotated[
     str,
-    typer.Option(
-        "--service",
-        metavar="SERVICE",
-        help="A plain service: its short name, or MODULE:NAME with a module or its file.",
-        envvar="MONEYSTATE_SERVICE",
-        show_default="the enrichment",
+    option(
+        "service", "A plain service: its short name, or MODULE:NAME with a module or its file.", Panel.service,
+        "SERVICE", shown="the enrichment",
+    ),
+]  # fmt: skip
+
+# rules
+
+Bound = Annotated[str, option("bound", "Out-of-orderness bound of all inputs.", Panel.rules, DURATION)]
+MaxFuture = Annotated[
+    str,
+    option("max-future", "A record further ahead of its Kafka timestamp is a dead letter.", Panel.rules, DURATION),
+]
+MaxRecordBytes = Annotated[
+    int,
+    option(
+        "max-record-bytes", "An event with a larger value is a dead letter: not every format could hold it.",
+        Panel.rules, NUMBER, least=MIN_RECORD_BYTES,
+    ),
+]  # fmt: skip
+SessionTtl = Annotated[
+    str, option("session-ttl", "How long after its creation a session is valid.", Panel.rules, DURATION)
+]
+DedupTtl = Annotated[str, option("dedup-ttl", "How long a money id is remembered.", Panel.rules, DURATION)]
+SessionWait = Annotated[str, option("session-wait", "How long money waits for its session.", Panel.rules, DURATION)]
+Lookup = Annotated[
+    SessionLookup,
+    choice(
+        "session-lookup", "topic: missing sessions are looked up through topics (docs/lookups.md).", Panel.rules,
+        SessionLookup,
+    ),
+]  # fmt: skip
+
+# checkpoint and state
+
+CheckpointFolder = Annotated[str, option("checkpoint", "Folder of a job's state and progress.", Panel.state, PATH)]
+Savepoint = Annotated[Path, option("out", "Folder to make: the savepoint.", Panel.state, PATH)]
+
+
+def key_groups(shown: str | None = None) -> typer.models.OptionInfo:
+    help = "Key groups; fixed for the life of a checkpoint."
+    return option("key-groups", help, Panel.state, NUMBER, least=1, shown=shown)
+
+
+def work(shown: str) -> typer.models.OptionInfo:
+    help = "Folder for intermediate files; on a cluster, one that all machines share."
+    return option("work", help, Panel.state, PATH, shown=shown)
+
+
+KeyGroups = Annotated[int, key_groups()]
+SameKeyGroups = Annotated[int | None, key_groups("as they are")]
+Partitions = Annotated[
+    int,
+    option(
+        "partitions", "Partitions of the stateful operator; fixed for the life of a checkpoint.", Panel.state, NUMBER,
+        least=1,
+    ),
+]  # fmt: skip
+
+# history and input
+
+StartingOffsets = Annotated[
+    str,
+    option(
+        "starting-offsets",
+        "Where a new checkpoint or archive begins: earliest, an ISO-8601 time, or a JSON file of offsets.",
+        Panel.input,
+        "earliest|TIME|PATH",
     ),
 ]
+AsOf = Annotated[
+    str,
+    option(
+        "as-of",
+        "Where the history ends: end, an ISO-8601 time of Kafka timestamps, or a JSON file of offsets.",
+        Panel.input,
+        "end|TIME|PATH",
+    ),
+]
+InitialHighs = Annotated[
+    Path | None,
+    option(
+        "initial-highs",
+        "JSON file {topic: {partition: ms or null}}: highest event times before ranges whose beginning Kafka no "
+        "longer has.",
+        Panel.input,
+        PATH,
+    ),
+]
+
+
+def source_tasks(shown: str | None = None) -> typer.models.OptionInfo:
+    return option("source-tasks", "Tasks that read the input.", Panel.input, NUMBER, least=1, shown=shown)
+
+
+SourceTasks = Annotated[int, source_tasks()]
+SourceTasksOrCores = Annotated[int | None, source_tasks("one for each core")]
+MaxRecordsPerChunk = Annotated[
+    int, option("max-records-per-chunk", "Records of one chunk at most.", Panel.input, NUMBER, least=1)
+]
+
+# topics
+
+TopicPrefix = Annotated[str, option("topic-prefix", "Goes before each topic's name.", Panel.topics, "TEXT")]
+Format = Annotated[
+    list[str] | None,
+    repeated("format", "Format of a topic, without its prefix: avro, json or confluent.", Panel.topics, "TOPIC=FORMAT"),
+]
+SchemaRegistry = Annotated[str, option("schema-registry", "For topics in the confluent format.", Panel.topics, "URL")]
+CreateTopics = Annotated[bool, option("create-topics", "Create topics that are missing.", Panel.topics, shown="on")]
+TopicPartitions = Annotated[
+    int, option("topic-partitions", "Partitions of topics that are created.", Panel.topics, NUMBER, least=1)
+]
+ReplicationFactor = Annotated[
+    int,
+    option(
+        "replication-factor", "Replicas of topics that are created; 0: the broker's default.", Panel.topics, NUMBER,
+        least=0,
+    ),
+]  # fmt: skip
+MinInsyncReplicas = Annotated[
+    int,
+    option(
+        "min-insync-replicas", "min.insync.replicas of topics that are created; 0: the broker's default.",
+        Panel.topics, NUMBER, least=0,
+    ),
+]  # fmt: skip
+
+# Kafka and Spark
+
+BootstrapServers = Annotated[str, option("bootstrap-servers", "Kafka brokers.", Panel.kafka, ADDRESSES)]
+KafkaConfig = Annotated[
+    list[str] | None,
+    repeated(
+        "kafka-config", "A setting of all Kafka clients (librdkafka); secrets as ${env:NAME} or ${file:PATH}.",
+        Panel.kafka, PAIR,
+    ),
+]  # fmt: skip
+KafkaConfigFile = Annotated[
+    Path | None,
+    option("kafka-config-file", "Properties file of such settings; --kafka-config overrides it.", Panel.kafka, PATH),
+]
+Master = Annotated[str, option("master", "Spark master; else what spark-submit says, or local[*].", Panel.spark, "URL")]
+SparkConfig = Annotated[list[str] | None, repeated("spark-config", "A setting of Spark.", Panel.spark, PAIR)]
+
+# TLS and tokens: the same words for whoever shows a certificate and asks for one
+
+TlsCa = Annotated[
+    str,
+    option(
+        "tls-ca",
+        "PEM file: who must have signed the other side's certificate. Queries use TLS if it is given; serve then "
+        "requires a certificate of its callers.",
+        Panel.security,
+        PATH,
+    ),
+]
+TlsCert = Annotated[
+    str, option("tls-cert", "PEM file: the certificate to show. Read again when it changes.", Panel.security, PATH)
+]
+TlsKey = Annotated[str, option("tls-key", "PEM file: the key of --tls-cert.", Panel.security, PATH)]
+TokenFile = Annotated[str, option("token-file", "File with the bearer token to send.", Panel.security, PATH)]
+
+# metrics
+
+MetricsPort = Annotated[
+    int, option("metrics-port", "Port of Prometheus metrics; 0: none.", Panel.metrics, "PORT", least=0, most=MAX_PORT)
+]
+MetricsHost = Annotated[
+    str,
+    option(
+        "metrics-host", "Address for --metrics-port. Metrics need no token: 0.0.0.0 shows them to everybody.",
+        Panel.metrics, "HOST",
+    ),
+]  # fmt: skip
+
+# questions
+
+AtVersion = Annotated[str, option("at-version", "As of this version.", Panel.question, VERSION)]
+AtTime = Annotated[str, option("at-time", "As of this event time, ISO-8601 with its zone.", Panel.question, TIME)]
+SinceVersion = Annotated[
+    str, option("since", "Changes since this version; without, watch begins now.", Panel.question, VERSION)
+]
+Count = Annotated[
+    int, option("count", "Of watch: end after so many changes; 0: never.", Panel.question, NUMBER, least=0)
+]
+
+
+def seed(scope: str = "") -> typer.models.OptionInfo:
+    return option("seed", "The same seed generates the same data.", Panel.run, NUMBER, scope=scope)
+
+
+def port(scope: str) -> typer.models.OptionInfo:
+    return option("port", "Port on 127.0.0.1; 0: any free one.", Panel.run, "PORT", scope=scope, least=0, most=MAX_PORT)
+
+
+# output
+
+Limit = Annotated[int, option("limit", "Show at most so many.", Panel.output, NUMBER, least=1)]
+Json = Annotated[bool, option("json", "Print JSON, for programs.", Panel.output)]
+Quiet = Annotated[bool, option("quiet", "Show no progress.", Panel.output)]
 
 
 def kafka_settings(file: Path | None, texts: list[str] | None) -> dict[str, str]:
@@ -101,32 +257,12 @@ def kafka_settings(file: Path | None, texts: list[str] | None) -> dict[str, str]
 
 def replication(factor: int, min_insync: int) -> Replication:
     """Raises ConfigError."""
-    for flag, value in (("--replication-factor", factor), ("--min-insync-replicas", min_insync)):
-        if value < 0:
-            raise ConfigError(f"{flag} {value}: expected 0 or more.")
     if factor and min_insync > factor:
         raise ConfigError(
-            f"--min-insync-replicas {min_insync}: expected no more than the {factor} replicas of --replication-factor."
+            f"--min-insync-replicas {min_insync}: expected no more than the {factor} replicas of --replication-factor.",
+            f"give at most {factor}, or raise --replication-factor.",
         )
     return Replication(factor, min_insync)
-
-
-def check_given(**values: str) -> None:
-    """Raises ConfigError for a flag that was given an empty value."""
-    for name, value in values.items():
-        if not value.strip():
-            raise ConfigError(f"--{name.replace('_', '-')}: expected a value, found nothing.")
-
-
-def pairs(texts: list[str], flag: str) -> dict[str, str]:
-    """NAME=VALUE, several times. Raises ConfigError, which does not repeat what may be a secret."""
-    values = {}
-    for number, text in enumerate(texts, 1):
-        name, equals, value = text.partition("=")
-        if not equals or not name.strip():
-            raise ConfigError(f"{flag}: expected NAME=VALUE, which number {number} of {len(texts)} is not.")
-        values[name.strip()] = value.strip()
-    return values
 
 
 def formats(
@@ -138,26 +274,14 @@ def formats(
     by_topic = {**declared, **pairs(texts, "--format")}
     for topic, name in by_topic.items():
         if topic not in known:
-            raise ConfigError(f"--format {topic}={name}: expected one of the topics {', '.join(known)}.")
+            raise ConfigError(
+                f"--format {topic}={name}: expected a topic of the job, found {topic}.",
+                f"name one of {', '.join(known)}, without --topic-prefix.",
+            )
         if name not in FORMATS and name != declared.get(topic):
-            raise ConfigError(f"--format {topic}={name}: expected one of {', '.join(FORMATS)}.")
+            raise ConfigError(
+                f"--format {topic}={name}: expected a format, found {name}.", f"give one of {', '.join(FORMATS)}."
+            )
         if name == "confluent" and not registry_url:
             raise ConfigError(f"--format {topic}={name}: expected a schema registry.", "add --schema-registry URL.")
     return by_topic
-
-
-def flagged(command: Callable[..., T], parameter: str, make: Callable[..., Any]) -> Callable[..., T]:
-    """The flags of `make` in place of the parameter that takes what it makes."""
-    flags = inspect.signature(make, eval_str=True).parameters
-    own = inspect.signature(command, eval_str=True)
-    other_parameters = [p for name, p in own.parameters.items() if name != parameter]
-
-    @functools.wraps(command)
-    def run(**given: Any) -> T:
-        made = make(**{name: given.pop(name) for name in flags})
-        return command(**{parameter: made}, **given)
-
-    shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*other_parameters, *flags.values()]]
-    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in shown}
-    return run

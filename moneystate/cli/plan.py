@@ -12,7 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from moneystate.cli.options import flagged
+from moneystate.cli.option import PATH, Panel, flagged, option
+from moneystate.cli.options import Json
 from moneystate.cli.service_jobs import Prepared, prepare
 from moneystate.errors import ConfigError
 from moneystate.kafka.client import admin_client
@@ -23,21 +24,23 @@ from moneystate.spark.deployment import Change, changes
 from moneystate.spark.startup import settings_of
 
 REFUSED_EXIT_CODE = 1
+NEW_PLAN = "run moneystate plan --save with the same flags, and approve that."
 MOST_TEXT = 60  # characters of a value in the table
 
 
 def plan_services(
     prepared: list[Prepared],
-    out: Annotated[Path | None, typer.Option(help="File to write, for `run --approved`.")] = None,
-    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    save: Annotated[Path | None, option("save", "File to write, for `run --approved`.", Panel.output, PATH)] = None,
+    json_output: Json = False,
 ) -> None:
-    """Show what `run` with the same words and flags would change: rules, inputs, topics, schemas and state.
+    """Show what `run` with the same words would change.
 
-    Changes nothing. With --out, `run --approved FILE` refuses to start if it would change anything else.
+    That is: rules, inputs, topics, schemas and state. Nothing is changed. With --save, `run --approved FILE` refuses to
+    start if it would change anything else.
     """
     planned = _planned(prepared)
-    if out is not None:
-        out.write_text(json.dumps(_as_json(planned), indent=2, sort_keys=True) + "\n")
+    if save is not None:
+        save.write_text(json.dumps(_as_json(planned), indent=2, sort_keys=True) + "\n")
     if json_output:
         typer.echo(json.dumps(_as_json(planned)))
     else:
@@ -55,15 +58,15 @@ def check_approved(file: Path, prepared: list[Prepared]) -> None:
     try:
         approved = json.loads(file.read_text())
     except (OSError, ValueError) as e:
-        raise ConfigError(f"--approved {file}: expected a file of moneystate plan --out, but {e}.") from None
+        raise ConfigError(f"--approved {file}: expected a file of moneystate plan --save, but {e}.", NEW_PLAN) from None
     if not isinstance(approved, dict) or not all(isinstance(mine, list) for mine in approved.values()):
-        raise ConfigError(f"--approved {file}: expected a file of moneystate plan --out, found other JSON.")
+        raise ConfigError(f"--approved {file}: expected a file of moneystate plan --save, found other JSON.", NEW_PLAN)
     different = _difference(approved, json.loads(json.dumps(_as_json(_planned(prepared)))))
     if not different:
         return
     raise ConfigError(
         f"--approved {file}: expected to change what was approved, but {different} differs.",
-        "moneystate plan --out with the same flags, and approve that.",
+        NEW_PLAN,
     )
 
 

@@ -24,7 +24,11 @@ from state_tools.offline import job_of, rules_of
 
 SERVICES: Final = {service.name: service for service in [ENRICHMENT]}
 APPS: Final = [reconciliation.app]  # commands of a service, under its name
-COMMANDS: Final[list[Callable[..., None]]] = [enrich, lookup_worker, fake_session_service]
+COMMANDS: Final[dict[str, Callable[..., None]]] = {
+    "enrich": enrich,
+    "lookup-worker": lookup_worker,
+    "fake-session-service": fake_session_service,
+}
 DEFAULT: Final = ENRICHMENT  # of commands that name no service: its flags are theirs, `query.v1` is its
 
 

@@ -43,7 +43,7 @@ def parted(words: Sequence[str]) -> Given:
         if not equals:
             value = next(left, "--")
             if value.startswith("--"):
-                raise ConfigError(f"{name}: expected a value.", f"write {name}=VALUE.")
+                raise ConfigError(f"{name}: expected a value, found none.", f"write {name}=VALUE.")
         rules.append((name, value))
     return Given(services, rules)
 
@@ -57,7 +57,9 @@ def rules_by_service(references: Sequence[str], given: Sequence[tuple[str, str]]
         mine = [(rules, flag) for made, rules in pairs if (flag := _flag_of(made, name)) is not None]
         if not mine:
             known = sorted({flag for made in services for flag in flags(made.rules)})
-            raise ConfigError(f"{name}: there is no such flag.", f"rules here are {', '.join(known) or 'none'}.")
+            raise ConfigError(
+                f"{name}: expected a flag or a rule, found neither.", f"rules here are {', '.join(known) or 'none'}."
+            )
         for rules, flag in mine:
             rules[flag.rule] = from_text(flag.declared, text, flag.rule.endswith(MS), name, parse_ms)
     return by_service
@@ -68,10 +70,12 @@ def rules_given(reference: str, words: Sequence[str]) -> dict[str, Any]:
     words. Raises ConfigError for other words."""
     given = parted(words)
     if given.services:
-        raise ConfigError(f"{given.services[0]}: expected flags alone.", "name the service as --service.")
+        raise ConfigError(
+            f"{given.services[0]}: expected flags alone, found another word.", "name the service as --service."
+        )
     if not reference:
         if given.rules:
-            raise ConfigError(f"{given.rules[0][0]}: there is no such flag.")
+            raise ConfigError(f"{given.rules[0][0]}: expected a flag, found none of that name.", "see --help.")
         return {}
     return rules_by_service([reference], given.rules)[0]
 

@@ -11,27 +11,32 @@ from typing import Annotated
 import typer
 
 from moneystate.cli.display import Display
-from moneystate.cli.options import flagged
+from moneystate.cli.option import PATH, Panel, flagged, option
+from moneystate.cli.options import Json, Quiet
 from moneystate.cli.plan import check_approved
 from moneystate.cli.service_jobs import Prepared, prepare
 from moneystate.spark.job import Job, RunOptions, run_together
-
-RULES_TAKE = {"ignore_unknown_options": True}  # flags of rules are among the words
 
 
 def run_services(
     prepared: list[Prepared],
     approved: Annotated[
         Path | None,
-        typer.Option(help="File of `moneystate plan --out`: refuse to start if anything else would change."),
+        option(
+            "approved",
+            "File of `moneystate plan --save`: refuse to start if anything else would change.",
+            Panel.run,
+            PATH,
+        ),
     ] = None,
-    json_output: Annotated[bool, typer.Option("--json", help="At the end print the run in numbers, as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    json_output: Json = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Run services, each exactly once from its topics to its topics, in event-time order.
+    """Run plain services from Kafka to Kafka, exactly once.
 
-    A rule of a service is a flag: wait_ms is --wait 30m. Several services run in one Spark application, with a folder
-    of --checkpoint for each. Ends with code 0 after --until-caught-up or SIGTERM, once the batch in hand is finished.
+    Records are processed in event-time order. A rule of a service is a flag: wait_ms is --wait 30m. Several services
+    run in one Spark application, with a folder of --checkpoint for each. The command ends with code 0 after
+    --until-caught-up or SIGTERM, once the current batch is finished.
     """
     if approved is not None:
         check_approved(approved, prepared)

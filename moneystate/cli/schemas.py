@@ -20,6 +20,9 @@ from rich.table import Table
 
 from moneystate.api.folders import avro_root, folder_of
 from moneystate.cli import services
+from moneystate.cli.command import add, new_group
+from moneystate.cli.option import PATH, Panel, option, repeated
+from moneystate.cli.options import Json
 from moneystate.cli.registry import SERVICES
 from moneystate.errors import ConfigError
 from moneystate.schemas.check import Finding, Functions, check, check_against
@@ -31,30 +34,27 @@ REFUSED_EXIT_CODE = 1
 MAGIC_BYTES = 2
 WIDE = 220  # columns, where the output is no terminal
 
-app = typer.Typer(name="schemas", help="Schemas: check changes, release versions.", no_args_is_help=True)
-
 FolderOption = Annotated[
     Path | None,
-    typer.Option("--avro", help="Folder of the schemas; else the program's own.", envvar="MONEYSTATE_AVRO"),
+    option("avro", "Folder of the schemas.", Panel.input, PATH, shown="the program's own"),
 ]
 
 
 ServiceArgument = Annotated[
-    str, typer.Argument(metavar="[MODULE:SERVICE]", help="A plain service, whose schemas are beside it.")
+    str, typer.Argument(metavar="MODULE:SERVICE", help="A plain service, whose schemas are beside it.")
 ]
 
 
-@app.command(name="check")
 def check_command(
     service: ServiceArgument = "",
     against: Annotated[
         str,
-        typer.Option(help="A git commit, a folder of schemas or a checkpoint.", envvar="MONEYSTATE_AGAINST"),
+        option("against", "A git commit, a folder of schemas or a checkpoint.", Panel.input, "COMMIT|PATH"),
     ] = "",
     avro: FolderOption = None,
-    json_output: Annotated[bool, typer.Option("--json", help="One JSON object, for programs.")] = False,
+    json_output: Json = False,
 ) -> None:
-    """Check the schemas by themselves, and against an earlier state of them or what is in a checkpoint."""
+    """Check schemas, also against earlier ones or a checkpoint."""
     path = services.load(service) if service else ""
     root = folder_of(path) if path else _root(avro)
     functions = functions_of(path) if path else functions_for(root)
@@ -77,18 +77,22 @@ def check_command(
         raise typer.Exit(REFUSED_EXIT_CODE)
 
 
-@app.command(name="release")
 def release_command(
     service: ServiceArgument = "",
     current: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=VERSION that the program reads from now on, such as events/Heartbeat=2."),
+        repeated(
+            "current",
+            "A version that the program reads from now on, such as events/Heartbeat=2.",
+            Panel.input,
+            "NAME=VERSION",
+        ),
     ] = None,
     avro: FolderOption = None,
 ) -> None:
-    """Put all new versions on the list of releases: from then on they are not edited any more.
+    """Put new versions on the list of releases.
 
-    Of a plain service: write the schemas of its records first.
+    From then on they are not edited any more. Of a plain service, the command writes the schemas of its records first.
     """
     if service:
         typer.echo("\n".join(release_service(services.load(service))) or "nothing new")
@@ -126,7 +130,7 @@ def functions_for(root: Path) -> Functions:
 def _root(avro: Path | None) -> Path:
     root = avro or avro_root()
     if not root.is_dir():
-        raise ConfigError(f"--avro {root}: expected a folder of schemas.")
+        raise ConfigError(f"--avro {root}: expected a folder of schemas, found none.", "check the path.")
     return root
 
 
@@ -135,7 +139,10 @@ def _current(tree: Tree, texts: list[str]) -> dict[str, int]:
     for text in texts:
         name, _, number = text.partition("=")
         if is_state(name) or not number.isdigit() or int(number) not in tree.versions.get(name, {}):
-            raise ConfigError(f"--current {text}: expected a type of a topic and a version that is there.")
+            raise ConfigError(
+                f"--current {text}: expected a type of a topic and a version that exists.",
+                f"give NAME=VERSION with one of {', '.join(sorted(n for n in tree.versions if not is_state(n)))}.",
+            )
         chosen[name] = int(number)
     return chosen
 
@@ -149,20 +156,23 @@ def _reference(root: Path, against: str) -> Tree:
         files = _of_commit(root, against)
     tree = tree_of(files)
     if not tree.versions:
-        raise ConfigError(f"--against {against}: expected schemas there, found none.")
+        raise ConfigError(f"--against {against}: expected schemas there, found none.", "check the commit or the path.")
     return tree
 
 
 def _of_commit(root: Path, ref: str) -> dict[str, bytes]:
     if ref.startswith("-"):
-        raise ConfigError(f"--against {ref}: expected a git commit, a folder of schemas or a checkpoint.")
+        raise ConfigError(
+            f"--against {ref}: expected a git commit, a folder of schemas or a checkpoint, found a flag.",
+            "check the words after --against.",
+        )
     done = subprocess.run(["git", "archive", "--format=tar", ref, "."], cwd=root, capture_output=True, check=False)
     if done.returncode:
         git_error = done.stderr.decode(errors="replace").strip().splitlines()[:1]
         raise ConfigError(
             f"--against {ref}: expected a git commit, a folder of schemas or a checkpoint, git says: "
             f"{' '.join(git_error)}.",
-            "give one that is there.",
+            "give one that exists.",
         )
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
         members = [m for m in archive.getmembers() if m.isfile() and (m.name.endswith(".avsc") or m.name == RELEASED)]
@@ -183,3 +193,8 @@ def _show(findings: list[Finding]) -> None:
     for f in bad:
         console.print(f"{f.path}: {f.text}. Do: {f.fix}", highlight=False, soft_wrap=True, markup=False)
     console.print(f"{len(findings) - len(bad)} fine, {len(bad)} not allowed", highlight=False)
+
+
+app = new_group("schemas", "Schemas: check changes, release versions.")
+add(app, check_command, "check")
+add(app, release_command, "release")

@@ -25,29 +25,31 @@ def read_file(path: Path) -> dict[str, Any]:
         ) from None
 
 
-def config_file(context: typer.Context, given: Path | None) -> Path | None:
-    """The file of a command's own --config, else that of `moneystate --config`."""
-    if given is not None:
-        return given
-    root: Path | None = context.find_root().params.get("config")
-    return root
+def config_file(context: typer.Context) -> Path | None:
+    """The file of the command's --config."""
+    path: Path | None = context.params.get("config")
+    return path
 
 
-def service_tables(context: typer.Context, path: Path | None) -> Tables:
-    """The tables that are none of a command. Raises ConfigError."""
+def service_tables(context: typer.Context) -> Tables:
+    """The tables that are none of a command. A service's name can be that of a group of commands, too."""
+    path = config_file(context)
     if path is None:
         return {}
     group: Any = context.find_root().command
     commands = group.commands
     tables = {name: table for name, table in read_file(path).items() if name not in commands or name in KNOWN}
-    for name, table in tables.items():
-        if not isinstance(table, dict):
-            raise ConfigError(f"--config {path}: expected a table, found {name} = {table!r}.")
-    return tables
+    return {name: _without_commands(commands.get(name), table) for name, table in tables.items()}
 
 
-def check_used(path: Path | None, tables: Tables, names: set[str]) -> None:
+def _without_commands(group: Any, table: Mapping[str, Any]) -> Mapping[str, Any]:
+    names = getattr(group, "commands", {})
+    return {name: value for name, value in table.items() if name not in names}
+
+
+def check_used(context: typer.Context, tables: Tables, names: set[str]) -> None:
     """Raises ConfigError for a table that nobody reads."""
+    path = config_file(context)
     unused = sorted(set(tables) - names)
     if unused:
         raise ConfigError(

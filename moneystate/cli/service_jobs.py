@@ -17,6 +17,7 @@ from moneystate.cli import services
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.job_flags import job_options, planned_job
 from moneystate.cli.known_services import KNOWN
+from moneystate.cli.option import Panel, choice, flagged
 from moneystate.cli.options import (
     BOUND,
     MAX_FUTURE,
@@ -25,13 +26,10 @@ from moneystate.cli.options import (
     Format,
     MaxFuture,
     MaxRecordBytes,
-    flag,
-    flagged,
     formats,
 )
 from moneystate.cli.rule_flags import parted, rules_by_service
-from moneystate.cli.service_config import check_used, config_file, service_tables
-from moneystate.cli.settings_file import ConfigFile
+from moneystate.cli.service_config import check_used, service_tables
 from moneystate.errors import ConfigError
 from moneystate.kafka.starting import parse_start
 from moneystate.ports.service import JobSpec
@@ -57,20 +55,20 @@ def _prepare(
     context: typer.Context,
     words: Annotated[
         list[str],
-        typer.Argument(metavar="SERVICE...", help="Services: short names, or MODULE:NAME with a module or its file."),
+        typer.Argument(metavar="SERVICE", help="Services: short names, or MODULE:NAME with a module or its file."),
     ],
     options: RunOptions,
-    config: ConfigFile = None,
     bound: Bound = BOUND,
     max_future: MaxFuture = MAX_FUTURE,
     max_record_bytes: MaxRecordBytes = MAX_RECORD_BYTES,
     on_error: Annotated[
-        OnError, flag("ON_ERROR", "What an exception in a step does: end the job, or make a dead letter.")
+        OnError,
+        choice("on-error", "What an exception in a step does: end the job, or make a dead letter.", Panel.run, OnError),
     ] = OnError.fail,
     format: Format = None,
 ) -> list[Prepared]:
     given = parted(words)
-    paths = _services(context, given.services, config)
+    paths = _services(context, given.services)
     _check_several(paths, options)
     rules = rules_by_service(paths, given.rules)
     ours = {
@@ -92,21 +90,22 @@ def _prepare(
 prepare = flagged(_prepare, "options", job_options)
 
 
-def _services(context: typer.Context, words: list[str], config: Path | None) -> list[str]:
+def _services(context: typer.Context, words: list[str]) -> list[str]:
     """References of the services that the words stand for, configured."""
-    file = config_file(context, config)
-    tables = service_tables(context, file)
+    tables = service_tables(context)
     references = [reference for word in words for reference in services.load_all(word, tables)]
-    check_used(file, tables, {*words, *KNOWN, *[service_at(reference).name for reference in references]})
+    check_used(context, tables, {*words, *KNOWN, *[service_at(reference).name for reference in references]})
     return references
 
 
 def _check_several(paths: list[str], options: RunOptions) -> None:
     names = [service_at(path).name for path in paths]
     if not names:
-        raise ConfigError("run: expected a service, found none.", "give MODULE:SERVICE.")
+        raise ConfigError("expected a service, found none.", "name it after the command, as MODULE:SERVICE.")
     if len(set(names)) < len(names):
-        raise ConfigError(f"run: expected services of different names, found {', '.join(names)}.")
+        raise ConfigError(
+            f"expected services of different names, found {', '.join(names)}.", "run those of one name by themselves."
+        )
     if len(names) > 1 and (options.application_id or options.finish_batch):
         raise ConfigError("--application-id and --finish-batch: expected one service.", "run each by itself.")
 

@@ -18,7 +18,7 @@ from moneystate.api.reference import is_factory, made_at, with_rules
 from moneystate.api.rules import plain, read
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.known_services import KNOWN
-from moneystate.cli.service_config import check_used, config_file, service_tables
+from moneystate.cli.service_config import check_used, service_tables
 from moneystate.errors import ConfigError, MoneystateError
 
 MODULES = "PYTHONPATH"  # how Spark's Python processes on this machine find what this one imports
@@ -61,14 +61,13 @@ def _table_of(path: str) -> str:
     return next((name for name, paths in KNOWN.items() if path in paths), "") or made_at(path).service.name
 
 
-def chosen(context: typer.Context, text: str, config: Path | None) -> str:
+def chosen(context: typer.Context, text: str) -> str:
     """The reference of a command's --service with its --config; empty without --service."""
     if not text:
         return ""
-    file = config_file(context, config)
-    tables = service_tables(context, file)
+    tables = service_tables(context)
     reference = load(text, tables)
-    check_used(file, tables, {text, *KNOWN, made_at(reference).service.name})
+    check_used(context, tables, {text, *KNOWN, made_at(reference).service.name})
     return reference
 
 

@@ -3,77 +3,155 @@
 [enrich]
 bootstrap-servers = "broker:9092"
 bound = "20s"
+
+[state]                 # all commands of the group that have the flag
+address = "replica:8484"
+
+[state.users]
+limit = 1000
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 
+from moneystate.cli import renamed
 from moneystate.cli.known_services import KNOWN
+from moneystate.cli.option import PATH, Panel, variable
 from moneystate.cli.service_config import read_file
 from moneystate.errors import ConfigError
 
 RUN, PLAN = "run", "plan"  # plan takes the flags of run
 # commands of services of any name: tables that are none of a command are theirs
 OF_SERVICES: Final = (
-    RUN, PLAN, "archive", "ask", "bootstrap", "check", "heartbeat", "schemas", "serve", "state", "verify-replay",
+    RUN, PLAN, "archive", "ask", "bootstrap", "check", "checkpoint", "heartbeat", "schemas", "serve", "state",
+    "verify-replay",
 )  # fmt: skip
+NO_OPTIONS: Final = ("help", "config")  # of the command line alone
+
+Table = Mapping[str, Any]
 
 
 def load(context: typer.Context, path: Path | None) -> Path | None:
-    """Make the file's values the defaults of the commands' flags: a flag or its variable still overrides them."""
+    """Make the file's values the defaults of the command's flags: a flag or its variable still overrides them. Raises
+    ConfigError."""
     if path is None:
         return None
     content = read_file(path)
-    group: Any = context.command
-    if context.invoked_subcommand in OF_SERVICES:
-        content = {name: table for name, table in content.items() if name in group.commands}
-    content = {name: table for name, table in content.items() if name not in KNOWN}
-    context.default_map = {name: _checked(group, path, name, table) for name, table in content.items()}
-    if RUN in context.default_map:
-        context.default_map.setdefault(PLAN, context.default_map[RUN])
+    words = words_of(context)
+    root: Any = context.find_root().command
+    _File(path).check_root(root, content, words[0] in OF_SERVICES)
+    names = [words, [RUN]] if words == [PLAN] else [words]
+    for given in names:
+        context.default_map = {**_values(root, content, given), **(context.default_map or {})}
     return path
 
 
-def load_for_command(context: typer.Context, parameter: typer.CallbackParam, path: Path | None) -> Path | None:
-    """The same for a command's own --config: the table of its name."""
-    if path is None:
-        return None
-    group: Any = context.find_root().command
-    name = RUN if context.info_name == PLAN else str(context.info_name)
-    table = read_file(path).get(name, {})
-    context.default_map = {**(context.default_map or {}), **_checked(group, path, name, table)}
-    return path
-
-
-def _checked(group: Any, path: Path, name: str, table: Any) -> dict[str, Any]:
-    command = group.commands.get(name)
-    if command is None or not isinstance(table, dict):
-        raise ConfigError(f"--config {path}: expected a table for each command, found {name!r}.")
-    # a flag's own name is not always its parameter's: `--json` is `json_output`
-    names = {opt.lstrip("-"): p.name for p in command.params for opt in p.opts}
-    values = {key.replace("_", "-"): value for key, value in table.items()}
-    for key in values:
-        if key not in names:
-            raise ConfigError(f"--config {path}: there is no flag --{key} of {name}.")
-    return {names[key]: _pairs(value) for key, value in values.items()}
-
-
-def _pairs(value: Any) -> Any:
-    """A table stands for a flag that is given several times as NAME=VALUE."""
-    if isinstance(value, dict):
-        return [f"{k}={v}" for k, v in value.items()]
-    return value
+def words_of(context: Any) -> list[str]:
+    """The words of a command, without that of the program."""
+    words: list[str] = []
+    while context.parent is not None:
+        words.insert(0, str(context.info_name))
+        context = context.parent
+    return words
 
 
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
-        help="TOML file with a table for each service, and one of the command's name for its flags.",
-        callback=load_for_command,
+        "--config",
+        help="TOML file with a table of flags for each command, and one for each service.",
+        metavar=PATH,
+        envvar=variable("config"),
+        rich_help_panel=Panel.service.value,
+        callback=load,
         is_eager=True,
     ),
 ]
+
+
+def _values(root: Any, content: Table, words: list[str]) -> dict[str, Any]:
+    """What the tables of the command and of its groups say, by parameter. They are checked."""
+    command = root
+    given: dict[str, Any] = {}
+    for word in words:
+        command = command.commands[word]
+        content = content.get(word, {})
+        given |= {name: value for name, value in content.items() if not _is_command(command, name)}
+    options = options_of(command)
+    return {
+        options[_flag(name)].name: _value(options[_flag(name)], value)
+        for name, value in given.items()
+        if _flag(name) in options
+    }
+
+
+def options_of(command: Any) -> dict[str, Any]:
+    """By name, those that a file may have."""
+    named = {opt.lstrip("-"): p for p in command.params if p.param_type_name == "option" for opt in p.opts}
+    return {name: parameter for name, parameter in named.items() if name not in NO_OPTIONS}
+
+
+class _File:
+    """Checks all tables. Raises ConfigError."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def check_root(self, root: Any, content: Table, services: bool) -> None:
+        """`services`: whether there can be tables of services of any name."""
+        for name, table in content.items():
+            if name in root.commands:
+                self._check_table(root.commands[name], [name], table)
+            elif not (services or name in KNOWN) or not isinstance(table, dict):
+                self._refuse(
+                    f"expected a table for each command, found {name!r}",
+                    f"commands are {', '.join(sorted(root.commands))}",
+                )
+
+    def _check_table(self, command: Any, words: list[str], table: Any) -> None:
+        if not isinstance(table, dict):
+            self._refuse(f"expected a table [{'.'.join(words)}], found a value", "write its flags into a table")
+        for name, value in table.items():
+            if _is_command(command, name):
+                self._check_table(command.commands[name], [*words, name], value)
+            elif not (isinstance(command, TyperGroup) and words[0] in KNOWN):  # else the service's own
+                self._check_option(command, words, name, value)
+
+    def _check_option(self, command: Any, words: list[str], name: str, value: Any) -> None:
+        where, flag = f"[{'.'.join(words)}] {name}", _flag(name)
+        commands = command.commands.values() if isinstance(command, TyperGroup) else [command]
+        options = [options_of(one)[flag] for one in commands if flag in options_of(one)]
+        if not options:
+            new = renamed.option(words, f"--{flag}").removeprefix("--")
+            self._refuse(
+                f"{where}: expected a flag of {' '.join(words)}, found none of that name",
+                f"write {new}" if new else f"see moneystate {' '.join(words)} --help",
+            )
+        if isinstance(value, dict | list) and not options[0].multiple:
+            self._refuse(f"{where}: expected one value, found several", f"see moneystate {' '.join(words)} --help")
+
+    def _refuse(self, message: str, do: str) -> None:
+        raise ConfigError(f"--config {self.path}: {message}.", f"{do}.")
+
+
+def _is_command(command: Any, name: str) -> bool:
+    return isinstance(command, TyperGroup) and name in command.commands
+
+
+def _flag(key: str) -> str:
+    return key.replace("_", "-")
+
+
+def _value(parameter: Any, value: Any) -> Any:
+    """A table stands for a flag that is given several times as NAME=VALUE."""
+    if not parameter.multiple:
+        return value
+    if isinstance(value, dict):
+        return [f"{name}={text}" for name, text in value.items()]
+    return value if isinstance(value, list) else [value]

@@ -15,7 +15,10 @@ from google.protobuf.message import Message
 
 from moneystate.api.iso_time import to_ms
 from moneystate.cli import state_tables as tables
+from moneystate.cli.command import add
 from moneystate.cli.connection import connected
+from moneystate.cli.option import TIME, VERSION, Panel, choice, option
+from moneystate.cli.options import AtTime, AtVersion, Count, Json, Limit, SinceVersion
 from moneystate.engine.avro import Malformed
 from moneystate.errors import ConfigError
 from moneystate.query.v1 import admin_pb2, header_pb2, query_pb2, status_pb2, user_pb2, watch_pb2
@@ -50,10 +53,8 @@ FIELDS = {
 }
 
 
-AtVersion = Annotated[str, typer.Option(help="As of this version, EPOCH/BATCH.")]
-AtTime = Annotated[str, typer.Option(help="As of this event time, ISO-8601 with its zone.")]
-Json = Annotated[bool, typer.Option("--json", help="JSON, for programs.")]
-Limit = Annotated[int, typer.Option(min=1, help="At most so many.")]
+UserArgument = Annotated[str, typer.Argument(metavar="USER", help="User id.")]
+OneUser = Annotated[str, typer.Argument(metavar="USER", help="Of this user only.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -61,12 +62,12 @@ def register(app: typer.Typer) -> None:
         ("get", get), ("session", session), ("users", users), ("pending", pending), ("explain", explain),
         ("diff", diff), ("watch", watch), ("status", status), ("forget", forget), ("forgotten", forgotten),
     ):  # fmt: skip
-        app.command(name)(connected(command))
+        add(app, connected(command), name)
 
 
 def get(
     client: Client,
-    user: Annotated[list[str], typer.Argument(help="User ids.")],
+    user: Annotated[list[str], typer.Argument(metavar="USER", help="User ids.")],
     at_version: AtVersion = "",
     at_time: AtTime = "",
     json: Json = False,
@@ -83,7 +84,7 @@ def get(
 
 def session(
     client: Client,
-    id: Annotated[str, typer.Argument(help="Session id.")],
+    id: Annotated[str, typer.Argument(metavar="SESSION", help="Session id.")],
     at_version: AtVersion = "",
     at_time: AtTime = "",
     json: Json = False,
@@ -96,16 +97,19 @@ def session(
 
 def users(
     client: Client,
-    prefix: Annotated[str, typer.Option(help="Ids that begin with this.")] = "",
-    start: Annotated[str, typer.Option(help="From this id on.")] = "",
-    end: Annotated[str, typer.Option(help="Up to this id, itself left out.")] = "",
-    country: Annotated[str, typer.Option(help="Resident country code. Needs the scope state.read.personal.")] = "",
+    prefix: Annotated[str, option("prefix", "Ids that begin with this.", Panel.question, "TEXT")] = "",
+    start: Annotated[str, option("start", "From this id on.", Panel.question, "USER")] = "",
+    end: Annotated[str, option("end", "Up to this id, itself left out.", Panel.question, "USER")] = "",
+    country: Annotated[
+        str,
+        option("country", "Resident country. Needs the scope state.read.personal.", Panel.question, "CODE"),
+    ] = "",
     at_version: AtVersion = "",
     at_time: AtTime = "",
     limit: Limit = 100,
     json: Json = False,
 ) -> None:
-    """Users, in the order of their ids; with --json one line each."""
+    """Users by id; with --json one line each."""
     request = query_pb2.ListUsersRequest(
         prefix=prefix, start=start, end=end, resident_country_code=country, at=parse_at(at_version, at_time)
     )
@@ -114,13 +118,18 @@ def users(
 
 def pending(
     client: Client,
-    reason: Annotated[Reason | None, typer.Option(help="Only money that waits for this.")] = None,
+    reason: Annotated[
+        Reason | None, choice("reason", "Only money that waits for this.", Panel.question, Reason)
+    ] = None,
     at_version: AtVersion = "",
     at_time: AtTime = "",
     limit: Limit = 100,
     json: Json = False,
 ) -> None:
-    """Money that is not put out yet, and why, oldest first; with --json one line each."""
+    """Money that is not put out yet, and why.
+
+    The oldest comes first; with --json one line each.
+    """
     wanted = REASONS[reason] if reason else user_pb2.PENDING_REASON_UNSPECIFIED
     request = query_pb2.ListPendingRequest(reason=wanted, at=parse_at(at_version, at_time))
     list_pages(client, "Query.ListPending", request, "pending", limit, json, tables.pending)
@@ -128,16 +137,16 @@ def pending(
 
 def explain(
     client: Client,
-    money_id: Annotated[str, typer.Argument(help="Id of a payment or transaction.")] = "",
-    user: Annotated[str, typer.Option(help="In place of money: a field of this user.")] = "",
-    field: Annotated[Field, typer.Option(help="With --user: which field.")] = Field.country,
+    money_id: Annotated[str, typer.Argument(metavar="MONEY", help="Id of a payment or transaction.")] = "",
+    user: Annotated[str, option("user", "In place of money: a field of this user.", Panel.question, "USER")] = "",
+    field: Annotated[Field, choice("field", "With --user: which field.", Panel.question, Field)] = Field.country,
     at_version: AtVersion = "",
     at_time: AtTime = "",
     json: Json = False,
 ) -> None:
-    """From which events the values came."""
+    """The events that a value comes from."""
     if bool(money_id) == bool(user):
-        raise ConfigError("explain: expected a money id or --user, one of the two.")
+        raise ConfigError("explain: expected a money id or --user, found both or none.", "give one of the two.")
     request = query_pb2.ExplainRequest(at=parse_at(at_version, at_time))
     if user:
         request.user_field.CopyFrom(query_pb2.UserFieldOf(user_id=user, field=FIELDS[field]))
@@ -149,19 +158,28 @@ def explain(
 
 def diff(
     client: Client,
-    user: Annotated[str, typer.Argument(help="Of this user only.")] = "",
-    from_version: Annotated[str, typer.Option(help="EPOCH/BATCH.")] = "",
-    from_time: Annotated[str, typer.Option(help="Event time, ISO-8601 with its zone.")] = "",
-    to_version: Annotated[str, typer.Option(help="EPOCH/BATCH; else the newest.")] = "",
-    to_time: Annotated[str, typer.Option(help="Event time, ISO-8601 with its zone.")] = "",
+    user: OneUser = "",
+    from_version: Annotated[str, option("from-version", "Since this version.", Panel.question, VERSION)] = "",
+    from_time: Annotated[
+        str, option("from-time", "Since this event time, ISO-8601 with its zone.", Panel.question, TIME)
+    ] = "",
+    to_version: Annotated[
+        str, option("to-version", "Up to this version.", Panel.question, VERSION, shown="the newest")
+    ] = "",
+    to_time: Annotated[
+        str, option("to-time", "Up to this event time, ISO-8601 with its zone.", Panel.question, TIME)
+    ] = "",
     limit: Limit = 100,
     json: Json = False,
 ) -> None:
-    """What changed between two versions; with --json one line for each user."""
+    """What changed between two versions.
+
+    With --json one line for each user.
+    """
     before = parse_at(from_version, from_time, "--from-version", "--from-time")
     after = parse_at(to_version, to_time, "--to-version", "--to-time")
     if before is None:
-        raise ConfigError("diff: expected --from-version or --from-time.")
+        raise ConfigError("diff: expected --from-version or --from-time, found neither.", "say since when.")
     if user:
         request = query_pb2.DiffUserRequest(user_id=user, to=after)
         getattr(request, "from").CopyFrom(before)
@@ -175,13 +193,16 @@ def diff(
 
 def watch(
     client: Client,
-    user: Annotated[str, typer.Argument(help="This user only.")] = "",
-    after: Annotated[str, typer.Option(help="Changes after this version, EPOCH/BATCH; else from now on.")] = "",
-    count: Annotated[int, typer.Option(min=0, help="End after so many changes; 0: never.")] = 0,
+    user: OneUser = "",
+    since: SinceVersion = "",
+    count: Count = 0,
     json: Json = False,
 ) -> None:
-    """Changes as they become readable, until interrupted; with --json one line for each message."""
-    resume = parse_version(after, "--after") if after else None
+    """Changes as they become readable, until interrupted.
+
+    With --json one line for each message.
+    """
+    resume = parse_version(since, "--since") if since else None
     if user:
         answers = client.stream("Watch.WatchUser", watch_pb2.WatchUserRequest(user_id=user, after=resume))
     else:
@@ -200,25 +221,33 @@ def watch(
 
 
 def status(client: Client, json: Json = False) -> None:
-    """How the replica does."""
+    """How current and how large the replica is."""
     answer = client.call("Status.GetStatus", status_pb2.GetStatusRequest())
     show_answer(answer, json, lambda: tables.status(answer))
 
 
 def forget(
     client: Client,
-    user: Annotated[str, typer.Argument(help="User id.")],
-    request_id: Annotated[str, typer.Option(help="Names the request; else one is made up.")] = "",
+    user: UserArgument,
+    request_id: Annotated[
+        str, option("request-id", "Names the request.", Panel.question, "ID", shown="one is made up")
+    ] = "",
     json: Json = False,
 ) -> None:
-    """Have a user erased from state and history. Needs the scope state.admin; see docs/queries.md for its limits."""
+    """Have a user erased from state and history.
+
+    Needs the scope state.admin. docs/queries.md has the limits.
+    """
     request = admin_pb2.ForgetUserRequest(user_id=user, request_id=request_id)
     answer = client.call("Admin.ForgetUser", request)
     show_answer(answer, json, lambda: tables.forget(user, answer))
 
 
-def forgotten(client: Client, user: Annotated[str, typer.Argument(help="User id.")], json: Json = False) -> None:
-    """The proof that a user was erased. Needs the scope state.admin."""
+def forgotten(client: Client, user: UserArgument, json: Json = False) -> None:
+    """The proof that a user was erased.
+
+    Needs the scope state.admin.
+    """
     answer = client.call("Admin.GetForgotten", admin_pb2.GetForgottenRequest(user_id=user))
     show_answer(answer, json, lambda: tables.forgotten(user, answer))
 
@@ -228,7 +257,7 @@ def parse_at(
 ) -> header_pb2.At | None:
     """Raises ConfigError."""
     if version and time_text:
-        raise ConfigError(f"{version_flag}, {time_flag}: expected one of the two.")
+        raise ConfigError(f"{version_flag}, {time_flag}: expected one of the two, found both.", "leave one out.")
     if version:
         return header_pb2.At(version=parse_version(version, version_flag))
     if not time_text:
@@ -243,7 +272,7 @@ def parse_version(text: str, flag: str) -> header_pb2.Version:
     """Raises ConfigError."""
     epoch, _, batch = text.rpartition("/")
     if not epoch or not re.fullmatch(r"-1|[0-9]+", batch):  # -1: the state that an epoch began with
-        raise ConfigError(f"{flag} {text}: expected EPOCH/BATCH, as `moneystate state status` shows it.")
+        raise ConfigError(f"{flag} {text}: expected EPOCH/BATCH.", "use a version as moneystate state status shows it.")
     return header_pb2.Version(epoch=epoch, batch=int(batch))
 
 

@@ -13,34 +13,50 @@ from rich.console import Console
 
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.cli import facts_view, registry
-from moneystate.cli.options import Format, KafkaConfig, KafkaConfigFile, PlainService, flag, formats, kafka_settings
+from moneystate.cli.options import (
+    BootstrapServers,
+    CheckpointFolder,
+    Format,
+    Json,
+    KafkaConfig,
+    KafkaConfigFile,
+    Limit,
+    Master,
+    MaxRecordsPerChunk,
+    PlainService,
+    Quiet,
+    SchemaRegistry,
+    SourceTasksOrCores,
+    formats,
+    kafka_settings,
+    work,
+)
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import CheckpointError
 from state_tools.replay import Replay, Verdict, open_for_replay
 
 
 def verify_replay(
-    checkpoint: Annotated[str, flag("CHECKPOINT", "Checkpoint of a stopped job.")],
-    bootstrap_servers: Annotated[str, flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")],
-    work: Annotated[
-        Path | None,
-        typer.Option(help="Folder to work in.", envvar="MONEYSTATE_WORK", show_default="a temporary one"),
-    ] = None,
+    checkpoint: CheckpointFolder,
+    bootstrap_servers: BootstrapServers,
+    work_folder: Annotated[Path | None, work("a temporary one")] = None,
     service: PlainService = "",
-    most: Annotated[int, typer.Option(help="How many differences to show.")] = 20,
-    max_records_per_chunk: Annotated[int, flag("MAX_RECORDS_PER_CHUNK", "Records of one chunk at most.")] = 200_000,
-    source_tasks: Annotated[int, flag("SOURCE_TASKS", "Tasks that read; 0: one for each core.")] = 0,
+    limit: Limit = 20,
+    max_records_per_chunk: MaxRecordsPerChunk = 200_000,
+    source_tasks: SourceTasksOrCores = None,
     format: Format = None,
-    schema_registry: Annotated[str, flag("SCHEMA_REGISTRY", "URL, for topics in the confluent format.")] = "",
-    master: Annotated[str, flag("MASTER", "Spark master; else what spark-submit says, or local[*].")] = "",
+    schema_registry: SchemaRegistry = "",
+    master: Master = "",
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
-    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    json_output: Json = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Replay the logs up to where a checkpoint stands, in scratch space, and compare state and enriched output.
+    """Replay the logs and compare with a checkpoint.
 
-    Ends with code 0 where they agree, else 1. Refused where retention or compaction has taken a part of the inputs.
+    The logs are replayed in scratch space, up to where the checkpoint of a stopped job stands. State and enriched
+    output are compared, and --limit differences shown. The command ends with code 0 if they agree, else with 1. It is
+    refused where retention or compaction has removed a part of the inputs.
     """
     opened = open_for_replay(checkpoint)
     spec = registry.service_of(checkpoint, service)
@@ -50,20 +66,20 @@ def verify_replay(
         raise CheckpointError(
             f"{checkpoint}: the last batch was run by another version of the program.", "verify it with that version."
         )
-    scratch = Path(tempfile.mkdtemp(prefix="moneystate-replay-", dir=work))
+    scratch = Path(tempfile.mkdtemp(prefix="moneystate-replay-", dir=work_folder))
     options = BootstrapOptions(
         sources=[],
         out=scratch / "replay",
         bootstrap_servers=bootstrap_servers,
         max_records_per_chunk=max_records_per_chunk,
-        source_tasks=source_tasks,
+        source_tasks=source_tasks or 0,
         formats=formats(format or [], schema_registry, spec.formatted, spec.formats),
         registry_url=schema_registry or None,
         master=master or None,
         kafka_config=kafka_settings(kafka_config_file, kafka_config),
     )
     try:
-        replay = Replay(job, opened, options, most)
+        replay = Replay(job, opened, options, limit)
         replay.check()
         with WorkProgress(quiet) as progress:
             verdict = replay.run(scratch, lambda p: progress.show(p.phase, p.done, p.total))

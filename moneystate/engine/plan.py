@@ -9,7 +9,7 @@ batch runs and compares it as text, so its keys are sorted:
 `end`: the first offset that the batch does not read. `state`: `empty` (never had a record), `active` or `idle` (does
 not hold the watermark back). `stateVersion`: the highest version of any state schema that the planning program writes.
 `drain`: the watermark goes to infinity; nothing follows. `tick`: raised to make a batch without data.
-`rewrite`, only in plans of `state upgrade` and `state downgrade`: `{"share": 0, "shares": 16, "version": 2}`, the batch
+`rewrite`, only in plans of `upgrade` and `downgrade`: `{"share": 0, "shares": 16, "version": 2}`, the batch
 rewrites the entries of the key groups g with g mod shares = share for that state version.
 """
 

@@ -2,7 +2,7 @@
 
 One `Processor` object serves one key group in one batch after the other. For a batch the engine calls, in this order:
 `begin` once, `process_unordered` for each record of an unordered input, `step` for each event and timer in the total
-order, `finish` once; in a batch of `state upgrade` or `state downgrade` also `rewrite`. It does no I/O but through the
+order, `finish` once; in a batch of `upgrade` or `downgrade` also `rewrite`. It does no I/O but through the
 `StateAccess` that it is given, and sees no clock.
 """
 

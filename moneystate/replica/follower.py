@@ -42,7 +42,7 @@ AGAIN_S: Final = 1.0  # until a broker or topic that is not there is looked for 
 # Until the log is loaded again, in which entries were misplaced: the job may be about to put them where they belong
 MISPLACED_AGAIN_S: Final = 10.0
 MISPLACED_ADVICE: Final = (
-    "begin a new checkpoint with the job's state (moneystate state export, enrich --initial-state)."
+    "begin a new checkpoint with the job's state (moneystate checkpoint export, enrich --initial-state)."
 )
 STOP_LOOK_S: Final = 0.2
 

@@ -67,7 +67,7 @@ def read_manifest(folder: Path) -> Manifest:
     except (OSError, ValueError) as e:
         raise SavepointError(
             f"{path}: expected the manifest of a savepoint, came {e}.",
-            "give a folder that bootstrap or state export has finished.",
+            "give a folder that bootstrap or checkpoint export has finished.",
         ) from None
     _check_versions(path, fields)
     try:

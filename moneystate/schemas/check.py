@@ -183,7 +183,7 @@ def _function(old: Version, new: Version, covered: bool, functions: Functions, r
         yield Finding(new.name, label, new.path, "golden bytes missing", "", text, fix, False)
     back = new.fingerprint in functions.down
     text = (
-        f"can be rolled back: state downgrade --to {old.number}"
+        f"can be rolled back: checkpoint downgrade --to {old.number}"
         if back
         else f"cannot be rolled back: there is no function v{new.number} -> v{old.number}"
     )

@@ -42,7 +42,7 @@ class Target:
         if self.token_file and not is_loopback(self.address):
             raise ConfigError(
                 f"--token-file: expected an encrypted connection to {self.address}, as a token is a secret.",
-                "give --ca FILE as well.",
+                "give --tls-ca FILE as well.",
             )
         return grpc.insecure_channel(self.address, options)
 
@@ -52,11 +52,11 @@ class Target:
 
     def _credentials(self) -> grpc.ChannelCredentials:
         if bool(self.cert) != bool(self.key):
-            raise ConfigError("--cert, --key: expected both or neither.")
+            raise ConfigError("--tls-cert, --tls-key: expected both or neither.")
         return grpc.ssl_channel_credentials(
-            _read(self.ca, "--ca") if self.ca else None,
-            _read(self.key, "--key") if self.key else None,
-            _read(self.cert, "--cert") if self.cert else None,
+            _read(self.ca, "--tls-ca") if self.ca else None,
+            _read(self.key, "--tls-key") if self.key else None,
+            _read(self.cert, "--tls-cert") if self.cert else None,
         )
 
 

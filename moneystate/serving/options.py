@@ -32,7 +32,7 @@ class Security:
         if bool(self.tls_cert) != bool(self.tls_key):
             raise ConfigError("--tls-cert, --tls-key: expected both or neither.")
         if self.client_ca and not self.tls_cert:
-            raise ConfigError("--client-ca: expected a server certificate as well.", "add --tls-cert and --tls-key.")
+            raise ConfigError("--tls-ca: expected a server certificate as well.", "add --tls-cert and --tls-key.")
         if (self.token_audience or self.token_issuer) and not self.token_key:
             raise ConfigError("--token-audience, --token-issuer: expected a key to check tokens with.", "--token-key.")
         if self.scopes and self.token_key:
@@ -41,7 +41,7 @@ class Security:
             raise ConfigError(
                 f"--listen {address}: expected a loopback address, as others could read all without encryption or "
                 "without saying who they are.",
-                "add --tls-cert, --tls-key, and --token-key or --client-ca.",
+                "add --tls-cert, --tls-key, and --token-key or --tls-ca.",
             )
         self.granted(address)
         self.callers(address)

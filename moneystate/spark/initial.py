@@ -79,7 +79,7 @@ def check_fits(manifest: Manifest, job: str, key_groups: int, rules: Mapping[str
     if manifest.key_groups != key_groups:
         raise SavepointError(
             f"--initial-state: expected --key-groups {manifest.key_groups} as in the savepoint, came {key_groups}.",
-            f"give --key-groups {manifest.key_groups}, or make another with moneystate state export --key-groups "
+            f"give --key-groups {manifest.key_groups}, or make another with moneystate checkpoint export --key-groups "
             f"{key_groups}.",
         )
     check_timed_inputs(manifest.rules, rules, "--initial-state")

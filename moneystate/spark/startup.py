@@ -45,7 +45,7 @@ def check_changelog(admin: AdminClient, checkpoint: Checkpoint, topic: str, fini
         raise SetupError(
             f"{topic}: expected {chosen} partitions, as when the checkpoint was made, found {there}: where an entry "
             "stands depends on their number.",
-            "start a new checkpoint from a savepoint: moneystate state export, then enrich --initial-state.",
+            "start a new checkpoint from a savepoint: moneystate checkpoint export, then enrich --initial-state.",
         )
     return chosen
 

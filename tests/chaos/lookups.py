@@ -40,7 +40,7 @@ def new_lookups(broker: DevBroker, folder: Path, name: str) -> Lookups:
 def thousand(broker: DevBroker, folder: Path) -> None:
     """From the first request's to the last reply's Kafka timestamp; the service is a process of its own."""
     lookups = new_lookups(broker, folder, "thousand")
-    with service_process() as service, lookups.process(service, "--timeout", "10s", "--json", "--quiet") as worker:
+    with service_process() as service, lookups.process(service, "--call-timeout", "10s", "--json", "--quiet") as worker:
         lookups.ask_many(1, first=1_000)
         lookups.wait_for(1)
         asked = lookups.ask_many(1_000)
@@ -93,7 +93,7 @@ def kills(broker: DevBroker, folder: Path, rng: random.Random, times: int = 10) 
 
 def _worker(lookups: Lookups, service: FakeSessionService, number: int) -> JobProcess:
     name = f"w{number}"
-    flags = ("--worker-id", name, "--data", str(lookups.folder / name), "--concurrency", "5", "--quiet")
+    flags = ("--worker-id", name, "--index", str(lookups.folder / name), "--concurrency", "5", "--quiet")
     return lookups.process(service, *flags)
 
 
@@ -107,7 +107,7 @@ def outage_and_replay(broker: DevBroker, folder: Path, outage_s: float) -> None:
     lookups.cluster.create(ENRICHED, setup.partitions)
     live = ("--session-lookup", "topic", "--idle-timeout", "1d")
     service = FakeSessionService(Knowledge(1, not_found_rate=0.1, error_rate=0.05), latency_s=0.1)
-    with service, lookups.process(service, "--timeout", "10s", "--attempts", "10") as worker:
+    with service, lookups.process(service, "--call-timeout", "10s", "--attempts", "10") as worker:
         with setup.start(*live) as job:
             marks = _feed(setup, service, outage_s)
             _check_alive(worker)

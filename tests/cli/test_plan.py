@@ -187,7 +187,7 @@ def test_a_plan_says_which_topics_are_created(planned: Plans, topic_prefix: str)
 
 def test_a_start_that_would_change_something_else_is_refused(planned: Plans, tmp_path: Path) -> None:
     approved = tmp_path / "plan.json"
-    assert planned("plan", "--out", str(approved))[0] == 0
+    assert planned("plan", "--save", str(approved))[0] == 0
     content = json.loads(approved.read_text())
     content["orders"] = content["orders"][1:]
     approved.write_text(json.dumps(content))
@@ -218,5 +218,5 @@ def test_a_job_is_started_again_by_the_file_that_approved_it(monkeypatch: pytest
 def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, content: str) -> None:
     approved = tmp_path / "plan.json"
     approved.write_text(content)
-    with pytest.raises(ConfigError, match="expected a file of moneystate plan --out"):
+    with pytest.raises(ConfigError, match="expected a file of moneystate plan --save"):
         check_approved(approved, [])

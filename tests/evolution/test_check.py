@@ -178,7 +178,7 @@ def test_state_needs_a_function_and_golden_bytes(avro: Path) -> None:
 
 def test_what_can_be_rolled_back_is_said() -> None:
     rollbacks = {f.schema: f.text for f in check(tree_of(read_folder(avro_root())), FUNCTIONS) if f.rule == "rollback"}
-    assert rollbacks["state/UserPage"] == "can be rolled back: state downgrade --to 1"
+    assert rollbacks["state/UserPage"] == "can be rolled back: checkpoint downgrade --to 1"
 
 
 def test_a_file_that_is_no_schema_is_refused(avro: Path) -> None:

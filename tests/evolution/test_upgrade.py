@@ -1,4 +1,4 @@
-"""`state upgrade` and `state downgrade` on a checkpoint of an earlier release, killed in between."""
+"""`checkpoint upgrade` and `checkpoint downgrade` on a checkpoint of an earlier release, killed in between."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def start(setup: Setup, command: str, *more: str, pause_at: str = "") -> JobProc
         "--json",
     )
     env = {"MONEYSTATE_PAUSE_AT": pause_at, "MONEYSTATE_PAUSE_FILE": str(setup.folder / "paused")}
-    return JobProcess(["state", command, *flags, *more], setup.folder, env if pause_at else None)
+    return JobProcess(["checkpoint", command, *flags, *more], setup.folder, env if pause_at else None)
 
 
 def run(setup: Setup, command: str, *more: str) -> Finished:

@@ -57,7 +57,7 @@ def test_the_job_is_refused_finishes_its_batch_and_goes_on_with_its_state_writte
     assert all(partition == home(key, 2) for partition, key in in_changelog(setup))
     assert setup.refused(*BOUNDED).code == SETUP
     savepoint = setup.folder / "savepoint"
-    export = ("state", "export", "--checkpoint", str(setup.checkpoint), "--out", str(savepoint), "--quiet")
+    export = ("checkpoint", "export", "--checkpoint", str(setup.checkpoint), "--out", str(savepoint), "--quiet")
     with JobProcess(export, setup.folder) as process:
         done = process.finish()
     assert done.code == 0, done.err

@@ -23,7 +23,7 @@ def test_job_and_state_tools_use_the_folder_that_they_are_given(setup: Setup) ->
             done = job.finish()
         assert done.code == 0, done.err
     setup.check_output(Rules(lookup=False), drain=False)
-    with JobProcess(["state", "fingerprint", str(setup.checkpoint), "--json"], setup.folder, env) as tool:
+    with JobProcess(["checkpoint", "fingerprint", str(setup.checkpoint), "--json"], setup.folder, env) as tool:
         told = tool.finish()
     assert told.code == 0, told.err
     assert json.loads(told.out)["fingerprint"]

@@ -143,11 +143,13 @@ def test_a_replay_and_a_bootstrap_from_an_archive_agree(services: Services, name
     assert replayed["agrees"]
     assert replayed["output_expected"] > 0
     archive, exported = services.folder / f"{name}-archive", services.folder / f"{name}-exported"
-    services.moneystate("archive", "--out", archive, *more)
-    services.moneystate("state", "export", "--checkpoint", checkpoint, "--out", exported, "--service", path, "--quiet")
+    services.moneystate("archive", "--archive", archive, *more)
+    services.moneystate(
+        "checkpoint", "export", "--checkpoint", checkpoint, "--out", exported, "--service", path, "--quiet"
+    )
     bootstrapped = services.moneystate(
         *("bootstrap", "--from", archive, "--out", services.folder / f"{name}-made", "--service", path),
         *("--bound", "2s", "--key-groups", "3", "--partitions", "1", "--json", "--quiet"),
     ).totals
-    fingerprint = services.moneystate("state", "fingerprint", exported, "--service", path, "--json").totals
+    fingerprint = services.moneystate("checkpoint", "fingerprint", exported, "--service", path, "--json").totals
     assert bootstrapped["fingerprint"] == fingerprint["fingerprint"]

@@ -185,7 +185,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Services:
     assert set(done.totals) == {"orders", "customers"}
     first = made.checkpoints / "orders"
     made.moneystate(
-        *("state", "export", "--checkpoint", first, "--out", made.savepoint, "--key-groups", "6"),
+        *("checkpoint", "export", "--checkpoint", first, "--out", made.savepoint, "--key-groups", "6"),
         *("--service", ORDERS, "--quiet"),
     )
     made.replayed = made.moneystate(
@@ -267,10 +267,10 @@ def test_a_server_of_the_service_answers_what_bench_says(services: Services, tmp
 
 def test_state_is_shown_and_refused_by_its_service(services: Services) -> None:
     shown = services.moneystate(
-        "state", "show", "--checkpoint", services.savepoint, "--service", ORDERS, "--json", "order-0"
+        "checkpoint", "show", "--checkpoint", services.savepoint, "--service", ORDERS, "--json", "order-0"
     )
     assert shown.totals["order"][0]["customer"].startswith("customer-")
-    arguments = ["state", "fingerprint", str(services.savepoint)]
+    arguments = ["checkpoint", "fingerprint", str(services.savepoint)]
     for more in ([], ["--service", f"{services.customers}:service"]):
         with JobProcess([*arguments, *more], services.folder) as process:
             done = process.finish()

@@ -110,7 +110,7 @@ def chained(tmp_path_factory: pytest.TempPathFactory) -> Chain:
     made.replays = [made.replay("all/accounts", "accounts")]
     made.done(
         made.moneystate(
-            *("state", "export", "--checkpoint", folder / "all" / "accounts", "--out", folder / "savepoint"),
+            *("checkpoint", "export", "--checkpoint", folder / "all" / "accounts", "--out", folder / "savepoint"),
             *("--key-groups", "6", "--service", *made.names("accounts"), "--quiet"),
         )
     )

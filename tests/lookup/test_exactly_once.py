@@ -65,7 +65,7 @@ def test_a_zombie_that_wakes_up_with_answers_writes_nothing(lookups: Lookups) ->
 
     asked = lookups.ask_many(20)
     with FakeSessionService(behave) as service:
-        patient = ("--timeout", "60s", "--deadline", "60s")
+        patient = ("--call-timeout", "60s", "--deadline", "60s")
         with lookups.process(service, *patient) as zombie:
             zombie.wait_for(lambda: len(service.calls) == 20, "calls")
             zombie.process.send_signal(signal.SIGSTOP)

@@ -25,7 +25,7 @@ def test_an_outage_holds_back_only_what_waits_for_it_and_a_replay_does_not_ask_a
     service = FakeSessionService(Knowledge(1, not_found_rate=0.2, error_rate=0.1))
     with service:
         pass  # it keeps its port from here on
-    patient = ("--breaker-threshold", "3", "--timeout", "10s", "--attempts", "10")
+    patient = ("--breaker-threshold", "3", "--call-timeout", "10s", "--attempts", "10")
     with lookups.process(service, *patient) as worker, setup.start(*FLAGS) as job:
         job.wait_for(lambda: len(setup.enriched()) == len(others.enriched), "all other money")
         job.wait_for(lambda: '"state": "open"' in worker.err(), "breaker open")

@@ -36,7 +36,7 @@ def audit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def guarded(broker: DevBroker, pki: Pki, audit: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Mutual TLS and tokens."""
-    flags = [*pki.tls(), "--client-ca", pki.ca, "--token-key", pki.token_key, "--audit-log", str(audit)]
+    flags = [*pki.tls(), "--tls-ca", pki.ca, "--token-key", pki.token_key, "--audit-log", str(audit)]
     flags += ["--token-audience", "moneystate", "--token-issuer", "tests"]
     with Server(new_cluster(broker), tmp_path_factory.mktemp("guarded"), *flags) as running:
         yield running.told(**files(pki))

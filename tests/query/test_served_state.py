@@ -1,4 +1,4 @@
-"""`moneystate state fingerprint` and `compare` of what a server has: the users' part of what the checkpoint has."""
+"""`moneystate checkpoint fingerprint` and `compare` of a server's state: the users' part of the checkpoint's."""
 
 from __future__ import annotations
 
@@ -33,15 +33,17 @@ def users_of(fingerprint: str) -> str:
 def test_a_servers_fingerprint_is_the_users_part_of_the_jobs(
     moneystate: Moneystate, server: Server, saved: Savepoint
 ) -> None:
-    done = moneystate("state", "fingerprint", server.address)
+    done = moneystate("checkpoint", "fingerprint", server.address)
     assert (done.code, done.out.strip()) == (0, users_of(saved.manifest.fingerprint))
     assert done.err.strip() == f"version {EPOCH}/2, watermark 2023-11-14T22:13:49.000Z"
-    told = json.loads(moneystate("state", "fingerprint", server.address, "--json").out)
+    told = json.loads(moneystate("checkpoint", "fingerprint", server.address, "--json").out)
     assert told == {"users": done.out.strip(), "version": f"{EPOCH}/2", "watermark_ms": saved.manifest.watermark}
 
 
 def test_ids_past_the_dedup_ttl_are_not_of_the_state(moneystate: Moneystate, server: Server) -> None:
-    prints = {moneystate("state", "fingerprint", server.address, "--dedup-ttl", ttl).out for ttl in ("1s", "2s", "1h")}
+    prints = {
+        moneystate("checkpoint", "fingerprint", server.address, "--dedup-ttl", ttl).out for ttl in ("1s", "2s", "1h")
+    }
     assert len(prints) == 2
 
 
@@ -50,7 +52,7 @@ def test_a_server_and_the_jobs_state_are_the_same_users(
 ) -> None:
     places = [str(saved.folder), server.address]
     for one, other in (places, places[::-1], [server.address] * 2):
-        done = moneystate("state", "compare", one, other, "--dedup-ttl", "1s")  # a savepoint has its own
+        done = moneystate("checkpoint", "compare", one, other, "--dedup-ttl", "1s")  # a savepoint has its own
         assert (done.code, done.err) == (0, "")
         assert done.out.splitlines() == [
             "compared: what is known of users; a server has no buffered events",
@@ -62,13 +64,13 @@ def test_an_earlier_version_differs_and_is_another_moment(
     moneystate: Moneystate, server: Server, saved: Savepoint
 ) -> None:
     pinned = ("--at-version", f"{EPOCH}/1")
-    done = moneystate("state", "compare", str(saved.folder), server.address, *pinned)
+    done = moneystate("checkpoint", "compare", str(saved.folder), server.address, *pinned)
     assert done.code == 1
     rows = [line.split() for line in done.out.splitlines()]
     assert ["bob", "info", "1999", "-", "missing"] in rows
     assert "these are different moments: " in done.out
     assert "differences" in done.out.splitlines()[-1]
-    told = json.loads(moneystate("state", "compare", str(saved.folder), server.address, *pinned, "--json").out)
+    told = json.loads(moneystate("checkpoint", "compare", str(saved.folder), server.address, *pinned, "--json").out)
     assert told["compared"] == "users"
     assert told["one"] == {"version": None, "watermark_ms": saved.manifest.watermark}
     assert told["other"]["version"] == f"{EPOCH}/1"
@@ -96,7 +98,7 @@ def test_what_cannot_be_read_is_one_line_and_no_difference(
     moneystate: Moneystate, server: Server, saved: Savepoint, arguments: list[str], code: int, message: str
 ) -> None:
     places = {"SAVED": str(saved.folder), "SERVER": server.address}
-    done: Done = moneystate("state", *(places.get(argument, argument) for argument in arguments))
+    done: Done = moneystate("checkpoint", *(places.get(argument, argument) for argument in arguments))
     assert (done.code, done.out) == (code, "")
     assert message in done.err
     assert len(done.err.splitlines()) == 1
@@ -115,11 +117,11 @@ def test_a_replica_of_a_real_job_has_the_checkpoints_users(
         match = LISTENING.search(serving.err())
         assert match is not None
         address = match[1]
-        served = moneystate("state", "fingerprint", address)
+        served = moneystate("checkpoint", "fingerprint", address)
         assert served.code == 0, served.err
-        printed = command(setup, "state", "fingerprint", str(setup.checkpoint))
+        printed = command(setup, "checkpoint", "fingerprint", str(setup.checkpoint))
         assert served.out.strip() == users_of(printed.out), printed.err
-        same = command(setup, "state", "compare", str(setup.checkpoint), address)
+        same = command(setup, "checkpoint", "compare", str(setup.checkpoint), address)
         assert (same.code, same.out.splitlines()[-1:]) == (0, ["the same users"]), same.err
 
 

@@ -99,7 +99,7 @@ def test_a_server_on_ipv6_prints_an_address_that_clients_can_use(
         with server.client() as client:
             assert get(client) == "ann"
         assert moneystate("state", "get", "ann", "--address", server.address).code == 0
-        assert moneystate("state", "fingerprint", server.address).code == 0
+        assert moneystate("checkpoint", "fingerprint", server.address).code == 0
 
 
 def listens_at(server: Server, port: int) -> set[str]:

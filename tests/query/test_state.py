@@ -334,8 +334,8 @@ def test_without_a_token_there_is_no_answer(market: Server, pki: Pki) -> None:
         (["list", "by_score", "--low", "149"], ["s149", "FR", "149"]),
         (["entries", "offers", "ann", "x2"], ["ann", "x2", "x", "500"]),
         (["explain", "seller", "ann"], ["country", "PT,", "score", "9"]),
-        (["diff", "--after", f"{EPOCH}/1"], ["offers", "bob", "y", "cents", "100"]),
-        (["watch", "bob", "--after", f"{EPOCH}/1", "--count", "1"], ["offers", "bob"]),
+        (["diff", "--since", f"{EPOCH}/1"], ["offers", "bob", "y", "cents", "100"]),
+        (["watch", "bob", "--since", f"{EPOCH}/1", "--count", "1"], ["offers", "bob"]),
         (["schema"], ["by_price", "offers"]),
     ],
     ids=lambda value: " ".join(value),
@@ -344,7 +344,7 @@ def test_the_command_line_asks(
     moneystate: Moneystate, market: Server, pki: Pki, words: list[str], wanted: list[str]
 ) -> None:
     given = files(pki, PERSONAL)
-    flags = ["--address", market.address, "--ca", given["ca"], "--token-file", given["token_file"]]
+    flags = ["--address", market.address, "--tls-ca", given["ca"], "--token-file", given["token_file"]]
     done = moneystate("ask", "market", *words, *flags)
     assert done.code == 0, done.err
     lines = [line.split() for line in done.out.splitlines()]
@@ -371,7 +371,7 @@ def test_the_command_line_says_what_is_wrong_in_one_line(
 ) -> None:
     given = files(pki, PERSONAL)
     done = moneystate(
-        "ask", *words, "--address", market.address, "--ca", given["ca"], "--token-file", given["token_file"]
+        "ask", *words, "--address", market.address, "--tls-ca", given["ca"], "--token-file", given["token_file"]
     )  # fmt: skip
     assert (done.code, done.err.count("\n")) == (code, 1), done.err
     assert line in done.err
@@ -379,7 +379,7 @@ def test_the_command_line_says_what_is_wrong_in_one_line(
 
 def test_both_examples_of_clients_say_the_same(market: Server, pki: Pki, go_clients: Path) -> None:
     given = files(pki, PERSONAL)
-    flags = ["--address", market.address, "--ca", given["ca"], "--token-file", given["token_file"]]
+    flags = ["--address", market.address, "--tls-ca", given["ca"], "--token-file", given["token_file"]]
     for command in [[str(go_clients / "state")], [sys.executable, str(ROOT / "examples" / "python" / "get_record.py")]]:
         got = run_client([*command, *flags, "get", "offers", "ann", "x2"])
         assert json.loads(got.stdout) == {"type": "Offer", "item": "x", "cents": 500, "tags": []}, got.stderr

@@ -58,7 +58,7 @@ def test_a_rescaled_job_goes_on_from_its_savepoint_as_if_it_had_never_been_stopp
     savepoint = setup.folder / "savepoint"
     rescale = ("--key-groups", str(KEY_GROUPS))
     place = ("--checkpoint", str(setup.checkpoint), "--out", str(savepoint))
-    exported = told(setup, "state", "export", *place, *rescale, "--quiet")
+    exported = told(setup, "checkpoint", "export", *place, *rescale, "--quiet")
     look_at_a_user(setup, savepoint)
     setup.send(log[len(log) // 2 :])
     moved = setup._replace(folder=setup.folder / "moved")
@@ -87,6 +87,6 @@ def look_at_a_user(setup: Setup, savepoint: Path) -> None:
     entries = [key for group in range(KEY_GROUPS) for key, _ in Savepoint(savepoint).entries(group)]
     waiting = [owner_of(key) for key in entries if key.startswith(b"w")]
     user = waiting[0] or b""
-    shown = told(setup, "state", "show", "--checkpoint", str(savepoint), user.decode())
+    shown = told(setup, "checkpoint", "show", "--checkpoint", str(savepoint), user.decode())
     assert len(shown["waiting"]) == waiting.count(user)
     assert {row["for"] for row in shown["waiting"]} <= {"lookup", "session"}

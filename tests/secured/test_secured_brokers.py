@@ -124,7 +124,7 @@ def test_every_command_runs_with_what_its_page_says(secured: Secured, setup: Set
 
     verify = ("--checkpoint", str(setup.checkpoint), "--quiet")
     commands.run("verify-replay", *verify)
-    commands.run("archive", *commands.topics(), *LOOKUPS, "--out", str(archive), "--quiet")
+    commands.run("archive", *commands.topics(), *LOOKUPS, "--archive", str(archive), "--quiet")
     made = ("--from", "kafka", "--out", str(savepoint), "--key-groups", "8", "--partitions", "2", "--quiet")
     commands.run("bootstrap", *commands.topics(), *LOOKUPS, *made)
     listen = ("--data", str(setup.folder / "replica"), "--listen", "127.0.0.1:0", "--lineage")
@@ -161,7 +161,7 @@ def test_a_command_without_permissions_says_so_in_one_line(
             "--url-template",
             "http://127.0.0.1:1/{userSessionId}",
         ),
-        "archive": (*commands.topics(), "--out", str(tmp_path / "archive")),
+        "archive": (*commands.topics(), "--archive", str(tmp_path / "archive")),
         "bootstrap": (*commands.topics(), "--from", "kafka", "--out", str(tmp_path / "savepoint")),
     }[command]
     assert_denied(commands, command, arguments)
@@ -199,7 +199,7 @@ def test_a_wrong_secret_is_told_as_such_and_not_repeated(
     commands = Commands(secured, setup, mechanism)
     wrong = f"wrong-{uuid.uuid4().hex}"
     monkeypatch.setitem(secured.secrets, "archive", wrong)  # what the command gives
-    with commands.start("archive", *commands.topics(), "--out", str(setup.folder / "archive")) as process:
+    with commands.start("archive", *commands.topics(), "--archive", str(setup.folder / "archive")) as process:
         done = process.finish()
     assert done.code == 3, done.err
     assert [line.partition(" ")[0] for line in done.err.splitlines()] == ["error:"]

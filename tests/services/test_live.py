@@ -142,7 +142,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Live:
         run(made.run("first", *BEFORE))
         for service in SERVICES:
             out = str(made.place("exported", service))
-            made.exported[service] = run(made.offline("state export", service, "--out", out, *AFTER))
+            made.exported[service] = run(made.offline("checkpoint export", service, "--out", out, *AFTER))
             made.replayed[service] = run(made.offline("verify-replay", service, "--bootstrap-servers", made.servers))
             made.bootstrapped[service] = run(bootstrap(made, service))
         made.send(1)

@@ -37,9 +37,9 @@ def test_an_address_of_another_file_system_is_refused_with_its_scheme(text: str)
     [
         ["bootstrap", "--from", "/nowhere", "--out", "dbfs:/x"],
         ["bootstrap", "--from", "hdfs:/x", "--out", "/nowhere"],
-        ["archive", "--bootstrap-servers", "127.0.0.1:1", "--out", "abfss:/x"],
-        ["state", "export", "--checkpoint", "/nowhere", "--out", "s3a:/x"],
-        ["state", "show", "--checkpoint", "hdfs:/x"],
+        ["archive", "--bootstrap-servers", "127.0.0.1:1", "--archive", "abfss:/x"],
+        ["checkpoint", "export", "--checkpoint", "/nowhere", "--out", "s3a:/x"],
+        ["checkpoint", "show", "--checkpoint", "hdfs:/x"],
     ],
 )
 def test_a_command_refuses_an_address_of_another_file_system(command: list[str]) -> None:

@@ -1,6 +1,6 @@
 // Asks the query server of a plain service for a record and for a declared query.
 //
-//	go run ./state [-address HOST:PORT] [-ca FILE] [-token-file FILE] get STATE KEY [ID]
+//	go run ./state [-address HOST:PORT] [-tls-ca FILE] [-token-file FILE] get STATE KEY [ID]
 //	go run ./state [...] call QUERY ARGUMENTS        ARGUMENTS: a JSON object
 //
 // Exit codes: 0 answered, 1 an error of the server (its reason is printed), 2 wrong use.
@@ -26,7 +26,7 @@ import (
 
 func main() {
 	address := flag.String("address", "127.0.0.1:8484", "HOST:PORT of the query server")
-	ca := flag.String("ca", "", "PEM file: who has signed the server's certificate; empty: no TLS")
+	ca := flag.String("tls-ca", "", "PEM file: who has signed the server's certificate; empty: no TLS")
 	tokenFile := flag.String("token-file", "", "file with the bearer token")
 	flag.Parse()
 	words := flag.Args()

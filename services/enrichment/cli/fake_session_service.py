@@ -8,25 +8,39 @@ from typing import Annotated
 import typer
 
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.options import flag
-from moneystate.errors import ConfigError
+from moneystate.cli.option import DURATION, Panel, option
+from moneystate.cli.options import port, seed
 from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge
+
+SCOPE = "FAKE"  # of the variables: a port and a seed are everybody's
+SHARE = "0..1"
 
 
 def fake_session_service(
-    port: Annotated[int, flag("FAKE_PORT", "Port on 127.0.0.1; 0: any free one.")] = 8080,
-    latency: Annotated[str, flag("FAKE_LATENCY", "How long each answer takes.")] = "0ms",
-    error_rate: Annotated[float, flag("FAKE_ERROR_RATE", "Share of calls that are answered with 500.")] = 0.0,
-    not_found_rate: Annotated[float, flag("FAKE_NOT_FOUND_RATE", "Share of sessions that it does not know.")] = 0.0,
-    seed: Annotated[int, flag("FAKE_SEED", "Its answers are a pure function of the session's id and this.")] = 1,
+    port_number: Annotated[int, port(SCOPE)] = 8080,
+    latency: Annotated[str, option("latency", "How long each answer takes.", Panel.run, DURATION, scope=SCOPE)] = "0ms",
+    error_rate: Annotated[
+        float,
+        option(
+            "error-rate", "Share of calls that are answered with 500.", Panel.run, SHARE, scope=SCOPE, least=0, most=1
+        ),
+    ] = 0.0,
+    not_found_rate: Annotated[
+        float,
+        option(
+            "not-found-rate", "Share of sessions that it does not know.", Panel.run, SHARE, scope=SCOPE, least=0, most=1
+        ),
+    ] = 0.0,
+    seed_number: Annotated[int, seed(SCOPE)] = 1,
 ) -> None:
-    """Answer GET /sessions/{userSessionId} until SIGTERM or Ctrl-C. Prints its URL template."""
-    for name, rate in (("--error-rate", error_rate), ("--not-found-rate", not_found_rate)):
-        if not 0 <= rate <= 1:
-            raise ConfigError(f"{name} {rate}: expected a share from 0 to 1.")
-    knowledge, latency_s = Knowledge(seed, not_found_rate, error_rate), parse_ms(latency, "--latency") / 1000
+    """A session service on loopback, for trying things out.
+
+    It prints its URL template and answers GET /sessions/{userSessionId} until SIGTERM or Ctrl-C. Its answers are a pure
+    function of the session's id and --seed.
+    """
+    knowledge, latency_s = Knowledge(seed_number, not_found_rate, error_rate), parse_ms(latency, "--latency") / 1000
     ends = (signal.SIGTERM, signal.SIGINT)
     signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # for all threads: the one below waits for them
-    with FakeSessionService(knowledge, latency_s, port) as service:
+    with FakeSessionService(knowledge, latency_s, port_number) as service:
         typer.echo(service.url_template)
         signal.sigwait(ends)

@@ -21,20 +21,32 @@ import typer
 from prometheus_client import start_http_server
 
 from moneystate.cli.durations import parse_ms
+from moneystate.cli.option import DURATION, NUMBER, PATH, Panel, check_given, option
 from moneystate.cli.options import (
+    BootstrapServers,
+    CreateTopics,
     Format,
+    Json,
     KafkaConfig,
     KafkaConfigFile,
+    MetricsHost,
+    MetricsPort,
     MinInsyncReplicas,
+    Quiet,
     ReplicationFactor,
-    check_given,
-    flag,
+    SchemaRegistry,
+    TlsCa,
+    TlsCert,
+    TlsKey,
+    TokenFile,
+    TopicPartitions,
+    TopicPrefix,
     formats,
     kafka_settings,
     replication,
 )
 from moneystate.engine.processor import InputTopic
-from moneystate.errors import ConfigError, JobError, SetupError
+from moneystate.errors import JobError, SetupError
 from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.convert import converters, writers
 from moneystate.kafka.topics import TopicSpec, ensure_topics
@@ -55,82 +67,101 @@ END_S = 20.0
 
 
 def lookup_worker(
-    bootstrap_servers: Annotated[str, flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")],
-    url_template: Annotated[str, flag("URL_TEMPLATE", "The service, as https://host/sessions/{userSessionId}.")],
-    topic_prefix: Annotated[str, flag("TOPIC_PREFIX", "Goes before each topic's name.")] = "",
+    bootstrap_servers: BootstrapServers,
+    url_template: Annotated[
+        str, option("url-template", "The service, as https://host/sessions/{userSessionId}.", Panel.http, "URL")
+    ],
+    topic_prefix: TopicPrefix = "",
     group_id: Annotated[
-        str, flag("GROUP_ID", "Consumer group of all workers; else the topic prefix and session-lookup-worker.")
+        str,
+        option(
+            "group-id",
+            "Consumer group of all workers.",
+            Panel.run,
+            "NAME",
+            shown="the topic prefix and session-lookup-worker",
+        ),
     ] = "",
     worker_id: Annotated[
         str,
-        flag(
-            "WORKER_ID",
-            "A name of this worker alone that it keeps over restarts (its number, its host): what a killed one left "
-            "open then ends at its restart, not by a timeout. Else made up.",
+        option(
+            "worker-id",
+            "A name of this worker alone that it keeps over restarts: what a killed worker left open then ends at its "
+            "restart, not by a timeout.",
+            Panel.run,
+            "NAME",
+            shown="made up",
         ),
     ] = "",
-    data: Annotated[str, flag("DATA", "Folder of the index of answers; else a temporary one, rebuilt each time.")] = "",
-    concurrency: Annotated[int, flag("CONCURRENCY", "Calls to the service at the same time.")] = 100,
-    timeout: Annotated[str, flag("TIMEOUT", "Of one call.")] = "1s",
-    attempts: Annotated[int, flag("ATTEMPTS", "Calls for a session before its requests are FAILED.")] = 3,
-    deadline: Annotated[str, flag("DEADLINE", "Of all of a session's calls and the waits between them.")] = "10s",
-    backoff: Annotated[str, flag("BACKOFF", "Before the second call; then twice as long each time.")] = "100ms",
-    rate_limit: Annotated[float, flag("RATE_LIMIT", "Calls a second at most; 0: as many as there are.")] = 0.0,
-    breaker_threshold: Annotated[
-        int, flag("BREAKER_THRESHOLD", "So many failed calls without a success among them: the service is down.")
-    ] = 10,
-    bearer_token_file: Annotated[str, flag("BEARER_TOKEN_FILE", "File with the token; read again when changed.")] = "",
-    client_cert: Annotated[str, flag("CLIENT_CERT", "Certificate (PEM) that the worker shows.")] = "",
-    client_key: Annotated[str, flag("CLIENT_KEY", "Its key (PEM).")] = "",
-    ca_file: Annotated[
-        str, flag("CA_FILE", "Authorities (PEM) for the service's certificate; else the system's.")
+    index: Annotated[
+        str,
+        option("index", "Folder of the index of answers.", Panel.run, PATH, shown="temporary, rebuilt each time"),
     ] = "",
+    concurrency: Annotated[
+        int, option("concurrency", "Calls to the service at the same time.", Panel.http, NUMBER, least=1)
+    ] = 100,
+    call_timeout: Annotated[str, option("call-timeout", "Of one call.", Panel.http, DURATION)] = "1s",
+    attempts: Annotated[
+        int, option("attempts", "Calls for a session before its requests are FAILED.", Panel.http, NUMBER, least=1)
+    ] = 3,
+    deadline: Annotated[
+        str, option("deadline", "Of all of a session's calls and the waits between them.", Panel.http, DURATION)
+    ] = "10s",
+    backoff: Annotated[
+        str, option("backoff", "Before the second call; then twice as long each time.", Panel.http, DURATION)
+    ] = "100ms",
+    rate_limit: Annotated[
+        float, option("rate-limit", "Calls a second at most; 0: as many as there are.", Panel.http, NUMBER, least=0)
+    ] = 0.0,
+    breaker_threshold: Annotated[
+        int,
+        option(
+            "breaker-threshold",
+            "So many failed calls without a success among them: the service is down.",
+            Panel.http,
+            NUMBER,
+            least=1,
+        ),
+    ] = 10,
+    token_file: TokenFile = "",
+    tls_cert: TlsCert = "",
+    tls_key: TlsKey = "",
+    tls_ca: TlsCa = "",
     format: Format = None,
-    schema_registry: Annotated[str, flag("SCHEMA_REGISTRY", "URL, for topics in the confluent format.")] = "",
-    create_topics: Annotated[bool, flag("CREATE_TOPICS", "Create topics that are missing.")] = True,
-    topic_partitions: Annotated[int, flag("TOPIC_PARTITIONS", "Partitions of topics that are created.")] = 4,
+    schema_registry: SchemaRegistry = "",
+    create_topics: CreateTopics = True,
+    topic_partitions: TopicPartitions = 4,
     replication_factor: ReplicationFactor = 0,
     min_insync_replicas: MinInsyncReplicas = 0,
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
-    metrics_port: Annotated[int, flag("METRICS_PORT", "Port of Prometheus metrics; 0: none.")] = 0,
-    metrics_host: Annotated[
-        str, flag("METRICS_HOST", "Address for --metrics-port; 0.0.0.0 shows them to everybody.")
-    ] = "127.0.0.1",
-    json_output: Annotated[bool, typer.Option("--json", help="At the end print the run in numbers, as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Show no progress.")] = False,
+    metrics_port: MetricsPort = 0,
+    metrics_host: MetricsHost = "127.0.0.1",
+    json_output: Json = False,
+    quiet: Quiet = False,
 ) -> None:
-    """Answer session-lookup-requests from the service, exactly once, until SIGTERM.
+    """Answer session lookups from an external service.
 
-    200 with {"clientCountryCode": ".."} is FOUND, 404 NOT_FOUND, anything else after all attempts FAILED. While the
-    service as a whole is down, requests wait.
+    Each request is answered exactly once, until SIGTERM. 200 with {"clientCountryCode": ".."} is FOUND, 404 NOT_FOUND,
+    anything else after all attempts FAILED. While the service as a whole is down, requests wait.
     """
     check_given(bootstrap_servers=bootstrap_servers, url_template=url_template)
-    for name, value in (
-        ("--concurrency", concurrency),
-        ("--attempts", attempts),
-        ("--breaker-threshold", breaker_threshold),
-    ):
-        if value < 1:
-            raise ConfigError(f"{name} {value}: expected at least 1.")
-    if rate_limit < 0:
-        raise ConfigError(f"--rate-limit {rate_limit}: expected 0 or more.")
     created_as = replication(replication_factor, min_insync_replicas)
     by_topic = formats(format or [], schema_registry, [REQUESTS, RESULTS])
     read = converters(by_topic, [topics.INPUTS[topics.LOOKUP_RESULTS], REQUESTS_INPUT], schema_registry or None)
     policy = Policy(
         attempts=attempts,
-        timeout_s=parse_ms(timeout, "--timeout", 1) / 1000,
+        timeout_s=parse_ms(call_timeout, "--call-timeout", 1) / 1000,
         deadline_s=parse_ms(deadline, "--deadline", 1) / 1000,
         backoff_s=parse_ms(backoff, "--backoff", 1) / 1000,
         concurrency=concurrency,
     )
     service = ServiceConfig(
         url_template=url_template,
-        bearer_token_file=_path(bearer_token_file),
-        client_cert=_path(client_cert),
-        client_key=_path(client_key),
-        ca_file=_path(ca_file),
+        bearer_token_file=_path(token_file),
+        client_cert=_path(tls_cert),
+        client_key=_path(tls_key),
+        ca_file=_path(tls_ca),
     )
     service.check()
     with tempfile.TemporaryDirectory(prefix="moneystate-lookups-") as scratch:
@@ -140,7 +171,7 @@ def lookup_worker(
             worker_id=worker_id or uuid.uuid4().hex,
             requests=topic_prefix + REQUESTS,
             results=topic_prefix + RESULTS,
-            data=_path(data) or Path(scratch) / "index",
+            data=_path(index) or Path(scratch) / "index",
             service=service,
             policy=policy,
             extra=kafka_settings(kafka_config_file, kafka_config),

@@ -1,7 +1,7 @@
 """Which requests the results topic answers: an index on disk, made from the topic.
 
 Entries: `a` + the request's key -> nothing; `p` + topic id + `/` + partition -> the offset up to which the topic was
-read, in the same write as what was read. Without `--data` it is rebuilt at each start.
+read, in the same write as what was read. Without `--index` it is rebuilt at each start.
 """
 
 from __future__ import annotations
@@ -167,5 +167,5 @@ def _open(folder: Path) -> Rdict:
         return Rdict(str(folder), options)
     except Exception as e:  # rocksdict has no class of its own
         raise SetupError(
-            f"--data {folder}: expected a folder for the index, but {e}.", "give each worker a folder of its own."
+            f"--index {folder}: expected a folder for the index, but {e}.", "give each worker a folder of its own."
         ) from None

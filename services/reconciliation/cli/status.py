@@ -7,11 +7,19 @@ import threading
 from pathlib import Path
 from typing import Annotated
 
-import typer
 from rich.console import Console
 from rich.live import Live
 
-from moneystate.cli.options import KafkaConfig, KafkaConfigFile, flag, kafka_settings
+from moneystate.cli.command import add, new_group
+from moneystate.cli.option import PATH, Panel, option
+from moneystate.cli.options import (
+    BootstrapServers,
+    KafkaConfig,
+    KafkaConfigFile,
+    Limit,
+    TopicPrefix,
+    kafka_settings,
+)
 from moneystate.kafka.client import check_reachable
 from services.reconciliation.cli.board import Board
 from services.reconciliation.cli.follow import Follower
@@ -20,39 +28,26 @@ from services.reconciliation.records import Completeness
 
 CATCH_UP_S = 60.0
 
-app = typer.Typer(
-    name="reconciliation", help="The reconciliation: is every event that was announced really there?",
-    no_args_is_help=True,
-)  # fmt: skip
 
-
-@app.callback()
-def reconciliation() -> None:
-    """The reconciliation: is every event that was announced really there?"""
-
-
-@app.command()
 def status(
-    bootstrap_servers: Annotated[str, flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")],
-    topic_prefix: Annotated[str, flag("TOPIC_PREFIX", "Goes before the topic's name.")] = "",
-    pair: Annotated[str, typer.Option(help="Only this pair.", show_default="all")] = "",
-    intervals: Annotated[int, typer.Option(min=1, help="How many intervals of each pair, the last ones.")] = 12,
-    once: Annotated[
-        bool, typer.Option("--once", help="Show it once and end; so it does where this is no terminal.")
-    ] = False,
-    svg: Annotated[Path | None, typer.Option(help="Also write the same as SVG, whenever it changes.")] = None,
+    bootstrap_servers: BootstrapServers,
+    topic_prefix: TopicPrefix = "",
+    pair: Annotated[str, option("pair", "Only this pair.", Panel.question, "NAME", shown="all")] = "",
+    limit: Limit = 12,
+    once: Annotated[bool, option("once", "Show it once and end, also on a terminal.", Panel.output)] = False,
+    svg: Annotated[Path | None, option("svg", "Also write an SVG, whenever it changes.", Panel.output, PATH)] = None,
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
 ) -> None:
-    """Show how complete the intervals of each pair are, and go on as they change.
+    """Show how complete the intervals of each pair are.
 
-    Reads the topic reconciliation-completeness. Green is complete, yellow 99 % or more. Ends with code 0 after SIGINT
-    or SIGTERM.
+    The command reads the topic reconciliation-completeness and shows the last intervals of each pair, --limit of them.
+    On a terminal it follows the changes until SIGINT or SIGTERM. Green is complete, yellow 99 % or more.
     """
     settings = kafka_settings(kafka_config_file, kafka_config)
     check_reachable(bootstrap_servers, settings)
     follower = Follower(bootstrap_servers, settings, topic_prefix + COMPLETENESS, Completeness)
-    board = Board(intervals, pair)
+    board = Board(limit, pair)
     console = Console()
     try:
         follower.catch_up(board.take, CATCH_UP_S)
@@ -79,3 +74,7 @@ def _follow(board: Board, follower: Follower, console: Console, svg: Path | None
 def _write(board: Board, svg: Path | None) -> None:
     if svg is not None:
         svg.write_text(board.svg(), encoding="utf-8")
+
+
+app = new_group("reconciliation", "The reconciliation's completeness.")
+add(app, status, "status")

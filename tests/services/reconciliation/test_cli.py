@@ -65,19 +65,22 @@ def test_one_of_them_by_itself_gets_the_table_too(tmp_path: Path) -> None:
         assert [pair.name for pair in made.rules.pairs] == ["p"]
 
 
-@pytest.mark.parametrize("where", ["before", "after"])
-def test_run_reads_the_table_though_a_command_has_its_name(tmp_path: Path, where: str) -> None:
+@pytest.mark.parametrize("where", ["variable", "flag"])
+def test_run_reads_the_table_though_a_command_has_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, where: str
+) -> None:
     file = tmp_path / "reconciliation.toml"
     file.write_text(TABLE.replace('m = "1h"', 'm = "59s"'))
-    config = ("--config", str(file))
+    config = ("--config", str(file)) if where == "flag" else ()
+    if where == "variable":
+        monkeypatch.setenv("MONEYSTATE_CONFIG", str(file))
     flags = ("--bootstrap-servers", "127.0.0.1:1", "--checkpoint", str(tmp_path / "checkpoint"))
-    arguments = (*config, "run", "reconciliation") if where == "before" else ("run", "reconciliation", *config)
     with pytest.raises(ServiceError, match=r"pair 'p': m \(59000 ms\) is less than n"):
-        moneystate(*arguments, *flags)
+        moneystate("run", "reconciliation", *config, *flags)
 
 
 def test_the_table_is_no_table_of_the_commands_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "reconciliation.toml"
     file.write_text(TABLE)
-    moneystate("--config", str(file), "reconciliation", "status", "--help")
+    moneystate("reconciliation", "status", "--config", str(file), "--help")
     assert "--svg" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""What `moneystate state show` prints for people."""
+"""What `moneystate checkpoint show` prints for people."""
 
 from __future__ import annotations
 

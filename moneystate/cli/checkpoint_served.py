@@ -1,4 +1,4 @@
-"""`moneystate state fingerprint, compare` of what a query server has: what is known of users, as of one version.
+"""`moneystate checkpoint fingerprint, compare` of what a query server has: what is known of users, as of one version.
 
 A server knows no buffered events and no highs, as they are in no changelog."""
 
@@ -68,14 +68,18 @@ def is_server(place: str) -> bool:
     if is_address(place):
         return True
     raise ConfigError(
-        f"{place}: expected a savepoint, the checkpoint of a stopped job, or HOST:PORT of a query server."
+        f"{place}: expected a savepoint, a stopped job's checkpoint, or HOST:PORT of a server, found no such path.",
+        "check the path.",
     )
 
 
 def check_no_moment(read_at: header_pb2.At | None) -> None:
     """Raises ConfigError."""
     if read_at is not None:
-        raise ConfigError("--at-version, --at-time: expected HOST:PORT of a query server, as files have one state.")
+        raise ConfigError(
+            "--at-version, --at-time: expected HOST:PORT of a query server, found files, which have one state.",
+            "leave them out.",
+        )
 
 
 def fingerprint(

@@ -1,4 +1,4 @@
-"""`moneystate state export, fingerprint, compare, show`: state that no job is running on, or that a server has."""
+"""`moneystate checkpoint export, fingerprint, compare, show`: state that no job is running on, or that a server has."""
 
 from __future__ import annotations
 
@@ -13,11 +13,26 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from moneystate.cli import facts_view, registry, state_served, state_view
+from moneystate.cli import checkpoint_served, checkpoint_view, facts_view, registry
+from moneystate.cli.command import add
 from moneystate.cli.connection import Connect, connecting
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.options import DEDUP_TTL, PlainService, flag
-from moneystate.cli.state_query import AtTime, AtVersion, parse_at
+from moneystate.cli.options import (
+    DEDUP_TTL,
+    AtTime,
+    AtVersion,
+    CheckpointFolder,
+    DedupTtl,
+    Json,
+    Limit,
+    PlainService,
+    Quiet,
+    SameKeyGroups,
+)
+from moneystate.cli.options import (
+    Savepoint as SavepointFolder,
+)
+from moneystate.cli.state_query import parse_at
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
 from moneystate.ports.state import StateModel
@@ -33,37 +48,33 @@ POLL_S = 0.3
 PHASE = "key groups"
 
 Place = Annotated[
-    str, typer.Argument(help="A savepoint, the checkpoint of a stopped job, or HOST:PORT of `moneystate serve`.")
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
-DedupTtl = Annotated[
-    str, flag("DEDUP_TTL", "The job's, where only servers are named: a savepoint and a checkpoint have their own.")
+    str,
+    typer.Argument(
+        metavar="PLACE", help="A savepoint, a stopped job's checkpoint, or HOST:PORT of `moneystate serve`."
+    ),
 ]
 
 
 def register(app: typer.Typer) -> None:
-    app.command("export")(export_state)
-    app.command("fingerprint")(connecting(fingerprint))
-    app.command("compare")(connecting(compare_states))
-    app.command("show")(show)
+    add(app, export_state, "export")
+    add(app, show, "show")
+    add(app, connecting(fingerprint), "fingerprint")
+    add(app, connecting(compare_states), "compare")
 
 
 def export_state(
-    checkpoint: Annotated[
-        str, typer.Option(help="Checkpoint of a stopped job, or a savepoint.", envvar="MONEYSTATE_CHECKPOINT")
-    ],
-    out: Annotated[Path, typer.Option(help="Folder to make.", envvar="MONEYSTATE_OUT")],
-    key_groups: Annotated[
-        int, typer.Option(help="Key groups of the savepoint; 0: as they are.", envvar="MONEYSTATE_KEY_GROUPS")
-    ] = 0,
+    checkpoint: CheckpointFolder,
+    out: SavepointFolder,
+    key_groups: SameKeyGroups = None,
     service: PlainService = "",
-    json_output: AsJson = False,
+    json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write a stopped job's state as a savepoint, which a new checkpoint can begin with (enrich --initial-state)."""
-    if key_groups < 0:
-        raise ConfigError(f"--key-groups {key_groups}: expected at least 1.")
+    """Write a stopped job's state as a savepoint.
+
+    A new checkpoint can begin with it (--initial-state). --checkpoint can also be a savepoint: with --key-groups, the
+    command writes it with another number of key groups.
+    """
     out = local_folder(str(out), "--out")
     check_free(out)
     state = registry.service_of(checkpoint, service).state
@@ -87,21 +98,22 @@ def fingerprint(
     at_time: AtTime = "",
     dedup_ttl: DedupTtl = DEDUP_TTL,
     service: PlainService = "",
-    json_output: AsJson = False,
+    json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Print the fingerprint of a state: the same for the same state, however it is stored.
+    """Print a state's fingerprint.
 
-    Of a server its first part, that of the users, with version and watermark on stderr.
+    It is the same for the same state, however that is stored. Of a server the command prints the first part, that of
+    the users, and version and watermark on stderr. --dedup-ttl is used where only servers are named.
     """
     read_at = parse_at(at_version, at_time)
-    if state_served.is_server(place):
+    if checkpoint_served.is_server(place):
         ttl_ms = parse_ms(dedup_ttl, "--dedup-ttl", 1)
         with WorkProgress(quiet) as progress:
-            served = state_served.fingerprint(connect, place, read_at, ttl_ms, progress)
-        state_served.tell_fingerprint(served, json_output)
+            served = checkpoint_served.fingerprint(connect, place, read_at, ttl_ms, progress)
+        checkpoint_served.tell_fingerprint(served, json_output)
         return
-    state_served.check_no_moment(read_at)
+    checkpoint_served.check_no_moment(read_at)
     with opened(registry.service_of(place, service).state, place) as savepoint:
         m = savepoint.manifest
         if json_output:
@@ -116,29 +128,30 @@ def compare_states(
     one: Place,
     other: Place,
     connect: Connect,
-    most: Annotated[int, typer.Option(help="How many differences to show.")] = 20,
+    limit: Limit = 20,
     at_version: AtVersion = "",
     at_time: AtTime = "",
     dedup_ttl: DedupTtl = DEDUP_TTL,
     service: PlainService = "",
-    json_output: AsJson = False,
+    json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show the first differences of two states. Ends with code 0 where there are none, else 1.
+    """Show the differences of two states.
 
-    With a server as one of them, what is compared is what is known of users.
+    With a server as one of them, what is known of users is compared. --dedup-ttl is used where only servers are named.
+    The command ends with code 0 if there is no difference, else with 1.
     """
     read_at = parse_at(at_version, at_time)
-    if any([state_served.is_server(one), state_served.is_server(other)]):
+    if any([checkpoint_served.is_server(one), checkpoint_served.is_server(other)]):
         ttl_ms = parse_ms(dedup_ttl, "--dedup-ttl", 1)
         with WorkProgress(quiet) as progress:
-            sides = state_served.compare(connect, (one, other), read_at, ttl_ms, most, progress)
-        state_served.tell_comparison(sides, json_output)
+            sides = checkpoint_served.compare(connect, (one, other), read_at, ttl_ms, limit, progress)
+        checkpoint_served.tell_comparison(sides, json_output)
         raise typer.Exit(1 if sides.result.total else 0)
-    state_served.check_no_moment(read_at)
+    checkpoint_served.check_no_moment(read_at)
     state = _state_of_both(one, other, service)
     with opened(state, one) as a, opened(state, other) as b:
-        comparison = compare(state, a, b, most)
+        comparison = compare(state, a, b, limit)
     if json_output:
         typer.echo(
             json.dumps({"differences": comparison.total, "first": [facts_view.as_json(d) for d in comparison.first]})
@@ -154,23 +167,24 @@ def compare_states(
 
 
 def show(
-    checkpoint: Annotated[
-        str, typer.Option(help="Checkpoint of a stopped job, or a savepoint.", envvar="MONEYSTATE_CHECKPOINT")
-    ],
-    user: Annotated[str, typer.Argument(help="User id; without, the state as a whole.")] = "",
+    checkpoint: CheckpointFolder,
+    user: Annotated[str, typer.Argument(metavar="USER", help="User id; without, the state as a whole.")] = "",
     service: PlainService = "",
-    json_output: AsJson = False,
+    json_output: Json = False,
 ) -> None:
-    """Show a user's state with buffered events and timers, or how far the whole job is, without running it."""
+    """Show a user's state, or how far the job is.
+
+    A user's state is shown with buffered events and timers. --checkpoint can also be a savepoint.
+    """
     state = registry.service_of(checkpoint, service).state
     seen = inspect_state(state, checkpoint, user.encode())
     if seen is None:
-        raise ConfigError(f"{user}: expected a user that the state knows, it does not.", "check the id.")
+        raise ConfigError(f"{user}: expected a user that the state knows, found none.", "check the id.")
     if json_output:
         typer.echo(json.dumps(seen))
     else:
         console = Console(soft_wrap=True)
-        for part in state_view.user_tables(seen, state.titles) if user else state_view.job_tables(seen):
+        for part in checkpoint_view.user_tables(seen, state.titles) if user else checkpoint_view.job_tables(seen):
             console.print(part)
 
 
@@ -178,7 +192,10 @@ def _state_of_both(one: str, other: str, service: str) -> StateModel:
     """Raises ConfigError for states of two services."""
     services = [registry.service_of(folder, service) for folder in (one, other)]
     if services[0].name != services[1].name:
-        raise ConfigError(f"{other}: expected a state of {services[0].name} as {one}, found one of {services[1].name}.")
+        raise ConfigError(
+            f"{other}: expected a state of {services[0].name} as {one}, found one of {services[1].name}.",
+            "compare states of one service.",
+        )
     return services[0].state
 
 

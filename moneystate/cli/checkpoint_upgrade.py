@@ -1,4 +1,4 @@
-"""`moneystate state upgrade` and `state downgrade`: all of a checkpoint's state to one version, without a replay.
+"""`moneystate checkpoint upgrade` and `downgrade`: all of a checkpoint's state to one version, without a replay.
 
 A job in use brings each entry to the current version when it next touches it. These runs of the job read no input: each
 batch rewrites the entries of a share of the key groups, in the transaction with the changelog and the markers. How far
@@ -21,15 +21,18 @@ from rich.table import Table
 from moneystate.api.folders import avro_root, folder_of
 from moneystate.cli import registry, services
 from moneystate.cli.checkpoint_schemas import count_state
+from moneystate.cli.command import add
+from moneystate.cli.option import NUMBER, Panel, check_given, option, pairs
 from moneystate.cli.options import (
+    BootstrapServers,
+    CheckpointFolder,
+    Json,
     KafkaConfig,
     KafkaConfigFile,
+    Master,
     PlainService,
     SparkConfig,
-    check_given,
-    flag,
     kafka_settings,
-    pairs,
 )
 from moneystate.engine import plan as plans
 from moneystate.engine.plan import STATE_VERSION
@@ -42,34 +45,37 @@ from moneystate.spark.job import Job, RunOptions
 from moneystate.spark.progress import BatchProgress
 from state_tools.downgrade_check import check_downgrade
 
-CheckpointOption = Annotated[str, flag("CHECKPOINT", "Folder of the job's state and progress.")]
-BrokersOption = Annotated[str, flag("BOOTSTRAP_SERVERS", "Kafka brokers, HOST:PORT,...")]
-MasterOption = Annotated[str, flag("MASTER", "Spark master; else what spark-submit says, or local[*].")]
-BatchesOption = Annotated[
-    int, flag("BATCHES", "Batches of the whole run, each with a share of the key groups; the more, the smaller.")
-]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only count the entries by version; asks no broker.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="At the end print the run in numbers, as JSON.")]
+Batches = Annotated[
+    int,
+    option(
+        "batches", "Batches of the whole run, each with a share of the key groups; the more, the smaller.", Panel.run,
+        NUMBER, least=1,
+    ),
+]  # fmt: skip
+DryRun = Annotated[bool, option("dry-run", "Only count the entries by version; asks no broker.", Panel.run)]
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(upgrade)
-    app.command()(downgrade)
+    add(app, upgrade, "upgrade")
+    add(app, downgrade, "downgrade")
 
 
 def upgrade(
-    checkpoint: CheckpointOption,
-    bootstrap_servers: BrokersOption = "",
-    batches: BatchesOption = 16,
-    dry_run: DryRunOption = False,
+    checkpoint: CheckpointFolder,
+    bootstrap_servers: BootstrapServers = "",
+    batches: Batches = 16,
+    dry_run: DryRun = False,
     service: PlainService = "",
-    master: MasterOption = "",
+    master: Master = "",
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
     spark_config: SparkConfig = None,
-    json_output: JsonOption = False,
+    json_output: Json = False,
 ) -> None:
-    """Rewrite all entries of earlier versions with the current one. The job must not run meanwhile."""
+    """Rewrite all state in the current state version.
+
+    The job must not run meanwhile.
+    """
     existing = _existing(checkpoint)
     if dry_run:
         _show_counts(existing, service, STATE_VERSION, json_output)
@@ -80,27 +86,32 @@ def upgrade(
 
 
 def downgrade(
-    checkpoint: CheckpointOption,
-    to: Annotated[int, typer.Option(help="The state version that the older program knows.")],
-    bootstrap_servers: BrokersOption = "",
-    batches: BatchesOption = 16,
-    dry_run: DryRunOption = False,
+    checkpoint: CheckpointFolder,
+    to: Annotated[int, option("to", "The state version that the older program knows.", Panel.state, NUMBER, least=1)],
+    bootstrap_servers: BootstrapServers = "",
+    batches: Batches = 16,
+    dry_run: DryRun = False,
     service: PlainService = "",
-    master: MasterOption = "",
+    master: Master = "",
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
     spark_config: SparkConfig = None,
-    json_output: JsonOption = False,
+    json_output: Json = False,
 ) -> None:
-    """Rewrite all entries as an earlier version has them, so that an older program can go on.
+    """Rewrite all state in an earlier version.
 
-    Refused, with nothing rewritten, where something in the state has no way back.
+    An older program can then continue. The command is refused, with nothing rewritten, if something in the state cannot
+    be written in that version.
     """
     if not 0 < to < STATE_VERSION:
-        raise ConfigError(f"--to {to}: expected an earlier state version, 1 to {STATE_VERSION - 1}.")
+        raise ConfigError(f"--to {to}: expected an earlier state version.", f"give 1 to {STATE_VERSION - 1}.")
     existing = _existing(checkpoint)
-    if to not in _service(existing, service).state.versions.written:
-        raise ConfigError(f"--to {to}: expected a state version of this service, it had none of that number.")
+    written = _service(existing, service).state.versions.written
+    if to not in written:
+        raise ConfigError(
+            f"--to {to}: expected a state version of this service, found none of that number.",
+            f"give one of {', '.join(map(str, sorted(written)))}.",
+        )
     if dry_run:
         _show_counts(existing, service, to, json_output)
         return
@@ -136,8 +147,6 @@ def _options(
     spark_config: list[str],
 ) -> RunOptions:
     """`rewrite`: batches, never more than key groups, and state version."""
-    if rewrite[0] < 1:
-        raise ConfigError(f"--batches {rewrite[0]}: expected at least 1.")
     check_given(bootstrap_servers=brokers)
     settings = existing.settings()
     return RunOptions(

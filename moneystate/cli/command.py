@@ -1,0 +1,106 @@
+"""Commands and groups of commands: their help is in panels, nothing in it is cut off, and each takes --config."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from moneystate.cli import renamed
+from moneystate.cli.option import Panel
+from moneystate.cli.settings_file import ConfigFile, words_of
+
+ARGUMENTS, COMMANDS, HELP = "Arguments", "Commands", "Help"
+OPTION_PANELS = [*(panel.value for panel in Panel), HELP]
+RULES_TAKE = {"ignore_unknown_options": True}  # flags of rules are among the words
+WHOLE = 10_000  # characters: a summary is wrapped, never cut
+
+Row = tuple[str, str]
+
+
+class Command(TyperCommand):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        words = words_of(ctx)
+        renamed.check_options(words, args)
+        for line in renamed.warnings(words, os.environ):
+            typer.echo(line, err=True)
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        arguments = _rows(self, ctx, "argument", ARGUMENTS)
+        _write([(panel, (name.split(" ")[0], text)) for panel, (name, text) in arguments], [ARGUMENTS], formatter)
+        _write(_rows(self, ctx, "option", HELP), OPTION_PANELS, formatter)
+
+
+class Group(TyperGroup):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        renamed.check_options(words_of(ctx), args[:1])
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        renamed.check_command([*words_of(ctx), *args[:1]])
+        return super().resolve_command(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        summaries = [
+            (command.rich_help_panel or COMMANDS, (name, command.get_short_help_str(WHOLE)))
+            for name, command in self.commands.items()
+            if isinstance(command, Command | Group)
+        ]
+        _write(summaries, list(dict.fromkeys(panel for panel, _ in summaries)), formatter)
+        _write(_rows(self, ctx, "option", HELP), OPTION_PANELS, formatter)
+
+
+def new_group(name: str, help: str) -> typer.Typer:
+    return typer.Typer(
+        name=name, help=help, cls=Group, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+    )
+
+
+def add(
+    group: typer.Typer,
+    command: Callable[..., Any],
+    name: str,
+    panel: str | None = None,
+    rules_take: bool = False,
+) -> None:
+    """`panel`: of the commands in the group's help. `rules_take`: a flag can be that of a service's rule."""
+    settings = RULES_TAKE if rules_take else None
+    group.command(name, cls=Command, rich_help_panel=panel, context_settings=settings)(_configured(command))
+
+
+def _configured(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with a --config, whose values are the defaults of the others; the command asks the context for it."""
+
+    @functools.wraps(command)
+    def run(config: Any, **given: Any) -> Any:
+        return command(**given)
+
+    given = inspect.signature(command, eval_str=True).parameters.values()
+    config = inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ConfigFile)
+    shown = [*(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in given), config]
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in shown}
+    return run
+
+
+def _rows(command: Any, ctx: Any, kind: str, other: str) -> list[tuple[str, Row]]:
+    """With their panels; `other`: of those without one."""
+    parameters = [parameter for parameter in command.get_params(ctx) if parameter.param_type_name == kind]
+    records = [(parameter.rich_help_panel or other, parameter.get_help_record(ctx)) for parameter in parameters]
+    return [(panel, record) for panel, record in records if record is not None]
+
+
+def _write(rows: Iterable[tuple[str, Row]], order: Iterable[str], formatter: Any) -> None:
+    panels: Mapping[str, list[Row]] = {panel: [] for panel in order}
+    for panel, row in rows:
+        panels[panel].append(row)
+    for panel, its in panels.items():
+        if its:
+            with formatter.section(panel):
+                formatter.write_dl(its)

@@ -1,0 +1,172 @@
+"""How an option is declared, once: its name, variable, panel of the help, and what it expects.
+
+`--NAME` is the variable MONEYSTATE_NAME and the key NAME of the command's table in a configuration file. An option of
+one name has one meaning, one type and one help text in all commands. Options of the development broker and of the fake
+service have variables with a prefix, as their names are everybody's.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import re
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+import typer
+
+from moneystate.cli.durations import parse_ms
+from moneystate.errors import ConfigError
+from moneystate.serving import addresses
+
+T = TypeVar("T")
+Check = Callable[[str, str], object]  # of a text that is not empty, and the option's name for the error
+
+PREFIX: Final = "MONEYSTATE_"
+
+# what options expect
+DURATION: Final = "DURATION"
+PATH: Final = "PATH"
+ADDRESS: Final = "HOST:PORT"
+ADDRESSES: Final = "HOST:PORT,..."
+NUMBER: Final = "N"
+TIME: Final = "TIME"
+VERSION: Final = "EPOCH/BATCH"
+PAIR: Final = "NAME=VALUE"
+
+
+def check_addresses(text: str, flag: str) -> None:
+    """Of brokers, HOST:PORT,..., perhaps PROTOCOL://HOST:PORT. Raises ConfigError."""
+    for address in text.split(","):
+        addresses.split(re.sub(r"^\w+://", "", address.strip()), flag)
+
+
+CHECKS: Final[dict[str, Check]] = {DURATION: parse_ms, ADDRESS: addresses.split, ADDRESSES: check_addresses}
+
+
+class Panel(StrEnum):
+    """The groups of options in a command's help, in their order."""
+
+    question = "Question"
+    service = "Service and configuration"
+    kafka = "Kafka"
+    state = "Checkpoint and state"
+    server = "Query server"
+    http = "External service"
+    topics = "Topics"
+    input = "Input"
+    run = "This run"
+    rules = "Rules"
+    limits = "Limits"
+    security = "TLS and tokens"
+    spark = "Spark"
+    metrics = "Metrics"
+    output = "Output"
+
+
+def option(
+    name: str,
+    help: str,
+    panel: Panel,
+    metavar: str = "",
+    *,
+    scope: str = "",
+    least: int | None = None,
+    most: int | None = None,
+    shown: bool | str | None = None,
+) -> typer.models.OptionInfo:
+    """Without `metavar` a switch, --NAME or --no-NAME. `scope`: goes before the variable's name. `least` and `most`: of
+    a number. `shown`: the default as the help says it; a
+    switch is off."""
+    info: typer.models.OptionInfo = typer.Option(
+        f"--{name}" if metavar else f"--{name}/--no-{name}",
+        help=help,
+        rich_help_panel=panel.value,
+        metavar=metavar or None,
+        envvar=variable(name, scope),
+        min=least,
+        max=most,
+        show_default=bool(metavar) if shown is None else shown,
+        callback=_checking(CHECKS[metavar]) if metavar in CHECKS else None,
+    )
+    return info
+
+
+def repeated(name: str, help: str, panel: Panel, metavar: str) -> typer.models.OptionInfo:
+    """An option that may be given several times. Its variable has the values between semicolons or on lines of their
+    own: blanks are parts of values."""
+    info: typer.models.OptionInfo = typer.Option(
+        f"--{name}",
+        help=f"{help} May be repeated.",
+        rich_help_panel=panel.value,
+        metavar=metavar,
+        envvar=variable(name),
+        callback=_split,
+    )
+    return info
+
+
+def choice(name: str, help: str, panel: Panel, values: type[StrEnum]) -> typer.models.OptionInfo:
+    return option(name, help, panel, "|".join(values))
+
+
+def variable(name: str, scope: str = "") -> str:
+    return PREFIX + (f"{scope}_{name}" if scope else name).upper().replace("-", "_")
+
+
+def _checking(check: Check) -> Callable[..., Any]:
+    def checked(parameter: typer.CallbackParam, value: str | None) -> str | None:
+        if value:
+            check(value, parameter.opts[0])
+        return value
+
+    return checked
+
+
+def _split(context: typer.Context, parameter: typer.CallbackParam, values: list[str] | None) -> list[str] | None:
+    source = context.get_parameter_source(str(parameter.name))
+    if source is None or source.name != "ENVIRONMENT":
+        return values
+    text = os.environ[str(parameter.envvar)]
+    return [part.strip() for part in re.split(r"[;\n]", text) if part.strip()]
+
+
+def check_given(**values: str) -> None:
+    """Raises ConfigError for an option that was given an empty value."""
+    for name, value in values.items():
+        if not value.strip():
+            flag = f"--{name.replace('_', '-')}"
+            raise ConfigError(f"{flag}: expected a value, found an empty one.", f"give {flag} a value.")
+
+
+def pairs(texts: list[str], flag: str) -> dict[str, str]:
+    """NAME=VALUE, several times. Raises ConfigError, which does not repeat what may be a secret."""
+    values = {}
+    for number, text in enumerate(texts, 1):
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise ConfigError(
+                f"{flag}: expected NAME=VALUE, found something else as number {number} of {len(texts)}.",
+                f"write {flag} NAME=VALUE.",
+            )
+        values[name.strip()] = value.strip()
+    return values
+
+
+def flagged(command: Callable[..., T], parameter: str, make: Callable[..., Any]) -> Callable[..., T]:
+    """The options of `make` in place of the parameter that takes what it makes."""
+    flags = inspect.signature(make, eval_str=True).parameters
+    own = inspect.signature(command, eval_str=True)
+    other_parameters = [p for name, p in own.parameters.items() if name != parameter]
+
+    @functools.wraps(command)
+    def run(**given: Any) -> T:
+        made = make(**{name: given.pop(name) for name in flags})
+        return command(**{parameter: made}, **given)
+
+    shown = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in [*other_parameters, *flags.values()]]
+    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in shown}
+    return run
