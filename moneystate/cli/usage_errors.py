@@ -26,8 +26,8 @@ def told(error: TyperException) -> str:
     cause = given.__cause__
     if cause is None:
         return f"error: {command}: expected {_written(parameter, name)}, found nothing. Do: {_give(parameter, name)}"
-    found = cause.errors()[0].get("input")
-    return f"error: {name} {found}: expected {_expected(parameter)}, found {found!r}. {see}"
+    wrong = cause.errors()[0].get("input")
+    return f"error: {name} {wrong}: expected {_expected(parameter)}, found {wrong!r}. {see}"
 
 
 def _written(parameter: Any, name: str) -> str:
