@@ -75,7 +75,7 @@ class ArchivedRecord(NamedTuple):
 
 
 def format_of(path: Path) -> str | None:
-    """By the end of its name; None for a file that is none of ours."""
+    """The format by the suffix of the name; None: not an archive file."""
     suffix = path.suffix.removeprefix(".")
     return suffix if suffix in FORMATS else None
 
@@ -84,7 +84,7 @@ def format_of(path: Path) -> str | None:
 
 
 def read_file(path: Path) -> Iterator[ArchivedRecord]:
-    """The records of a file, in their order. Raises ArchiveError where it cannot be read to its end."""
+    """The records of a file, in order. Raises ArchiveError if it cannot be read to its end."""
     records = READERS[path.suffix.removeprefix(".")](path)
     try:
         for fields in records:
@@ -178,7 +178,7 @@ READERS: dict[str, Callable[[Path], Iterator[dict[str, Any]]]] = {
 
 
 def write_file(path: Path, records: Iterable[ArchivedRecord]) -> int:
-    """Write a whole file or none; how many records it has. The end of its name says the format."""
+    """Writes a whole file or none, and returns the number of records. The suffix of the name selects the format."""
     temporary = path.with_name(path.name + ".tmp")
     counted = _Counted(records)
     with temporary.open("wb") as f:

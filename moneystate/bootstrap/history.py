@@ -22,7 +22,8 @@ BEGIN_ADVICE = f"give what is missing as another --from, or begin there with {IN
 
 @dataclass(frozen=True)
 class Cut:
-    """Where the history ends: a time (ms, of record timestamps), offsets of some partitions, or where it ends."""
+    """Where the history ends: a time (ms, of record timestamps), offsets of some partitions, or the ends of the
+    logs."""
 
     at_ms: int | None = None
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -78,7 +79,7 @@ def _stamp(path: str) -> str:
 
 
 def check_unchanged(history: History) -> None:
-    """Raises ArchiveError where a file is not the one that was looked at: what was read of it may be in already."""
+    """Raises ArchiveError if a file has changed since it was inspected, because some of it may already be in use."""
     for file_range in [file_range for partition in history.partitions for file_range in partition.files]:
         if _stamp(file_range.path) != file_range.stamp:
             raise ArchiveError(
@@ -117,11 +118,11 @@ class History:
     topic_ids: Mapping[str, str]  # Kafka's; empty: the archive does not record them
 
     def records(self) -> int:
-        """Offsets to go through: at least as many as there are records."""
+        """Number of offsets to read: at least the number of records."""
         return sum(p.end - p.start for p in self.partitions)
 
     def plan(self, rules_hash: str) -> Plan | None:
-        """The plan to go on from; None where offsets are counted, as they are no place in any log."""
+        """The plan to continue from; None if offsets are counted, because those are not positions in any log."""
         if any(p.counted for p in self.partitions):
             return None
         ends = {p.tp: PartitionPlan(p.end, ACTIVE if p.end > p.start else EMPTY) for p in self.partitions}
@@ -141,7 +142,7 @@ class KafkaLog:
 def from_archive(
     archived: ArchivedPartition, facts: list[FileFacts], highs: Mapping[TopicPartition, int | None]
 ) -> PartitionHistory:
-    """One partition's whole archive. Raises ArchiveError where its files do not go together."""
+    """The whole archive of one partition. Raises ArchiveError if its files do not fit together."""
     full = [(file, fact) for file, fact in zip(archived.files, facts, strict=True) if fact.records]
     has_offsets = [fact.has_offsets for _, fact in full]
     if any(has_offsets) and not all(has_offsets):
@@ -218,7 +219,7 @@ def archive_topic_ids(archived: Mapping[TopicPartition, ArchivedPartition], topi
 def from_kafka(
     tp: TopicPartition, log: KafkaLog, highs: Mapping[TopicPartition, int | None], start: int | None
 ) -> PartitionHistory:
-    """`start`: where to begin, None: at the partition's beginning. Raises RetentionError where that is gone."""
+    """The partition from `start` (None: from its beginning). Raises RetentionError if the log no longer has it."""
     first = log.starts[tp]
     if start is None:
         if first > 0 and tp not in highs:
@@ -235,7 +236,7 @@ def from_kafka(
 
 
 def joined(archived: PartitionHistory, log: KafkaLog) -> PartitionHistory:
-    """An archive, and Kafka from where it ends. Raises where they do not meet."""
+    """An archive, continued from Kafka where it ends. Raises if they do not meet."""
     tp, end = archived.tp, archived.end
     if archived.counted:
         raise ConfigError(
@@ -254,7 +255,7 @@ def joined(archived: PartitionHistory, log: KafkaLog) -> PartitionHistory:
 
 
 def cut_at(history: PartitionHistory, end: int) -> PartitionHistory:
-    """The same up to `end`. Raises ConfigError where it does not reach so far."""
+    """The same history up to `end`. Raises ConfigError if it does not reach that far."""
     if not history.start <= end <= history.end:
         raise ConfigError(
             f"{AS_OF}: expected an offset between {history.start} and {history.end} for {history.topic}, partition "

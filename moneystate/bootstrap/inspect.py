@@ -40,7 +40,7 @@ class Inspector:
         self.at_ms = at_ms
 
     def inspect(self, file: ArchiveFile, topic: int) -> FileFacts:
-        """Reads the whole file. Raises ArchiveError where it is not whole, not in order or not what its name and note
+        """Reads the whole file. Raises ArchiveError if it is incomplete, out of order, or not what its name and note
         say."""
         path = Path(file.path)
         self._check_sum(path, file)

@@ -64,7 +64,7 @@ class Prepared:
 
 
 class Bootstrap:
-    """One run: `prepare`, then `publish`; `run` does both."""
+    """One bootstrap: `prepare`, then `publish`; `run` does both."""
 
     def __init__(self, job: JobSpec, options: BootstrapOptions, on_progress: Callable[[Progress], None]) -> None:
         self.job = job
@@ -73,13 +73,14 @@ class Bootstrap:
         self.work = options.work_folder
 
     def run(self, tasks: Tasks | None = None) -> Prepared:
-        """Make the savepoint. Its folder in what is given back is gone by then. Raises MoneystateError."""
+        """Creates the savepoint. The work folder named in the result no longer exists. Raises MoneystateError."""
         prepared = self.prepare(tasks)
         self.publish()
         return prepared
 
     def prepare(self, tasks: Tasks | None = None) -> Prepared:
-        """All but its name. `tasks`: what to run on, None: a Spark session of its own. Raises MoneystateError."""
+        """Does everything except naming the savepoint. `tasks`: where to run; None: a Spark session of its own.
+        Raises MoneystateError."""
         check_free(self.options.out)
         sources = Sources(self.options, self.job.inputs)
         started = works.resume(self.work, self._settings())
@@ -92,7 +93,7 @@ class Bootstrap:
             return self._on(SparkTasks(session), sources, started)
 
     def publish(self) -> None:
-        """Give the prepared savepoint its name; the work folder goes."""
+        """Renames the prepared savepoint to its final name and removes the work folder."""
         out = self.options.out.absolute()
         made = self.work / "savepoint"
         if made.stat().st_dev != out.parent.stat().st_dev:  # first beside its place, so that it appears whole

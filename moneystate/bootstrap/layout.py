@@ -50,7 +50,7 @@ class RangeNote:
 
 
 def read_note(folder: Path) -> RangeNote | None:
-    """None where there is none. Raises ArchiveError for one that is not as expected."""
+    """Reads a note. None: there is none. Raises ArchiveError for an invalid one."""
     path = folder / NOTE
     if not path.exists():
         return None
@@ -84,7 +84,8 @@ class ArchiveFile:
 
 @dataclass
 class ArchivedPartition:
-    """One partition in one or more archives: its files in order. `named`: they say which offsets they hold."""
+    """The files of one partition, in one or more archives, in order. `named`: their names say which offsets they
+    hold."""
 
     topic: str
     partition: int
@@ -205,5 +206,5 @@ def _check_end(partition: ArchivedPartition) -> None:
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
-    """Sorts names as text, numbers in them as numbers."""
+    """A sort key for names: text as text, numbers as numbers."""
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]

@@ -51,7 +51,7 @@ class BootstrapOptions:
         return KAFKA in self.sources
 
     def check(self) -> None:
-        """Raises ConfigError for what does not fit together."""
+        """Raises ConfigError for options that contradict each other."""
         if not self.sources:
             raise ConfigError("--from: expected kafka or the folder of an archive.", "give one.")
         if self.from_kafka and not self.bootstrap_servers.strip():

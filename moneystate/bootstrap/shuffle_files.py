@@ -21,7 +21,7 @@ def shuffle_path(work: Path, chunk: int, task: int) -> Path:
 
 
 def write_shuffle_file(path: Path, blocks: list[bytes]) -> None:
-    """Whole or not at all."""
+    """Writes the file completely or not at all."""
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("wb") as f:
         f.write(COUNT.pack(len(blocks)))
@@ -33,7 +33,7 @@ def write_shuffle_file(path: Path, blocks: list[bytes]) -> None:
 
 
 def read_shuffle_file(path: Path, group: int) -> bytes:
-    """The block of one key group. Raises JobError where the file is not whole."""
+    """Reads the block of one key group. Raises JobError if the file is incomplete."""
     with path.open("rb") as f:
         (groups,) = COUNT.unpack(f.read(COUNT.size))
         lengths = struct.unpack(f">{groups}Q", f.read(8 * groups))

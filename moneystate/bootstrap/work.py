@@ -43,7 +43,7 @@ def settings_of(rules: Mapping[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def resume(work: Path, settings: Mapping[str, Any]) -> BootstrapPlan | None:
-    """What an earlier run decided; None where there was none. Raises SetupError where it had other settings."""
+    """The plan of an earlier run; None: there was none. Raises SetupError if it had other settings."""
     if not (work / NAME).exists():
         return None
     try:
@@ -70,7 +70,7 @@ def begin(work: Path, settings: Mapping[str, Any], started: BootstrapPlan) -> No
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Whole or not at all."""
+    """Writes the file completely or not at all."""
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("w") as f:
         json.dump(content, f)

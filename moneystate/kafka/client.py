@@ -27,7 +27,7 @@ METADATA_TIMEOUT_S = 10.0  # a broker on the way up answers within a few seconds
 
 
 def base_config(bootstrap_servers: str, extra: dict[str, str]) -> dict[str, Any]:
-    """`extra`: librdkafka settings of the user (TLS, SASL), the same for all clients. Raises ConfigError."""
+    """The settings that all clients share. `extra`: the user's librdkafka settings (TLS, SASL). Raises ConfigError."""
     return {
         "bootstrap.servers": bootstrap_servers,
         "log_level": 3,
@@ -37,7 +37,7 @@ def base_config(bootstrap_servers: str, extra: dict[str, str]) -> dict[str, Any]
 
 
 def new_client(make: Callable[[dict[str, Any]], Client], config: dict[str, Any]) -> Client:
-    """Every client is made here. Raises ConfigError for settings that librdkafka refuses."""
+    """Creates a client; every client is created here. Raises ConfigError for settings that librdkafka refuses."""
     try:
         return make(config)
     except (KafkaException, TypeError, ValueError) as e:
@@ -49,12 +49,12 @@ def admin_client(bootstrap_servers: str, extra: dict[str, str]) -> AdminClient:
 
 
 def consumer_config(bootstrap_servers: str, extra: dict[str, str]) -> dict[str, Any]:
-    """What all consumers have in common: a record that was damaged on the way or on a broker's disk is an error."""
+    """The settings that all consumers share. A record that was damaged in transit or on a broker's disk is an error."""
     return {"check.crcs": True, **base_config(bootstrap_servers, extra)}
 
 
 def range_consumer(bootstrap_servers: str, extra: dict[str, str], group: str, **more: Any) -> Consumer:
-    """A consumer for given offsets: no group protocol, no commits of its own, no silent reset of a lost position."""
+    """A consumer for given offsets. It joins no group, commits nothing, and never resets a lost position silently."""
     return new_client(
         Consumer,
         {
@@ -70,7 +70,7 @@ def range_consumer(bootstrap_servers: str, extra: dict[str, str], group: str, **
 
 
 def check_reachable(bootstrap_servers: str, extra: dict[str, str]) -> None:
-    """Raises BrokerError where no broker answers or lets this user in, ConfigError for settings that librdkafka
+    """Raises BrokerError if no broker answers or accepts this user, and ConfigError for settings that librdkafka
     refuses."""
     errors: list[KafkaError] = []
     # the error says it all: librdkafka's own lines of each attempt would only stand beside it
@@ -99,14 +99,14 @@ def reason(e: Exception) -> str:
 
 
 def advice(error: KafkaError, otherwise: str) -> str:
-    """What to do about an error: `otherwise`, unless it is a permission that is missing."""
+    """What to do about an error: `otherwise`, unless a permission is missing."""
     if error.code() in NOT_ALLOWED:
         return "grant this user the permission: docs/security.md lists those of each command."
     return otherwise
 
 
 def place(message: Message[bytes, bytes]) -> tuple[str, int, int]:
-    """Topic, partition and offset, which a message that a consumer gives always has."""
+    """The topic, partition and offset of a message. Messages from a consumer always have them."""
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     assert topic is not None
     assert partition is not None
@@ -120,8 +120,8 @@ _headers = methodcaller("headers")
 
 
 def headers_of(message: Any) -> list[Header]:
-    """A record's headers; one that says why, where the client cannot give them: in Kafka a name is bytes, in Python's
-    client it is a text."""
+    """The headers of a record. If the client cannot decode them, one header says why: in Kafka a name is bytes, in
+    Python's client it is text."""
     try:
         return list(_headers(message) or [])
     except (SystemError, UnicodeDecodeError):  # the former as long as the client forgets to return its error
@@ -129,7 +129,7 @@ def headers_of(message: Any) -> list[Header]:
 
 
 def letter_of(message: Any) -> Letter:
-    """A record as the engine takes it whole. `Any`: as in `moneystate.kafka.ranges`."""
+    """A record in the form that the engine reads with all its parts. `Any`: as in `moneystate.kafka.ranges`."""
     kind, timestamp = message.timestamp()
     place = (message.topic(), message.partition(), message.offset())
     return Letter(*place, timestamp if kind else -1, message.key(), message.value(), headers_of(message))
@@ -162,8 +162,8 @@ def is_passing(error: KafkaError) -> bool:
 
 
 def is_passing_to_range(error: KafkaError) -> bool:
-    """For a `range_consumer`: it joins no group, but librdkafka looks for the coordinator of its group all the same.
-    Where this user may not ask, it says so once and reads on."""
+    """Whether a `range_consumer` may ignore the error. It joins no group, but librdkafka looks for a coordinator all
+    the same. If this user may not ask for it, librdkafka reports that once and reads on."""
     return error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED or is_passing(error)
 
 

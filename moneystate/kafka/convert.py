@@ -23,8 +23,8 @@ def converters(
     id_wait_s: float | None = None,
     schemas: str = "",
 ) -> dict[int, Convert]:
-    """By topic code; topics in Avro single-object encoding need none as long as each type has one version.
-    `id_wait_s`: as in `make_format`; `schemas`: as in `JobSpec`."""
+    """Converters to canonical form, by topic code. Topics in Avro single-object encoding need none as long as each
+    type has one version. `id_wait_s`: as in `make_format`; `schemas`: as in `JobSpec`."""
     further = plain.has_further_versions(schemas) if schemas else has_further_versions(avro_root())
     wanted = {t: formats.get(t.name, AVRO) for t in inputs if further or formats.get(t.name, AVRO) != AVRO}
     return {t.code: _reader(name, t.name, schemas, registry_url, id_wait_s) for t, name in wanted.items()}
@@ -44,7 +44,8 @@ def _reader(name: str, topic: str, service: str, registry_url: str | None, id_wa
 def writers(
     formats: dict[str, str], streams: list[str], prefix: str, registry_url: str | None, schemas: str = ""
 ) -> dict[int, Convert]:
-    """By stream number, for output topics that are to be written in another format. `schemas`: as in `JobSpec`."""
+    """Converters from canonical form, by stream number, for output topics in other formats. `schemas`: as in
+    `JobSpec`."""
     wanted = {n: formats[name] for n, name in enumerate(streams) if formats.get(name, AVRO) != AVRO}
     return {n: _writer(name, streams[n], prefix, schemas, registry_url) for n, name in wanted.items()}
 
@@ -57,12 +58,12 @@ def _writer(name: str, topic: str, prefix: str, service: str, registry_url: str 
 
 @cache
 def _schemas(service: str = "") -> SchemaSet:
-    """Read once in each process: converters are made in every batch."""
+    """Cached in each process, because converters are created for every batch."""
     return plain.schema_set(service) if service else SchemaSet.load()
 
 
 def converted(output: Output, convert: dict[int, Convert]) -> Output:
-    """An output as `writers` have it."""
+    """The output after conversion by `writers`."""
     stream, key, value, headers = output
     if stream not in convert or value is None:
         return output

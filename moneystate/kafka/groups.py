@@ -31,8 +31,8 @@ class GroupProgress:
 def other_prefixes(
     bootstrap_servers: str, extra: dict[str, str], group: str, inputs: list[str], topic_prefix: str
 ) -> list[str]:
-    """The prefixes besides `topic_prefix` whose `inputs` the group has offsets of; none where the broker does not
-    say."""
+    """The topic prefixes besides `topic_prefix` whose `inputs` have offsets in the group; empty if the broker does
+    not say."""
     admin = admin_client(bootstrap_servers, extra)
     asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=METADATA_TIMEOUT_S)
     try:

@@ -22,7 +22,7 @@ SENT_S = 10.0
 
 
 class Heartbeats:
-    """`topics`: with prefix; `encode`: from a time in ms to a heartbeat as it stands in the topics."""
+    """Watches topics (with prefix). `encode` turns a time in ms into a heartbeat in the topics' format."""
 
     def __init__(
         self, admin: AdminClient, producer: Producer, topics: Sequence[str], after_s: float,
@@ -36,8 +36,8 @@ class Heartbeats:
         self.ends: dict[FullPartition, int] = {}
 
     def turn(self, now_s: float, time_ms: int) -> list[FullPartition]:
-        """Look at all partitions, and write a heartbeat with `time_ms` into each one that is quiet. `now_s`: of a
-        monotonic clock. Raises BrokerError."""
+        """Checks all partitions, and writes a heartbeat with `time_ms` into each quiet one. `now_s`: a monotonic
+        clock's time. Raises BrokerError."""
         try:
             quiet = self._quiet(now_s)
             if quiet:

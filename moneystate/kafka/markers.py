@@ -24,7 +24,7 @@ STALL_S = 90.0  # what another application's open transaction may cost before we
 
 
 class MarkerLog:
-    """The commits topic as far as it was read. `read` goes on from there, so a look in every batch is cheap."""
+    """The commits topic, as far as it was read. `read` continues from there, so a look in every batch is cheap."""
 
     def __init__(self, bootstrap_servers: str, extra: dict[str, str], topic: str) -> None:
         self.topic = topic
@@ -37,7 +37,7 @@ class MarkerLog:
         self.claims: dict[bytes, Claim] = {}  # by `claim_key` and `fenced_key`
 
     def read(self) -> dict[bytes, Marker]:
-        """All markers by key that are committed at this moment, but for those behind an open transaction."""
+        """All markers, by key, that are committed at this moment, except those behind an open transaction."""
         self._assign()
         self._read_to(
             {p: end for (_, p), end in log_ends(self.admin, [(self.topic, p) for p in self.positions]).items()}
@@ -123,7 +123,8 @@ def read_markers(bootstrap_servers: str, extra: dict[str, str], topic: str) -> d
 
 
 def final_markers(bootstrap_servers: str, extra: dict[str, str], topic: str, partitions: int) -> dict[bytes, Marker]:
-    """Those of output partitions that the caller has claimed, also where another application's transaction is open."""
+    """The markers of output partitions that the caller has claimed. An open transaction of another application does
+    not hide them."""
     log = MarkerLog(bootstrap_servers, extra, topic)
     try:
         for partition in range(partitions):

@@ -25,7 +25,7 @@ class TopicState:
 
 
 def topic_states(admin: AdminClient, topics: list[str]) -> dict[str, TopicState]:
-    """Raises SetupError for a topic that is not there, BrokerError where the broker does not say."""
+    """Raises SetupError for a topic that does not exist, and BrokerError if the broker does not answer."""
     futures = admin.describe_topics(TopicCollection(topics), request_timeout=METADATA_TIMEOUT_S)
     states: dict[str, TopicState] = {}
     for topic, future in futures.items():
@@ -44,7 +44,7 @@ def topic_states(admin: AdminClient, topics: list[str]) -> dict[str, TopicState]
 
 
 def log_ends(admin: AdminClient, partitions: Iterable[FullPartition]) -> dict[FullPartition, int]:
-    """Where a read_committed reader's log ends at this moment (the last stable offset). As all here that ask for
+    """The ends of the log for read_committed readers (last stable offsets). Like all functions here that ask for
     offsets, it raises BrokerError."""
     return _list(admin, partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
@@ -54,7 +54,7 @@ def high_watermark(admin: AdminClient, topic: str, partition: int) -> int:
 
 
 def high_watermarks(admin: AdminClient, partitions: Iterable[FullPartition]) -> dict[FullPartition, int]:
-    """Where the log ends with what open transactions have written."""
+    """The ends of the log including records of open transactions."""
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     return _list(admin, partitions, latest, IsolationLevel.READ_UNCOMMITTED)
 
@@ -64,7 +64,7 @@ def log_starts(admin: AdminClient, partitions: Iterable[FullPartition]) -> dict[
 
 
 def offsets_at(admin: AdminClient, partitions: Iterable[FullPartition], timestamp_ms: int) -> dict[FullPartition, int]:
-    """The first offsets with a Kafka timestamp at or after `timestamp_ms`; the log's end where there is none."""
+    """The first offsets with a Kafka timestamp at or after `timestamp_ms`, or the log's end."""
     wanted = list(partitions)
     offsets = _list(admin, wanted, OffsetSpec.for_timestamp(timestamp_ms))
     ends = log_ends(admin, wanted)
@@ -77,8 +77,7 @@ def _list(
     spec: OffsetSpec,
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
 ) -> dict[FullPartition, int]:
-    """A partition whose leader is changing, is starting or is not known to all yet as its topic is new, is asked for
-    again."""
+    """Asks again for partitions whose leader is changing, starting, or not yet known because the topic is new."""
     left = {TopicPartition(topic, p): spec for topic, p in partitions}
     offsets: dict[FullPartition, int] = {}
     give_up = time.monotonic() + METADATA_TIMEOUT_S
@@ -104,7 +103,7 @@ def _list(
 
 
 def _refresh(admin: AdminClient) -> None:
-    """Have the client ask who leads what: a leader's epoch that it has kept may be one from before a restart."""
+    """Makes the client ask for leaders again: its cached leader epoch may be from before a broker's restart."""
     with contextlib.suppress(KafkaException):  # the broker is away: what is asked next says so
         admin.list_topics(timeout=METADATA_TIMEOUT_S)
 

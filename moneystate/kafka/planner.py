@@ -58,14 +58,14 @@ class Planner:
         self.sizes_at = float("-inf")
 
     def fix_target(self) -> None:
-        """A bounded run reads what is there now."""
+        """Remembers the current ends of the logs as the target of a bounded run."""
         self.target = self._log_ends()
 
     def next_offset(self, start: dict[str, Any]) -> dict[str, Any]:
-        """The end of the next batch; `start` itself where there is nothing to do.
+        """The end offset of the next batch; `start` itself if there is nothing to do.
 
-        A broker that is away is waited for: restarting the brokers one by one must not end a job. Raises BrokerError
-        when it stays away. After a drain it waits for replies, too.
+        Waits for brokers that are away, because a rolling restart must not end a job. Raises BrokerError if they stay
+        away. After a drain it waits for replies, too.
         """
         plan = plans.from_offset(start)
         if self.spec.rewrite is not None:
@@ -87,14 +87,15 @@ class Planner:
         return start
 
     def _is_drain_complete(self) -> bool:
-        """Whether a drained job reads nothing more: no lookup is open, or the time for replies is over (section 2)."""
+        """Whether a drained job has finished reading: no lookup is open, or the time for replies is over (section
+        2)."""
         now = time.monotonic()
         if self.replies_until is None:
             self.replies_until = now + self.spec.replies_s
         return not self.unordered or now >= self.replies_until or Path(self.spec.drain_complete_file).exists()
 
     def _replies(self, plan: Plan, start: dict[str, Any]) -> dict[str, Any]:
-        """A batch of what has come in the unordered inputs since the last one; `start` itself where nothing has."""
+        """A batch of new records of the unordered inputs; `start` itself if there are none."""
         try:
             ends = {tp: end for tp, end in self._log_ends().items() if tp[0] in self.unordered}
             self._check(plan, ends)
@@ -129,11 +130,11 @@ class Planner:
         return Plan(self.spec.rules, plan.topic_ids, plan.partitions, plan.drain, plan.tick + 1, rewrite).to_offset()
 
     def _still_read(self, plan: Plan) -> Plan:
-        """Without topics that are no input any more, as the replies are after `--session-lookup none`."""
+        """Without topics that are no longer inputs, as the replies are after `--session-lookup none`."""
         return plan.with_partitions({tp: p for tp, p in plan.partitions.items() if tp[0] in self.names})
 
     def _check(self, plan: Plan, ends: dict[plans.TopicPartition, int]) -> None:
-        """The topics must be those that were read, and still have what was read of them."""
+        """Checks that the topics are those that were read, and that their logs still have what the plan needs."""
         for name, state in self._topics().items():
             if plan.topic_ids.get(name, state.topic_id) != state.topic_id:
                 raise SetupError(
@@ -242,7 +243,7 @@ class Planner:
         return takes
 
     def _fitting(self, backlog: dict[plans.TopicPartition, int], firsts: dict[plans.TopicPartition, int]) -> int:
-        """How many records `BATCH_BYTES` hold, if the others are as large as those that were looked at."""
+        """How many records fit into `BATCH_BYTES`, if all are as large as the sampled ones."""
         total = sum(backlog.values())
         if total * LARGEST_RECORD_BYTES <= BATCH_BYTES:
             return total
@@ -262,7 +263,7 @@ class Planner:
         firsts: dict[plans.TopicPartition, int],
         probes: dict[plans.TopicPartition, int],
     ) -> None:
-        """Add the event times at these numbers of records from the head."""
+        """Samples the event times of the records at these distances from the head."""
         for tp, (offset, event_time_ms) in self.peek({tp: firsts[tp] + n for tp, n in probes.items()}).items():
             points[tp][offset - firsts[tp]] = event_time_ms
 

@@ -42,7 +42,7 @@ Entry = tuple[bytes, bytes]
 
 
 class InitialState(Protocol):
-    """The state that a checkpoint begins with. `watermark`: ms, NO_TIME before any."""
+    """The state that a checkpoint starts with. `watermark`: in ms, NO_TIME before the first event."""
 
     @property
     def watermark(self) -> int: ...
@@ -52,12 +52,12 @@ class InitialState(Protocol):
         ...
 
     def outputs(self, group: int) -> Iterable[Output]:
-        """A key group's records for the output topics, always the same in the same order."""
+        """A key group's records for the output topics. Every call returns the same records in the same order."""
         ...
 
 
 class EmptyInitialState:
-    """A checkpoint that begins with nothing, after another one."""
+    """The initial state of a checkpoint that takes over from another one without its state."""
 
     watermark = NO_TIME
 
@@ -69,8 +69,8 @@ class EmptyInitialState:
 
 
 class SplitTransactionSink(PartitionSink):
-    """One output partition's transactions, cut where they would become too large. `done`: how many outputs are written,
-    by this and earlier attempts."""
+    """The transactions of one output partition, split before they become too large. `done`: number of outputs
+    written by this and earlier attempts."""
 
     def __init__(self, config: SinkConfig, partition: int, batch: BatchId, part_records: int) -> None:
         super().__init__(config, partition)
@@ -152,7 +152,7 @@ class Publisher:
         self.written = 0
 
     def run(self) -> None:
-        """Until all is in the changelog, whatever an earlier attempt has left. Raises MarkerError, BrokerError."""
+        """Publishes everything that earlier attempts have left. Raises MarkerError, BrokerError."""
         sinks = [SplitTransactionSink(self.config, p, self.batch, self.part_records) for p in range(self.partitions)]
         todo = [sink for sink in sinks if sink.begin() is Decision.WRITE]
         if not todo:

@@ -42,7 +42,7 @@ STALL_S = 60.0  # a broker that gives nothing for as long as this is taken as go
 
 @dataclass(frozen=True)
 class Range:
-    """Offsets `start` (read) to `end` (not read) of a topic's partition; the topic with its prefix."""
+    """Offsets `start` to before `end` of a topic's partition. The topic has its prefix."""
 
     topic: str
     partition: int
@@ -51,7 +51,7 @@ class Range:
 
 
 class RangeReader:
-    """One consumer and where it stands. `partitions`: about how many it is to read at a time."""
+    """One consumer and its positions. `partitions`: about how many partitions it reads at a time."""
 
     def __init__(self, bootstrap_servers: str, extra: dict[str, str], group: str, partitions: int = 1) -> None:
         each = max(LEAST_OF_PARTITION, min(MOST_OF_PARTITION, FETCH_BYTES // max(1, partitions)))
@@ -74,10 +74,10 @@ class RangeReader:
         self.at_once = CONSUME_FIRST
 
     def read(self, ranges: list[Range]) -> Iterator[Message]:
-        """The records of `ranges`, each partition's in offset order, partitions mixed.
+        """The records of `ranges`: each partition's in offset order, partitions mixed.
 
-        Raises RetentionError where the log no longer has the start of a range, BrokerError where the broker falls
-        silent.
+        Raises RetentionError if the log no longer has the start of a range, and BrokerError if the broker stops
+        answering.
         """
         open_ranges = {(r.topic, r.partition): r for r in ranges if r.end > r.start}
         if not open_ranges:
@@ -112,7 +112,7 @@ class RangeReader:
         self.let_go()
 
     def let_go(self) -> None:
-        """Hold nothing and fetch nothing."""
+        """Drops all records and stops fetching."""
         if self.ends:
             self.consumer.unassign()
         self.ends, self.ahead, self.ahead_bytes = {}, {}, 0
@@ -186,8 +186,8 @@ _readers: dict[tuple[str, str, str, int], RangeReader] = {}
 
 
 def cached_reader(bootstrap_servers: str, extra: dict[str, str], group: str, slot: int, partitions: int) -> RangeReader:
-    """This process's reader for task number `slot`, which reads so many partitions. A process has one task at a time:
-    what its other readers have fetched ahead is read by other processes by now."""
+    """This process's reader for task number `slot`, which reads so many partitions. A process runs one task at a
+    time, so what its other readers have prefetched is dropped: other processes read it by now."""
     key = (bootstrap_servers, repr(sorted(extra.items())), group, slot)
     if key not in _readers:
         _readers[key] = RangeReader(bootstrap_servers, extra, group, partitions)
@@ -198,7 +198,7 @@ def cached_reader(bootstrap_servers: str, extra: dict[str, str], group: str, slo
 
 
 def discard_readers() -> None:
-    """After an error: positions are unknown."""
+    """Discards all readers after an error, because their positions are unknown."""
     for reader in _readers.values():
         reader.consumer.close()
     _readers.clear()

@@ -28,10 +28,10 @@ COMMENTS = ("#", "!")
 
 
 def kafka_settings(file: Path | None, pairs: Mapping[str, str]) -> dict[str, str]:
-    """The file's settings, each as a reference into it, and `pairs`, which go before them.
+    """The file's settings, each as a reference into the file, overridden by `pairs`.
 
-    Raises ConfigError: for a file that cannot be read, and for a secret among `pairs`, as other users of the machine
-    can read command lines.
+    Raises ConfigError for a file that cannot be read, and for a secret among `pairs`, because other users of the
+    machine can read command lines.
     """
     for name, value in pairs.items():
         if is_secret(name) and not REFERENCE.search(value):
@@ -50,7 +50,7 @@ def is_secret(name: str) -> bool:
 
 
 def resolved(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings with the values that references stand for. Raises ConfigError, which tells no value."""
+    """The settings with references replaced by their values. Raises ConfigError, which never contains a value."""
     return {name: _expanded(name, value, into_files=True) for name, value in settings.items()}
 
 
@@ -77,7 +77,7 @@ def _value(name: str, kind: str, place: str, into_files: bool) -> str:
 
 
 def read_properties(path: Path, wanted: str = FILE_FLAG) -> dict[str, str]:
-    """NAME=VALUE lines; empty ones and comments (`#`, `!`) count for nothing. Raises ConfigError, which names
+    """Reads NAME=VALUE lines. Empty lines and comments (`#`, `!`) are skipped. Raises ConfigError, which names
     `wanted`."""
     settings = {}
     for number, line in enumerate(_text(path, wanted).splitlines(), 1):
@@ -99,7 +99,7 @@ def _text(path: Path, wanted: str) -> str:
 
 
 def refusal(why: str, config: Mapping[str, object]) -> ConfigError:
-    """librdkafka's `why` it does not take `config`, without the value that it quotes."""
+    """librdkafka's reason for refusing `config`, without the value that it quotes."""
     named = [name for name in config if f'"{name}"' in why]
     unknown = re.search(r'No such configuration property: "([^"]+)"', why)
     if unknown:

@@ -133,7 +133,7 @@ class PartitionSink:
         self.changed: dict[int, int] = {}  # records of the batch in each changelog partition
 
     def open(self, batch: BatchId) -> Decision:
-        """Steps 1 to 3. Raises MarkerError where this batch must not be written."""
+        """Steps 1 to 3. Raises MarkerError if this batch must not be written."""
         if not self._goes_on(batch):
             self._start_anew(batch)
         self.last_used_s = time.monotonic()
@@ -239,7 +239,7 @@ class PartitionSink:
             )
 
     def write_changes(self, key_group: int, changes: Iterable[Change]) -> None:
-        """Step 4, for the changelog: a key group's entries keep to one of its partitions."""
+        """Step 4 for the changelog. All entries of a key group go to the same partition."""
         c = self.config
         if c.changelog is None:
             return
@@ -275,7 +275,7 @@ class PartitionSink:
             self._produce(c.changelog, c.end_key(self.partition), end.encode(), partition=to)
 
     def commit(self, batch: BatchId) -> None:
-        """Steps 5 and 6. An error leaves the transaction to be aborted by the next producer."""
+        """Steps 5 and 6. After an error, the next producer aborts the transaction."""
         assert self.producer is not None
         failpoint("produced", batch.number)
         marker = Marker(batch.epoch, batch.number + 1, batch.end)
@@ -291,7 +291,7 @@ class PartitionSink:
         failpoint("committed", batch.number)
 
     def abort(self) -> None:
-        """After an error of the batch: the next batch begins with a new producer."""
+        """Aborts after an error of the batch. The next batch starts with a new producer."""
         self.producer = None
         self.marker = None
 
@@ -364,7 +364,7 @@ _marker_log_lock = threading.Lock()  # the sink host's threads share a log, whic
 
 
 def marker_log(config: SinkConfig) -> MarkerLog:
-    """This process's look at the commits topic."""
+    """This process's reader of the commits topic."""
     key = (config.bootstrap_servers, config.commits)
     if key not in _marker_logs:
         _marker_logs[key] = MarkerLog(config.bootstrap_servers, config.extra, config.commits)

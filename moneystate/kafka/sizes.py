@@ -20,13 +20,13 @@ PRODUCER_BYTES = 8 * 1024 * 1024  # what a producer takes at least, unless the u
 
 
 def message_bytes(largest: int, value_format: str) -> int:
-    """The `max.message.bytes` that a topic needs. `largest`: bytes of its largest record as Avro."""
+    """The `max.message.bytes` that a topic needs. `largest`: size in bytes of its largest record in Avro."""
     grown = JSON_GROWTH * largest + JSON_NAMES if value_format == "json" else largest
     return max(grown, BATCH_BYTES) + BATCH_OVERHEAD
 
 
 def producer_bytes(extra: Mapping[str, str], needed: int) -> int:
-    """A producer's `message.max.bytes`: the user's, where there is one. Raises ConfigError where that is too small."""
+    """A producer's `message.max.bytes`; a user's setting wins. Raises ConfigError if that is too small."""
     given = resolved(extra).get(PRODUCER_SETTING)
     if given is None:
         return max(PRODUCER_BYTES, needed)

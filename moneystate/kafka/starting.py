@@ -34,8 +34,8 @@ class Wanted:
 
 
 def parse_start(text: str, topics: list[str]) -> Wanted:
-    """`earliest`, an ISO-8601 time with its zone, or a JSON file {topic: {partition: offset}} of `topics`, which are
-    without prefix. Raises ConfigError for what is none of these."""
+    """Parses `earliest`, an ISO-8601 time with its zone, or a JSON file {topic: {partition: offset}} of `topics`,
+    without prefix. Raises ConfigError for anything else."""
     if text == EARLIEST:
         return Wanted(None, {})
     if Path(text).is_file():
@@ -44,8 +44,8 @@ def parse_start(text: str, topics: list[str]) -> Wanted:
 
 
 def resolve_start(admin: AdminClient, text: str, prefix: str, topics: list[str]) -> Start:
-    """Where `text` (see `parse_start`) is in the logs. Raises ConfigError for partitions that do not exist,
-    RetentionError for offsets that the log does not have."""
+    """Resolves `text` (see `parse_start`) to offsets. Raises ConfigError for partitions that do not exist, and
+    RetentionError for offsets that the log no longer has."""
     wanted = parse_start(text, topics)
     states = topic_states(admin, [prefix + t for t in topics])
     names = {(prefix + t, p): (t, p) for t in topics for p in states[prefix + t].partitions}

@@ -57,7 +57,7 @@ AS_THE_BROKER = Replication()
 
 
 def partition_counts(admin: AdminClient) -> dict[str, int]:
-    """Of all topics. Raises BrokerError."""
+    """The number of partitions of every topic. Raises BrokerError."""
     try:
         there = admin.list_topics(timeout=METADATA_TIMEOUT_S).topics
     except KafkaException as e:
@@ -66,8 +66,8 @@ def partition_counts(admin: AdminClient) -> dict[str, int]:
 
 
 def check_topics(admin: AdminClient, wanted: list[TopicSpec], create: bool) -> list[TopicSpec]:
-    """Those that are missing. Raises SetupError for one that must not be created, or given the partitions it lacks,
-    and for one that does not take the largest message."""
+    """Returns the missing topics. Raises SetupError for a topic that may not be created or extended, and for one
+    that does not accept the largest message."""
     there = partition_counts(admin)
     missing = _check(wanted, there, create)
     _check_sizes(admin, [t for t in wanted if t.message_bytes and t.name in there])
@@ -87,7 +87,7 @@ def _check_sizes(admin: AdminClient, wanted: list[TopicSpec]) -> None:
 
 
 def topic_settings(admin: AdminClient, names: list[str]) -> dict[str, dict[str, str]]:
-    """By topic. Empty for one whose settings this user may not read. Raises BrokerError."""
+    """Settings by topic; empty for a topic whose settings this user may not read. Raises BrokerError."""
     if not names:
         return {}
     wanted = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
@@ -138,8 +138,8 @@ def _too_small(wanted: list[TopicSpec], there: dict[str, int]) -> list[TopicSpec
 def ensure_topics(
     admin: AdminClient, wanted: list[TopicSpec], create: bool, replication: Replication = AS_THE_BROKER
 ) -> list[str]:
-    """The names of those that were created, once they can be read and written. Raises SetupError as `check_topics`
-    does, and for one that cannot be created."""
+    """Creates missing topics and returns their names, once they can be read and written. Raises SetupError as
+    `check_topics` does, and for a topic that cannot be created."""
     there = partition_counts(admin)
     missing = _check(wanted, there, create)
     if missing:

@@ -1,4 +1,4 @@
-"""Publishes versions of the state: numbers them in order, and makes each readable once every key group has reached it."""
+"""Publishes versions of the state: numbers them, and makes each readable once every key group has reached it."""
 
 from __future__ import annotations
 

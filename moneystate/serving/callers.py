@@ -40,7 +40,7 @@ class Caller:
 
     @property
     def identity(self) -> str:
-        """Whose share of the server this call takes: the subject's, or its machine's where it has none."""
+        """The identity that limits count for: the subject, or the caller's machine if it has none."""
         return self.subject or machine(self.peer)
 
     @property
@@ -131,8 +131,8 @@ class TokenCheck:
 
 
 class Callers:
-    """`tokens` None: callers need none, and may do what `scopes` says. `certificates`: callers show them, which names
-    those whose token has no subject."""
+    """Identifies callers. `tokens` None: callers need no token and get `scopes`. `certificates`: callers present
+    certificates, which name those whose token has no subject."""
 
     def __init__(self, tokens: TokenCheck | None, scopes: frozenset[str], certificates: bool) -> None:
         self.tokens = tokens
@@ -152,7 +152,7 @@ class Callers:
 
 
 def machine(peer: str) -> str:
-    """A peer as gRPC has it (ipv4:127.0.0.1:1234), without its port."""
+    """The address of a gRPC peer (ipv4:127.0.0.1:1234), without its port."""
     return peer.rpartition(":")[0] or peer
 
 

@@ -28,7 +28,7 @@ class Child:
 
 
 def start(name: str, run: Callable[..., None], *args: Any) -> Child:
-    """`run(*args, line)` in a process of its own; `line` ends there when this process is gone."""
+    """Runs `run(*args, line)` in a process of its own. `line` closes there when this process is gone."""
     ours, theirs = multiprocessing.Pipe()
     with theirs:
         number = theirs.fileno()

@@ -81,7 +81,7 @@ class Client:
         return call(request, timeout=self.timeout_s, metadata=self.metadata)
 
     def stream(self, name: str, request: Message) -> Any:
-        """Answers until the server or the caller ends it."""
+        """Yields answers until the server or the caller ends the call."""
         path, answer = _method(name)
         call = self.channel.unary_stream(path, type(request).SerializeToString, answer.FromString)
         return call(request, metadata=self.metadata)

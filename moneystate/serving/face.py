@@ -14,26 +14,26 @@ from moneystate.serving.reads import Reads
 
 
 class Answers(Protocol):
-    """In one worker process."""
+    """The handlers of a face, in one worker process."""
 
     @property
     def reads(self) -> Reads: ...
 
     def endpoints(self, tokens: PageTokens, feed: Feed) -> dict[str, Endpoint]:
-        """Of every method, by SERVICE.METHOD: a missing one fails at the start."""
+        """The endpoint of every method, by SERVICE.METHOD. A missing one fails the start."""
         ...
 
     def close(self) -> None:
-        """May take a while."""
+        """Releases resources. It may take a while."""
         ...
 
 
 class Face(Protocol):
-    """Pickled into the server's processes."""
+    """A service's part of the query server. It is pickled into the server's processes."""
 
     @property
     def services(self) -> Sequence[Any]:
-        """Their descriptors."""
+        """The descriptors of the gRPC services."""
         ...
 
     @property

@@ -40,8 +40,8 @@ CODES: Final[dict[str, grpc.StatusCode]] = {
 
 
 class Failure(Exception):
-    """Ends a call. `reason`: a key of CODES; `field`: of the request, where one is wrong; `retry_s`: when to try
-    again; `metadata`: for machines."""
+    """Ends a call with an error. `reason`: a key of CODES; `field`: the wrong field of the request; `retry_s`: when
+    to try again; `metadata`: for machines."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ def malformed(field: str, message: str) -> Failure:
 
 
 def of_store(error: model.ReplicaError) -> Failure:
-    """What the replica raised, as a failure of the call."""
+    """Converts an error of the replica into a failure of the call."""
     match error:
         case model.NotFound():
             return Failure("NOT_FOUND", str(error))

@@ -25,7 +25,8 @@ EARLY: Final = 0.3  # the most by which a wait without news is cut short, so tha
 
 
 class Watcher:
-    """One stream. `user_id`: None: it watches all users. `news`: since it was last cleared, a version concerned it."""
+    """One watch stream. `user_id` None: it watches all users. `news`: a version has concerned it since the flag was
+    last cleared."""
 
     __slots__ = ("feed", "is_queued", "news", "share", "user_id", "waiting")
 
@@ -38,7 +39,7 @@ class Watcher:
         self.waiting: asyncio.Future[None] | None = None
 
     async def wait(self, timeout_s: float) -> None:
-        """Until there is news, or for no more than `timeout_s`, and its turn. Raises Failure DRAINING."""
+        """Waits for news and for its turn, at most `timeout_s`. Raises Failure DRAINING."""
         if self.news:
             await self.turn()
             return

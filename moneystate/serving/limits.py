@@ -18,7 +18,7 @@ RETRY_S: Final = 1.0
 
 @dataclass(frozen=True)
 class Limits:
-    """At once, in each process that answers."""
+    """The limits of each process that answers calls."""
 
     streams: int = 10_000
     streams_per_caller: int = 1_000

@@ -64,7 +64,7 @@ class Metrics:
 
 
 def expose(address: str, port: int, folder: str) -> None:
-    """Answer for all processes whose values are in `folder`, from a thread. Raises OSError."""
+    """Serves the values of all processes in `folder`, from a thread. Raises OSError."""
     registry = CollectorRegistry()
     multiprocess.MultiProcessCollector(registry, path=folder)  # type: ignore[no-untyped-call]
     start_http_server(port, address, registry)

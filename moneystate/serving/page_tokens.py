@@ -69,7 +69,7 @@ class PageTokens:
 
 
 def key_of(path: Path) -> bytes:
-    """The key in a file, which is made where it is not there. Raises ConfigError for one that is too short."""
+    """Reads the key from a file, or creates it. Raises ConfigError for a key that is too short."""
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as new:
             new.write(os.urandom(KEY_BYTES))
@@ -82,7 +82,7 @@ def key_of(path: Path) -> bytes:
 
 
 def _digest(request: Message) -> str:
-    """Of all that must stay the same from page to page."""
+    """A digest of everything that must stay the same from page to page."""
     same = type(request)()
     same.CopyFrom(request)
     for field in ("page_token", "page_size", "at", "from", "to"):

@@ -77,7 +77,7 @@ async def fill(
     after: bytes | None,
     call: Call,
 ) -> bytes | None:
-    """Items until the page is full, the answer is, or there are no more; the mark to go on from."""
+    """Collects items until the page or the answer is full or there are no more. Returns where to continue."""
     left = requests.page_size(asked)
     room = MAX_ANSWER_BYTES - ROOM_BYTES
     while True:
@@ -102,7 +102,7 @@ async def fill(
 
 
 def note(call: Call, *user_ids: str) -> None:
-    """Personal fields of these users go out."""
+    """Records for the audit log that personal fields of these users are returned."""
     if call.caller.personal:
         call.touched.extend(user_ids)
 

@@ -60,7 +60,7 @@ class Listen:
 
 
 class QueryServer:
-    """`start`, then `drain`; both in the loop that waits at `queue`."""
+    """The server: `start`, then `drain`, both in the event loop that waits on `queue`."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class QueryServer:
         self.server = Server(queue, [*OPTIONS, ("grpc.so_reuseport", int(listen.shared))])
 
     async def start(self) -> int:
-        """The port. Raises RuntimeError where it cannot be had."""
+        """Starts to listen and returns the port. Raises RuntimeError if the port is taken."""
         for service in self.services:
             for method in service.methods:
                 self.server.add(f"/{service.full_name}/{method.name}", self._start_of(service.name, method))
@@ -106,8 +106,8 @@ class QueryServer:
             task.result()
 
     async def drain(self, grace_s: float) -> None:
-        """Health first, so that nobody sends new callers; watchers are told; running calls may finish within
-        `grace_s`, new ones are refused."""
+        """Shuts down: health first, so that no new callers arrive; watchers are told; running calls may finish
+        within `grace_s`, new ones are refused."""
         with suppress(TimeoutError):
             async with asyncio.timeout(HEALTH_S):
                 await self.health.enter_graceful_shutdown()

@@ -34,7 +34,7 @@ METRICS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
 def serve(options: ServeOptions, face: Face, say: Callable[[str], None]) -> None:
-    """Until SIGTERM or SIGINT. Raises ConfigError, SetupError, and JobError where a child ends by itself."""
+    """Serves until SIGTERM or SIGINT. Raises ConfigError, SetupError, and JobError if a child ends by itself."""
     addresses.split(options.listen, "--listen")
     options.security.check(options.listen)
     check_reachable(options.bootstrap_servers, options.kafka_config)
@@ -57,7 +57,7 @@ def serve(options: ServeOptions, face: Face, say: Callable[[str], None]) -> None
 
 
 def _stopped(at_end: ExitStack) -> int:
-    """A descriptor that can be read from the first SIGTERM or SIGINT on."""
+    """A file descriptor that becomes readable on the first SIGTERM or SIGINT."""
     readable, writable = os.pipe()
     at_end.callback(os.close, readable)
     at_end.callback(os.close, writable)
@@ -110,7 +110,7 @@ def _metrics(options: ServeOptions, at_end: ExitStack) -> None:
 
 
 def _await_listening(workers: list[Child], stopped: int) -> None:
-    """Raises JobError for one that ends, or does not come up in time."""
+    """Raises JobError if a worker ends or does not listen in time."""
     missing: dict[Any, Child] = {w.line: w for w in workers}
     while missing:
         ready = wait([*missing, stopped], START_S)
@@ -130,7 +130,7 @@ def _await_listening(workers: list[Child], stopped: int) -> None:
 
 
 def _watch(children: list[Child], stopped: int) -> None:
-    """Until told to stop. Raises JobError where a child ends first."""
+    """Watches the children until told to stop. Raises JobError if a child ends first."""
     ended = wait([*(c.line for c in children), stopped])
     if stopped in ended:
         return

@@ -39,7 +39,7 @@ class TokenKeys:
     only: TokenKey | None  # the key, if there is exactly one
 
     def find(self, kid: str | None) -> TokenKey | None:
-        """The key for tokens with this `kid` in their header; None: there is none. A key as PEM has no name."""
+        """The key for tokens with this `kid` in their header; None: there is none. A PEM key has no name."""
         if kid is None or not self.by_kid:
             return self.only
         return self.by_kid.get(kid)
@@ -65,7 +65,7 @@ def _of_pem(path: str, content: bytes) -> TokenKeys:
 
 
 def _of_set(path: str, content: bytes) -> TokenKeys:
-    """Keys of other kinds than the supported ones are passed over, as the RFC wants it."""
+    """Skips keys of unsupported kinds, as the RFC requires."""
     try:
         members = [dict(member) for member in json.loads(content)["keys"]]
     except (ValueError, KeyError, TypeError) as e:

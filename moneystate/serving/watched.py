@@ -15,8 +15,9 @@ Stamps = list[tuple[int, int, int]]
 
 
 class Watched(Generic[Content]):
-    """`current`: what `read` made of the files. Files that do not do (half renewed, say) leave the content before in
-    use; the next look tries again. Raises at the start what `read` raises: ConfigError or OSError."""
+    """A value read from files. `current`: the latest valid value. If files cannot be used, for example because they
+    are half renewed, the previous value stays, and the next refresh tries again. The start raises what `read`
+    raises: ConfigError or OSError."""
 
     def __init__(self, description: str, paths: Sequence[str], read: Callable[[], Content]) -> None:
         self.description = description
@@ -27,7 +28,7 @@ class Watched(Generic[Content]):
         self.current = read()
 
     def refresh(self) -> bool:
-        """Whether `current` is new."""
+        """Reads the files again if they changed. Returns whether `current` is new."""
         try:
             stamps = self._stamps()
             if stamps == self.seen:
@@ -40,7 +41,7 @@ class Watched(Generic[Content]):
         return True
 
     def _say(self, line: str) -> None:
-        """Once, however often it is looked at."""
+        """Logs a problem once, however often the files are checked."""
         if line != self.said:
             self.said = line
             print(line, file=sys.stderr)

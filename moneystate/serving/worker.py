@@ -34,14 +34,14 @@ class WorkerTask:
 
 
 def page_token_key(options: ServeOptions) -> str:
-    """The file, made where it is not there. Raises ConfigError."""
+    """Creates the key file if it does not exist. Raises ConfigError."""
     path = Path(options.page_token_key or Path(options.data) / PAGE_TOKEN_KEY)
     key_of(path)
     return str(path)
 
 
 def run(task: WorkerTask, parent: Connection) -> None:
-    """Says "listening" to its parent. Ends with code 0 once drained."""
+    """Runs a worker. It reports "listening" to its parent, and ends with code 0 once drained."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes: the parent tells this one to stop
     loop.run(partial(_serve, task, parent))
 

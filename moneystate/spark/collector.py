@@ -14,7 +14,7 @@ COLLECT_EVERY = 32  # tasks
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """For what makes no cycles."""
+    """Disables collection for code that creates no cycles."""
     gc.disable()
     try:
         yield

@@ -43,7 +43,8 @@ def preload() -> None:
 
 
 def start_sink_host() -> None:
-    """Only for what runs tasks: Spark starts daemons for its planners, too, named by their worker module."""
+    """Starts the sink host, if this daemon runs tasks. Spark also starts daemons for its planners, named by their
+    worker module."""
     if sys.argv[1:] == ["pyspark.worker"]:
         from moneystate.spark.sink import write_partition
 

@@ -17,7 +17,7 @@ def _mix(value: int) -> int:
 
 
 def murmur3_int(value: int, seed: int = SEED) -> int:
-    """Murmur3 (x86, 32 bits) of a 4-byte integer, signed, as Spark's `hash` of an int."""
+    """Murmur3 (x86, 32 bits) of a 4-byte integer, signed, as Spark's `hash` computes it."""
     h = seed ^ _mix(value & 0xFFFFFFFF)
     h = (h << 13 | h >> 19) & 0xFFFFFFFF
     h = (h * 5 + 0xE6546B64) & 0xFFFFFFFF

@@ -40,7 +40,7 @@ class BatchProgress:
 
 
 class Meter:
-    """Seconds from the end of one batch to that of the next, in which it was planned, too."""
+    """Measures seconds from the end of one batch to the end of the next, including the planning."""
 
     def __init__(self) -> None:
         self.last = time.monotonic()

@@ -19,12 +19,12 @@ PREFIX = "moneystate-results-"
 
 
 def write_results(packed: Iterable[bytes]) -> bytes:
-    """Gives the file, as it goes into a row."""
+    """Writes a result file and returns its name for the row."""
     return os.fsencode(write_frames(PREFIX, packed))
 
 
 def read_results(row: bytes) -> Iterator[bytes]:
-    """Raises JobError where the file is not there: of another machine, or read before."""
+    """Reads a result file. Raises JobError if it does not exist here: it is on another machine, or was read before."""
     path = Path(os.fsdecode(row))
     try:
         file = path.open("rb")

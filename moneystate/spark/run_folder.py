@@ -26,13 +26,13 @@ PREFIX = "run-"
 
 
 def local_dirs(spark_config: Mapping[str, str]) -> list[Path]:
-    """Where Spark is told to keep its files, else the system's temporary folder."""
+    """The folders where Spark is configured to keep its files, or the system's temporary folder."""
     told = os.environ.get("SPARK_LOCAL_DIRS") or spark_config.get("spark.local.dir") or tempfile.gettempdir()
     return [Path(folder).absolute() for folder in told.split(",")]
 
 
 class RunFolder:
-    """In each of `within`, until the process ends. `job`: the same for all runs of a job."""
+    """A run folder in each of `within`, until the process ends. `job`: the same for all runs of a job."""
 
     def __init__(self, within: list[Path], job: str) -> None:
         name = f"moneystate-{hashlib.sha256(f'{os.getuid()} {job}'.encode()).hexdigest()[:16]}"

@@ -25,12 +25,12 @@ class Stoppable(Protocol):
     def stop(self) -> None: ...
 
     def check_alone(self) -> None:
-        """Raises InstanceError where another instance has taken over."""
+        """Raises InstanceError if another instance has taken over."""
         ...
 
 
 class Running:
-    """A job's query."""
+    """The query of a job."""
 
     def __init__(self, job: Stoppable, query: StreamingQuery) -> None:
         self.job = job
@@ -56,7 +56,7 @@ class Running:
 
 
 def await_all(running: Sequence[Running]) -> None:
-    """Where one fails the others finish the batch in hand and end. Raises the first failure."""
+    """Waits for all queries. If one fails, the others finish their current batch and end. Raises the first failure."""
     left, failure = list(running), None
     while left:
         for one in list(left):

@@ -20,7 +20,8 @@ def scratch_folder() -> Path:
 
 
 def write_frames(prefix: str, frames: Iterable[bytes], folder: Path | None = None) -> Path:
-    """A new file, for this user only, in `folder` or the scratch folder. None is left behind where that fails."""
+    """Writes a new file in `folder` or the scratch folder, readable by this user only. Leaves nothing behind if that
+    fails."""
     handle, name = tempfile.mkstemp(prefix=prefix, dir=folder or scratch_folder())
     path = Path(name)
     try:

@@ -17,14 +17,14 @@ from moneystate.spark.scratch import read_frames, write_frames
 
 
 class SegmentFiles:
-    """In a folder of one run of the job."""
+    """Segment files in the folder of one run of a job."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(mode=0o700, exist_ok=True)
 
     def chunks(self, group: int, origin: int, segment: Segment) -> list[bytes] | None:
-        """None where it is not here."""
+        """The chunks of a segment; None: it is not on this machine."""
         try:
             with self._path(group, origin, segment).open("rb") as file:
                 frames = list(read_frames(file))
