@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from moneystate.engine import keys, slots
 from moneystate.engine.avro import HEADER_BYTES, MAGIC
-from moneystate.engine.items import TIMER_RANK, Item
+from moneystate.engine.items import RANK, TIMER_RANK, VALUE, Item
 from moneystate.engine.place import own_value
 from moneystate.errors import CheckpointError
 from moneystate.ports.state import Versions
@@ -46,7 +46,7 @@ def check_buffers(versions: Versions, where: str, chunks: Iterable[bytes], versi
         count, block = slots.open_chunk(chunk)
         items: list[Item] = []
         slots.decode_items(block, count, items)
-        headers = [own_value(item[8])[:HEADER_BYTES] for item in items if item[1] < TIMER_RANK]
+        headers = [own_value(item[VALUE])[:HEADER_BYTES] for item in items if item[RANK] < TIMER_RANK]
         unreadable.update(header[len(MAGIC) :].hex() for header in headers if header in newer)
     if unreadable:
         raise CheckpointError(

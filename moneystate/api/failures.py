@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from moneystate.api.plan import Plan
-from moneystate.engine.items import Item
+from moneystate.engine.items import TOPIC, Item
 from moneystate.engine.place import where
 from moneystate.errors import StepError
 
@@ -22,7 +22,7 @@ DO: Final = (
 def where_of(plan: Plan, item: Item) -> tuple[str, int, int]:
     """Topic, partition and offset of the event; of a timer, of the event that set it."""
     partition, offset = where(item)
-    return plan.topics[item[3]], partition, offset
+    return plan.topics[item[TOPIC]], partition, offset
 
 
 def failure(plan: Plan, item: Item, function: str, error: Exception) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from moneystate.api.layout import Place
 from moneystate.api.plan import Plan
 from moneystate.api.plans import plan_of
 from moneystate.engine.avro import HEADER_BYTES, Malformed
-from moneystate.engine.items import Item
+from moneystate.engine.items import VALUE, Item
 from moneystate.engine.place import own_value
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.ports.state import ENGINE_SCHEMAS, USERS, Fact, Migration, Pair, Row, Versions
@@ -122,7 +122,7 @@ class ServiceState:
         raise Malformed("an event of a type that the service does not declare")
 
     def timer_view(self, item: Item) -> str:
-        prefix, id = layout.parts_of_timer(own_value(item[8]))
+        prefix, id = layout.parts_of_timer(own_value(item[VALUE]))
         title = "timer" if prefix in self.plan.timer_of else "removal of"
         return " ".join([title, prefix[2:].decode(), id.decode()]).strip()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from moneystate.engine.items import Header, Item, Output
+from moneystate.engine.items import OFFSET, PARTITION, TIME, TOPIC, Header, Item, Output
 
 AGE_STEP_MS: Final = 10_000  # what is held is counted by tens of seconds, so that a clock stays small
 
@@ -23,7 +23,7 @@ class Effects:
 
     def set_timer(self, due_ms: int, rank: int, by: Item, key: bytes, value: bytes) -> None:
         """A timer of `rank` at `due_ms`, set by `by`. It runs once the watermark has passed it."""
-        self.timers.append((due_ms, rank, by[0], by[3], by[4], by[5], 0, key, value))
+        self.timers.append((due_ms, rank, by[TIME], by[TOPIC], by[PARTITION], by[OFFSET], 0, key, value))
 
     def count(self, name: str, n: int = 1) -> None:
         self.counts[name] = self.counts.get(name, 0) + n

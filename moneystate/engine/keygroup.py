@@ -17,7 +17,17 @@ from moneystate.engine.block import Block
 from moneystate.engine.clock import Clock
 from moneystate.engine.effects import Effects
 from moneystate.engine.failure import StepFailed
-from moneystate.engine.items import NO_TIME, TIMER_RANK, Item, Output, UnorderedRecord
+from moneystate.engine.items import (
+    NO_TIME,
+    PARTITION,
+    RANK,
+    TIME,
+    TIMER_RANK,
+    TOPIC,
+    Item,
+    Output,
+    UnorderedRecord,
+)
 from moneystate.engine.keys import is_engines
 from moneystate.engine.order import Partition, advance, finalize_order_time, floors, holder, silent
 from moneystate.engine.place import where
@@ -72,7 +82,7 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
     changes: dict[bytes, bytes | None] = dict(slots.take_due(clock.slots, state, clock.watermark, due, later))
     watermark = clock.watermark
     for item in fresh:
-        if item[0] < watermark:
+        if item[TIME] < watermark:
             due.append(item)
         else:
             later.append(item)
@@ -80,7 +90,7 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
     effects = Effects()
     effects.outputs.extend(block.passed)
     parsed = processor.begin(state, due, block.unordered, before)
-    _take_asides(block.unordered, processor, effects)
+    _take_unordered(block.unordered, processor, effects)
     _run_due(due, parsed, processor, effects, watermark, later)
     processor_changes = processor.finish(effects)
     if block.rewrite:
@@ -114,15 +124,16 @@ def _finalize_order_times(items: list[Item], clock: Clock, bounds: dict[int, int
     floor_of: dict[Partition, int] = floors(clock.highs, bounds)
     finalized: list[Item] = []
     for item in items:
-        time = item[0]
-        order_time = finalize_order_time(time, floor_of.get((item[3], item[4]), NO_TIME), watermark)
+        time = item[TIME]
+        order_time = finalize_order_time(time, floor_of.get((item[TOPIC], item[PARTITION]), NO_TIME), watermark)
         if order_time != time:
-            item = (order_time, item[1], item[2], item[3], item[4], item[5], item[6], item[7], item[8])
+            _, rank, set_at, topic, partition, offset, event_time, key, value = item
+            item = (order_time, rank, set_at, topic, partition, offset, event_time, key, value)
         finalized.append(item)
     return finalized
 
 
-def _take_asides(unordered: list[UnorderedRecord], processor: Processor[Any], effects: Effects) -> None:
+def _take_unordered(unordered: list[UnorderedRecord], processor: Processor[Any], effects: Effects) -> None:
     index = 0
     try:
         for record in unordered:
@@ -131,8 +142,8 @@ def _take_asides(unordered: list[UnorderedRecord], processor: Processor[Any], ef
     except MoneystateError:
         raise
     except Exception as e:
-        record = unordered[index]
-        raise StepFailed(record[0], record[1], record[2], False, e) from e
+        topic, partition, offset, _, _ = unordered[index]
+        raise StepFailed(topic, partition, offset, False, e) from e
 
 
 def _run_due(
@@ -170,12 +181,12 @@ def _run_due(
     except Exception as e:
         if item is None:
             raise
-        raise StepFailed(item[3], *where(item), item[1] >= TIMER_RANK, e) from e
+        raise StepFailed(item[TOPIC], *where(item), item[RANK] >= TIMER_RANK, e) from e
 
 
 def _take_timers(effects: Effects, watermark: int, set_here: list[Item], later: list[Item]) -> None:
     for timer in effects.timers:
-        if timer[0] < watermark:
+        if timer[TIME] < watermark:
             heappush(set_here, timer)
         else:
             later.append(timer)

@@ -28,7 +28,7 @@ from __future__ import annotations
 import zlib
 from typing import Final, NamedTuple
 
-from moneystate.engine.items import END_OF_TIME, NO_TIME, TIMER_RANK, Header, Item
+from moneystate.engine.items import END_OF_TIME, NO_TIME, OFFSET, PARTITION, TIMER_RANK, VALUE, Header, Item
 
 PLACE: Final = "place"
 MARK: Final = "mark"
@@ -106,8 +106,8 @@ def own_value(value: bytes) -> bytes:
 
 def where(item: Item) -> tuple[int, int]:
     """Partition and offset of an item's record; of a timer's, of the one whose step set it."""
-    carried = carried_by(item[8])
-    return (item[4], item[5]) if carried is None else (carried.partition, carried.offset)
+    carried = carried_by(item[VALUE])
+    return (item[PARTITION], item[OFFSET]) if carried is None else (carried.partition, carried.offset)
 
 
 def _read_count(buf: bytes, pos: int) -> tuple[int, int]:

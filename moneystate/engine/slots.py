@@ -16,7 +16,7 @@ from typing import Final
 
 from moneystate.engine import avro, keys
 from moneystate.engine.fingerprints import BUFFER_CHUNK
-from moneystate.engine.items import TIMER_RANK, Item
+from moneystate.engine.items import RANK, TIME, TIMER_RANK, Item
 from moneystate.engine.processor import Change
 from moneystate.engine.state import StateAccess
 
@@ -98,7 +98,7 @@ def take_due(
         count, block = open_chunk(entry)
         decode_items(block, count, items)
     for item in items:
-        if item[0] < watermark:
+        if item[TIME] < watermark:
             due.append(item)
         else:
             later.append(item)
@@ -110,7 +110,7 @@ def put_later(slots: dict[int, Slot], state: StateAccess, width_ms: int, later: 
     changes: list[Change] = []
     by_start: dict[int, list[Item]] = {}
     for item in later:
-        start = item[0] - item[0] % width_ms
+        start = item[TIME] - item[TIME] % width_ms
         if start in by_start:
             by_start[start].append(item)
         else:
@@ -124,7 +124,7 @@ def put_later(slots: dict[int, Slot], state: StateAccess, width_ms: int, later: 
         for item in items:
             encode_item(out, item)
             count += 1
-            if item[1] < TIMER_RANK:
+            if item[RANK] < TIMER_RANK:
                 slot.events += 1
             if len(out) >= SEALED_BYTES:
                 changes.extend(_add_chunk(slot, start, count, bytes(out), state))

@@ -19,7 +19,7 @@ from moneystate.engine import clock as clocks
 from moneystate.engine import keys
 from moneystate.engine.clock import Clock
 from moneystate.engine.effects import age_start
-from moneystate.engine.items import Item
+from moneystate.engine.items import KEY, Item
 from moneystate.engine.keygroup import key_group_of, slot_width_ms
 from moneystate.engine.slots import decode_items, open_chunk, put_later
 from moneystate.engine.state import MemoryState
@@ -96,7 +96,7 @@ def rescaled(
             elif key_group_of(owner(state, key), key_groups) == group:
                 memory.entries[key] = value
                 _count_age(clock, state.held_since(key, value))
-    mine = [item for item in items if key_group_of(item[7], key_groups) == group]
+    mine = [item for item in items if key_group_of(item[KEY], key_groups) == group]
     memory.apply(put_later(clock.slots, memory, slot_width_ms(bound_ms), mine))
     clock.counts = dict(counts) if group == 0 else {}
     memory.entries[clocks.KEY] = clocks.encode(clock)

@@ -11,7 +11,7 @@ from typing import Any
 from moneystate.engine import clock as clocks
 from moneystate.engine import keys
 from moneystate.engine.clock import Clock
-from moneystate.engine.items import NO_TIME, TIMER_RANK, Item
+from moneystate.engine.items import EVENT_TIME, KEY, NO_TIME, RANK, TIME, TIMER_RANK, TOPIC, VALUE, Item
 from moneystate.engine.place import own_value, where
 from moneystate.engine.slots import decode_items, open_chunk
 from moneystate.ports.state import Pair, Row, StateModel, owner, time_text
@@ -39,8 +39,8 @@ def owner_view(state: StateModel, key: bytes, entries: Iterable[Pair], rules: Ma
         elif owner(state, name) == key:
             mine.append((name, value))
     view = state.view(mine, watermark, rules)
-    view["buffered"] = [_event(state, item) for item in waiting if item[1] < TIMER_RANK]
-    view["timers"] = [_timer(state, item) for item in waiting if item[1] >= TIMER_RANK]
+    view["buffered"] = [_event(state, item) for item in waiting if item[RANK] < TIMER_RANK]
+    view["timers"] = [_timer(state, item) for item in waiting if item[RANK] >= TIMER_RANK]
     if not any(view.values()):
         return None
     return {"user": key.decode(errors="replace"), "watermark": time_text(watermark), **view}
@@ -50,18 +50,18 @@ def _buffered(chunk: bytes, key: bytes) -> list[Item]:
     items: list[Item] = []
     count, block = open_chunk(chunk)
     decode_items(block, count, items)
-    return [item for item in items if item[7] == key]
+    return [item for item in items if item[KEY] == key]
 
 
 def _event(state: StateModel, item: Item) -> Row:
-    times = {"orderTime": time_text(item[0]), "eventTime": time_text(item[6])}
-    return {**times, "from": _place(state, item), "event": state.event_view(own_value(item[8]))}
+    times = {"orderTime": time_text(item[TIME]), "eventTime": time_text(item[EVENT_TIME])}
+    return {**times, "from": _place(state, item), "event": state.event_view(own_value(item[VALUE]))}
 
 
 def _timer(state: StateModel, item: Item) -> Row:
-    return {"due": time_text(item[0]), "what": state.timer_view(item), "setBy": _place(state, item)}
+    return {"due": time_text(item[TIME]), "what": state.timer_view(item), "setBy": _place(state, item)}
 
 
 def _place(state: StateModel, item: Item) -> str:
     partition, offset = where(item)
-    return f"{state.topics.get(item[3], item[3])}/{partition}/{offset}"
+    return f"{state.topics.get(item[TOPIC], item[TOPIC])}/{partition}/{offset}"

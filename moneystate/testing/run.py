@@ -84,7 +84,8 @@ class Recorder:
     def process_unordered(self, record: UnorderedRecord, effects: Effects) -> None:
         before = len(effects.outputs)
         self.inner.process_unordered(record, effects)
-        self._note((0, 0, 0, record[0], record[1], record[2], 0, record[3], record[4]), before, effects)
+        topic, partition, offset, key, value = record
+        self._note((0, 0, 0, topic, partition, offset, 0, key, value), before, effects)
 
     def step(self, item: Item, parsed: Work | None, effects: Effects) -> None:
         before = len(effects.outputs)

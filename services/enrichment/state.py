@@ -19,7 +19,7 @@ from typing import Final
 
 from moneystate.engine import avro
 from moneystate.engine.avro import read_bytes, read_long, write_long
-from moneystate.engine.items import NO_TIME, Item
+from moneystate.engine.items import NO_TIME, OFFSET, PARTITION, TOPIC, Item
 from services.enrichment import fingerprints as fp
 from services.enrichment.migrations import to_current
 from services.enrichment.page import POSITION_BYTES, Page, decode_page, encode_page, read_optional, write_optional
@@ -60,7 +60,7 @@ def owner_of(key: bytes) -> bytes | None:
 
 def position_of(item: Item) -> bytes:
     """Where an event stands in the log, as bytes that sort like it."""
-    return item[3].to_bytes(1, "big") + item[4].to_bytes(4, "big") + item[5].to_bytes(8, "big")
+    return item[TOPIC].to_bytes(1, "big") + item[PARTITION].to_bytes(4, "big") + item[OFFSET].to_bytes(8, "big")
 
 
 class WaitingMoney:

@@ -12,7 +12,21 @@ from typing import Final
 
 from moneystate.engine.avro import read_bytes, string_bytes
 from moneystate.engine.effects import Effects
-from moneystate.engine.items import CLEANUP_RANK, NO_TIME, TIMER_RANK, Item, UnorderedRecord
+from moneystate.engine.items import (
+    CLEANUP_RANK,
+    EVENT_TIME,
+    KEY,
+    NO_TIME,
+    OFFSET,
+    PARTITION,
+    RANK,
+    TIME,
+    TIMER_RANK,
+    TOPIC,
+    VALUE,
+    Item,
+    UnorderedRecord,
+)
 from moneystate.engine.processor import Change
 from moneystate.engine.state import StateAccess
 from services.enrichment import events
@@ -48,44 +62,52 @@ SWEEPS_PER_TTL: Final = 8  # expired state is removed at most an eighth of its T
 
 def source_of(item: Item) -> bytes:
     """An event as the source of values."""
-    return encode_source(item[3], item[4], item[5], item[6])
+    return encode_source(item[TOPIC], item[PARTITION], item[OFFSET], item[EVENT_TIME])
+
+
+def parse_reply(record: UnorderedRecord) -> Reply:
+    _, partition, offset, _, value = record
+    return events.parse_reply(value, partition, offset)
 
 
 class Work:
-    """An item with what its bytes say, taken apart once."""
+    """An item with what its bytes say, taken apart once. Fields that its kind does not have are empty."""
 
     def __init__(self, kind: int, user: bytes) -> None:
         self.kind = kind
         self.user = user
         self.money: Money | None = None
-        self.session = b""
-        self.money_id = b""
-        self.text = b""  # country, year of birth, the position of waiting money, or who asked to forget
-        self.request = b""
+        self.session = b""  # of SESSION_CREATED, and that which a WAIT_OVER waited for
+        self.country = b""  # of SESSION_CREATED (the client's) and ADDRESS (of residence)
+        self.birth_year = b""  # of BIRTH_DATE
+        self.money_id = b""  # of WAIT_OVER
+        self.position = b""  # of WAIT_OVER: where the waiting money stands in the user's state
+        self.request = b""  # of FORGET: its id
+        self.requested_by = b""  # of FORGET
 
 
 def parse(item: Item) -> Work:
-    if item[1] == TIMER_RANK:
-        work = Work(WAIT_OVER, item[7])
-        work.session, pos = read_bytes(item[8], 0)
-        work.money_id, pos = read_bytes(item[8], pos)
-        work.text = item[8][pos:]
+    if item[RANK] == TIMER_RANK:
+        work = Work(WAIT_OVER, item[KEY])
+        work.session, pos = read_bytes(item[VALUE], 0)
+        work.money_id, pos = read_bytes(item[VALUE], pos)
+        work.position = item[VALUE][pos:]
         return work
-    if item[1] == CLEANUP_RANK:
-        return Work(SWEEP, item[7])
-    value = item[8]
+    if item[RANK] == CLEANUP_RANK:
+        return Work(SWEEP, item[KEY])
+    value = item[VALUE]
     kind = events.kind_of(value)
-    work = Work(kind, item[7])
+    work = Work(kind, item[KEY])
     if kind <= events.TRANSACTION:
         work.money = events.parse_money(value)
     elif kind == events.SESSION_CREATED:
-        work.session, work.text = events.parse_session(value)
+        work.session, work.country = events.parse_session(value)
     elif kind == events.ADDRESS:
-        work.text = events.parse_address(value)
+        work.country = events.parse_address(value)
     elif kind == events.FORGET:
-        work.request, work.text = events.parse_forget(value)
+        work.request, work.requested_by = events.parse_forget(value)
     else:
-        work.text = events.parse_birth_date(value)
+        work.birth_year = events.parse_birth_date(value)
     return work
 
 
@@ -104,11 +126,11 @@ class Enrichment:
         """Three rounds: users, then the pages of those that have some, then waiting money that may go."""
         works = [parse(item) for item in items]
         self.watermark_before = watermark_before
-        self.replies = {record: events.parse_reply(record[4], record[1], record[2]) for record in unordered}
+        self.replies = {record: parse_reply(record) for record in unordered}
         ids = [work.user for work in works]
-        ids.extend([record[3] for record in unordered])
+        ids.extend([user for _, _, _, user, _ in unordered])
         self.users = Users(state, ids)
-        self.users.load_pages(self._pages(works, unordered))
+        self.users.load_pages(self._pages(works))
         self.users.load_waiting(self._waiting(works))
         return list(works)
 
@@ -123,18 +145,18 @@ class Enrichment:
                 wanted.extend([(user, position) for position in split_positions(positions)])
             elif work.kind == WAIT_OVER:
                 user = users[work.user]
-                if user.page(work.session).is_waiting(work.session, work.text):
-                    wanted.append((user, work.text))
+                if user.page(work.session).is_waiting(work.session, work.position):
+                    wanted.append((user, work.position))
             elif work.kind == events.FORGET:
                 user = users[work.user]
                 wanted.extend([(user, position) for position in _held(user)])
-        for record, reply in self.replies.items():
-            user = users[record[3]]
+        for (_, _, _, id, _), reply in self.replies.items():
+            user = users[id]
             positions_of_pair = user.page(reply.money_id).open_lookups(reply.money_id, reply.requested_at)
             wanted.extend([(user, position) for position in positions_of_pair])
         return wanted
 
-    def _pages(self, works: Sequence[Work], unordered: Sequence[UnorderedRecord]) -> list[tuple[User, int]]:
+    def _pages(self, works: Sequence[Work]) -> list[tuple[User, int]]:
         wanted: list[tuple[User, int]] = []
         users = self.users.by_id
         for work in works:
@@ -152,9 +174,9 @@ class Enrichment:
                 wanted.append((user, user.page_number(work.session)))
                 if work.kind == WAIT_OVER:
                     wanted.append((user, user.page_number(work.money_id)))
-        for record in unordered:
-            user = users[record[3]]
-            wanted.append((user, user.page_number(self.replies[record].money_id)))
+        for (_, _, _, id, _), reply in self.replies.items():
+            user = users[id]
+            wanted.append((user, user.page_number(reply.money_id)))
         return wanted
 
     def step(self, item: Item, parsed: Work | None, effects: Effects) -> None:
@@ -164,19 +186,19 @@ class Enrichment:
         if money is not None:
             self._money(user, item, money, effects)
         elif work.kind == events.SESSION_CREATED:
-            self._session(user, item, work.session, work.text, effects)
+            self._session(user, item, work.session, work.country, effects)
         elif work.kind == WAIT_OVER:
-            self._wait_over(user, item, work.session, work.text, effects)
+            self._wait_over(user, item, work.session, work.position, effects)
         elif work.kind == SWEEP:
             self._sweep(user, item, effects)
         elif work.kind == events.ADDRESS:
-            user.country = work.text
+            user.country = work.country
             user.country_from = source_of(item)
             user.changed = True
         elif work.kind == events.FORGET:
-            self._forget(user, item, work.request, work.text, effects)
+            self._forget(user, item, work.request, work.requested_by, effects)
         else:
-            user.birth_year = work.text
+            user.birth_year = work.birth_year
             user.birth_year_from = source_of(item)
             user.changed = True
 
@@ -186,12 +208,12 @@ class Enrichment:
     # Money
 
     def _money(self, user: User, item: Item, money: Money, effects: Effects) -> None:
-        t = item[0]
+        t = item[TIME]
         source = source_of(item)
         if self._duplicate(user, item, money.id, source, effects):
             effects.count("duplicates")
             return
-        late = t > item[6]
+        late = t > item[EVENT_TIME]
         if late:
             effects.count("late")
         user.changed = True
@@ -225,7 +247,7 @@ class Enrichment:
 
     def _duplicate(self, user: User, item: Item, money_id: bytes, source: bytes, effects: Effects) -> bool:
         """Whether the id was seen within the TTL; if not, remember it. `t0` is not refreshed by a duplicate."""
-        t = item[0]
+        t = item[TIME]
         ttl = self.rules.dedup_ttl_ms
         page = user.page(money_id)
         packed = pack_id(money_id)
@@ -242,9 +264,9 @@ class Enrichment:
     # Sessions
 
     def _session(self, user: User, item: Item, session: bytes, country: bytes, effects: Effects) -> None:
-        expires = item[6] + self.rules.session_ttl_ms
+        expires = item[EVENT_TIME] + self.rules.session_ttl_ms
         page = user.page(session)
-        if expires > item[0]:
+        if expires > item[TIME]:
             known = page.sessions.get(session)
             if known is None or known[0] < expires:
                 page.sessions[session] = (expires, country, source_of(item))
@@ -268,7 +290,7 @@ class Enrichment:
         waiting = user.waiting[position]
         effects.count("waiting", -1)
         effects.let_go(waiting.order_time)
-        self._look_up(user, position, waiting, item[0], SESSION_MISSING, effects)
+        self._look_up(user, position, waiting, item[TIME], SESSION_MISSING, effects)
 
     # Lookups
 
@@ -298,7 +320,8 @@ class Enrichment:
     def process_unordered(self, record: UnorderedRecord, effects: Effects) -> None:
         """A lookup's reply: it resolves its pair, or is kept until the watermark has passed its request."""
         reply = self.replies[record]
-        user = self.users.by_id[record[3]]
+        topic, partition, offset, id, _ = record
+        user = self.users.by_id[id]
         page = user.page(reply.money_id)
         positions = page.open_lookups(reply.money_id, reply.requested_at)
         for position in positions:
@@ -315,7 +338,7 @@ class Enrichment:
             return  # the first one in the log wins
         page.replies.append(reply)
         page.changed = user.changed = True
-        by: Item = (reply.requested_at, CLEANUP_RANK, 0, record[0], record[1], record[2], 0, user.id, b"")
+        by: Item = (reply.requested_at, CLEANUP_RANK, 0, topic, partition, offset, 0, id, b"")
         self._sweep_by(user, by, reply.requested_at, self.rules.session_wait_ms, effects)
 
     def rewrite(self, entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
@@ -336,7 +359,7 @@ class Enrichment:
             waiting.gone = True
             effects.count("waiting", -1)
             effects.let_go(waiting.order_time)
-        user.forget(encode_forgotten(Forgotten(request_id, requested_by, item[0], source_of(item))))
+        user.forget(encode_forgotten(Forgotten(request_id, requested_by, item[TIME], source_of(item))))
         self.users.shrink(user)
         effects.count("forgotten")
 
@@ -352,7 +375,7 @@ class Enrichment:
 
     def _sweep(self, user: User, item: Item, effects: Effects) -> None:
         """Remove what no event after this time can meet, and schedule the next sweep if anything is left."""
-        t = item[0]
+        t = item[TIME]
         if user.sweep_at != t:
             return  # an earlier sweep was scheduled after this one
         self.users.load_all_pages(user)

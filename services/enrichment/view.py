@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from moneystate.engine.avro import read_bytes
-from moneystate.engine.items import CLEANUP_RANK, NO_TIME, Item
+from moneystate.engine.items import CLEANUP_RANK, NO_TIME, RANK, VALUE, Item
 from moneystate.ports.state import Pair, Row, time_text
 from services.enrichment.page import POSITION_BYTES, Page
 from services.enrichment.source import decode_source
@@ -53,10 +53,10 @@ def user_view(entries: Iterable[Pair], watermark: int, dedup_ttl_ms: int) -> Row
 
 
 def timer_view(item: Item) -> str:
-    if item[1] == CLEANUP_RANK:
+    if item[RANK] == CLEANUP_RANK:
         return "removal of what is over"
-    session, pos = read_bytes(item[8], 0)
-    money_id, _ = read_bytes(item[8], pos)
+    session, pos = read_bytes(item[VALUE], 0)
+    money_id, _ = read_bytes(item[VALUE], pos)
     return f"end of the wait of {money_id.decode()} for session {session.decode()}"
 
 
