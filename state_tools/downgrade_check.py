@@ -1,4 +1,4 @@
-"""Whether all that is in a checkpoint's state can be read by a program of an earlier state version."""
+"""Checks whether a program of an earlier state version can read everything in a checkpoint."""
 
 from __future__ import annotations
 

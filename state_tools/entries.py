@@ -1,4 +1,4 @@
-"""The entries in a checkpoint, from the segments in its state store, read offline with Spark's state data source."""
+"""Reads the entries of a checkpoint offline, from the segments in its state store, with Spark's state data source."""
 
 from __future__ import annotations
 

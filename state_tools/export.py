@@ -1,4 +1,4 @@
-"""A stopped job's checkpoint as a savepoint, written by Spark tasks from its state store."""
+"""Exports a stopped job's checkpoint as a savepoint, with Spark tasks."""
 
 from __future__ import annotations
 

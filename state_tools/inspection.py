@@ -1,4 +1,4 @@
-"""A look at a checkpoint or a savepoint: only the key groups that are needed are read."""
+"""Inspects a checkpoint or a savepoint. Reads only the key groups that are needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A state that is not being run, wherever it is: a savepoint, or the checkpoint of a stopped job."""
+"""Opens the state of a stopped job, wherever it is: a savepoint or a checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proof: a replay of the logs up to where a checkpoint stands gives its state and its enriched output.
+"""Verifies a checkpoint by replay: the logs up to its position must give the same state and output.
 
 The replay is a bootstrap (`moneystate.bootstrap`): the same core in other batches. What the surroundings decided in the
 live run, the plans say: partitions that are idle at the end, and a drain, are taken from the last one.

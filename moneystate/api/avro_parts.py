@@ -1,4 +1,4 @@
-"""What generated Avro code calls for the parts that are not worth writing out: bytes of one field, and back."""
+"""Runtime helpers that generated Avro codecs call for single fields."""
 
 from __future__ import annotations
 

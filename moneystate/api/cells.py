@@ -1,4 +1,4 @@
-"""Entries of a service's state while a batch works with them.
+"""The working copies of a service's state entries during a batch.
 
 A cell is one entry: what is stored, what it is now, and whether a step may have changed it. What its bytes mean, its
 `Kind` knows. Values are single-object encoded Avro:

@@ -1,4 +1,4 @@
-"""A record's codec: single-object Avro and JSON, from generated code (`generate`, `generate_json`)."""
+"""A record's codec, single-object Avro and JSON, from generated code (`generate`, `generate_json`)."""
 
 from __future__ import annotations
 

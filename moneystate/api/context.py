@@ -1,4 +1,4 @@
-"""What a step sees besides its record and state, and what it can ask for."""
+"""The context of a step: what it sees besides its record and state, and the effects it can request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function gets of a map: the entries of the key in hand."""
+"""The map handle that a function receives: the entries of the current key."""
 
 from __future__ import annotations
 

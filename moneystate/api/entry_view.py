@@ -1,4 +1,4 @@
-"""A view of a service's state over its entries, wherever they are."""
+"""A read-only view of a service's state over its entries, wherever they are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a step failed: the record, and the line of the service's code."""
+"""Locates a failed step: the record, and the line of the service's code."""
 
 from __future__ import annotations
 

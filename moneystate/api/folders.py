@@ -1,4 +1,4 @@
-"""Where released schemas are."""
+"""The folders of released schemas."""
 
 from __future__ import annotations
 

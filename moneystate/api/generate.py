@@ -1,4 +1,4 @@
-"""Avro codecs as source code, from a record's shape: one reader, one writer and one copier for each record.
+"""Generates the source code of Avro codecs from a record's shape: a reader, a writer and a copier for each record.
 
     def read_1(buf, pos): ...    -> the object and the position after it; Malformed, IndexError where it is cut off
     def write_1(r): ...          -> the bytes of the body

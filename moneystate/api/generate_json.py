@@ -1,4 +1,4 @@
-"""JSON codecs as source code, from a record's shape.
+"""Generates the source code of JSON codecs from a record's shape.
 
 An object with the fields as the schema names them. Read: members that the record does not have are ignored, as
 producers may be ahead of this program; a field with a default may be absent. Written: all fields, in their order, after

@@ -1,4 +1,4 @@
-"""What a service declares: handles that its functions use and that say what is read and written.
+"""The handles that a service declares: its functions use them, and they say what is read and written.
 
 Handles are made by `moneystate.api.service.Service`, once, at the top level of a module. They hold declarations and
 nothing that changes.

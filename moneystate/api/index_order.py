@@ -1,4 +1,5 @@
-"""Values of an index as bytes that sort as the values do: numbers by size, texts by code point, tuples part by part.
+"""Encodes index values as bytes that sort as the values do: numbers by size, texts by code point, tuples part by
+part.
 
     value      its parts, one after the other; a text or a number is a tuple of one part
     number     10, sign and length (1 byte), magnitude (big-endian). From 0 on: 80 + length. Below: 7F - length, and

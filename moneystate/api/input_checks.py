@@ -1,4 +1,4 @@
-"""What an input can declare wrongly of headers."""
+"""Checks an input's declarations of headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ISO-8601 text and milliseconds since the epoch, for every time that a 64-bit count of milliseconds can hold.
+"""Converts between ISO-8601 text and milliseconds since the epoch, for the full range of a 64-bit count.
 
 Python's datetime ends at the year 9999. Avro does not, and one record with a strange time must not stop a topic that is
 written as JSON. The calendar is the same every 400 years, so `date` does the work within one such cycle.

@@ -1,4 +1,4 @@
-"""The members of a JSON object that can be read, whatever is wrong with the others: for functions of `fallback=`.
+"""Reads the valid members of a JSON object whose other members are wrong, for functions of `fallback=`.
 
 `json_text.parse` refuses a whole text for one name that stands twice, or one number that is too long, anywhere in it.
 Here the text must be JSON, of any depth, and each member is parsed by itself.

@@ -1,4 +1,4 @@
-"""What generated JSON code calls for one value: strict on types, as the Avro schema has them."""
+"""Runtime helpers that generated JSON codecs call for single values. They are as strict on types as the Avro schema."""
 
 from __future__ import annotations
 

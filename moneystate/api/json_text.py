@@ -1,4 +1,4 @@
-"""JSON as text: what is read strictly, and the canonical text of any JSON.
+"""Strict JSON parsing, and the canonical text of any JSON.
 
 The canonical text: members in the code point order of their names, no white space, strings escaped as in RFC 8785,
 numbers as they were written. Two texts of one canonical text are the same JSON here, whatever wrote them.

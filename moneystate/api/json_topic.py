@@ -1,4 +1,4 @@
-"""The formats of a plain service's topics in JSON: `json` and `debezium`.
+"""The topic formats `json` and `debezium` of plain services.
 
 `json` is one object with the record's fields and, first, its type, which may be left out where a topic has records of
 one type. A heartbeat is recognised in every topic.

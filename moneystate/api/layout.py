@@ -1,4 +1,4 @@
-"""Keys of a service's entries, to the byte (docs/state-services.md).
+"""The layout of a service's entry keys, to the byte (docs/state-services.md).
 
     kind (1 byte)  `v` value, `m` map entry, `t` timer, `u` id seen by `unique`
     length of the name (1 byte), name of the value, map, timer, or topic (ASCII)

@@ -1,4 +1,4 @@
-"""A Kafka record as a service's own decoding sees it."""
+"""A Kafka record, as a service's own `decode=` function receives it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ordered sets of whole numbers over a map: each entry is small, and no operation costs more as the set grows.
+"""Ordered sets of integers over a map. Entries stay small, and no operation slows down as the set grows.
 
     open = ms.NumberSet("open", numbers)      # numbers: ms.Entries[ms.Packed], of service.map("numbers", ms.Packed)
     open.add(7)

@@ -1,4 +1,4 @@
-"""The types of `@service.on(source, *states)`: what a function must take is what is declared.
+"""The types of `@service.on(source, *states)`: they check a function's parameters against its declaration.
 
 An input's function takes (context, event, states...), a timer's (context, states...), the timer's of a map
 (context, id, states...).

@@ -1,4 +1,4 @@
-"""Fields that are marked as personal: blanked for those who may not see them.
+"""Masks fields that are marked as personal for callers who may not read them.
 
 A blanked field has the empty value of its type. Its path is told beside the record, so that nobody takes it for one.
 """

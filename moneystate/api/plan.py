@@ -1,4 +1,5 @@
-"""A service checked and made ready to run: codecs, kinds of entries, the numbers of topics and streams.
+"""Checks a service's declarations and compiles them into a plan: codecs, kinds of entries, numbers of topics and
+streams.
 
 Everything that is wrong with a declaration is found here or when it is declared, as a ServiceError.
 """

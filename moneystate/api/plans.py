@@ -1,4 +1,4 @@
-"""Plans of services by reference, with what is released of their records of state."""
+"""Loads the plans of services by reference, with the released versions of their state records."""
 
 from __future__ import annotations
 

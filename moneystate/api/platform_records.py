@@ -1,4 +1,4 @@
-"""Records that the platform keeps and writes beside those of a service, as Avro has them."""
+"""Records that the platform writes beside those of a service, with their Avro schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declared queries made ready to be asked from outside: their arguments and results as records."""
+"""Prepares declared queries for callers: their arguments and results as records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a record's key and time stand: a field, a path, a Kafka header, or a function of the record.
+"""Extracts a record's key and time: from a field, a path, a Kafka header, or by a function of the record.
 
 key="order_id"                      a field
 key="customer.id"                   a path

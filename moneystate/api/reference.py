@@ -1,4 +1,5 @@
-"""How Spark's processes and saved rules name a plain service: MODULE:NAME, and its rules as JSON after a blank.
+"""References to plain services: MODULE:NAME, and the rules as JSON after a blank. Spark's processes and saved rules
+use them.
 
 NAME is a `Service`, or a factory: a function of one frozen dataclass that makes one. The dataclass is the service's
 configuration and its rules at once.

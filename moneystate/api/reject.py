@@ -1,4 +1,4 @@
-"""What a step raises to turn its record away."""
+"""The exception with which a step rejects its record."""
 
 from __future__ import annotations
 

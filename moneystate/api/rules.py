@@ -1,4 +1,4 @@
-"""Rules and configuration of a service as data: what a plan keeps, and what a configuration file says.
+"""A service's rules and configuration as data: what a plan keeps, and what a configuration file contains.
 
 A field may be an int, a text, a truth value, a finite float, a `Literal` of texts, `X | None`, `tuple[X, ...]`,
 `tuple[X, Y]`, `dict[str, X]` or a frozen dataclass of these. A plan keeps them as JSON by the names of the fields. A

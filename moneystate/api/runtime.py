@@ -1,4 +1,4 @@
-"""A plain service on the engine: one `moneystate.engine.processor.Processor` over what it declares.
+"""Runs plain services on the engine: one `moneystate.engine.processor.Processor` for all declarations.
 
 A batch reads all entries that its events and timers declare in one round; a timer that is set and due in the batch, a
 map's entry that nothing announced and a prefix are read when a step asks. Entries are decoded when a step first has

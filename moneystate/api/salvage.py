@@ -1,4 +1,4 @@
-"""What can still be read of a record that does not decode."""
+"""Reads as much as possible of a record that does not decode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Avro schemas of records: the schema as JSON, its canonical form and its fingerprint (CRC-64-AVRO).
+"""Avro schemas of records: as JSON, in canonical form, and as fingerprint (CRC-64-AVRO).
 
 Avro 1.12, "Schema Fingerprints" and "Parsing Canonical Form for Schemas".
 """

@@ -1,4 +1,4 @@
-"""A service as it is declared. `moneystate.api.plan` checks it and makes what runs."""
+"""The declarations of a service. `moneystate.api.plan` checks and compiles them."""
 
 from __future__ import annotations
 

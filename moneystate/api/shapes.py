@@ -1,4 +1,4 @@
-"""Records as shapes: what a dataclass's fields are, looked at once.
+"""The shapes of records: the fields of a dataclass, analysed once.
 
     str   -> string      ms.Millis  -> timestamp-millis    Literal["A", "B"] -> enum (string where a text is no name)
     int   -> long        ms.Decimal -> decimal             X | None          -> [null, X]

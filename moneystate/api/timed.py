@@ -1,4 +1,4 @@
-"""Services that are connected by timed streams."""
+"""Connects services by timed streams."""
 
 from __future__ import annotations
 

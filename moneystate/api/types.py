@@ -1,4 +1,4 @@
-"""The types of fields that are not Python's own, and the marks that a field can have.
+"""Field types beyond Python's own, and the annotations that a field can have.
 
 placed_at: ms.Millis                            a time: milliseconds since the epoch
 amount: ms.Decimal                              an exact number: 20 digits, 4 of them after the point

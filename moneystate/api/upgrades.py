@@ -1,4 +1,4 @@
-"""Records of state as earlier versions of a service wrote them, and how they become records of today.
+"""Upgrades state records of earlier versions of a service to the current ones.
 
 A version that only lacks fields is read as it is: they get their defaults. What was renamed, removed or has changed its
 meaning goes through a function:

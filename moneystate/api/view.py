@@ -1,4 +1,4 @@
-"""State as a query sees it: of one version, complete, read only."""
+"""The state that a query sees: one version, complete, read only."""
 
 from __future__ import annotations
 

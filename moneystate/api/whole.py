@@ -1,4 +1,4 @@
-"""Records that are read as a whole: by functions of the service, or with what is in their headers."""
+"""Reads records with all their parts: by the service's own functions, or with their headers."""
 
 from __future__ import annotations
 

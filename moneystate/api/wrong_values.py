@@ -1,4 +1,4 @@
-"""Which field of a record has a value that it cannot hold: asked once encoding has failed."""
+"""Finds the field whose value cannot be encoded, after encoding has failed."""
 
 from __future__ import annotations
 

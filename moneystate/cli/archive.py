@@ -1,4 +1,4 @@
-"""`moneystate archive`: topics into files."""
+"""`moneystate archive`: copies topics into files."""
 
 from __future__ import annotations
 

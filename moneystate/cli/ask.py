@@ -1,4 +1,4 @@
-"""`moneystate ask`: questions to the query server of a plain service. Exit codes as those of `moneystate state`."""
+"""`moneystate ask`: queries the query server of a plain service. The exit codes are those of `moneystate state`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`moneystate bootstrap`: state from history."""
+"""`moneystate bootstrap`: computes state from history."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`moneystate check`: does a service depend on anything but the logs?"""
+"""`moneystate check`: checks whether a service depends on anything but the logs."""
 
 from __future__ import annotations
 

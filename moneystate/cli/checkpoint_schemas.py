@@ -1,4 +1,4 @@
-"""Which versions of schemas are in a checkpoint's state, and whether this program can read them."""
+"""Reports which schema versions are in a checkpoint's state, and whether this program can read them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`moneystate checkpoint fingerprint, compare` of what a query server has: what is known of users, as of one version.
+"""`moneystate checkpoint fingerprint, compare` for a query server: the users part of the state, as of one version.
 
 A server knows no buffered events and no highs, as they are in no changelog."""
 

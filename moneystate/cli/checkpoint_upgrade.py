@@ -1,4 +1,5 @@
-"""`moneystate checkpoint upgrade` and `downgrade`: all of a checkpoint's state to one version, without a replay.
+"""`moneystate checkpoint upgrade` and `downgrade`: rewrite all of a checkpoint's state in one version, without a
+replay.
 
 A job in use brings each entry to the current version when it next touches it. These runs of the job read no input: each
 batch rewrites the entries of a share of the key groups, in the transaction with the changelog and the markers. How far

@@ -1,4 +1,4 @@
-"""What `moneystate checkpoint show` prints for people."""
+"""Formats the output of `moneystate checkpoint show` for people."""
 
 from __future__ import annotations
 

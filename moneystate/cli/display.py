@@ -1,4 +1,4 @@
-"""A running job on the terminal: one line that changes, or a line now and then where the output is no terminal."""
+"""Shows a running job on the terminal: one line that changes, or occasional lines if the output is not a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts of a state as people read them, and as JSON."""
+"""Formats the facts of a state for people, and as JSON."""
 
 from __future__ import annotations
 

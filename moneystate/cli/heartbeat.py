@@ -1,4 +1,4 @@
-"""`moneystate heartbeat`: heartbeats into quiet partitions, until SIGTERM."""
+"""`moneystate heartbeat`: writes heartbeats into quiet partitions, until SIGTERM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plain services of this project by their short names. A name can stand for services that run together."""
+"""The short names of this project's plain services. A name can stand for services that run together."""
 
 from __future__ import annotations
 

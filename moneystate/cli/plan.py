@@ -1,5 +1,6 @@
-"""`moneystate plan`: what a deployment would change, for a person to approve. Exit codes: 0 it can start, 1 it would be
-refused."""
+"""`moneystate plan`: shows what a deployment would change, for a person to approve. Exit codes: 0 it can start, 1 it
+would be refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The services that the command line knows, with their own commands: no other module of the platform imports any."""
+"""The services that the command line knows, with their own commands. No other module of the platform imports a
+service.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a bootstrap's state would be, before it becomes a savepoint: counts, some users, differences to a live state."""
+"""Reviews a bootstrap's state before it becomes a savepoint: counts, some users, differences from a live state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`moneystate run`: plain services as jobs, from Kafka to Kafka."""
+"""`moneystate run`: runs plain services as jobs, from Kafka to Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`moneystate schemas`: may this change of a schema be released, and can this program read that state?
+"""`moneystate schemas`: checks whether a schema change may be released, and whether this program can read a state.
 
 Exit codes: 0 all is well, 1 something is not allowed, 2 wrong use.
 """

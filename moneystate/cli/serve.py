@@ -1,4 +1,4 @@
-"""`moneystate serve`: a replica of the state that answers queries."""
+"""`moneystate serve`: keeps a replica of the state and answers queries from it."""
 
 from __future__ import annotations
 

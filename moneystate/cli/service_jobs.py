@@ -1,4 +1,4 @@
-"""Jobs of plain services as the command line describes them: for `run` and `plan`."""
+"""Builds the jobs of plain services from flags, for `run` and `plan`."""
 
 from __future__ import annotations
 

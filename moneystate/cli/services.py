@@ -1,5 +1,6 @@
-"""Plain services as the command line names them: a short name, or MODULE:NAME with a module's name or the path of its
-file. NAME is a service or its factory."""
+"""Resolves names of plain services: a short name, or MODULE:NAME with a module's name or the path of its file. NAME
+is a service or its factory.
+"""
 
 from __future__ import annotations
 

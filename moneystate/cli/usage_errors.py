@@ -1,4 +1,4 @@
-"""What the command line got wrong, as one line: where, what was expected, what was found, what to do."""
+"""Formats usage errors as one line: where, what was expected, what was found, what to do."""
 
 from __future__ import annotations
 

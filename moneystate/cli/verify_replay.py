@@ -1,4 +1,4 @@
-"""`moneystate verify-replay`: does a replay of the logs give the checkpoint's state and output?"""
+"""`moneystate verify-replay`: checks whether a replay of the logs gives the checkpoint's state and output."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Long work on the terminal: done, total and a rate for each phase; a line now and then where the output is no
-terminal."""
+"""Shows long work on the terminal: done, total and a rate for each phase; occasional lines if the output is not a
+terminal.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Avro's binary form, as far as state and events need it: bytes in, bytes out.
+"""Avro's binary encoding, as far as state and events need it.
 
 Longs are zig-zag varints (Avro 1.12, "Binary encoding"); strings and bytes are a long and that many bytes. An array is
 written as one block in the form with a byte size (`-count`, `size`, items, `0`), which every Avro reader

@@ -1,4 +1,4 @@
-"""Blocks: what a source task hands to a key group in one batch.
+"""Blocks: the data that a source task sends to a key group in one batch.
 
 One row for each (key group, source task), so that Spark moves some hundred rows a batch whatever the number of events.
 A block lives for one batch between processes of one program version, so its form is Python's own (`marshal`), not a

@@ -1,4 +1,4 @@
-"""A key group's clock: where it stands in time, its buffer's slots and its counts.
+"""A key group's clock: its watermark, its time slots and its counts.
 
 Entry key `c`; value `KeyGroupClock` (avro/state/KeyGroupClock), single-object encoded; version 1 is read, too. Counts
 are totals since the checkpoint began; those that processors also count down (money that waits) are the present number.

@@ -1,4 +1,4 @@
-"""What a step asks for, as plain values."""
+"""The effects that a step requests, as plain values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The end-of-batch record: what closes an output partition's transaction in each changelog partition that it writes to.
+"""The end-of-batch record, which closes an output partition's transaction in each changelog partition that it writes
+to.
 
     version 1   batch, epoch, watermark, keyGroups; later also groups and records
     version 2   and partitions: of the changelog, by which the writer chooses where a key group's entries go;

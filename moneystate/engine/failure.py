@@ -1,4 +1,4 @@
-"""A step that ended with an exception, and where."""
+"""A failed step: the exception and the place."""
 
 from __future__ import annotations
 

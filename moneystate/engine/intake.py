@@ -1,4 +1,4 @@
-"""A source task's part of the engine: records in, one block for each key group out.
+"""Intake: the source task's part of the engine. Turns records into one block for each key group.
 
 Records of one partition come in offset order; partitions may be mixed. Dead letters belong to the key group of their
 topic and partition, events to that of their key; marks go to every key group.

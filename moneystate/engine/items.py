@@ -1,4 +1,4 @@
-"""Items: what the total order sorts, the buffer keeps and a processor's step takes.
+"""Items: the unit that the total order sorts, the buffer stores and a processor's step receives.
 
 An item is a plain tuple, so that comparing, sorting and moving it between processes costs next to nothing. Its fields
 have constants as their names. A compiled module reads `item[KEY]` as fast as `item[7]`; a class would be slower.

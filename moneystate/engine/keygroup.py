@@ -1,4 +1,5 @@
-"""One key group, one batch: finalize order times, advance the watermark, run what it passes, keep the rest.
+"""Processes one batch of one key group: finalizes order times, advances the watermark, runs due items, buffers the
+rest.
 
 The same code runs inside Spark, in the bootstrap and in tests; where its state is, the `StateAccess` says. Its result
 depends on the log alone: what the batch's own watermark covers, timers set in this very batch included, runs in this

@@ -1,4 +1,4 @@
-"""The letters of entry keys that the platform keeps for itself: the one place that says so.
+"""The first letters of entry keys that are reserved for the platform.
 
 The first letter of an entry's key is its kind. A service's kinds are all others (`check_kinds`).
 """

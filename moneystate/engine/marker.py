@@ -1,4 +1,4 @@
-"""What a sink task may do, decided from the marker that stands in Kafka (DESIGN.md section 5).
+"""Decides from the marker in Kafka what a sink task may do (DESIGN.md section 5).
 
 A marker is written in the same transaction as a batch's output: application, output partition -> epoch, the number of
 the next batch, digest of the batch's end offset. It tells, whatever happened to the checkpoint or the process, how far

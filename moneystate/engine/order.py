@@ -1,4 +1,4 @@
-"""The order rule: order time, lateness and watermark, from the log alone (DESIGN.md section 2).
+"""The ordering rule: order time, lateness and watermark, computed from the log alone (DESIGN.md section 2).
 
 `order_time(e) = max(event_time(e), high_before(e) - bound)`, where each input may have a bound of its own. As `max`
 distributes, a source task that knows only the records of its range can do its part (`RangeOrder`), and a key group,

@@ -1,4 +1,4 @@
-"""Places: where a record of a timed stream stands in its writer's order, as bytes that sort so (docs/adr/0017).
+"""Places: the position of a timed-stream record in its writer's order, as sortable bytes (docs/adr/0017).
 
 A record of a timed stream carries its place in the Kafka header `place`; what ends a writer's batch, a mark, carries
 the writer's watermark in the header `mark`. To the byte:

@@ -1,4 +1,5 @@
-"""The plan of a batch: what a source offset says (DESIGN.md section 5), and how a batch's records are shared out.
+"""The plan of a batch, as a source offset holds it (DESIGN.md section 5), and the split of a batch's records over
+partitions.
 
 An offset is the end of one batch and the start of the next. Spark keeps it as JSON text in its offset log before a
 batch runs and compares it as text, so its keys are sorted:

@@ -1,4 +1,4 @@
-"""What a service gives the engine: what it reads, its state and its step.
+"""The interface of a service's stateful part: what it reads, its state and its step.
 
 One `Processor` object serves one key group in one batch after the other. For a batch the engine calls, in this order:
 `begin` once, `process_unordered` for each record of an unordered input, `step` for each event and timer in the total

@@ -1,4 +1,4 @@
-"""The event times of records, for all that looks at records before a batch reads them."""
+"""Reads the event times of records before a batch reads the records themselves."""
 
 from __future__ import annotations
 

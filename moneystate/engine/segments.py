@@ -1,4 +1,5 @@
-"""A key group's state as a log of segments: a batch reads and writes few large pieces, however many entries it touches.
+"""A key group's state as a log of segments: a batch reads and writes a few large segments, however many entries it
+touches.
 
 In Spark's state store a call costs some 60 µs whatever its size, far more than all else that is done to an entry. So a
 batch puts all entries that it changed there as one *segment*, in chunks of up to `CHUNK_BYTES`; what is behind a key is

@@ -1,4 +1,4 @@
-"""The port to a key group's entries, and its form in memory for tests and offline tools.
+"""The port to a key group's entries, and an in-memory implementation for tests and offline tools.
 
 Entries are bytes under a bytes key, of one key group. An adapter may send many requests before it reads a reply, so
 the core asks for all that it will need at once.

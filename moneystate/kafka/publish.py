@@ -152,7 +152,7 @@ class Publisher:
         self.written = 0
 
     def run(self) -> None:
-        """Publishes everything that earlier attempts have left. Raises MarkerError, BrokerError."""
+        """Publishes the whole state, continuing where an earlier attempt stopped. Raises MarkerError, BrokerError."""
         sinks = [SplitTransactionSink(self.config, p, self.batch, self.part_records) for p in range(self.partitions)]
         todo = [sink for sink in sinks if sink.begin() is Decision.WRITE]
         if not todo:

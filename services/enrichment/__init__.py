@@ -1,1 +1,1 @@
-"""Money enrichment: each money event with its session and with what is known of its user at that time."""
+"""Money enrichment: joins each money event with its session and with the user's data at that time."""

@@ -1,4 +1,4 @@
-"""Events as bytes: is a record one of ours, when and whose is it, and what of it does the step need.
+"""Decodes events: whether a record is an event, its user and time, and the fields that the step needs.
 
 Records come in canonical form: single-object encoding with one of the schemas under `avro/events` and `avro/lookups`.
 An Avro record is its fields one after the other, so checking is a walk over them, and the parts of money that

@@ -1,4 +1,4 @@
-"""What a user's entries say (`moneystate.savepoint.facts`).
+"""The facts in a user's entries (`moneystate.savepoint.facts`).
 
 No facts are sessions and ids past their time, replies behind the watermark, timers of removals, and the sources of
 values (which version 1 did not keep).

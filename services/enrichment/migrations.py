@@ -1,4 +1,4 @@
-"""State entries from one released version to the next, and back: pure functions of bytes, chained.
+"""Migrates state entries between released versions, up and down: pure functions of bytes, chained.
 
 A reader passes what it finds through `to_current`. Each function has golden bytes in and out (`tests/golden/`), kept
 for good. A way back is there where nothing is lost that the earlier version had.

@@ -1,4 +1,4 @@
-"""One page of a user's state: all that is known by an id (DESIGN.md sections 3 and 6).
+"""One page of a user's state: everything that is stored by an id (DESIGN.md sections 3 and 6).
 
 Value `UserPage` (`avro/state/`), as an entry of its own or inside a small user's record.
 """

@@ -1,4 +1,4 @@
-"""The rules of one run: all that decides results besides the logs (DESIGN.md sections 2 and 3)."""
+"""The rules of one run: everything besides the logs that results depend on (DESIGN.md sections 2 and 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a value came from: the coordinates of an event, as state and lineage keep them.
+"""Sources: the coordinates of the event that a value came from, as state and lineage store them.
 
 Encoded as the Avro record `Source`: topic (its number in `services.enrichment.topics`), partition, offset, event time
 in ms. In memory it is these bytes, `b""` where the source is not known: a value's source is only ever copied.

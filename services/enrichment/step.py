@@ -1,4 +1,4 @@
-"""What happens to an event (DESIGN.md section 3): the rules of the enrichment, one function for each.
+"""The step: processes one event (DESIGN.md section 3), with one function for each rule of the enrichment.
 
 `t` is the order time of the event in hand. A user's state is changed in place; what is to be written or timed goes to
 `Effects`.

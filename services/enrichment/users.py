@@ -1,4 +1,4 @@
-"""The users of one batch: loaded in few rounds, paged, written back.
+"""Loads, pages and writes back the users of one batch, in few round trips.
 
 A page holds about `PAGE_ITEMS` items. A user that outgrows its pages gets twice as many, and fewer again when a sweep
 finds them nearly empty; either costs one rewrite of that user. What each event of a user costs grows with its page, so

@@ -1,4 +1,4 @@
-"""One user's state as plain data for people and programs: times as ISO-8601, what is over named so.
+"""One user's state as plain data for people and programs: times in ISO-8601, expired values marked.
 
 What has expired is shown until it is removed: whoever looks at a checkpoint wants to see what is there.
 """

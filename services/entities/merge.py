@@ -1,4 +1,4 @@
-"""Creations, patches and deletions of one entity, in whatever order they arrive.
+"""Merges creations, patches and deletions of one entity, whatever order they arrive in.
 
 The entity is what its bodies make, applied as JSON Merge Patches (RFC 7386) in the order of their stamps, without those
 up to the newest deletion. What they make at a path depends on two of the writes there alone: the newest that set a

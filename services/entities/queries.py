@@ -1,4 +1,4 @@
-"""What can be asked (docs/entities.md)."""
+"""The queries of entities (docs/entities.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the service reads, writes and keeps."""
+"""The records that entities reads, writes and stores."""
 
 from __future__ import annotations
 

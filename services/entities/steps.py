@@ -1,4 +1,4 @@
-"""What an event and a command do."""
+"""The steps of entities: what an event and a command do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown of an id, from what is kept of it."""
+"""Builds the output for an id from its state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked: an id, the open ids, and those that wait for a service."""
+"""The queries of joining: an id, the open ids, and those that wait for a service."""
 
 from __future__ import annotations
 

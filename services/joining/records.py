@@ -1,4 +1,4 @@
-"""What joining reads, writes, keeps and answers. JSON's null as a body or error counts as absent."""
+"""The records that joining reads, writes, stores and answers with. A null body or error in JSON counts as absent."""
 
 from __future__ import annotations
 

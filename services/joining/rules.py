@@ -1,4 +1,4 @@
-"""What is kept of an id, and when it is shown. The rules' numbers are those of docs/joining.md."""
+"""The rules of joining: what is stored for an id, and when it is output. Numbers are those of docs/joining.md."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Is every event that was announced really there? (docs/reconciliation.md)"""
+"""Reconciliation: checks that every announced event really exists (docs/reconciliation.md)."""

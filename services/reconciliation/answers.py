@@ -1,4 +1,4 @@
-"""What queries answer, from the state of a key."""
+"""Builds the answers of queries from the state of a key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which keys an item belongs to: `[pair, source, id]`, for each pair that its store and role are a side of."""
+"""Computes the keys of an item: `[pair, source, id]` for each pair in which its store and role take part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked: open differences and lost items of a pair, and the history of an item."""
+"""The queries of reconciliation: open differences and lost items of a pair, and the history of an item."""
 
 from __future__ import annotations
 

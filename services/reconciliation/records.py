@@ -1,4 +1,4 @@
-"""Records of the reconciliation: what it reads, writes and keeps."""
+"""The records that reconciliation reads, writes and stores."""
 
 from __future__ import annotations
 

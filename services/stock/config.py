@@ -1,4 +1,4 @@
-"""What the ledger and the saga are started with."""
+"""The configuration of the ledger and the saga."""
 
 from __future__ import annotations
 

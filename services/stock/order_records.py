@@ -1,4 +1,4 @@
-"""What the saga reads, writes and keeps, beside the ledger's records."""
+"""The records that the saga reads, writes and stores, beside the ledger's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be asked of the ledger, at any version or time."""
+"""The queries of the ledger, at any version or time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ledger reads, writes and keeps."""
+"""The records that the ledger reads, writes and stores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo: a scenario through a real broker and the real job, each step held against what was promised for it.
+"""The demo: plays a scenario through a real broker and the real job, and checks each step against its promise.
 
 `scenario` and `promises` are pure; `exchange` talks to Kafka, `job` runs the job, `runner` puts them together, and
 `view` shows it.

@@ -1,4 +1,4 @@
-"""What came out, held against what was promised."""
+"""Compares outputs with what the scenario promises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the demo asks of the state at its end, with the commands that a user would type."""
+"""The queries that the demo runs at its end, with the commands that a user would type."""
 
 from __future__ import annotations
 

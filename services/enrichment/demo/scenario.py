@@ -1,4 +1,4 @@
-"""The scenario: what is sent, and what is promised to come out of it.
+"""The scenario: the events that are sent, and the outputs that are promised.
 
 A file of JSON objects, one a line, in the order of sending:
 

@@ -1,4 +1,4 @@
-"""The demo on the terminal, or as plain text in 80 columns. Results go to stdout, what is being done to stderr.
+"""Displays the demo on the terminal, or as plain text in 80 columns. Results go to stdout, progress to stderr.
 
 Colour only stresses what the words say as well.
 """

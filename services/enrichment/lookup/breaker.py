@@ -1,4 +1,4 @@
-"""The circuit breaker: is the service as a whole down?
+"""The circuit breaker: decides whether the service as a whole is down.
 
 Down is a run of `threshold` failed attempts, of whatever requests, with no success among them. A failed attempt is
 provisional: a success after it shows that the service was there, and the attempt is used up; if the run opens the

@@ -1,4 +1,4 @@
-"""One call to the session service, and what its answer means."""
+"""Calls the session service and interprets its answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which requests the results topic answers: an index on disk, made from the topic.
+"""An index on disk of the requests that the results topic answers, built from the topic.
 
 Entries: `a` + the request's key -> nothing; `p` + topic id + `/` + partition -> the offset up to which the topic was
 read, in the same write as what was read. Without `--index` it is rebuilt at each start.

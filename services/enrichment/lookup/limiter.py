@@ -1,4 +1,4 @@
-"""When the next call may be made: `--rate-limit`, and what the service asked for with `Retry-After`."""
+"""Decides when the next call may be made, from `--rate-limit` and the service's `Retry-After`."""
 
 from __future__ import annotations
 

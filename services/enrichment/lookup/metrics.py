@@ -1,4 +1,4 @@
-"""What the worker counts, as Prometheus metrics and for the progress line."""
+"""The worker's counters, as Prometheus metrics and for the progress line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The worker's side of Kafka: requests in, replies and the consumer's offsets out, in one transaction.
+"""The worker's Kafka side: consumes requests, and produces replies and consumer offsets in one transaction.
 
 Each worker has a transactional.id of its own, so that no two fence each other. What keeps a worker that lost its
 partitions (a zombie) from answering is the group (KIP-447): a transaction carries the member's id and generation as

@@ -1,4 +1,4 @@
-"""From a session id to an answer: one call for a session however many wait for it, tried again as the rules say."""
+"""Resolves a session id to an answer: one call however many requests wait for it, with retries."""
 
 from __future__ import annotations
 

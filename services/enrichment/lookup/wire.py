@@ -1,4 +1,4 @@
-"""Requests and replies as bytes (avro/lookups), in canonical form."""
+"""Encodes and decodes requests and replies (avro/lookups), in canonical form."""
 
 from __future__ import annotations
 

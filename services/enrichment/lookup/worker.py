@@ -1,4 +1,4 @@
-"""The worker's loop: requests in, answers from the index or the service, replies out, exactly once.
+"""The worker's loop: reads requests, answers from the index or the service, writes replies exactly once.
 
 `docs/lookups.md` numbers the steps and says what a crash after each leaves. Kafka's clients are blocking: their calls
 run in one thread, one after the other, while the calls to the service go on in the event loop.

@@ -1,1 +1,1 @@
-"""What the replica makes of the enrichment's entries (`moneystate.ports.replica`)."""
+"""The enrichment's part of the replica (`moneystate.ports.replica`)."""

@@ -1,4 +1,4 @@
-"""State entries as what the replica answers with, and as the index keys that lead to them (docs/state.md)."""
+"""Decodes state entries into the replica's answers and their index keys (docs/state.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replica of the enrichment's state answers with, beside `moneystate.replica.model`.
+"""The answers of a replica of the enrichment's state, beside `moneystate.replica.model`.
 
 Those that each point read makes some of are named tuples, which take a third of the time of frozen dataclasses to make.
 Times are in ms. `source`: the event that a value came from, None where it was written by a version that did not keep

@@ -1,4 +1,4 @@
-"""The port to a replica's state: what can be asked, of which version.
+"""The port to a replica's state: the available reads, each as of a version.
 
 Calls are synchronous and short: a point read costs some tens of µs, a listing as much for each of its `limit` items.
 They are made from one thread (an event loop's): what a call sees does not move under it, and `newest` looks whether

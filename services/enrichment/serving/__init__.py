@@ -1,1 +1,1 @@
-"""The enrichment's own face of the query server: `moneystate.query.v1`."""
+"""The enrichment's calls of the query server: `moneystate.query.v1`."""

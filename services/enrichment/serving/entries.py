@@ -1,4 +1,4 @@
-"""The call Query.ListEntries: the state as the job keeps it, for who compares states."""
+"""The call Query.ListEntries: the state as the job stores it, for comparisons of states."""
 
 from __future__ import annotations
 

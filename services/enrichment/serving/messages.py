@@ -1,4 +1,4 @@
-"""What the replica says, as messages; personal fields are masked here and nowhere else."""
+"""The replica's answers as protobuf messages. Personal fields are masked here and nowhere else."""
 
 from __future__ import annotations
 
