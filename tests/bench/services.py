@@ -51,14 +51,7 @@ def main(arguments: list[str]) -> None:
 
 def _run(servers: str, name: str, load: Load, events: int, flags: list[str]) -> tuple[float, float, int]:
     """Events a second, CPU seconds and peak MB. Outputs stand for the events: each service has them throughout."""
-    create_topics(servers, list(load.inputs), PARTITIONS, {"retention.ms": "-1"})
-    broker_time = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(16 * 2**20)}
-    create_topics(servers, [load.output], PARTITIONS, broker_time)
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
-    for topic, key, value in load.records(events):
-        producer.produce(topic, value, key)
-        producer.poll(0)
-    assert producer.flush(60) == 0
+    send(servers, load, events)
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         config = Path(folder) / "bench.toml"
         config.write_text(load.tables)
@@ -74,3 +67,15 @@ def _run(servers: str, name: str, load: Load, events: int, flags: list[str]) -> 
     times_ms = timestamps(servers, load.output)
     print(f"{name}: {len(times_ms):,} outputs, first after {times_ms[0] / 1000 - began:.1f} s", file=sys.stderr)
     return rate_of(times_ms) * events / len(times_ms), tree.cpu_s, tree.rss // 2**20
+
+
+def send(servers: str, load: Load, events: int, prefix: str = "") -> None:
+    """Its topics, and so many events in them."""
+    create_topics(servers, [prefix + topic for topic in load.inputs], PARTITIONS, {"retention.ms": "-1"})
+    broker_time = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(16 * 2**20)}
+    create_topics(servers, [prefix + load.output], PARTITIONS, broker_time)
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
+    for topic, key, value in load.records(events):
+        producer.produce(prefix + topic, value, key)
+        producer.poll(0)
+    assert producer.flush(60) == 0
