@@ -23,7 +23,9 @@ from moneystate.api.service import Handler, Service
 from moneystate.api.shapes import Plain, Record, Shapes, Symbols
 from moneystate.api.types import Header
 from moneystate.api.upgrades import earlier_versions
+from moneystate.api.wrong_values import wrong_default
 from moneystate.engine.processor import InputTopic
+from moneystate.errors import ServiceError
 
 MOST_RANKS: Final = 8
 IDS: Final = ("string", "long")
@@ -183,8 +185,11 @@ class Plan:
         return {name: QueryPlan(name, function, self.shapes, where) for name, function in self.service.queries.items()}
 
     def codec(self, cls: type, where: str) -> Codec:
+        record = self.shapes.record(cls, f"service {self.name!r}: {where}")
         if cls not in self.codecs:
-            self.codecs[cls] = Codec(self.shapes.record(cls, f"service {self.name!r}: {where}"))
+            if wrong := wrong_default(record):
+                raise ServiceError(f"service {self.name!r}: {where}: {wrong}", "declare X | None, or another default.")
+            self.codecs[cls] = Codec(record)
         return self.codecs[cls]
 
     def duration(self, given: int | Callable[[Any], int], where: str) -> int:

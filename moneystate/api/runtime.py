@@ -222,7 +222,9 @@ class ServiceProcessor:
             elif work.timer is not None and work.timer.of is not None:
                 args.append(work.id)
             self._add_states(args, handler, work)
-            handler.function(*args)
+            returned = handler.function(*args)
+            if returned is not None:
+                raise StepError(f"a step returns nothing, found {returned!r}.", "write ctx.emit(output, record).")
         except Reject as e:
             self._roll_back(outputs, timers)
             self._letter(e.reason, e.detail)
@@ -386,9 +388,11 @@ class ServiceProcessor:
             raise StepError(f"{output!r}: {e}.", "give the key, or its parts, as the records have it.") from None
         self.effects.emit(plan.stream, removed, None, self._caused_by())
 
-    def _output(self, output: Output[Any]) -> OutputPlan:
+    def _output(self, output: Any) -> OutputPlan:
         plan = self.plan.outputs.get(output)
         if plan is None:
+            if not isinstance(output, Output):
+                raise StepError(f"{output!r} is no output.", "pass what output() gave.")
             raise StepError(f"{output!r} belongs to the service {output.service!r}.", "emit to one of this service.")
         return plan
 
@@ -424,9 +428,11 @@ class ServiceProcessor:
     def cancel(self, timer: Timer | MapTimer[Any], id: str) -> None:
         self._replace(self._timer_cell(timer, id), None)
 
-    def _timer_cell(self, timer: Timer | MapTimer[Any], id: Any) -> Cell:
+    def _timer_cell(self, timer: Any, id: Any) -> Cell:
         plan = self.plan.timers.get(timer)
         if plan is None:
+            if not isinstance(timer, (Timer, MapTimer)):
+                raise StepError(f"{timer!r} is no timer.", "pass what timer() gave.")
             raise StepError(f"{timer!r} belongs to the service {timer.service!r}.", "use one of this service.")
         return self._cell(plan.kind, self.owner, id_bytes(id))
 
@@ -434,7 +440,9 @@ class ServiceProcessor:
         self.effects.count(name, n)
         self.undo_counts.append((name, n))
 
-    def dead_letter(self, reason: str, detail: str) -> None:
+    def dead_letter(self, reason: Any, detail: Any) -> None:
+        if not isinstance(reason, str) or not isinstance(detail, str):
+            raise StepError(f"dead_letter: expected texts as the reason and the detail, found {reason!r}, {detail!r}.")
         self._letter(reason, detail)
         self.undo_counts.append((COUNT_PREFIX + reason, 1))
 

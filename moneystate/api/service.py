@@ -6,7 +6,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import is_dataclass
-from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar, overload
+from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar, get_type_hints, overload
 
 from moneystate.api.handles import (
     NO_LIMIT,
@@ -243,6 +243,7 @@ class Service(On[R]):
                 self.fail(f"{name}: {state!r} is no state.", "pass what value() or map() gave.")
             self._check_mine(state, name)
         self._check_parameters(sources[0], states, function, name)
+        self._check_types(sources, function, name)
 
     def _check_mine(self, handle: Any, name: str) -> None:
         if handle.service != self.name:
@@ -257,9 +258,28 @@ class Service(On[R]):
         takes.extend([state.name for state in states])
         self._check_takes(function, takes, name)
 
+    def _check_types(self, sources: list[Any], function: Any, name: str) -> None:
+        """As far as the function says them: mypy finds more."""
+        try:
+            hints = get_type_hints(function)
+        except (AttributeError, NameError, TypeError):
+            return  # names that only a type checker has
+        if hints.pop("return", None) not in (None, type(None)):
+            self.fail(f"{name}: a step returns nothing.", "write ctx.emit(output, record), and -> None.")
+        taken: list[Any] = [hints.get(parameter) for parameter in inspect.signature(function).parameters]
+        taken += [None, None]  # one that takes *args
+        records = [source.record for source in sources if isinstance(source, Input)]
+        if _is_record(taken[0]):
+            self.fail(f"{name}: its first parameter is the context, found {taken[0].__name__}.", "take ctx first.")
+        if records and _is_record(taken[1]) and taken[1] not in records:
+            shown = " | ".join(record.__name__ for record in records)
+            self.fail(f"{name}: expected {shown} as its event, found {taken[1].__name__}.", f"take (ctx, {shown}).")
+
     def _check_takes(self, function: Any, takes: list[str], name: str) -> None:
         if inspect.iscoroutinefunction(function):
             self.fail(f"{name}: a step cannot be async: it does no I/O.", "use def; ask others by a topic.")
+        if inspect.isgeneratorfunction(function):
+            self.fail(f"{name}: a step cannot yield.", "write ctx.emit(output, record).")
         if not callable(function):
             self.fail(f"{name}{function!r} is no function.", f"take ({', '.join(takes)}).")
         try:
@@ -268,6 +288,10 @@ class Service(On[R]):
             self.fail(f"{name}{inspect.signature(function)}: {e}.", f"take ({', '.join(takes)}).")
         except ValueError:
             return  # compiled: it has no signature
+
+
+def _is_record(hint: Any) -> bool:
+    return isinstance(hint, type) and is_dataclass(hint)
 
 
 def _check_rules(service: Service[Any], rules: Any) -> None:

@@ -156,11 +156,14 @@ class Shapes:
 
     def record(self, cls: Any, where: str) -> Record:
         """`where`: what is declared with the record, for messages."""
+        if not isinstance(cls, type):
+            raise ServiceError(f"{where}: expected a dataclass, found {cls!r}.", "pass the class itself.")
         if cls in self.records:
             return self.records[cls]
-        if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
-            shown = cls.__name__ if isinstance(cls, type) else repr(cls)
-            raise ServiceError(f"{where}: expected a dataclass, found {shown}.", "put @dataclass before the class.")
+        if not dataclasses.is_dataclass(cls):
+            raise ServiceError(
+                f"{where}: expected a dataclass, found {cls.__name__}.", "put @dataclass before the class."
+            )
         if cls in self.open:
             raise ServiceError(
                 f"{where}: the record {cls.__name__} contains itself.", "keep its parts as entries of a map."

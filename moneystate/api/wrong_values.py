@@ -19,6 +19,17 @@ def wrong_value(record: Record, value: Any) -> str | None:
     return _wrong(record, value, record.cls.__name__)
 
 
+def wrong_default(shape: Shape) -> str | None:
+    """The same of the defaults of a record's fields, and of the records in it."""
+    if isinstance(shape, Record):
+        for f in shape.fields:
+            where = f"{shape.cls.__name__}.{f.name}, its default"
+            own = None if f.default is None else _wrong(f.shape, f.default(), where)
+            if line := own or wrong_default(f.shape):
+                return line
+    return wrong_default(shape.of) if isinstance(shape, (Maybe, Array, Table)) else None
+
+
 def _wrong(shape: Shape, value: Any, where: str) -> str | None:
     if isinstance(shape, Maybe):
         return None if value is None else _wrong(shape.of, value, where)

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
+import traceback
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 
 import typer
 
+from moneystate.api.folders import PACKAGE
 from moneystate.api.job import check_runs
 from moneystate.api.plans import plan_of
 from moneystate.api.reference import is_factory, made_at, with_rules
@@ -99,8 +102,32 @@ def _imported(text: str) -> str:
     except MoneystateError:
         raise
     except Exception as e:
-        raise ConfigError(f"{text}: expected a module that can be imported, but {type(e).__name__}: {e}.") from e
+        line, told = _line(e), str(e).rstrip(".")
+        raise ConfigError(
+            f"{text}: expected a module that can be imported, but {line}{type(e).__name__}: {told}.",
+            "correct that line." if line else _where_to_look(module),
+        ) from e
     return path
+
+
+def _line(error: Exception) -> str:
+    """The last line of the user's own code that the error came through; empty where none was run."""
+    if isinstance(error, SyntaxError):
+        return f"{Path(error.filename or '?').name}:{error.lineno}: "
+    frames = traceback.extract_tb(error.__traceback__)
+    others = (PACKAGE, Path(sysconfig.get_path("stdlib")).resolve())
+    own = [
+        f for f in frames if not f.filename.startswith("<") and not {*others} & {*Path(f.filename).resolve().parents}
+    ]
+    return f"{Path(own[-1].filename).name}:{own[-1].lineno}: " if own else ""
+
+
+def _where_to_look(module: str) -> str:
+    first = module.partition(".")[0]
+    there = getattr(sys.modules.get(first), "__file__", None)
+    if there is not None and Path(there).resolve().parent.parent != Path.cwd():
+        return f"rename the package {first}: another one of that name is in {Path(there).parent}."
+    return "give the path of its file, or start where it can be imported."
 
 
 def _or_known() -> str:

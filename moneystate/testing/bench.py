@@ -237,6 +237,7 @@ class Bench:
         for member in self.members:
             member.batches(self.random, self.cuts)
             member.batch([], self.random, drain=True)
+            member.run.check_indices()
         for replay in range(1, REPLAYS + 1):
             chance = random.Random(self.seed + replay)
             others = self._members(chance, chance.randint(1, 5), chance.randint(1, 4), replay=True)

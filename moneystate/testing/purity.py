@@ -1,4 +1,4 @@
-"""What in a service's functions can make its results depend on more than the logs: found in their source.
+"""What in a service's functions can make its results depend on more than the logs, or is lost: found in their source.
 
 A help, no proof: names are resolved as the module has them now, and calls are followed into functions of the service's
 own packages. What is reached in another way is not seen; `moneystate.testing.generated` runs the service, too.
@@ -18,6 +18,7 @@ from moneystate.api.job import functions_of
 from moneystate.api.plan import Plan
 from moneystate.api.service import Service
 from moneystate.api.shapes import Maybe, Plain, Record
+from moneystate.testing import lost
 
 CLOCK, RANDOM, IO, SET, FLOAT, HASH, KEPT = "clock", "random", "I/O", "set order", "float sum", "hash", "kept in module"
 INSTEAD: Final[Mapping[str, str]] = {
@@ -28,6 +29,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     FLOAT: "sum whole numbers or ms.Decimal: a sum of floats depends on its order.",
     HASH: "it differs from process to process: use the value itself.",
     KEPT: "keep it in a value or a map.",
+    **lost.INSTEAD,
 }
 _TIME_OF_DAY: Final = {"now", "utcnow", "today"}
 _IO_MODULES: Final = {
@@ -52,7 +54,8 @@ class Found(NamedTuple):
 
 def findings(service: Service[Any]) -> list[Found]:
     """Of the service's functions, and of those that they call in its own package."""
-    floats = _float_fields(Plan(service))
+    plan = Plan(service)
+    floats = _float_fields(plan)
     pending: list[Callable[..., Any]] = [*functions_of(service)]
     visited: set[Callable[..., Any]] = set()
     results: list[Found] = []
@@ -64,6 +67,9 @@ def findings(service: Service[Any]) -> list[Found]:
         looked = _Look(function, floats)
         results += looked.found
         pending += looked.calls
+    for change in lost.lost_changes(plan):
+        file = inspect.getsourcefile(change.function) or "?"
+        results.append(Found(f"{file}:{change.line}", change.function.__name__, change.kind, change.text))
     return sorted(dict.fromkeys(results))
 
 

@@ -231,6 +231,12 @@ class Run:
     def view(self) -> EntryView:
         return EntryView(self.plan, self, self.sim.watermark)
 
+    def check_indices(self) -> None:
+        """Raises what the function of an index raises, and ServiceError for what an index cannot have."""
+        everything: Any = self.view().range
+        for index in self.plan.service.indices.values():
+            list(everything(index))
+
     def check_same(self, other: Run) -> None:
         """Raises AssertionError where another run of the same log gave anything else."""
         for topic in self.plan.streams:

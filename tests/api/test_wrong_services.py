@@ -14,7 +14,8 @@ import pytest
 
 import moneystate as ms
 from moneystate.api.plan import Plan
-from moneystate.errors import ServiceError
+from moneystate.errors import ServiceError, StepError
+from moneystate.testing import Bench
 from tests.api.services import basket
 
 WRONG_TYPES = Path(__file__).parent / "services" / "wrong_types.py"
@@ -99,6 +100,31 @@ def wrong_signature(s: Any) -> None:
         pass
 
     s.on(well(s), s.value("order", Order))(step)
+
+
+@dataclass
+class NoneInt:
+    n: int = None  # type: ignore[assignment]
+
+
+def annotated(**hints: Any) -> Declare:
+    """A step with these types."""
+
+    def declare(s: Any) -> None:
+        def step(ctx: Any, e: Any) -> None:
+            pass
+
+        step.__annotations__ = hints
+        s.on(well(s))(step)
+
+    return declare
+
+
+def yielding(s: Any) -> None:
+    def step(ctx: Any, e: Any) -> Any:
+        yield e
+
+    s.on(well(s))(step)
 
 
 def asynchronous(s: Any) -> None:
@@ -221,6 +247,16 @@ MISTAKES: dict[str, tuple[Declare, str]] = {
         lambda s: s.on(well(s), basket.total)(nothing), "value 'total' belongs to the service 'basket'."
     ),
     "on something else": (lambda s: s.on("orders")(nothing), "on('orders') is no input and no timer."),
+    "a step that yields": (yielding, "step: a step cannot yield. Do: write ctx.emit(output, record)."),
+    "a step that returns": (annotated(**{"return": Placed}), "step: a step returns nothing. Do: write ctx.emit("),
+    "event before context": (
+        annotated(ctx=Placed, e=ms.Context[None]), "step: its first parameter is the context, found Placed."
+    ),
+    "another event": (annotated(e=Needs), "step: expected Placed as its event, found Needs. Do: take (ctx, Placed)."),
+    "an object as a record": (lambda s: (handled(s), s.value("order", Order())), "Do: pass the class itself."),
+    "default of another type": (
+        lambda s: (handled(s), s.value("order", NoneInt)), "NoneInt.n, its default: expected int, found None."
+    ),
     "state not declared": (lambda s: s.on(well(s), Order)(nothing), "is no state. Do: pass what value() or"),
     "timer without function": (lambda s: (handled(s), s.timer("late")), "no function runs when it is due."),
     "no function": (well, "no function runs on any of its inputs."),
@@ -256,6 +292,55 @@ MISTAKES: dict[str, tuple[Declare, str]] = {
 def _plan(service: Any, declare: Declare) -> None:
     declare(service)
     Plan(service).input_topics()
+
+
+def step_fails(body: Callable[[Any, Any], object]) -> str:
+    service = ms.Service("wrong")
+    placed = service.input("orders", Placed, key="order_id", time="placed_at")
+    service.on(placed)(body)  # type: ignore[arg-type]
+    bench = Bench(service)
+    bench.send(Placed("a", 1, 1))
+    with pytest.raises(StepError) as failed:
+        bench.end()
+    return str(failed.value)
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        (lambda ctx, e: e, "a step returns nothing, found Placed(order_id='a'"),
+        (lambda ctx, e: ctx.at("overdue", 5), "'overdue' is no timer. Do: pass what timer() gave."),
+        (lambda ctx, e: ctx.emit("closed", e), "'closed' is no output. Do: pass what output() gave."),
+        (lambda ctx, e: ctx.dead_letter(5), "dead_letter: expected texts as the reason and the detail, found 5, ''."),
+        (lambda ctx, e: rejected(5), "Reject: expected texts as the reason and the detail, found 5, ''."),
+    ],
+    ids=["returns", "timer", "output", "dead letter", "reject"],
+)
+def test_what_a_step_does_wrong_is_said_with_its_record(body: Callable[[Any, Any], object], line: str) -> None:
+    told = step_fails(body)
+    assert line in told
+    assert told.startswith("orders, partition 0, offset 0: ")
+    assert "\n" not in told
+
+
+def rejected(reason: Any) -> None:
+    raise ms.Reject(reason)
+
+
+def test_bench_runs_every_index() -> None:
+    service = ms.Service("wrong")
+    placed = service.input("orders", Placed, key="order_id", time="placed_at")
+    order = service.value("order", Order)
+    service.index("by_half", order, lambda o: o.cents / 2)
+
+    def step(ctx: Any, e: Placed, order: Order) -> None:
+        order.cents = e.cents
+
+    service.on(placed, order)(step)
+    bench = Bench(service)
+    bench.send(Placed("a", 1, 1))
+    with pytest.raises(ServiceError, match=r"index 'by_half': expected a text, a whole number .* found 0.5"):
+        bench.end()
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 from moneystate.cli import main
+from moneystate.cli.services import load
+from moneystate.errors import ConfigError
 
 SERVICE = """
 import random
@@ -91,6 +94,9 @@ def check(
         ("kept.n += hash(e.id) % 2", "hash"),
         ("CACHE[e.id] = 1", "kept in module"),
         ("CACHE.setdefault(e.id, 1)", "kept in module"),
+        ("kept = Kept(1.0)", "state assigned anew"),
+        ("kept.count = 1", "no such field"),
+        ("ms.Reject('no')", "not raised"),
     ],
 )
 def test_what_is_not_pure_is_found_with_its_line(
@@ -127,6 +133,39 @@ def test_a_pure_service_has_no_findings(
     code, report = check(monkeypatch, capfd, tmp_path, "kept.n += sum(len(c) for c in sorted(set(e.id)))")
     assert (code, report["findings"], report["differs"]) == (0, [], None)
     assert report["outputs"] > 0
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("import moneystate as ms\nservice = ms.Service()\n", "failing.py:2: TypeError: "),
+        ("import moneystate as ms\n\nservice = = 1\n", "failing.py:3: SyntaxError: "),
+        (
+            "from dataclasses import dataclass\n\n\n@dataclass\nclass Order:\n    tags: list[str] = []\n",
+            "failing.py:4: ValueError: ",
+        ),
+    ],
+)
+def test_a_module_that_cannot_be_imported_names_its_line(
+    text: str, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "failing.py").write_text(text)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    with pytest.raises(ConfigError, match=f"but {re.escape(told)}.* Do: correct that line") as refused:
+        load(f"{tmp_path}/failing.py:service")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_package_that_another_one_hides_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "services").mkdir()
+    (tmp_path / "services" / "__init__.py").touch()
+    (tmp_path / "services" / "parcels.py").write_text("import moneystate as ms\nservice = ms.Service('parcels')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    for text in ("services.parcels:service", f"{tmp_path}/services/parcels.py:service"):
+        with pytest.raises(ConfigError, match="Do: rename the package services: another one of that name is in "):
+            load(text)
 
 
 @pytest.mark.parametrize("service", ["examples.orders.orders", "examples.enrichment.enrichment"])
