@@ -14,6 +14,7 @@ from moneystate.cli.main import main
 from moneystate.devbroker import DevBroker
 from moneystate.serving.client import Client
 from tests.query.certificates import Pki
+from tests.query.contracts import QUERY, STATE, Told
 from tests.query.serving import Server, new_cluster
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -55,6 +56,29 @@ def server(broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """Open on loopback, two workers, the whole story; nobody changes its state."""
     with Server(new_cluster(broker), tmp_path_factory.mktemp("replica"), "--workers", "2") as running:
         yield running.told()
+
+
+@pytest.fixture(scope="session")
+def market_server(broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The same for a plain service."""
+    cluster = new_cluster(broker)
+    folder = tmp_path_factory.mktemp("market-replica")
+    with Server(cluster, folder, *STATE.flags, "--workers", "2", job=STATE.job(cluster)) as running:
+        yield running.told()
+
+
+@pytest.fixture(scope="session", params=[("server", QUERY), ("market_server", STATE)], ids=["query.v1", "state.v1"])
+def told(request: pytest.FixtureRequest) -> Told:
+    """A server of each contract, with its whole story."""
+    fixture, contract = request.param
+    return Told(request.getfixturevalue(fixture), contract)
+
+
+@pytest.fixture
+def asking(told: Told) -> Iterator[Client]:
+    """A client of `told`."""
+    with told.server.client() as connected:
+        yield connected
 
 
 @pytest.fixture

@@ -18,13 +18,14 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from moneystate.devbroker import DevBroker
 from moneystate.query.v1 import admin_pb2, admin_pb2_grpc, query_pb2, query_pb2_grpc, watch_pb2
 from moneystate.serving.client import Client
-from services.enrichment.serving.face import QueryFace
+from tests.query import contracts
+from tests.query.contracts import CONTRACTS, Contract, Told
 from tests.query.serving import UP_S, Server, failure, new_cluster, reason_of, wait_for
 from tests.query.story import begin, go_on
 
 ADMIN: Any = admin_pb2_grpc.AdminStub  # generated without types
 QUERY: Any = query_pb2_grpc.QueryStub
-SERVED = [service.full_name for service in QueryFace.services]
+QUERY_ANN = contracts.QUERY.get("ann")
 
 
 @pytest.fixture
@@ -46,42 +47,44 @@ def health(server: Server, service: str = "") -> health_pb2.HealthCheckResponse.
         return health_pb2_grpc.HealthStub(channel).Check(request, timeout=UP_S).status
 
 
-@pytest.mark.parametrize("service", ["", *SERVED])
-def test_a_replica_that_has_caught_up_is_healthy(server: Server, service: str) -> None:
-    wait_for(lambda: health(server, service) == health_pb2.HealthCheckResponse.SERVING)
+def test_a_replica_that_has_caught_up_is_healthy(told: Told) -> None:
+    for service in ("", *told.contract.services):
+        wait_for(lambda of=service: health(told.server, of) == health_pb2.HealthCheckResponse.SERVING)
 
 
-def test_reflection_tells_the_services(server: Server) -> None:
-    with grpc.insecure_channel(server.address) as channel:
+def test_reflection_tells_the_services(told: Told) -> None:
+    with grpc.insecure_channel(told.server.address) as channel:
         asked = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
         answer = next(iter(reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(asked)))
     names = {s.name for s in answer.list_services_response.service}
-    assert names > {*SERVED, "grpc.health.v1.Health"}
+    assert names > {*told.contract.services, "grpc.health.v1.Health"}
 
 
-def test_a_replica_that_loads_says_so(broker: DevBroker, tmp_path: Path) -> None:
-    with Server(new_cluster(broker), tmp_path / "replica") as empty, empty.client() as client:
-        assert health(empty) == health_pb2.HealthCheckResponse.NOT_SERVING
-        request = query_pb2.GetUserRequest(user_id="ann")
-        assert failure(lambda: client.call("Query.GetUser", request)) == ("UNAVAILABLE", "NOT_CAUGHT_UP")
+@pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: contract.name)
+def test_a_replica_loads_then_answers_then_drains(broker: DevBroker, tmp_path: Path, contract: Contract) -> None:
+    """Before the first version it says that it loads; SIGTERM ends streams, and calls are refused."""
+    cluster = new_cluster(broker)
+    get = contract.get("ann")
+    with Server(cluster, tmp_path / "replica", *contract.flags, job=contract.job(cluster)) as server:
+        with server.client() as client:
+            assert health(server) == health_pb2.HealthCheckResponse.NOT_SERVING
+            assert failure(lambda: client.call(*get)) == ("UNAVAILABLE", "NOT_CAUGHT_UP")
+            contract.begin(server.job)
+            server.caught_up(0)
+            assert contract.country(client.call(*get)) == "ES"
+            processes = psutil.Process(server.process.pid).children(recursive=True)
+            watch = client.stream(*contract.watch())
+            next(watch)
+            server.process.send_signal(signal.SIGTERM)
+            assert failure(lambda: list(watch)) == ("UNAVAILABLE", "DRAINING")
+            wait_for(lambda: failure_or_none(client, *get) == "UNAVAILABLE")
+        assert server.process.wait(UP_S) == 0
+        assert not alive(processes)
 
 
-def test_sigterm_drains(ending: Server) -> None:
-    processes = psutil.Process(ending.process.pid).children(recursive=True)
-    with ending.client() as client:
-        watch = client.stream("Watch.Watch", watch_pb2.WatchRequest())
-        next(watch)
-        ending.process.send_signal(signal.SIGTERM)
-        assert failure(lambda: list(watch)) == ("UNAVAILABLE", "DRAINING")
-        request = query_pb2.GetUserRequest(user_id="ann")
-        wait_for(lambda: failure_or_none(client, request) == "UNAVAILABLE")
-    assert ending.process.wait(UP_S) == 0
-    assert not alive(processes)
-
-
-def failure_or_none(client: Client, request: query_pb2.GetUserRequest) -> str:
+def failure_or_none(client: Client, call: str, request: Any) -> str:
     try:
-        client.call("Query.GetUser", request)
+        client.call(call, request)
     except grpc.RpcError as e:
         return reason_of(e)[0]
     return ""
@@ -125,7 +128,7 @@ def test_a_call_that_is_under_way_at_sigterm_is_answered(ending: Server, broker:
     with grpc.insecure_channel(ending.address) as channel, ending.client() as other, frozen(broker) as thaw:
         forget = forget_under_way(channel)
         ending.process.send_signal(signal.SIGTERM)
-        wait_for(lambda: failure_or_none(other, query_pb2.GetUserRequest(user_id="ann")) == "UNAVAILABLE")
+        wait_for(lambda: failure_or_none(other, *QUERY_ANN) == "UNAVAILABLE")
         assert not forget.done()
         thaw()
         assert forget.result(UP_S).request.topic == "user-events"

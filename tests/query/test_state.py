@@ -186,7 +186,12 @@ def test_a_declared_query(client: Client, stranger: Client) -> None:
         ("State.Get", s.GetRequest(name=named("seller", "nobody")), "NOT_FOUND"),
         ("State.Get", s.GetRequest(name=named("seller", "ann"), encoding=7), "MALFORMED"),  # type: ignore[arg-type]
         ("State.Get", s.GetRequest(name=named("seller", "ann"), at=at(99)), "FUTURE"),
+        ("State.Get", s.GetRequest(name=named("seller", "x" * 65_536)), "MALFORMED"),
         ("State.BatchGet", s.BatchGetRequest(), "MALFORMED"),
+        ("State.BatchGet", s.BatchGetRequest(names=[named("seller", "ann")] * 1_001), "MALFORMED"),
+        ("State.BatchGet", s.BatchGetRequest(names=[named("seller", "")]), "MALFORMED"),
+        ("State.List", s.ListRequest(state="seller", page_size=-1), "MALFORMED"),
+        ("State.ListEntries", s.ListEntriesRequest(map="offers", key=""), "MALFORMED"),
         ("State.List", s.ListRequest(), "MALFORMED"),
         ("State.List", s.ListRequest(index="nothing"), "MALFORMED"),
         ("State.List", s.ListRequest(index="by_score", equals=s.IndexValue()), "MALFORMED"),
@@ -316,9 +321,25 @@ def test_streams_are_limited_by_caller(client: Client, market: Server) -> None:
         assert wait_for(refused, market.output) == ("RESOURCE_EXHAUSTED", "TOO_MANY_STREAMS")
 
 
-def test_without_a_token_there_is_no_answer(market: Server, pki: Pki) -> None:
-    with market.client(ca=pki.ca) as nobody:
-        assert failure(lambda: nobody.call("State.GetSchema", s.GetSchemaRequest()))[1] == "NO_TOKEN"
+def test_without_a_valid_token_and_its_scope_there_is_no_answer(market: Server, pki: Pki) -> None:
+    def refused(**given: str) -> tuple[str, str]:
+        with market.client(ca=pki.ca, **given) as nobody:
+            return failure(lambda: nobody.call("State.GetSchema", s.GetSchemaRequest()))
+
+    assert refused() == ("UNAUTHENTICATED", "NO_TOKEN")
+    assert refused(token_file=pki.token_file(READ, expires_in_s=-1)) == ("UNAUTHENTICATED", "BAD_TOKEN")
+    assert refused(token_file=pki.token_file("")) == ("PERMISSION_DENIED", "SCOPE_MISSING")
+
+
+def test_a_stream_ends_with_its_token(market: Server, pki: Pki) -> None:
+    with market.client(ca=pki.ca, token_file=pki.token_file(READ, expires_in_s=3)) as client:
+        stream = client.stream("State.Watch", s.WatchRequest())
+        assert failure(lambda: list(stream)) == ("UNAUTHENTICATED", "BAD_TOKEN")
+
+
+def test_without_tls_there_is_no_connection(market: Server) -> None:
+    with market.client() as client:
+        assert failure(lambda: client.call("State.GetSchema", s.GetSchemaRequest()))[0] == "UNAVAILABLE"
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from moneystate.query.v1 import header_pb2, query_pb2, status_pb2, watch_pb2
+from moneystate.query.v1 import header_pb2, query_pb2, status_pb2
 from moneystate.serving.client import Client
 from moneystate.serving.requests import MAX_BATCH, MAX_PAGE, MAX_TEXT_BYTES
+from tests.query.contracts import Told
 from tests.query.serving import Server, failure, wait_for
-from tests.query.story import EPOCH
-from tests.query.test_reads import at
 
 HTTP2_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 LONG = "x" * (MAX_TEXT_BYTES + 1)
@@ -26,8 +25,6 @@ MALFORMED: list[tuple[str, Any]] = [
     ("Query.GetUser", query_pb2.GetUserRequest()),
     ("Query.GetUser", query_pb2.GetUserRequest(user_id=LONG)),
     ("Query.GetUser", query_pb2.GetUserRequest(user_id="\N{EURO SIGN}" * MAX_TEXT_BYTES)),
-    ("Query.GetUser", query_pb2.GetUserRequest(user_id="ann", at=at(-2))),
-    ("Query.GetUser", query_pb2.GetUserRequest(user_id="ann", at=at(1, epoch=""))),
     ("Query.BatchGetUsers", query_pb2.BatchGetUsersRequest()),
     ("Query.BatchGetUsers", query_pb2.BatchGetUsersRequest(user_ids=["ann"] * (MAX_BATCH + 1))),
     ("Query.BatchGetUsers", query_pb2.BatchGetUsersRequest(user_ids=["ann", ""])),
@@ -53,64 +50,71 @@ def test_a_malformed_request_is_an_invalid_argument(client: Client, call: tuple[
 @pytest.mark.parametrize(
     ("pinned", "reason"),
     [
-        (at(3), "FUTURE"),
-        (at(1, epoch="another"), "FUTURE"),
-        (header_pb2.At(event_time_ms=1), "PRUNED"),
+        (lambda contract: contract.at(3), "FUTURE"),
+        (lambda contract: contract.at(1, epoch="another"), "FUTURE"),
+        (lambda _: header_pb2.At(event_time_ms=1), "PRUNED"),
     ],
+    ids=["a later batch", "another epoch", "an earlier time"],
 )
-def test_versions_that_are_not_here_are_out_of_range(client: Client, pinned: header_pb2.At, reason: str) -> None:
-    request = query_pb2.GetUserRequest(user_id="ann", at=pinned)
-    assert failure(lambda: client.call("Query.GetUser", request)) == ("OUT_OF_RANGE", reason)
+def test_versions_that_are_not_here_are_out_of_range(told: Told, asking: Client, pinned: Any, reason: str) -> None:
+    request = told.contract.get("ann", at=pinned(told.contract))
+    assert failure(lambda: asking.call(*request)) == ("OUT_OF_RANGE", reason)
 
 
-def test_a_watch_from_a_version_that_is_not_here_is_out_of_range(client: Client) -> None:
-    request = watch_pb2.WatchRequest(after=header_pb2.Version(epoch=EPOCH, batch=99))
-    assert failure(lambda: next(client.stream("Watch.Watch", request))) == ("OUT_OF_RANGE", "FUTURE")
+@pytest.mark.parametrize("batch", [-2, 1], ids=["no batch", "no epoch"])
+def test_a_version_that_is_none_is_malformed(told: Told, asking: Client, batch: int) -> None:
+    request = told.contract.get("ann", at=told.contract.at(batch, epoch="" if batch == 1 else None))
+    assert failure(lambda: asking.call(*request)) == ("INVALID_ARGUMENT", "MALFORMED")
 
 
-def page_token(client: Client) -> str:
-    token = client.call("Query.ListUsers", query_pb2.ListUsersRequest(page_size=10)).next_page_token
+def test_a_watch_from_a_version_that_is_not_here_is_out_of_range(told: Told, asking: Client) -> None:
+    watch = told.contract.watch(after=told.contract.at(99).version)
+    assert failure(lambda: next(asking.stream(*watch))) == ("OUT_OF_RANGE", "FUTURE")
+
+
+def page_token(told: Told, client: Client) -> str:
+    token = client.call(*told.contract.listing(page_size=10)).next_page_token
     assert token
     return str(token)
 
 
-def test_a_page_token_of_another_request_is_refused(client: Client) -> None:
-    token = page_token(client)
-    other = query_pb2.ListUsersRequest(prefix="user-", page_token=token)
-    assert failure(lambda: client.call("Query.ListUsers", other)) == ("INVALID_ARGUMENT", "BAD_PAGE_TOKEN")
-    pending = query_pb2.ListPendingRequest(page_token=token)
-    assert failure(lambda: client.call("Query.ListPending", pending)) == ("INVALID_ARGUMENT", "BAD_PAGE_TOKEN")
+def test_a_page_token_of_another_request_is_refused(told: Told, asking: Client) -> None:
+    token = page_token(told, asking)
+    for other in (
+        told.contract.listing(prefix="user-", page_token=token),
+        told.contract.other_listing(page_token=token),
+    ):
+        assert failure(lambda wrong=other: asking.call(*wrong)) == ("INVALID_ARGUMENT", "BAD_PAGE_TOKEN")
 
 
 @given(data=st.data())
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_page_token_that_was_tampered_with_is_refused(client: Client, data: st.DataObject) -> None:
-    token = page_token(client)
+def test_a_page_token_that_was_tampered_with_is_refused(told: Told, asking: Client, data: st.DataObject) -> None:
+    token = page_token(told, asking)
     where = data.draw(st.integers(0, len(token) - 1))
     by = data.draw(st.sampled_from("ABCxyz019-_=+/ \N{EURO SIGN}").filter(lambda c: c != token[where]))
     changed = token[:where] + by + token[where + 1 :]
-    request = query_pb2.ListUsersRequest(page_token=changed)
-    assert failure(lambda: client.call("Query.ListUsers", request)) == ("INVALID_ARGUMENT", "BAD_PAGE_TOKEN")
+    request = told.contract.listing(page_token=changed)
+    assert failure(lambda: asking.call(*request)) == ("INVALID_ARGUMENT", "BAD_PAGE_TOKEN")
 
 
-def test_a_request_over_a_mebibyte_is_refused(client: Client) -> None:
-    request = query_pb2.GetUserRequest(user_id="x" * (2 << 20))
-    assert failure(lambda: client.call("Query.GetUser", request))[0] == "RESOURCE_EXHAUSTED"
+def test_a_request_over_a_mebibyte_is_refused(told: Told, asking: Client) -> None:
+    request = told.contract.get("x" * (2 << 20))
+    assert failure(lambda: asking.call(*request))[0] == "RESOURCE_EXHAUSTED"
 
 
-def test_bytes_that_are_no_request_and_methods_that_are_not_there(server: Server) -> None:
-    with grpc.insecure_channel(server.address) as channel:
-        junk: Any = channel.unary_unary("/moneystate.query.v1.Query/GetUser")
+def test_bytes_that_are_no_request_and_methods_that_are_not_there(told: Told) -> None:
+    with grpc.insecure_channel(told.server.address) as channel:
+        there = told.contract.path(told.contract.get("ann")[0])
+        junk: Any = channel.unary_unary(there)
         assert failure(lambda: junk(b"\xff\xff\xff", timeout=10))[0] in ("INTERNAL", "UNKNOWN")
-        missing: Any = channel.unary_unary("/moneystate.query.v1.Query/DropUser")
+        missing: Any = channel.unary_unary(f"{there}Dropped")
         assert failure(lambda: missing(b"", timeout=10))[0] == "UNIMPLEMENTED"
 
 
-def test_a_deadline_that_has_passed_ends_the_call(server: Server) -> None:
-    with server.client() as client:
-        client.timeout_s = 0.000_001
-        request = query_pb2.ListUsersRequest(page_size=1000)
-        assert failure(lambda: client.call("Query.ListUsers", request))[0] == "DEADLINE_EXCEEDED"
+def test_a_deadline_that_has_passed_ends_the_call(told: Told, asking: Client) -> None:
+    asking.timeout_s = 0.000_001
+    assert failure(lambda: asking.call(*told.contract.listing(page_size=1000)))[0] == "DEADLINE_EXCEEDED"
 
 
 def test_random_bytes_at_the_port_do_no_harm_and_leak_nothing(server: Server, client: Client) -> None:
