@@ -49,7 +49,7 @@ def health(server: Server, service: str = "") -> health_pb2.HealthCheckResponse.
 
 def test_a_replica_that_has_caught_up_is_healthy(told: Told) -> None:
     for service in ("", *told.contract.services):
-        wait_for(lambda of=service: health(told.server, of) == health_pb2.HealthCheckResponse.SERVING)
+        wait_for(lambda name=service: health(told.server, name) == health_pb2.HealthCheckResponse.SERVING)
 
 
 def test_reflection_tells_the_services(told: Told) -> None:
