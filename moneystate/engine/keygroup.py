@@ -44,7 +44,8 @@ def key_group_of(key: bytes, key_groups: int) -> int:
 
 
 def slot_width_ms(bound_ms: int) -> int:
-    """`bound_ms`: the largest of the job's. It spans about eight slots, none shorter than a second."""
+    """Of slots near the watermark. `bound_ms`: the largest of the job's. It spans about eight of them, none shorter
+    than a second."""
     return max(1_000, bound_ms // 8)
 
 
@@ -96,7 +97,8 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
     processor_changes = processor.finish(effects)
     if block.rewrite:
         processor_changes = _rewritten(state, processor, block.version, processor_changes)
-    changes.update(slots.put_later(clock.slots, state, slot_width_ms(max(bounds.values(), default=0)), later))
+    width_ms = slot_width_ms(max(bounds.values(), default=0))
+    changes.update(slots.put_later(clock.slots, state, width_ms, watermark, later))
     clock.add_counts(block.counts)
     clock.add_counts(effects.counts)
     clock.add_ages(effects.ages)

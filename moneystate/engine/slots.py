@@ -5,9 +5,12 @@ touches and no entry grows without bound. A batch adds one chunk to each slot th
 small chunks are merged into one, and a chunk of `SEALED_BYTES` is not touched again until the watermark gets to its
 slot.
 
+The farther a time is from the watermark, the wider is its slot, so that a million timers over a year make a thousand
+slots. A slot that the watermark enters is put into narrower ones, as it is never wider than a `FAR`th of the way to it.
+
 Entry key: `b`, the slot's start in ms (8 bytes, big-endian, offset by 2^63 so that it sorts), the chunk's number (4
 bytes, big-endian). Entry value: `BufferChunk` (avro/state/BufferChunk/v1.avsc), single-object encoded. A slot is known
-by its start alone: a later change of the slot width leaves older slots readable.
+by its start alone, whatever its width: slots of several widths that begin together are one.
 """
 
 from __future__ import annotations
@@ -16,12 +19,14 @@ from typing import Final
 
 from moneystate.engine import avro, keys
 from moneystate.engine.fingerprints import BUFFER_CHUNK
-from moneystate.engine.items import RANK, TIME, TIMER_RANK, Item
+from moneystate.engine.items import NO_TIME, RANK, TIME, TIMER_RANK, Item
 from moneystate.engine.processor import Change
 from moneystate.engine.state import StateAccess
 
 OPEN_CHUNKS: Final = 8
 SEALED_BYTES: Final = 16 * 1024
+FAR: Final = 32  # at this many times its width from the watermark, a slot is
+WIDER: Final = 8  # times as wide
 PREFIX: Final = keys.BUFFER
 SIGN: Final = 1 << 63
 
@@ -105,12 +110,22 @@ def take_due(
     return [(key, None) for key in keys]
 
 
-def put_later(slots: dict[int, Slot], state: StateAccess, width_ms: int, later: list[Item]) -> list[Change]:
+def slot_start(time_ms: int, watermark: int, width_ms: int) -> int:
+    """Of a time that the watermark has not passed. `width_ms`: of the narrowest slots."""
+    if watermark != NO_TIME:
+        while time_ms - watermark >= FAR * WIDER * width_ms:
+            width_ms *= WIDER
+    return time_ms - time_ms % width_ms
+
+
+def put_later(
+    slots: dict[int, Slot], state: StateAccess, width_ms: int, watermark: int, later: list[Item]
+) -> list[Change]:
     """Add items to the slots of their times: new chunks, or a merge of the slot's open ones."""
     changes: list[Change] = []
     by_start: dict[int, list[Item]] = {}
     for item in later:
-        start = item[TIME] - item[TIME] % width_ms
+        start = slot_start(item[TIME], watermark, width_ms)
         if start in by_start:
             by_start[start].append(item)
         else:

@@ -97,7 +97,7 @@ def rescaled(
                 memory.entries[key] = value
                 _count_age(clock, state.held_since(key, value))
     mine = [item for item in items if key_group_of(item[KEY], key_groups) == group]
-    memory.apply(put_later(clock.slots, memory, slot_width_ms(bound_ms), mine))
+    memory.apply(put_later(clock.slots, memory, slot_width_ms(bound_ms), clock.watermark, mine))
     clock.counts = dict(counts) if group == 0 else {}
     memory.entries[clocks.KEY] = clocks.encode(clock)
     return sorted(memory.entries.items())

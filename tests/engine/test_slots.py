@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from moneystate.engine import avro, slots
 from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME, TIMER_RANK, Item
 from moneystate.engine.keygroup import slot_width_ms
-from moneystate.engine.slots import OPEN_CHUNKS, SEALED_BYTES, Slot
+from moneystate.engine.slots import FAR, OPEN_CHUNKS, SEALED_BYTES, Slot
 from moneystate.engine.state import MemoryState
 from tests.engine.tiny import ALPHA, TinyRun
 
@@ -31,7 +31,7 @@ class Buffer:
         due: list[Item] = []
         later: list[Item] = []
         changes = dict(slots.take_due(self.slots, self.state, watermark, due, later))
-        changes.update(slots.put_later(self.slots, self.state, width, later + put))
+        changes.update(slots.put_later(self.slots, self.state, width, watermark, later + put))
         self.state.apply(list(changes.items()))
         return due
 
@@ -118,6 +118,29 @@ def test_another_slot_width_leaves_older_slots_readable() -> None:
     assert sorted(taken) == list(range(0, 8_000, 250))
 
 
+def test_timers_far_ahead_make_few_slots_and_come_back_in_time() -> None:
+    """A million timers over 30 days would make a slot for each second of them: a clock of more than 1 MB."""
+    buffer, day = Buffer(), 86_400_000
+    times = range(0, 30 * day, 30 * day // 20_000)
+    buffer.batch([item(time, n, rank=TIMER_RANK) for n, time in enumerate(times)], 0)
+    most, taken, watermark = len(buffer.slots), 0, 0
+    while watermark <= times[-1]:
+        watermark += 1_000 if watermark < 20_000 else 3 * watermark // 7
+        due = buffer.batch([], watermark)
+        assert sorted(i[0] for i in due) == [time for time in times[taken:] if time < watermark]
+        assert all(start > watermark - WIDTH for start in buffer.slots)
+        taken, most = taken + len(due), max(most, len(buffer.slots))
+    assert most < 1_500
+    assert (taken, buffer.slots, buffer.state.entries) == (20_000, {}, {})
+
+
+def test_a_slot_wider_than_its_way_would_be_taken_again_by_each_batch() -> None:
+    for distance in range(0, 10_000_000, 977):
+        start = slots.slot_start(5_000_123 + distance, 5_000_123, 7)
+        assert start >= 5_000_123 or distance < 7
+        assert 5_000_123 + distance - start <= max(7, distance // FAR)
+
+
 def test_a_changed_bound_between_batches_loses_nothing() -> None:
     run = TinyRun()
     for bound in (80_000, 800, 24_000, 2_000):
@@ -173,8 +196,11 @@ def test_items_survive_their_encoding(some: list[Item]) -> None:
 
 
 rounds = st.tuples(
-    st.lists(st.tuples(st.integers(-20, 60), st.sampled_from([1, 50, SEALED_BYTES])), max_size=12),  # items to put
-    st.integers(0, 12),  # watermark moves by
+    # items to put, some of them far ahead
+    st.lists(
+        st.tuples(st.integers(-20, 60) | st.integers(60, 90_000), st.sampled_from([1, 50, SEALED_BYTES])), max_size=12
+    ),
+    st.integers(0, 12) | st.integers(0, 3_000),  # watermark moves by
     st.sampled_from([1, 3, 10, 1_000]),  # slot width
 )
 
