@@ -16,6 +16,8 @@ from services.stock.records import EventLine, HeldLine, Hold, Line, Reservation,
 MAX_LINES: Final = 1_000
 MAX_QUANTITY: Final = 10**9
 MAX_TTL_MS: Final = 10**11
+MAX_TEXT: Final = 1_000  # characters of a pool, a sku or an id: they are parts of keys
+MAX_TEXTS: Final = 100_000  # of all in one record: Kafka takes what it causes, however it is escaped
 NONE: Final = Sku(0, 0, None, 0)
 
 Event: TypeAlias = records.ReservationEvent | records.Adjusted
@@ -96,6 +98,13 @@ class Pool:
         self.ended.put(id, Reservation(self.name, id, held.order_id, lines, held.expires_at, status, reason))
         self.timers[id] = None
         self.events.append(event(self.name, id, held.order_id, reason, after))
+
+
+def check_texts(texts: list[str]) -> None:
+    """Of a command or an order. Raises Reject."""
+    lengths = [*map(len, texts)]
+    if max(lengths) > MAX_TEXT or sum(lengths) > MAX_TEXTS:
+        raise ms.Reject("text_too_long", f"more than {MAX_TEXT:,} characters, or {MAX_TEXTS:,} in all")
 
 
 def hold_prefix(sku: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from services.stock.ledger import check_texts
 from services.stock.order_records import AskedPool, EndedOrder, Order, OrderConfirmed, OrderPlaced, OrderResult
 from services.stock.records import Cancel, Confirm, Line, Reserve, Short, StockReply
 
@@ -21,6 +22,8 @@ class Saga:
         if self.order.phase != "UNKNOWN" or self.ended.known:
             self.ignored = "known_orders"
             return
+        ids = [self._id("reserve"), self.order_id, self.order_id]  # as the ledger is going to check them
+        check_texts([*ids, *[text for line in e.lines for text in (line.pool, line.sku)]])
         lines: dict[str, list[Line]] = {}
         for line in e.lines:
             lines.setdefault(line.pool, []).append(Line(line.sku, line.quantity))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Final
+from typing import Any
 
 import moneystate as ms
 from services.stock import queries, records
 from services.stock.config import Config
-from services.stock.ledger import RULES, Event, Pool, Refused, expire
+from services.stock.ledger import RULES, Event, Pool, Refused, check_texts, expire
 from services.stock.records import Command, Hold, Known, Line, Reservation, Reserve, Short, Sku, StockLevel, StockReply
-
-MAX_TEXT: Final = 1_000  # characters of a pool, a sku or an id: they are parts of keys
 
 
 def stock(config: Config) -> ms.Service[Config]:
@@ -58,7 +56,7 @@ class StockService:
         self, ctx: ms.Context[Config], e: Command, known: ms.Entries[Known], skus: ms.Entries[Sku],
         reservations: ms.Entries[Reservation], ended: ms.Entries[Reservation], holds: ms.Entries[Hold],
     ) -> None:  # fmt: skip
-        check_texts(e)
+        check_texts(texts_of(e))
         digest = digest_of(e)
         answered = known.get(e.command_id)  # (1)
         if answered is not None:
@@ -104,10 +102,10 @@ def reservations_of(e: Command) -> list[str]:
     return [e.reservation_id] if hasattr(e, "reservation_id") else []
 
 
-def check_texts(e: Command) -> None:
+def texts_of(e: Command) -> list[str]:
+    """Those that stand in keys and are put out again."""
     order_id = e.order_id or "" if isinstance(e, Reserve) else ""
-    if max(map(len, (e.command_id, e.pool, order_id, *skus_of(e), *reservations_of(e)))) > MAX_TEXT:
-        raise ms.Reject("text_too_long", f"a pool, a sku or an id of more than {MAX_TEXT:,} characters")
+    return [e.command_id, e.pool, order_id, *skus_of(e), *reservations_of(e)]
 
 
 def digest_of(e: Command) -> bytes:

@@ -266,6 +266,26 @@ def test_a_text_that_is_too_long_for_a_key_is_a_dead_letter() -> None:
     story.bench.end()
 
 
+def test_what_a_command_causes_fits_into_a_kafka_record() -> None:
+    """A Reserve of as many and as long skus as there may be, of characters that JSON writes in six."""
+    story = Story()
+    skus = [f"{n:03}" + "\x01" * 94 for n in range(1_000)]
+    big = Reserve("x", P, T, "x", [Line(sku, 10**9) for sku in skus], 1, "x" * 900)
+    story.send(*[Count(f"n{n}", P, T, sku, 10**9) for n, sku in enumerate(skus)], big)
+    story.send(replace(big, command_id="again", reservation_id="y", order_id="x" * 3_000))
+    story.send(replace(big, command_id="y", lines=[*big.lines, *[Line(x * 990, 1) for x in "pqr"]]))
+    assert story.bench.dead_letters() == ["text_too_long"] * 2
+    assert story.replies()[-1] == "ACCEPTED"
+    assert isinstance(story.events()[-1], Reserved)
+    sizes = [
+        len(story.bench.plan.outputs[output].codec.to_json(record))
+        for output in (story.made.replies, story.made.events[Reserved])
+        for record in story.bench.out(output)
+    ]
+    assert 600_000 < max(sizes) < 900_000
+    story.bench.end()
+
+
 def test_nothing_is_left_but_the_skus() -> None:
     story = Story(Config(command_retention_ms=100, reservation_retention_ms=100))
     story.send(reserve("1", a=3), reserve("2", a=1), confirm("1", 5), reserve("3", a=9))

@@ -121,6 +121,23 @@ def test_an_order_without_lines_is_rejected() -> None:
     shop.bench.end()
 
 
+def test_an_order_that_no_pool_could_answer_is_a_dead_letter() -> None:
+    """The ledger makes dead letters of commands with such texts, so nobody would ever answer them."""
+    shop = Shop()
+    orders = [("x" * 993, [OrderLine("a", 1, "north")]), ("1", [OrderLine("a", 1, "p" * 1_001)])]
+    orders += [("2", [OrderLine("s" * 1_001, 1, "north")])]
+    orders += [("3", [OrderLine(f"{n}{'s' * 990}", 1, "north") for n in range(101)])]
+    for n, (id, lines) in enumerate(orders):
+        shop.after(OrderPlaced(id, lines, TTL, T + 10 + n))
+    assert shop.bench.dead_letters() == ["text_too_long"] * 4
+    assert shop.commands() == []
+    fits = [OrderLine(f"{n:3}{'s' * 980}", 1, "p" * 1_000) for n in range(48)]
+    shop.after(OrderPlaced("x" * 992, [OrderLine("a", 1, "north"), *fits], TTL, T + 20))
+    assert shop.results() == [("x" * 992, "REJECTED", "INSUFFICIENT")]
+    assert shop.bench.dead_letters() == ["text_too_long"] * 4
+    shop.bench.end()
+
+
 def test_an_ended_order_is_known_for_its_retention_and_then_leaves_nothing() -> None:
     shop = Shop()
     end = 10 + 30 * DAY
