@@ -1,5 +1,5 @@
 """`python -m tests.bench KIND`, of which there are backlog, services, latency, scale, steady, query, bootstrap, gaps,
-stock, maps and together: see --help of each."""
+stock, stock-latency, large-pool, maps and together: see --help of each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,20 @@ from rich.console import Console
 from rich.table import Table
 
 from moneystate.devbroker import DevBroker
-from tests.bench import bootstrap, gaps, latency, maps, query_load, scale, services, steady, stock, together
+from tests.bench import (
+    bootstrap,
+    gaps,
+    large_pool,
+    latency,
+    maps,
+    query_load,
+    scale,
+    services,
+    steady,
+    stock,
+    stock_latency,
+    together,
+)
 from tests.bench.backlog import Result, run_broker_alone, run_job, run_peer, run_per_user, run_plain
 
 WORKLOAD = Path(__file__).resolve().parents[1] / "workloads" / "workload.py"
@@ -120,6 +133,8 @@ KINDS = {
     "scale": scale.main,
     "steady": steady.main,
     "stock": stock.main,
+    "stock-latency": stock_latency.main,
+    "large-pool": large_pool.main,
     "maps": maps.main,
     "together": together.main,
 }

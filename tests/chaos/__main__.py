@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from moneystate.devbroker import DevBroker
-from tests.chaos import lookups
+from tests.chaos import lookups, orders
 from tests.job.harness import Setup, small_workload
 from tests.job.test_crash import FLAGS, RULES, kill_at_each
 
@@ -21,18 +21,26 @@ MAX_KILLS = 5
 def main() -> None:
     p = argparse.ArgumentParser(
         description="Kill the job at each step of a batch, then at random times; its output is held to the model. Or "
-        "the lookup worker, and take its service away.",
+        "the lookup worker, and take its service away. Or the stock ledger, while many order from it.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    p.add_argument("what", nargs="?", choices=("job", "lookups"), default="job", help="lookups: outage, kills, replay")
+    p.add_argument(
+        "what", nargs="?", choices=("job", "lookups", "orders"), default="job", help="lookups: outage, kills, replay"
+    )
     p.add_argument("--minutes", type=float, default=10, help="of the job's random kills")
     p.add_argument("--outage", type=float, default=120, help="seconds that the session service is away")
+    p.add_argument("--orders", type=int, default=10_000, help="of 8 producers, for 100 skus")
+    p.add_argument("--kills", type=int, default=6, help="of the stock ledger")
     p.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the times of the kills")
     a = p.parse_args()
     print(f"seed {a.seed}", flush=True)
     if a.what == "lookups":
         with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:
             lookups.all_of_it(broker, Path(folder), a.seed, a.outage)
+        return
+    if a.what == "orders":
+        with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:
+            orders.all_of_it(broker, Path(folder), a.seed, a.orders, a.kills)
         return
     until = time.monotonic() + a.minutes * 60
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:
