@@ -116,7 +116,7 @@ class Follower:
             store = Store(files.open_primary(data, name), self.model)
             why = self.anew or _rebuild_reason(store.record, changelog)
             if not why and read_layout(store.db) != self.model.layout:
-                why = "the service's indices are others now"
+                why = "the service's indices have changed"
             if not why:
                 return store, SharedStatusFile(files.folder(data, name), write=True)
             store.close()
