@@ -1,4 +1,4 @@
-"""Ordered sets of integers over a map. Entries stay small, and no operation slows down as the set grows.
+"""Ordered sets of integers over a map, and of ranges. Entries stay small, and no operation slows down as they grow.
 
     open = ms.NumberSet("open", numbers)      # numbers: ms.Entries[ms.Packed], of service.map("numbers", ms.Packed)
     open.add(7)
@@ -9,17 +9,17 @@ Several sets can share a map under different names, which must not begin alike. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from moneystate.api.handles import Map
-    from moneystate.api.view import View
+    from moneystate.api.entries import Entries
+
+R = TypeVar("R", bound=Any)  # a frozen dataclass with `first` and `last`
 
 BITS: Final = 8  # of a number, for each level
 MASK: Final = (1 << BITS) - 1
-ALL: Final = (1 << MASK + 1) - 1
 
 
 @dataclass(frozen=True)
@@ -35,31 +35,6 @@ class PackedEntries(Protocol):
     def put(self, id: str, record: Packed) -> None: ...
 
     def delete(self, id: str) -> None: ...
-
-
-class ViewedEntries:
-    """The entries of a key for sets in queries, which can only be read."""
-
-    def __init__(self, view: View, of: Map[Packed], key: str) -> None:
-        self.view = view
-        self.of = of
-        self.key = key
-
-    def get(self, id: str) -> Packed | None:
-        return self.view.entry(self.of, self.key, id)
-
-    def put(self, id: str, record: Packed) -> Any:
-        raise TypeError("a query cannot change a set")
-
-    def delete(self, id: str) -> Any:
-        raise TypeError("a query cannot change a set")
-
-
-class Range(NamedTuple):
-    """`last` belongs to it."""
-
-    first: int
-    last: int
 
 
 class NumberSet:
@@ -110,18 +85,6 @@ class NumberSet:
             yield number
             number = self.first(number + 1, last)
 
-    def at_or_after(self, number: int, most: int) -> Range | None:
-        """The numbers without a gap from the first one on that is neither below `number` nor above `most`."""
-        first = self.first(number, most)
-        return None if first is None else Range(first, self._first_absent(first) - 1)
-
-    def _first_absent(self, number: int) -> int:
-        while True:
-            bits = (self._node(0, number >> BITS) ^ ALL) >> (number & MASK)
-            if bits:
-                return number + _lowest(bits)
-            number = (number | MASK) + 1
-
     def _node(self, level: int, index: int) -> int:
         node = self.entries.get(f"{self.name}{level}:{index}")
         return 0 if node is None else int.from_bytes(node.packed, "big")
@@ -142,52 +105,50 @@ def _lowest(bits: int) -> int:
     return (bits & -bits).bit_length() - 1
 
 
-class RangeSet:
-    """Ranges that neither overlap nor touch: those that do become one."""
+class RangeMap(Generic[R]):
+    """Ranges that do not overlap, each a record of the map `ranges` that has its numbers `first` and `last`. `most`: a
+    number that no range is above, to be kept from step to step; the smaller it is, the less is read."""
 
-    def __init__(self, name: str, entries: PackedEntries) -> None:
-        self.name = name
-        self.entries = entries
-        self.ends = NumberSet(name, entries)
+    def __init__(self, name: str, numbers: PackedEntries, ranges: Entries[R], most: int) -> None:
+        self.ends = NumberSet(name, numbers)
+        self.ranges = ranges
+        self.most = most
 
-    def at_or_after(self, number: int, most: int) -> Range | None:
-        """The range that holds `number`, else the next one; none that ends above `most`."""
-        last = self.ends.first(number, most)
-        if last is None:
-            return None
-        entry = self.entries.get(f"{self.name}={last}")
-        assert entry is not None
-        return Range(int.from_bytes(entry.packed, "big"), last)
+    def at_or_after(self, number: int) -> R | None:
+        """The range that has `number`, else the next one."""
+        last = self.ends.first(number, self.most)
+        return None if last is None else self.ranges[str(last)]
 
-    def holds(self, number: int, most: int) -> bool:
-        nearest = self.at_or_after(number, most)
-        return nearest is not None and nearest.first <= number
+    def between(self, first: int, last: int) -> Iterator[R]:
+        """All that have some of these numbers, in order. Each may be replaced or cut before the next one is taken."""
+        one = self.at_or_after(first) if first <= last else None
+        while one is not None and one.first <= last:
+            yield one
+            one = self.at_or_after(one.last + 1)
 
-    def add(self, first: int, last: int, most: int) -> None:
-        while (other := self.at_or_after(max(0, first - 1), most)) is not None and other.first <= last + 1:
-            first, last = min(first, other.first), max(last, other.last)
-            self.remove(other)
-        self.ends.add(last)
-        self.entries.put(f"{self.name}={last}", Packed(first.to_bytes(8, "big")))
+    def put(self, one: R) -> None:
+        """Add a range whose numbers are in no other, or replace one that has the same `last`."""
+        self.ends.add(one.last)
+        self.ranges.put(str(one.last), one)
+        self.most = max(self.most, one.last)
 
-    def remove(self, one: Range) -> None:
-        self.ends.discard(one.last)
-        self.entries.delete(f"{self.name}={one.last}")
+    def cut(self, first: int, last: int) -> None:
+        """Take these numbers out of their ranges. What is left of a range is as it was."""
+        for one in self.between(first, last):
+            if one.last <= last:
+                self.ends.discard(one.last)
+                self.ranges.delete(str(one.last))
+            else:
+                self.put(replace(one, first=last + 1))
+            if one.first < first:
+                self.put(replace(one, last=first - 1))
 
-    def remove_up_to(self, number: int) -> None:
-        """All ranges that end by `number`."""
-        while (one := self.at_or_after(0, number)) is not None:
-            self.remove(one)
-
-
-def uncovered(first: int, last: int, *sets: Callable[[int], Range | None]) -> Iterator[Range]:
-    """The runs of numbers from `first` to `last` that are in none of the sets. Each is given by a function like
-    `at_or_after`."""
-    while first <= last:
-        runs = [run for at_or_after in sets if (run := at_or_after(first)) is not None]
-        covered = max([run.last for run in runs if run.first <= first], default=None)
-        if covered is None:
-            end = min([last, *[run.first - 1 for run in runs]])
-            yield Range(first, end)
-            covered = end
-        first = covered + 1
+    def uncovered(self, first: int, last: int) -> Iterator[tuple[int, int]]:
+        """The first and last ones of the runs of these numbers that are in no range. A run may be put before the next
+        one is taken."""
+        for one in self.between(first, last):
+            if first < one.first:
+                yield first, one.first - 1
+            first = one.last + 1
+        if first <= last:
+            yield first, last

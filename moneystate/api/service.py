@@ -74,6 +74,7 @@ class Service(On[R]):
         self.queries: dict[str, Callable[..., Any]] = {}
         self.handlers: list[tuple[Input[Any] | Timer | MapTimer[Any], Handler]] = []
         self.holds = 0
+        self.unfit: ServiceError | None = None
         _check_rules(self, rules)
 
     def holding(self, events: int) -> None:
@@ -198,6 +199,10 @@ class Service(On[R]):
         own. It must depend on these alone. To be served, arguments and result need types that a record can have."""
         self.queries[self._new(function.__name__, self.queries, "query")] = function
         return function
+
+    def refuse_start(self, problem: str, do: str) -> None:
+        """It is not to be run as it is configured. What only reads its declarations, such as `schemas`, goes on."""
+        self.unfit = ServiceError(f"service {self.name!r}: {problem}", do)
 
     def fail(self, problem: str, do: str) -> NoReturn:
         raise ServiceError(f"service {self.name!r}: {problem}", do)

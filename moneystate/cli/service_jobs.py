@@ -80,7 +80,9 @@ def _prepare(
     known = [topic for path in paths for topic in plain_service(path).formatted]
     chosen = formats(format or [], options.registry_url or "", known)
     named = [*map(with_rules, paths, rules)]
-    in_order([service_at(path) for path in named])
+    for service in in_order([service_at(path) for path in named]):
+        if service.unfit is not None:
+            raise service.unfit
     return [
         _prepared(path, {**own, **ours}, _own(options, path, len(paths) > 1), chosen)
         for path, own in zip(named, rules, strict=True)

@@ -31,6 +31,8 @@ class Config:
 
 def check(service: ms.Service[Config], config: Config) -> None:
     """Raises ServiceError."""
+    if not config.services:
+        service.refuse_start("services: expected at least one, found none.", "name all that exist.")
     unknown = [name for name in config.expected if name not in config.services]
     if unknown:
         service.fail(f"expected: {unknown[0]!r} is not among the services.", "add it to services.")

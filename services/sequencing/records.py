@@ -9,8 +9,12 @@ import moneystate as ms
 
 
 @dataclass(frozen=True)
-class StreamEvent:
+class OfStream:
     stream: str
+
+
+@dataclass(frozen=True)
+class StreamEvent(OfStream):
     seq: int
     event_id: str
     body: ms.Json
@@ -18,8 +22,7 @@ class StreamEvent:
 
 
 @dataclass(frozen=True)
-class Numbers:
-    stream: str
+class Numbers(OfStream):
     from_: int
     to: int
 
@@ -30,41 +33,33 @@ class EventsUnavailable(Numbers):
 
 
 @dataclass(frozen=True)
-class StreamOpened:
-    """The operator's: the stream begins with `first`."""
+class OnStream(OfStream):
+    time: ms.Millis
 
-    stream: str
+
+class Resume(OnStream): ...
+
+
+@dataclass(frozen=True)
+class StreamOpened(OnStream):
     first: int
-    time: ms.Millis
 
 
 @dataclass(frozen=True)
-class SkipGap:
-    stream: str
+class SkipGap(OnStream):
     up_to: int
-    time: ms.Millis
 
 
 @dataclass(frozen=True)
-class Resume:
-    stream: str
-    time: ms.Millis
-
-
-@dataclass(frozen=True)
-class StreamClosed:
-    stream: str
+class StreamClosed(OnStream):
     last: int
-    time: ms.Millis
 
 
 @dataclass(frozen=True)
-class Poisoned:
+class Poisoned(OnStream):
     """A `StreamEvent` of which no more than this can be read."""
 
-    stream: str
     seq: int
-    time: ms.Millis
 
 
 @dataclass(frozen=True)
@@ -89,16 +84,14 @@ class EventsRequested(Numbers):
 
 
 @dataclass(frozen=True)
-class StreamEnded:
-    stream: str
+class StreamEnded(OfStream):
     last: int
 
 
 @dataclass(frozen=True)
-class Unused:
+class Unused(OfStream):
     """An event that does not go to the output."""
 
-    stream: str
     seq: int
     event: StreamEvent
 
@@ -113,38 +106,30 @@ class AfterClose(Unused): ...
 
 
 @dataclass(frozen=True)
-class StreamParked:
-    stream: str
+class StreamParked(OfStream):
     reason: Literal["gap", "violation"]
 
 
 @dataclass(frozen=True)
-class HeldLimit:
-    stream: str
+class HeldLimit(OfStream):
     held: int
 
 
 @dataclass
 class Stream:
-    """State. `next`: the number after the last one that was passed; `held`: how many events are; `known`: what is
-    missing up to here is a gap; `skip_to`: what is missing up to here is skipped; `void_to`: the highest void number;
-    `previous`: the key of `follows` that the last number had; `allowed`: an event that goes out although it violates;
-    `asked`: by attempt, the first clock that has not reached it; `stalled_to`: gaps up to here were reported."""
+    """State. `next`: the number after the last one that was passed; `held`: how many events are; `known`: numbers from
+    `next` up to here are held or in a run; `top`: no run is above; `previous`: the key of `follows` that the last
+    number had; `asked`: by attempt, gaps up to here had it."""
 
     next: int = 1
     opened: bool = False
     held: int = 0
     held_limit: bool = False
     known: int = 0
-    skip_to: int = 0
-    void_to: int = 0
+    top: int = 0
     previous: str | None = None
-    allowed: int = 0
     parked: Literal["", "gap", "violation"] = ""
-    first_clock: int = 0
-    next_clock: int = 0
     asked: list[int] = field(default_factory=list)
-    stalled_to: int = 0
     last: int | None = None
     close_at: ms.Millis | None = None
     ended: bool = False
@@ -158,12 +143,15 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Clock:
-    """State: since when the missing ones of these numbers are known."""
+class Run:
+    """State: numbers without an event. Those that are missing are a gap, known `since` then; `stalled`: it was
+    reported. Void and skipped ones are kept after they were passed."""
 
-    from_: int
-    to: int
-    since: ms.Millis
+    first: int
+    last: int
+    kind: Literal["missing", "void", "skipped"]
+    since: ms.Millis = 0
+    stalled: bool = False
 
 
 @dataclass(frozen=True)

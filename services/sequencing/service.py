@@ -1,17 +1,13 @@
-"""Events of a stream that several producers write, put into sequence: what is early is held, what is missing is said.
-
-The rules are those of docs/sequencing.md, under the same numbers.
-"""
+"""Events of a stream that several producers write, put into sequence. docs/sequencing.md has the rules."""
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any, Final
 
 import moneystate as ms
-from services.sequencing import digests
 from services.sequencing import records as r
 from services.sequencing.config import Config, check
-from services.sequencing.queries import declare_queries
 from services.sequencing.sequencer import STEPS, Sequencer
 
 OUTPUTS: Final[dict[str, list[type]]] = {
@@ -21,12 +17,7 @@ OUTPUTS: Final[dict[str, list[type]]] = {
         r.SequenceConflict, r.LateAfterSkip, r.AfterClose, r.StreamStalled, r.StreamParked, r.HeldLimit,
     ],
 }  # fmt: skip
-# rule 6, in JSON alone: JSON in a topic of Avro is nothing that was read wrongly
 FALLBACKS: Final[dict[type, Any]] = {r.Poisoned: ms.salvage(r.Poisoned, of="StreamEvent", right=lambda e: e.seq >= 1)}
-
-
-def held_ids(e: Any) -> list[str]:
-    return [str(e.seq)] if isinstance(e, r.StreamEvent) else []
 
 
 def sequencing(config: Config) -> ms.Service[Config]:
@@ -39,10 +30,9 @@ def sequencing(config: Config) -> ms.Service[Config]:
     }
     streams = service.value("stream", r.Stream)
     held = service.map("held", r.Held)
-    clocks = service.map("clocks", r.Clock)
+    runs = service.map("runs", r.Run)
     numbers = service.map("numbers", ms.Packed)
-    # rule 2: a record exactly digest_retention later still finds the digest
-    passed = service.map("passed", ms.Packed, ttl_ms=config.digest_retention_ms + 1)
+    passed = service.map("passed", ms.Packed, ttl_ms=config.digest_retention_ms + 1)  # with its last millisecond
     timer = service.timer("timer")
 
     def step(ctx: ms.Context[Config], e: Any, *states: Any) -> None:
@@ -51,11 +41,38 @@ def sequencing(config: Config) -> ms.Service[Config]:
     def tick(ctx: ms.Context[Config], *states: Any) -> None:
         Sequencer(ctx, outputs, timer, *states).tick()
 
-    for record in [record for record in STEPS if config.format == "json" or record not in FALLBACKS]:
-        source: ms.Input[Any] = service.input(
-            "sequenced-input", record, key="stream", time="time", format=config.format, fallback=FALLBACKS.get(record)
-        )
-        service.on(source, streams, held.at(held_ids), clocks, numbers, passed.at(digests.entries_of))(step)
-    service.on(timer, streams, held, clocks, numbers, passed)(tick)
-    declare_queries(service, streams, held, clocks, numbers)
+    for record in STEPS:
+        if config.format == "json" or record not in FALLBACKS:  # rule 6 is about JSON alone
+            source: ms.Input[Any] = service.input(
+                "sequenced-input", record, key="stream", time="time", format=config.format,
+                fallback=FALLBACKS.get(record),
+            )  # fmt: skip
+            service.on(source, streams, held, numbers, runs, passed)(step)
+    service.on(timer, streams, held, numbers, runs, passed)(tick)
+
+    oldest = service.index("oldest", runs, lambda run: (run.since, run.first) if run.kind == "missing" else None)
+    stalls = service.index("stalled", runs, lambda run: 1 if run.stalled else None)
+    parks = service.index("parked", streams, lambda s: s.parked or None)
+
+    @service.query
+    def gaps(view: ms.View, limit: int = 100) -> list[r.Gap]:
+        """Of all streams, oldest first; those of parked streams, whose clocks do not run, among them."""
+        return [r.Gap(key, run.first, run.last, run.since) for key, _, run in islice(view.range(oldest), limit)]
+
+    @service.query
+    def stalled(view: ms.View, limit: int = 100) -> list[r.StreamStalled]:
+        """With the gap as it is now. A later part of a gap that was reported does not stall its stream."""
+        reported = ((key, run, view.get(streams, key)) for key, _, run in view.range(stalls))
+        stalling = ((key, run) for key, run, s in reported if run.first == s.next and not s.parked)
+        return [r.StreamStalled(key, run.first, run.last) for key, run in islice(stalling, limit)]
+
+    @service.query
+    def parked(view: ms.View, limit: int = 100) -> list[r.StreamParked]:
+        return [r.StreamParked(key, s.parked or "gap") for key, s in islice(view.range(parks), limit)]
+
+    @service.query
+    def held_events(view: ms.View, stream: str, limit: int = 100) -> list[r.StreamEvent]:
+        """In the order of their numbers."""
+        return [entry.event for _, entry in islice(view.entries(held, stream), limit)]
+
     return service

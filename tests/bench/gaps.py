@@ -84,9 +84,10 @@ def _measured(plan: Plan, run: Simulation, second: int, sent: int, micros: float
         largest = max(largest, len(value))
         if place.kind == b"m":
             entries[place.name] += 1
+            gaps += place.name == "runs" and plan.kinds["runs"].codec.decode(value).kind == "missing"
         elif place.name == "stream":
             stream: Stream = plan.kinds["stream"].codec.decode(value)
-            held, gaps = stream.held, stream.next_clock - stream.first_clock
+            held = stream.held
     return Measured(second, sent, held, gaps, dict(entries), largest, micros)
 
 

@@ -5,13 +5,18 @@ Each service has a module `tests.services.NAME.live` with a `CASE`.
 
 from __future__ import annotations
 
+import itertools
 import json
+import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 BOUND_MS: Final = 5_000  # of the run
+
+
+R = TypeVar("R")
 
 
 class Written(NamedTuple):
@@ -46,3 +51,28 @@ class Case:
     log: Sequence[Written]
     expected: Callable[[], Expected]
     parse: Callable[[str, bytes], Any] = lambda _, value: json.loads(value)
+
+
+class Placed(NamedTuple):
+    """`record`: None where junk is written."""
+
+    partition: int
+    offset: int
+    record: Any
+    value: bytes | None
+
+
+def with_junk(
+    records: Iterable[R], as_json: Callable[[R], bytes], junk: Sequence[bytes | None], partitions: int, seed: int
+) -> Iterator[Placed]:
+    """The records in partitions at random, and among them, 3 in 100, what no reader takes."""
+    chance = random.Random(seed)
+    ends = Counter[int]()
+    junk_values = itertools.cycle(junk)
+    for record in records:
+        partition = chance.randrange(partitions)
+        yield Placed(partition, ends[partition], record, as_json(record))
+        ends[partition] += 1
+        if chance.random() < 0.03:
+            yield Placed(partition, ends[partition], None, next(junk_values))
+            ends[partition] += 1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from collections import Counter
 from typing import Final
 
@@ -12,7 +11,7 @@ from services.joining.records import Cancelled, Part
 from tests.services.joining import reference
 from tests.services.joining.reference import Event, Logged, as_written, iso
 from tests.services.joining.workload import SERVICES, events
-from tests.services.live import BOUND_MS, Case, Expected, Written
+from tests.services.live import BOUND_MS, Case, Expected, Written, with_junk
 
 PARTITIONS: Final = 3
 TABLES: Final = """
@@ -57,35 +56,17 @@ def _given(**members: ms.Json | None) -> dict[str, str]:
     return {name: value.text for name, value in members.items() if value is not None}
 
 
-def _logged() -> list[Logged]:
-    chance = random.Random(18)
-    log: list[Logged] = []
-    ends = Counter[int]()
-    for event in events(18, 600, ids=12):
-        partition = chance.randrange(PARTITIONS)
-        for it in [event, None] if chance.random() < 0.03 else [event]:
-            log.append(Logged(partition, ends[partition], it))
-            ends[partition] += 1
-    return log
-
-
-LOG: Final = _logged()
-
-
-def _written() -> list[Written]:
-    junk = [*JUNK] * len(LOG)
-    values = [junk.pop() if record.event is None else as_json(record.event) for record in LOG]
-    return [Written("parts", r.partition, value) for r, value in zip(LOG, values, strict=True)]
+LOG: Final = list(with_junk(events(18, 600, ids=12), as_json, [*JUNK], PARTITIONS, seed=18))
 
 
 def expected() -> Expected:
-    want = reference.run(LOG, RULES)
+    want = reference.run([Logged(one.partition, one.offset, one.record) for one in LOG], RULES)
     letters = Counter(want.letters)
-    junk = [written.value for written, record in zip(CASE.log, LOG, strict=True) if record.event is None]
-    letters.update([JUNK[value] for value in junk])
+    letters.update([JUNK[one.value] for one in LOG if one.record is None])
     return Expected({"joined": want.joined}, letters)
 
 
+WRITTEN: Final = [Written("parts", one.partition, one.value) for one in LOG]
 CASE: Final = Case(
-    "joining", ("joining",), TABLES, {"parts": PARTITIONS}, _written(), expected, lambda _, value: as_written(value)
+    "joining", ("joining",), TABLES, {"parts": PARTITIONS}, WRITTEN, expected, lambda _, value: as_written(value)
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Final
 
 from moneystate.api.iso_time import from_ms
@@ -13,7 +13,7 @@ from moneystate.api.json_text import Json
 from moneystate.api.shapes import camel
 from services.sequencing.config import Config
 from services.sequencing.records import Poisoned
-from tests.services.live import BOUND_MS, Case, Expected, Written
+from tests.services.live import BOUND_MS, Case, Expected, Written, with_junk
 from tests.services.sequencing import reference
 from tests.services.sequencing.reference import Logged
 from tests.services.sequencing.workload import some_log
@@ -74,32 +74,19 @@ def typed(record: Any) -> Any:
     return {"type": type(record).__name__, **as_read(record)}
 
 
-def _logged() -> list[Logged]:
-    chance = random.Random(18)
-    log: list[Logged] = []
-    ends = Counter[int]()
-    for record in some_log(chance, 900):
-        object.__setattr__(record, "time", START_MS + SCALE * record.time)
-        partition = chance.randrange(PARTITIONS)
-        for it in [record, None] if chance.random() < 0.03 else [record]:
-            log.append(Logged(partition, ends[partition], it))
-            ends[partition] += 1
-    return log
+def _records() -> list[Any]:
+    made = some_log(random.Random(18), 900)
+    return [replace(record, time=START_MS + SCALE * record.time) for record in made]
 
 
-LOG: Final = _logged()
-
-
-def _written() -> list[Written]:
-    junk = [*JUNK] * len(LOG)
-    values = [junk.pop() if one.record is None else as_json(one.record) for one in LOG]
-    return [Written("sequenced-input", one.partition, value) for one, value in zip(LOG, values, strict=True)]
+LOG: Final = list(with_junk(_records(), as_json, [*JUNK], PARTITIONS, seed=18))
 
 
 def expected() -> Expected:
-    want = reference.run([one for one in LOG if one.record is not None], BOUND_MS, CONFIG)
+    taken = [Logged(one.partition, one.offset, one.record) for one in LOG if one.record is not None]
+    want = reference.run(taken, BOUND_MS, CONFIG)
     letters = Counter(reason for _, _, reason in want.letters)
-    letters.update([JUNK[w.value] for w, one in zip(CASE.log, LOG, strict=True) if one.record is None])
+    letters.update([JUNK[one.value] for one in LOG if one.record is None])
     topics = {"sequenced-output": want.output, "sequenced-requests": want.requests, "sequenced-findings": want.findings}
     outputs = {
         topic: {stream: [typed(record) for record in records] for stream, records in by_stream.items()}
@@ -108,4 +95,5 @@ def expected() -> Expected:
     return Expected(outputs, letters)
 
 
-CASE: Final = Case("sequencing", ("sequencing",), TABLES, {"sequenced-input": PARTITIONS}, _written(), expected)
+WRITTEN: Final = [Written("sequenced-input", one.partition, one.value) for one in LOG]
+CASE: Final = Case("sequencing", ("sequencing",), TABLES, {"sequenced-input": PARTITIONS}, WRITTEN, expected)

@@ -221,7 +221,7 @@ class Model:
             self.results.letters.append((one.partition, one.offset, "poison"))
         if self.mark is not None:
             if isinstance(r, StreamEvent):
-                self.results.count("after_close")
+                self.after_close(r)
             return
         self.touched = True
         self.latest = t
@@ -269,10 +269,14 @@ class Model:
             return "last_too_low"
         return None
 
+    def after_close(self, e: StreamEvent) -> None:
+        self.results.count("after_close")
+        if self.last is not None and e.seq > self.last:
+            self.finding(AfterClose(self.stream, e.seq, e))
+
     def event(self, t: int, e: StreamEvent) -> None:
         if self.last is not None and e.seq > self.last:
-            self.results.count("after_close")
-            self.finding(AfterClose(self.stream, e.seq, e))
+            self.after_close(e)
         elif e.seq < self.next:
             self.late(t, e)
         elif e.seq in self.held:

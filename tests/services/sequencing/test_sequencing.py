@@ -77,7 +77,7 @@ def test_2_a_digest_is_kept_for_its_retention_to_the_millisecond() -> None:
 
 def test_2_a_skipped_number_is_late_for_as_long_as_the_stream_lives() -> None:
     b = bench(digest_retention_ms=S)
-    b.send(event(5, 1), r.SkipGap("game", 3, 2 * S), event(4, 3), event(2, 9_000), event(4, 9_001))
+    b.send(event(5, 1), r.SkipGap("game", 2 * S, 3), event(4, 3), event(2, 9_000), event(4, 9_001))
     assert order(b) == [skipped(1, 3), 4, 5]
     assert of(b, "findings") == [r.LateAfterSkip("game", 2, event(2, 9_000))]
     assert b.count("duplicates") == 1
@@ -93,7 +93,7 @@ def test_3_a_void_number_that_comes_before_it_is_passed_is_taken() -> None:
 
 def test_3_a_stream_can_begin_in_the_middle_once() -> None:
     b = bench()
-    b.send(event(2, 1), event(7, 2), r.StreamOpened("game", 7, 3 * S), r.StreamOpened("game", 8, 4 * S), event(1, 5))
+    b.send(event(2, 1), event(7, 2), r.StreamOpened("game", 3 * S, 7), r.StreamOpened("game", 4 * S, 8), event(1, 5))
     assert order(b) == [7]
     assert of(b, "findings") == [r.LateAfterSkip("game", 2, event(2, 1)), r.LateAfterSkip("game", 1, event(1, 5))]
     assert b.dead_letters() == ["already_begun"]
@@ -102,7 +102,7 @@ def test_3_a_stream_can_begin_in_the_middle_once() -> None:
 
 def test_3_a_stream_that_has_begun_cannot_be_opened() -> None:
     b = bench()
-    b.send(r.EventsUnavailable("game", 1, 1, 1 * S), r.StreamOpened("game", 9, 2 * S), event(2, 3))
+    b.send(r.EventsUnavailable("game", 1, 1, 1 * S), r.StreamOpened("game", 2 * S, 9), event(2, 3))
     assert b.dead_letters() == ["already_begun"]
     assert order(b) == [void(1, 1), 2]
     b.end()
@@ -148,7 +148,7 @@ def test_4_parts_of_a_split_gap_keep_its_clock_and_its_report() -> None:
 
 def test_4_what_a_step_makes_overdue_happens_in_it() -> None:
     b = bench(g1_ms=1 * S, k=0, g2_ms=10 * S, policy="skip")
-    b.send(event(1, 0), event(3, 0), r.SkipGap("game", 2, 5 * S), event(5, 6), event(7, 7))
+    b.send(event(1, 0), event(3, 0), r.SkipGap("game", 5 * S, 2), event(5, 6), event(7, 7))
     assert order(b) == [1, skipped(2, 2), 3]
     stalled = bench(g1_ms=1 * S, k=0, g2_ms=10 * S)
     stalled.send(event(2, 0), event(4, 1), event(1, 30))
@@ -165,7 +165,7 @@ def test_4_the_last_wait_must_be_longer_than_all_requests() -> None:
 def test_5_runs_of_skipped_and_void_numbers_stand_in_their_place() -> None:
     b = bench()
     b.send(event(9, 1), r.EventsUnavailable("game", 3, 4, 1 * S), r.EventsUnavailable("game", 5, 5, 1 * S))
-    b.send(r.SkipGap("game", 7, 2 * S), event(8, 3))
+    b.send(r.SkipGap("game", 2 * S, 7), event(8, 3))
     assert order(b) == [skipped(1, 2), void(3, 5), skipped(6, 7), 8, 9]
     b.end()
 
@@ -174,7 +174,7 @@ def test_5_numbers_from_and_to_must_be_right() -> None:
     b = bench()
     b.send(
         event(0, 1), r.EventsUnavailable("game", 0, 2, S), r.EventsUnavailable("game", 3, 2, S),
-        r.SkipGap("game", 0, S), r.StreamOpened("game", 0, S), r.StreamClosed("game", -1, S),
+        r.SkipGap("game", S, 0), r.StreamOpened("game", S, 0), r.StreamClosed("game", S, -1),
     )  # fmt: skip
     assert b.dead_letters() == ["out_of_bounds"] * 6
     assert not owners(b)
@@ -184,9 +184,9 @@ def test_5_numbers_from_and_to_must_be_right() -> None:
 def test_5_a_run_can_end_at_the_last_number_that_a_stream_can_have() -> None:
     most = (1 << 63) - 2
     b = bench()
-    b.send(event(most + 1, 1), r.StreamClosed("game", most + 1, S), r.SkipGap("game", most + 1, S))
-    b.send(event(most, 2), r.EventsUnavailable("game", 1, 1 << 40, 3 * S), r.SkipGap("game", most, 4 * S))
-    b.send(r.StreamClosed("game", most, 5 * S))
+    b.send(event(most + 1, 1), r.StreamClosed("game", S, most + 1), r.SkipGap("game", S, most + 1))
+    b.send(event(most, 2), r.EventsUnavailable("game", 1, 1 << 40, 3 * S), r.SkipGap("game", 4 * S, most))
+    b.send(r.StreamClosed("game", 5 * S, most))
     assert b.dead_letters() == ["out_of_bounds"] * 3
     assert order(b) == [void(1, 1 << 40), skipped((1 << 40) + 1, most - 1), most, r.StreamEnded("game", most)]
     b.end()
@@ -246,11 +246,12 @@ def test_7_a_parked_stream_goes_on_when_it_is_resumed() -> None:
 
 def test_8_a_stream_ends_after_its_last_number() -> None:
     b = bench(closed_retention_ms=10 * S)
-    b.send(event(1, 1), r.StreamClosed("game", 3, 2 * S), event(4, 3), event(3, 4), event(2, 5))
+    b.send(event(1, 1), r.StreamClosed("game", 2 * S, 3), event(4, 3), event(3, 4), event(2, 5))
     assert order(b) == [1, 2, 3, r.StreamEnded("game", 3)]
     assert of(b, "findings") == [r.AfterClose("game", 4, event(4, 3))]
-    b.send(event(2, 15))
-    assert b.count("after_close") == 2
+    b.send(event(5, 14), event(2, 15))
+    assert of(b, "findings")[1:] == [r.AfterClose("game", 5, event(5, 14))]
+    assert b.count("after_close") == 3
     assert order(b)[4:] == []
     b.send(event(1, 16))
     assert order(b)[4:] == [1]
@@ -259,7 +260,7 @@ def test_8_a_stream_ends_after_its_last_number() -> None:
 
 def test_8_what_is_missing_at_the_end_is_skipped_after_closed_wait() -> None:
     b = bench(closed_wait_ms=10 * S, policy="park", g2_ms=5 * S, g1_ms=1 * S, k=0)
-    b.send(event(2, 1), event(1, 2), r.StreamClosed("game", 4, 3 * S), r.Resume("other", 13 * S), event(2, 14))
+    b.send(event(2, 1), event(1, 2), r.StreamClosed("game", 3 * S, 4), r.Resume("other", 13 * S), event(2, 14))
     assert order(b) == [1, 2]
     assert of(b, "findings") == [r.StreamParked("game", "gap")]
     b.send(r.Resume("game", 20 * S))
@@ -270,9 +271,9 @@ def test_8_what_is_missing_at_the_end_is_skipped_after_closed_wait() -> None:
 def test_8_last_cannot_be_below_what_there_is() -> None:
     b = bench()
     b.send(event(1, 1), event(9, 2), r.EventsUnavailable("game", 12, 12, 3 * S))
-    b.send(r.StreamClosed("game", 11, 4 * S), r.StreamClosed("game", 12, 5 * S), r.StreamClosed("game", 13, 6 * S))
+    b.send(r.StreamClosed("game", 4 * S, 11), r.StreamClosed("game", 5 * S, 12), r.StreamClosed("game", 6 * S, 13))
     assert b.dead_letters() == ["last_too_low"]
-    b.send(r.SkipGap("game", 99, 7 * S))
+    b.send(r.SkipGap("game", 7 * S, 99))
     assert order(b) == [1, skipped(2, 8), 9, skipped(10, 11), void(12, 12), r.StreamEnded("game", 12)]
     b.end()
 

@@ -66,16 +66,16 @@ def _record(chance: random.Random, stream: str, position: dict[str, int], time: 
         from_ = max(0, number + chance.randint(-2, 3))
         return EventsUnavailable(stream, from_, from_ + chance.choice((-1, 0, 0, 1, 4)), time)
     if kind < 0.84:
-        return Poisoned(stream, max(0, number - (chance.random() < 0.05) * number), time)
+        return Poisoned(stream, time, max(0, number - (chance.random() < 0.05) * number))
     if kind < 0.86:
-        return StreamOpened(stream, chance.choice((0, 1, 2, 3, number)), time)
+        return StreamOpened(stream, time, chance.choice((0, 1, 2, 3, number)))
     if kind < 0.89:
-        return SkipGap(stream, chance.choice((0, number, number + 1, number - 1)), time)
+        return SkipGap(stream, time, chance.choice((0, number, number + 1, number - 1)))
     if kind < 0.96:
         return Resume(stream, time)
     if kind < 0.97:
         position[stream] = 1
-        return StreamClosed(stream, chance.choice((-1, 0, number, number + 2, number + 4)), time)
+        return StreamClosed(stream, time, chance.choice((-1, 0, number, number + 2, number + 4)))
     return StreamEvent(stream, number, f"e{number}", _body(chance), time)
 
 
