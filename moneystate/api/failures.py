@@ -14,7 +14,7 @@ from moneystate.errors import StepError
 _PLATFORM: Final = ("moneystate/api/", "<generated")  # compiled modules have relative paths
 EXCEPTION: Final = "exception"  # the reason of a dead letter
 DO: Final = (
-    "mend the code and start again: no part of the batch was written, so the same start goes on with it. "
+    "mend the code and start again: the same start goes on with the batch. "
     "--on-error dead-letter would turn such records away."
 )
 

@@ -22,7 +22,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
 from moneystate.engine import plan as plans
-from moneystate.errors import MoneystateError
+from moneystate.errors import MoneystateError, StepError
 from moneystate.kafka import claims
 from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.convert import writers
@@ -400,8 +400,18 @@ class _BatchLoop:
         try:
             self._batch(results, number)
         except Exception as e:
-            self.job.failure = self.job.failure or as_one_line(e, self.job.log)
+            self.job.failure = self.job.failure or self._told(as_one_line(e, self.job.log))
             raise
+
+    def _told(self, failure: MoneystateError) -> MoneystateError:
+        """Of a step's error also what is written of the batch: who mends the step has to know."""
+        o, checkpoint = self.job.options, self.job.checkpoint
+        if not isinstance(failure, StepError):
+            return failure
+        with contextlib.suppress(MoneystateError):  # the broker is away: the next start says it
+            markers = read_markers(o.bootstrap_servers, o.kafka_config, o.topic_prefix + self.job.spec.commits)
+            return StepError(f"{failure} {startup.written_part(checkpoint, markers)}".rstrip())
+        return failure
 
     def _batch(self, results: DataFrame, number: int) -> None:
         checkpoint = self.job.checkpoint

@@ -192,6 +192,15 @@ def written_partitions(
     return [p for p, key in keys if key in markers and _has(markers[key], epoch, planned)]
 
 
+def written_part(checkpoint: Checkpoint, markers: Mapping[bytes, Marker]) -> str:
+    """What there is to say of a batch that ends with an error, as far as its markers are read; empty: nothing."""
+    written = written_partitions(checkpoint, markers, checkpoint.settings())
+    if not written:
+        return ""
+    names = ", ".join(map(str, written))
+    return f"Output partition {names} has written its part of batch {checkpoint.last_planned()} already."
+
+
 def other_code(checkpoint: Checkpoint, markers: Mapping[bytes, Marker], settings: Mapping[str, Any], code: str) -> str:
     """What there is to say of a batch that one program has begun to write and this one ends; empty: nothing."""
     written = written_partitions(checkpoint, markers, settings)

@@ -23,7 +23,7 @@ from moneystate.savepoint.manifest import Manifest
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.deployment import Change, changes
 from moneystate.spark.initial import check_fits
-from moneystate.spark.startup import check_existing, other_code, settings_of
+from moneystate.spark.startup import check_existing, other_code, settings_of, written_part
 
 ORDERS = "examples.orders.orders:service"
 SETTINGS = settings_of("orders", 64, 4, "orders", "")
@@ -148,6 +148,8 @@ def test_functions_that_were_edited_after_a_part_of_a_batch_was_written_are_warn
     checkpoint.keep_code("as it was")
     assert other_code(checkpoint, part, SETTINGS, "as it was") == ""
     assert other_code(checkpoint, before, SETTINGS, "edited") == ""
+    assert written_part(checkpoint, before) == ""
+    assert written_part(checkpoint, part) == "Output partition 2 has written its part of batch 0 already."
     assert "output partition 2 has batch 0 already" in other_code(checkpoint, part, SETTINGS, "edited")
 
 
