@@ -25,7 +25,7 @@ class Entry(NamedTuple):
 def read_entries(
     session: SparkSession, checkpoint: Path, key_groups: int, batch: int | None = None, kind: bytes = b""
 ) -> Iterator[Entry]:
-    """All entries as `entry_rows` has them, one after the other; with `kind` those whose keys begin with it."""
+    """All entries in the form of `entry_rows`, one after the other. With `kind`: those whose keys start with it."""
     rows = entry_rows(session, checkpoint, key_groups, batch)
     if kind:
         rows = rows.where(f"startswith(entry, X'{kind.hex()}')")

@@ -23,7 +23,7 @@ Pairs = Iterable[tuple[bytes, bytes]]
 
 
 def inspect_state(state: StateModel, folder: str, user: bytes) -> dict[str, Any] | None:
-    """What the state has of a user, None for nothing; of the whole job where `user` is empty."""
+    """What the state holds of a user, or None; of the whole job if `user` is empty."""
     if is_savepoint(folder):
         savepoint = Savepoint(local_folder(folder, PLACE))
         m = savepoint.manifest

@@ -168,7 +168,8 @@ class Replay:
 
 
 def one_more_batch(replayed: Savepoint, out: Path, plan: Plan, job: JobSpec) -> Savepoint:
-    """As after a batch without records: partitions that are idle in the plan hold nothing back, a drain ends all."""
+    """The plan as after a batch without records: partitions that are idle in the plan hold nothing back, and a drain
+    ends everything."""
     codes = {t.name: t.code for t in job.inputs if t.ordered}
     marks = [
         (codes[topic], partition, NO_TIME, 0 if planned.state == plans.IDLE else 1)

@@ -61,7 +61,7 @@ def read_json(buf: bytes, pos: int) -> tuple[Json, int]:
 
 
 def read_own_json(buf: bytes, pos: int) -> tuple[Json, int]:
-    """Of what this program wrote, which is canonical."""
+    """Reads JSON that this program wrote, which is canonical."""
     text, pos = read_text(buf, pos)
     return json_as_is(text), pos
 
@@ -91,7 +91,7 @@ def unscaled(value: Decimal, precision: int, scale: int) -> int:
 
 
 def exact_bytes(value: Decimal, precision: int, scale: int) -> bytes:
-    """In the fewest bytes, as Java does it."""
+    """Encodes the number in the fewest bytes, as Java does."""
     whole = unscaled(value, precision, scale)
     return string_bytes(whole.to_bytes((whole + (whole < 0)).bit_length() // 8 + 1, "big", signed=True))
 

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class EventSource(NamedTuple):
-    """Where the event stands in the log; for a timer, the event that set it. `topic`: without prefix."""
+    """The position of the event in the log; for a timer, of the event that set it. `topic`: without prefix."""
 
     topic: str
     partition: int

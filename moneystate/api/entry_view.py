@@ -17,7 +17,7 @@ V = TypeVar("V")
 
 
 class Match(NamedTuple):
-    """What stands in an index, in its order. `id`: empty of a value."""
+    """An index entry, in index order. `id`: empty for a value."""
 
     value: bytes
     owner: bytes
@@ -90,7 +90,7 @@ class StateView(ABC):
                 yield match.owner.decode(), match.record
 
     def record(self, kind: RecordKind, stored: bytes | None) -> Any:
-        """None for no entry, and for one that has expired."""
+        """None: there is no entry, or it has expired."""
         if stored is None:
             return None
         cell = opened(kind, stored)
@@ -103,7 +103,7 @@ class ReadEntries(Protocol):
     def get(self, key: bytes) -> bytes | None: ...
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """In no order."""
+        """The entries, in no particular order."""
         ...
 
 

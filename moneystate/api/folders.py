@@ -18,9 +18,8 @@ def avro_root() -> Path:
 
 
 def folder_of(reference: str) -> Path:
-    """Of the schemas of a service: `avro/NAME` beside its module; of this project's services, in its folder.
-
-    Somebody else's package may be named `services`, too, and be installed beside this project's."""
+    """The folder of a service's schemas: `avro/NAME` beside its module, or in this project's folder for its own
+    services. Another package may be named `services`, too, and be installed beside this project's."""
     module = import_module(path_of(reference).partition(":")[0])
     assert module.__file__ is not None
     file, name = Path(module.__file__).resolve(), service_at(reference).name

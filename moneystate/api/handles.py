@@ -25,7 +25,7 @@ NO_LIMIT: Final = 0
 
 
 class Source(Generic[E]):
-    """What a function of a service runs on: one input, or several (`payments | transactions`)."""
+    """The source of a function's records: one input, or several (`payments | transactions`)."""
 
     def __init__(self, inputs: Sequence[Input[Any]]) -> None:
         self.inputs = list(inputs)
@@ -81,7 +81,7 @@ class Output(Generic[T]):
         self.format = format
 
     def of_topic(self) -> tuple[object, ...]:
-        """What all outputs of a topic have in common."""
+        """The settings that all outputs of a topic share."""
         return self.compacted, self.timed, self.partitions, self.format
 
     def __repr__(self) -> str:

@@ -33,18 +33,18 @@ class Span(NamedTuple):
 
 
 def span_of(value: Any, where: str) -> Span:
-    """Of all that have the value, or begin with it."""
+    """The range of all index keys that have the value or start with it."""
     low = encode(value, where)
     return Span(low, low + _AFTER)
 
 
 def span_between(low: Any, high: Any, where: str) -> Span:
-    """None: no limit."""
+    """The range between two values. None: no limit."""
     return Span(b"" if low is None else encode(low, where), _AFTER if high is None else encode(high, where))
 
 
 def encode_all(by: Callable[[Any], Any], record: Any, where: str) -> set[bytes]:
-    """What an index says of a record. Raises ServiceError where it says nothing that an index can have."""
+    """The index values of a record. Raises ServiceError for a value that an index cannot have."""
     given = by(record)
     if given is None:
         return set()
@@ -75,7 +75,7 @@ def read_text(buf: bytes, pos: int) -> tuple[bytes, int]:
 
 
 def end_of_value(buf: bytes, pos: int) -> int:
-    """Where the value that begins at `pos` has its `END`."""
+    """The position of the `END` of the value that starts at `pos`."""
     while buf[pos : pos + 1] != END:
         if buf[pos : pos + 1] == _TEXT:
             pos = buf.index(_TEXT_END, pos) + len(_TEXT_END)

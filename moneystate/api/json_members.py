@@ -26,8 +26,8 @@ _CLOSES: Final = {"{": "}", "[": "]"}
 
 
 def readable_members(value: bytes | None) -> dict[str, Any]:
-    """As `parse` gives them, by name; without those that it refuses and those that stand twice. Raises Malformed where
-    the value is no JSON object."""
+    """The members of an object by name, as `parse` reads them, except those that it rejects and those that occur
+    twice. Raises Malformed if the value is not a JSON object."""
     try:
         text = (value or b"").decode()
     except UnicodeDecodeError:

@@ -150,7 +150,7 @@ def json_out(value: Json) -> str:
 
 
 def exact_out(precision: int, scale: int) -> Callable[[Decimal], str]:
-    """With all of its places."""
+    """The number with all of its decimal places."""
     one = 10**scale
 
     def write(value: Decimal) -> str:

@@ -37,7 +37,7 @@ class QueryPlan:
         return {name: getattr(arguments, name) for name in self.names}
 
     def unknown(self, names: set[str]) -> set[str]:
-        """Those that are no argument, as they stand in JSON."""
+        """The names that are not arguments, as they appear in JSON."""
         return names - {f.wire for f in self.arguments.record.fields}
 
     def wrapped(self, value: Any) -> Any:

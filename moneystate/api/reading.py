@@ -37,8 +37,8 @@ NO_HEADERS: Final[Headers] = {}
 
 
 def path_of(record: Record, path: str, where: str, argument: str) -> tuple[Callable[[Any], Any], Shape]:
-    """What gives the value at a path of fields, and its shape; None where a record on the way is None. Raises
-    ServiceError where there is no such path."""
+    """A function that gets the value at a path of fields (None if a record on the way is None), and the value's
+    shape. Raises ServiceError if there is no such path."""
     shape: Shape = record
     names = path.split(".")
     optional = False
@@ -68,7 +68,7 @@ def _walk(names: list[str], value: Any) -> Any:
 
 
 def time_reader(record: Record, time: Time, where: str) -> Callable[[Any], int]:
-    """From a record to its event time in ms. Raises ServiceError."""
+    """A function from a record to its event time in ms. Raises ServiceError."""
     if isinstance(time, str):
         read, shape = path_of(record, time, where, "time")
         if shape != Plain(MILLIS_KIND):
@@ -99,7 +99,7 @@ def header_time(headers: Headers, name: str) -> int:
 
 
 def is_whole_number(text: str) -> bool:
-    """As JSON writes one; `isdigit` also takes what `int` does not."""
+    """Whether the text is an integer as JSON writes it; `isdigit` also accepts texts that `int` does not."""
     return _WHOLE_NUMBER.fullmatch(text) is not None
 
 
@@ -177,7 +177,7 @@ class KeyReader:
             self.one = first
 
     def keys(self, value: Any, headers: Headers = NO_HEADERS) -> list[bytes]:
-        """In the order that the function gave, each once. Raises Malformed."""
+        """The keys in the order that the function returned, each once. Raises Malformed."""
         if self.one is not None:
             part = self.one(value)
             return [key_bytes(part if type(part) is str else key_text((part,)))]

@@ -10,8 +10,8 @@ from moneystate.errors import ServiceError
 
 
 def in_order(services: Sequence[Service[Any]]) -> list[Service[Any]]:
-    """Those that write before those that read, timed streams above all. Raises ServiceError for a cycle of timed
-    streams, in which time could not go on, and for one that is read timed and not written so."""
+    """Sorts services: writers before readers, timed streams first. Raises ServiceError for a cycle of timed streams,
+    in which time could not advance, and for a timed input whose writer does not declare it timed."""
     left, ordered = list(services), []
     for writer in services:
         for reader in services:

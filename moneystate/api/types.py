@@ -23,7 +23,7 @@ C = TypeVar("C", bound=type)
 
 
 class Mark:
-    """What `Annotated` carries besides the Python type."""
+    """An annotation that `Annotated` adds to the Python type."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -39,7 +39,7 @@ Millis = Annotated[int, MILLIS]
 
 @dataclass(frozen=True)
 class Digits:
-    """Of a decimal: at most `precision` digits, `scale` of them after the point."""
+    """The digits of a decimal: at most `precision`, of which `scale` follow the point."""
 
     precision: int
     scale: int

@@ -58,8 +58,8 @@ def upgrade(function: F) -> F:
 def earlier_versions(
     current: Record, namespace: str, released: Iterable[Mapping[str, Any]], *, lossy: bool = False
 ) -> dict[bytes, Earlier]:
-    """By the header of its schema, each version of `current` that can be read: those with a function, and of the
-    `released` schemas those that only lack fields with defaults; `lossy`: or have fields that are gone."""
+    """The readable versions of `current`, by the header of their schema: those with an upgrade function, and
+    released schemas that only lack fields with defaults. `lossy`: also schemas with fields that no longer exist."""
     versions = _of_functions(current, current.cls, namespace, lambda record: record)
     for schema in released:
         record = record_of(schema, current)
@@ -143,7 +143,7 @@ def _name(schema: Mapping[str, Any]) -> str:
 
 
 def conversion(old: Shape, new: Shape, lossy: bool) -> Convert | None:
-    """From a value of the old shape to one of the new; None where that needs a function."""
+    """A function from a value of the old shape to the new one; None: that needs an upgrade function."""
     if isinstance(old, Record) and isinstance(new, Record):
         return _of_records(old, new, lossy)
     if isinstance(new, Maybe):

@@ -13,7 +13,8 @@ V = TypeVar("V")
 
 
 class View(Protocol):
-    """`time_ms`: the watermark that the state stands at. What has expired by then is not there."""
+    """The state that a query reads. `time_ms`: the state's watermark. Entries that have expired by then are left
+    out."""
 
     @property
     def time_ms(self) -> int: ...

@@ -62,7 +62,8 @@ def unpack(data: bytes) -> Block:
 
 
 def merge(blocks: Iterable[bytes]) -> Block:
-    """All blocks of a key group in one batch as one. Raises ValueError where one is missing: a broken shuffle."""
+    """Merges all blocks of a key group in one batch. Raises ValueError if one is missing, which means a broken
+    shuffle."""
     parts = sorted([unpack(data) for data in blocks], key=lambda b: b.task)
     first = parts[0]
     if [b.task for b in parts] != list(range(first.tasks)):

@@ -31,7 +31,7 @@ HEADER_OVERHEAD: Final = 6  # two lengths in the record
 
 
 class Letter:
-    """Where a rejected record stood and what it was. `timestamp_ms` is -1 where it has none."""
+    """A rejected record and its coordinates. `timestamp_ms` is -1 if it has none."""
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ class EndOfBatch:
 
 
 def decode(value: bytes) -> EndOfBatch:
-    """Of any version. Raises ValueError, KeyError or TypeError for what is no such record."""
+    """Decodes a record of any version. Raises ValueError, KeyError or TypeError for anything else."""
     fields = json.loads(value)
     return EndOfBatch(
         fields["epoch"],

@@ -100,7 +100,7 @@ class Intake:
             raise self._failed(topic, partition, offset, cause) from cause
 
     def add_whole(self, topic: int, record: Letter) -> Rejected | None:
-        """As `add`, for a topic in `reads`."""
+        """Like `add`, for a topic in `reads`."""
         try:
             decoded = self.reads[topic](record)
             if decoded is None:

@@ -36,7 +36,7 @@ class SegmentCache(Protocol):
     """Copies of segments, of all processes of this machine."""
 
     def chunks(self, group: int, origin: int, segment: Segment) -> list[bytes] | None:
-        """None where the segment has to be read from the store."""
+        """The chunks of a segment; None: it must be read from the store."""
         ...
 
     def keep(self, group: int, origin: int, segment: Segment, chunks: Sequence[bytes]) -> None: ...
@@ -67,7 +67,7 @@ class EntryCache(Protocol):
     def clear(self, group: int) -> None: ...
 
     def items(self, group: int, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """Of the entries whose keys begin with `prefix`."""
+        """The entries whose keys start with `prefix`."""
         ...
 
 
@@ -152,7 +152,7 @@ class LogStructuredState:
                 yield key, changed_value
 
     def end(self, version: int) -> list[Change]:
-        """What is to be put into the store, so that it has what was changed as state version `version` has it."""
+        """The writes to the store that persist the changes, encoded in state version `version`."""
         return self._as_segment() if version >= SEGMENTS_SINCE else self._one_by_one()
 
     def _as_segment(self) -> list[Change]:

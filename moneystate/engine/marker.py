@@ -50,7 +50,8 @@ class Claim:
     who: str
 
     def encode(self) -> bytes:
-        """With a marker's fields, too: programs from before claims take every record of the topic for a marker."""
+        """Encodes the claim with a marker's fields, because programs from before claims read every record of the
+        topic as a marker."""
         fields = {"version": 1, "instance": self.instance, "who": self.who}
         as_marker = {"epoch": "", "nextBatch": 0, "digest": ""}
         return json.dumps({**fields, **as_marker}, sort_keys=True, separators=(",", ":")).encode()

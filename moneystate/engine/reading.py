@@ -20,8 +20,8 @@ class EventTimes:
         self.reads = decoder.reads(formats, converts)
 
     def event_time(self, topic: int, record: Letter) -> int | None:
-        """In ms; None where the record does not count. Raises Rejected, and StepError where a function of the service
-        fails."""
+        """The event time in ms; None: the record does not count. Raises Rejected, and StepError if a function of the
+        service fails."""
         try:
             return self._event_time(topic, record)
         except (Rejected, MoneystateError):

@@ -155,7 +155,7 @@ def check_of(chunks: list[bytes]) -> int:
 
 
 def phase_of(group: int) -> int:
-    """By how much a key group's batches are ahead in the order of merges, so that not all merge in the same batch."""
+    """The offset of a key group in the merge schedule, so that not all key groups merge in the same batch."""
     return zlib.crc32(group.to_bytes(4, "big"))
 
 
@@ -224,7 +224,7 @@ def add_segment(
 
 
 def entries_of(stored: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    """All entries of a key group, from all that is in Spark's state store of it, with segments or without."""
+    """All entries of a key group, from everything that Spark's state store has of it, with segments or without."""
     first = stored.get(MANIFEST_KEY)
     if first is None or not is_manifest(first):
         return dict(stored)

@@ -55,7 +55,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What a token says, once it is checked."""
+    """The content of a token that has been verified."""
 
     subject: str
     scopes: frozenset[str]

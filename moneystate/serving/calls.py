@@ -69,7 +69,7 @@ class Calls:
         self.is_cut = False
 
     def cut(self) -> None:
-        """From now on the server ends the calls that still run."""
+        """From now on the server ends running calls."""
         self.is_cut = True
 
     def point(self, name: str, scope: str, handler: Point) -> Wrapped:
@@ -110,7 +110,7 @@ class Calls:
 
     @contextmanager
     def anybodys_stream(self, context: Context) -> Iterator[None]:
-        """Of a service that needs no token. Raises Abort where there are too many."""
+        """A stream of a service that needs no token. Raises Abort if there are too many."""
         try:
             with self.rooms.streams.of(machine(context.peer())):
                 yield

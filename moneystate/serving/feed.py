@@ -50,7 +50,7 @@ class Watcher:
             over.cancel()
 
     async def turn(self) -> None:
-        """Until those have had theirs who have waited for longer. Raises Failure DRAINING."""
+        """Waits until all watchers that have waited longer have had their turn. Raises Failure DRAINING."""
         self.feed.enqueue(self)
         await self._woken()
 

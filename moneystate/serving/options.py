@@ -52,7 +52,7 @@ class Security:
         return bool(self.tls_cert) and bool(self.token_key or self.client_ca)
 
     def granted(self, address: str) -> frozenset[str]:
-        """What callers may do without a token. Raises ConfigError."""
+        """The scopes of callers without a token. Raises ConfigError."""
         if self.scopes:
             scopes = frozenset(s.strip() for s in self.scopes.split(","))
             if not scopes <= SCOPES:
@@ -81,11 +81,11 @@ class Security:
         return Certificates(TlsFiles(self.tls_cert, self.tls_key, self.client_ca)).credentials()
 
     def audit(self) -> Audit:
-        """Where callers can be told apart, the audit is on unless it is told where to go. Raises ConfigError."""
+        """The audit log. It is on by default if callers can be told apart. Raises ConfigError."""
         return Audit(self.audit_log or ("-" if self.token_key or self.client_ca else ""))
 
     def warnings(self) -> list[str]:
-        """What the flags leave open, for whoever starts the server."""
+        """Warnings for the operator about what the flags leave open."""
         if self.token_key and not self.token_audience:
             return [
                 "warning: without --token-audience, tokens that their issuer made for other services are accepted too."

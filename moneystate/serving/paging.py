@@ -43,7 +43,7 @@ class Pages(Generic[Pinned]):
         return before, after
 
     def resume_both(self, request: Any, call: Call) -> tuple[Pinned, Pinned, bytes | None]:
-        """The versions of a listing of differences, and where it goes on."""
+        """The versions of a listing of differences, and where it continues."""
         place = self.place(request)
         if place is None:
             return *self.pin_both(request, call), None
@@ -55,7 +55,7 @@ class Pages(Generic[Pinned]):
         return self.tokens.read(request, request.page_token) if request.page_token else None
 
     def resume(self, request: Any, call: Call) -> tuple[Pinned, bytes | None]:
-        """The version of a listing, and where it goes on."""
+        """The version of a listing, and where it continues."""
         place = self.place(request)
         if place is None:
             return self.pin(request, call), None

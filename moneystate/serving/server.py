@@ -98,7 +98,8 @@ class QueryServer:
         return port
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until `stop`. Raises what ends the look at the replica: what stands still must not be served."""
+        """Runs until `stop`. Raises the error that ends the refresh of the replica: a state that no longer advances
+        must not be served."""
         stopped = asyncio.create_task(stop.wait())
         ended, _ = await asyncio.wait([stopped, *self.tasks], return_when=asyncio.FIRST_COMPLETED)
         stopped.cancel()

@@ -72,7 +72,7 @@ class Checkpoint:
         return _read(self.own / "rules" / f"{rules_hash}.json")
 
     def latest_rules(self) -> dict[str, Any]:
-        """Those of the last planned batch; none where a start ended before it had written them."""
+        """The rules of the last planned batch; empty if a start ended before it had written them."""
         rules_hash = self.offset(self.last_planned())["rules"]
         return self.rules(rules_hash) if (self.own / "rules" / f"{rules_hash}.json").exists() else {}
 

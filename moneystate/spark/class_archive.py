@@ -20,8 +20,8 @@ MAKE = f"-XX:ArchiveClassesAtExit={{}} {QUIET}"
 
 
 def archive_file(java: Path, our_jar: Path) -> Path:
-    """Where the archive for this Java and class path is, or would be. Times and sizes of the jars are what Java itself
-    compares."""
+    """The path of the archive for this Java and class path, whether or not it exists. Java itself compares times and
+    sizes of the jars."""
     jars = [our_jar, *spark_jars()]
     release = java.resolve().parent.parent / "release"
     content = [str(java.resolve()), release.read_text() if release.exists() else ""]
@@ -36,7 +36,7 @@ def archive_options(java: Path, our_jar: Path) -> str:
 
 
 def earlier_archives(file: Path) -> list[Path]:
-    """Those for the same Spark folder that are of no use any more: its jars or the Java have changed."""
+    """Archives of the same Spark folder that are obsolete, because its jars or the Java have changed."""
     place = file.name.rpartition("-")[0]
     return [other for other in file.parent.glob(f"{place}-*.jsa") if other != file]
 

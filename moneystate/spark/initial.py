@@ -52,7 +52,7 @@ class SavepointInitialState:
 
 
 def note_of(savepoint: Savepoint) -> dict[str, str]:
-    """What a checkpoint keeps of the savepoint that it began with."""
+    """The checkpoint's record of the savepoint that it started from."""
     digest = hashlib.sha256((savepoint.folder / NAME).read_bytes()).hexdigest()
     return {"folder": str(savepoint.folder), "manifest": digest}
 
@@ -130,10 +130,10 @@ def check_origin(manifest: Manifest, markers: Mapping[bytes, Marker], applicatio
 def start_plan(
     admin: AdminClient, manifest: Manifest, prefix: str, inputs: list[str], rules_hash: str, offsets_file: str
 ) -> Plan:
-    """Where to go on. `inputs`: topics without prefix; `offsets_file`: as `--initial-offsets` gives it, or empty.
+    """The plan to continue from. `inputs`: topics without prefix; `offsets_file`: the value of `--initial-offsets`, or
+    empty.
 
-    Raises ConfigError, SavepointError where the topics are others than those of the savepoint, SetupError where one is
-    missing.
+    Raises ConfigError, SavepointError if the topics are not those of the savepoint, and SetupError if one is missing.
     """
     ids = {name: state.topic_id for name, state in topic_states(admin, [prefix + t for t in inputs]).items()}
     here = {name: ids[prefix + name] for name in inputs}

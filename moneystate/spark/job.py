@@ -142,7 +142,7 @@ class Job:
 
     @property
     def last(self) -> Report:
-        """Of its last batch."""
+        """The report of the last batch."""
         return Report() if self.loop is None else self.loop.last
 
     def run(self) -> Report:

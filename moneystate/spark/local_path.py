@@ -28,6 +28,6 @@ def local_folder(text: str, name: str) -> Path:
 
 
 def spark_path(path: Path) -> str:
-    """With its scheme: Spark takes a path without one to be on its default file system (`fs.defaultFS`), which Python
-    never writes to. Not quoted as in a URI: Hadoop takes it letter by letter."""
+    """The folder with its scheme. Spark takes a path without one to be on its default file system (`fs.defaultFS`),
+    to which Python never writes. The path is not quoted as in a URI, because Hadoop takes it literally."""
     return f"file://{path.absolute()}"

@@ -97,7 +97,7 @@ def open_session(
 
 
 def worker_python(master: str) -> str:
-    """What Spark starts for Python: on this machine with a path that is quick to import PySpark from."""
+    """The command with which Spark starts Python; on this machine, one with a path that imports PySpark quickly."""
     if not master.startswith("local") or not os.access(WORKER_PYTHON, os.X_OK):
         return sys.executable
     os.environ["MONEYSTATE_PYTHON"] = sys.executable

@@ -64,11 +64,8 @@ def is_there() -> bool:
 
 
 def write(place: Hashable, arguments: tuple[Any, ...], rows: Iterable[bytes]) -> Any:
-    """What the host's target returns for `arguments` and `rows`. `place`: the output partition, in all that the host
-    may serve.
-
-    Raises what the target raises, a JobError where the host is gone.
-    """
+    """Returns what the host's target returns for `arguments` and `rows`. `place`: the output partition, unique among
+    all that the host may serve. Raises what the target raises, and JobError if the host is gone."""
     try:
         connection = _connect()
     except OSError:

@@ -88,7 +88,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def arrow_batches(keys: Sequence[int], blocks: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
-    """All in one, unless they are larger than `ARROW_BYTES`."""
+    """All rows in one batch, unless they are larger than `ARROW_BYTES`."""
     first, size = 0, 0
     for end, block in enumerate(blocks):
         if size + len(block) > ARROW_BYTES and end > first:

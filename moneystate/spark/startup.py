@@ -22,7 +22,7 @@ CHANGELOG_PARTITIONS = "changelog_partitions"  # among the settings; not of a ch
 
 
 def settings_of(job: str, key_groups: int, partitions: int, application_id: str, topic_prefix: str) -> dict[str, Any]:
-    """What is fixed for the life of a checkpoint."""
+    """The settings that are fixed for the life of a checkpoint."""
     return {
         "format": FORMAT,
         "job": job,

@@ -81,12 +81,12 @@ class Bench:
 
     @property
     def run(self) -> Run:
-        """Of the first service."""
+        """The run of the first service."""
         return self.first.run
 
     @property
     def log(self) -> list[Sent | Crash]:
-        """Of the first service."""
+        """The log of the first service."""
         return self.first.log
 
     # What goes in
@@ -211,7 +211,7 @@ class Bench:
         return query(self._of(its[0] if its else self.plan.name).run.view(), *args, **kwargs)
 
     def entries(self, of: Service[Any] | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """All entries of a service's state, as stored; of the first one where none is named."""
+        """All entries of a service's state, as stored. Default: the first service."""
         return iter(sorted(self._of(self.plan.name if of is None else of.name).run.entries()))
 
     def _of(self, name: str) -> Member:

@@ -60,7 +60,7 @@ class Member:
         return self.taken < len(self.log)
 
     def topics_of(self, record: Any, to: Input[Any] | None) -> list[str]:
-        """Where the service reads records of the type."""
+        """The topics where the service reads records of this type."""
         return [
             plan.topic
             for plans in self.plan.inputs.values()
@@ -93,7 +93,7 @@ class Member:
         return place_of(cause_of((order_time_ms, 0, 0, 0, 0, len(self.log), order_time_ms, b"", b"")), 0)
 
     def take(self, topic: str, whole: Whole) -> int | None:
-        """As `send`, for a record with all of its parts."""
+        """Like `send`, for a record with all of its parts."""
         known = self.topics[topic]
         time, key = self.run.looked_at(known.code, whole)
         needs_all = whole.raw or bool(whole.headers)

@@ -168,7 +168,7 @@ def _check_text(text: bytes) -> None:
 
 
 class Money:
-    """What the step needs of a payment or transaction. `body`: the Money record of MoneyEnriched, encoded."""
+    """The parts of a payment or transaction that the step needs. `body`: the encoded Money record of MoneyEnriched."""
 
     def __init__(self, id: bytes, session: bytes | None, money_type: bytes, old: bool, body: bytes) -> None:
         self.id = id

@@ -90,7 +90,7 @@ def enrichment_job(rules: Rules) -> JobSpec:
 
 
 def job_by(rules: Mapping[str, Any]) -> JobSpec:
-    """By rules as a checkpoint or savepoint has kept them."""
+    """The job for rules as a checkpoint or savepoint records them."""
     return enrichment_job(Rules(**{f.name: rules[f.name] for f in fields(Rules) if f.name in rules}))
 
 

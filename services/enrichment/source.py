@@ -24,7 +24,7 @@ def encode_source(topic: int, partition: int, offset: int, event_time: int) -> b
 
 
 def decode_source(source: bytes) -> Source | None:
-    """None where it is not known."""
+    """None: the source is not known."""
     if not source:
         return None
     topic, pos = read_long(source, 0)

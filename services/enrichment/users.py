@@ -74,7 +74,7 @@ class Users:
             user.waiting[position] = decode_waiting(entry)
 
     def changes(self) -> list[Change]:
-        """Every changed entry. Users that outgrow their pages are paged anew first."""
+        """Every changed entry. Users that outgrow their pages are repaged first."""
         changes: list[Change] = []
         for user in self.by_id.values():
             if user.changed:

@@ -45,7 +45,7 @@ def merge(bodies: Iterable[ms.Json | None]) -> tuple[dict[str, ms.Json], list[st
 
 
 def digest_of_content(content: Joined) -> bytes:
-    """Of all but the revision: tells whether a content differs from the last one that was put out."""
+    """A digest of everything except the revision. It tells whether the content differs from the last output."""
     parts = {service: (part.body.text, part.produced_at) for service, part in content.parts.items()}
     errors = {service: error.text for service, error in content.errors.items()}
     merged = {name: value.text for name, value in content.merged.items()}

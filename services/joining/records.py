@@ -10,7 +10,7 @@ import moneystate as ms
 
 @dataclass(frozen=True)
 class Part:
-    """What one service says of an id: either a body or an error."""
+    """What one service reports for an id: either a body or an error."""
 
     id: str
     service: str

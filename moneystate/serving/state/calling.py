@@ -32,7 +32,7 @@ class QueryRunner:
         self.threads = ThreadPoolExecutor(THREADS, "query")
 
     async def run(self, snapshot: ServiceSnapshot, call: Call, query: Callable[[ReplicaView], Any]) -> Any:
-        """What the query gives. Raises what it raises, and Failure DEADLINE."""
+        """Returns the query's result. Raises what the query raises, and Failure DEADLINE."""
         until = time.monotonic() + AT_ONCE_S
 
         def directly(work: Work) -> Any:

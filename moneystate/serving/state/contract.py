@@ -105,7 +105,7 @@ def key_of(text: str, field: str) -> bytes:
 
 
 def span(request: s.ListRequest, index: AnyIndex[Any, Any]) -> Span:
-    """Of a listing by an index."""
+    """The range of a listing by an index."""
     if request.HasField("equals") and request.HasField("range"):
         raise malformed("equals", "expected equals or range, found both")
     try:

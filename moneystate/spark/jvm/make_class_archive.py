@@ -108,7 +108,7 @@ def end_jvm() -> None:
 
 
 def make(java: Path, file: Path) -> None:
-    """Of two processes at once the later one puts its own in place."""
+    """Makes the archive. If two processes make it at once, the later one replaces the other's."""
     file.parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=f".{file.name}-", dir=file.parent))
     try:

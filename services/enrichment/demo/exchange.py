@@ -77,10 +77,8 @@ class Exchange:
     # Out
 
     def receive(self, wanted: int, timeout_s: float, check: Callable[[], None]) -> Arrivals:
-        """Enriched money until `wanted` of it has come or the time is up, and all else that has been committed by then.
-
-        `check` is called now and then and may raise, to end the wait.
-        """
+        """Waits until `wanted` enriched events have arrived or the time is up. Returns them and everything else that
+        has been committed by then. `check` is called regularly and may raise to end the wait."""
         arrivals = Arrivals()
         deadline = time.monotonic() + timeout_s
         self._go_on()

@@ -20,7 +20,7 @@ class DeadLetter:
 
 @dataclass
 class Arrivals:
-    """What came out of Kafka, a user's money in the order of its partition."""
+    """The records from Kafka; each user's money in the order of its partition."""
 
     money: list[Enriched] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)

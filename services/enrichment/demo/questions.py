@@ -41,7 +41,7 @@ class Answer:
 
 
 def ask(address: str, environment: Mapping[str, str]) -> list[Answer]:
-    """Raises JobError where the server does not know by then what the scenario has left, or a command fails."""
+    """Raises JobError if the server does not have the scenario's final state in time, or a command fails."""
     _await(address)
     return [_answer(question, address, environment) for question in QUESTIONS]
 

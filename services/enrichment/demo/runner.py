@@ -51,10 +51,8 @@ class Audience(Protocol):
 
 
 def run(chapters: list[Chapter], audience: Audience) -> Outcome:
-    """Raises SetupError, BrokerError or JobError.
-
-    However it ends, by a signal too, the processes and their folder are gone by then.
-    """
+    """Runs the demo. Raises SetupError, BrokerError or JobError. However it ends, also by a signal, it leaves no
+    processes or files behind."""
     with _one_signal_only(), tempfile.TemporaryDirectory(prefix="moneystate-demo-") as folder:
         broker = DevBroker(Path(folder) / "kafka", heap="256m", progress=audience.note)
         try:

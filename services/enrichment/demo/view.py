@@ -73,7 +73,8 @@ class View:
         self._strays(list(verdict.strays))
 
     def answers(self, answers: list[Answer]) -> None:
-        """What the state says, as the commands print it; lines that are too long for the terminal are cut."""
+        """Shows the answers of the queries as the commands print them. Lines that are too long for the terminal are
+        cut."""
         self.out.print("\n[bold]What the job knows now[/], asked of a replica of its state:")
         for answer in answers:
             self.out.print(Text(f"\n$ {answer.command}", "cyan"))

@@ -43,7 +43,7 @@ class Tries:
         self.open = 0
 
     def forgive(self) -> None:
-        """An outage: the whole deadline anew."""
+        """After an outage, restarts the whole deadline."""
         self.open = 0
         self.spent_s = 0.0
         self.failures = 0

@@ -41,14 +41,14 @@ Behaviour = Callable[[str, int], HttpAnswer]  # session id, how often it was ask
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What the service knows, and how well it works; rates from 0 to 1."""
+    """What the service knows and how reliably it works. Rates are from 0 to 1."""
 
     seed: int = 1
     not_found_rate: float = 0.0
     error_rate: float = 0.0
 
     def country(self, session: str) -> str | None:
-        """None: no such session."""
+        """The session's country; None: there is no such session."""
         number = _number(self.seed, "session", session)
         if number < self.not_found_rate * _SCALE:
             return None

@@ -83,7 +83,7 @@ class RequestLog:
         self._consumer.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke)
 
     def rejoin(self) -> None:
-        """Give all partitions back, to begin anew with what the next assignment says."""
+        """Gives all partitions back, to start again with the next assignment."""
         self._consumer.unsubscribe()
         self.assignment = None
         self.subscribe()
@@ -105,7 +105,7 @@ class RequestLog:
         return polled
 
     def pause(self, paused: bool) -> None:
-        """Polling goes on, and with it the membership; nothing is delivered."""
+        """Stops delivery. Polling continues, and keeps the group membership alive."""
         if self.assignment is None or paused == self._paused:
             return
         partitions = [TopicPartition(self.topic, p) for p in self.assignment.starts]

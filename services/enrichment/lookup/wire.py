@@ -36,7 +36,7 @@ class Request:
 
     @property
     def key(self) -> bytes:
-        """What one reply answers: money ids are per user, so the user is part of it."""
+        """Identifies what a reply answers. Money ids are per user, so the user is part of it."""
         return string_bytes(self.user) + string_bytes(self.money_id) + long_bytes(self.requested_at_ms)
 
 

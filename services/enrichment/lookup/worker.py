@@ -130,7 +130,7 @@ class Worker:
         return 0.0 if oldest is None else max(0.0, time.time() - oldest / 1000)
 
     async def run(self) -> None:
-        """Until `stop`. Raises MoneystateError."""
+        """Runs until `stop`. Raises MoneystateError."""
         try:
             await self._kafka(self._open)
             try:

@@ -109,7 +109,7 @@ def _page_keys(user: bytes, page: Page) -> set[bytes]:
 
 
 def order_time(entry: bytes) -> int:
-    """Of waiting money, ms."""
+    """The order time of waiting money, in ms."""
     return decode_waiting(entry).order_time
 
 
@@ -131,8 +131,8 @@ def counts(seen_at_ms: int, watermark_ms: int, dedup_ttl_ms: int | None) -> bool
 
 
 def user_view(user: bytes, read: Read, watermark_ms: int, dedup_ttl_ms: int | None) -> UserView | None:
-    """Without what is over at the watermark, which the state has until it is swept. None where nothing is known of the
-    user."""
+    """The user without what has expired at the watermark, which the state keeps until it is swept. None: nothing is
+    known of the user."""
     prefix = escape(user)
     entry = read(prefix + b"u")
     if entry is None:
@@ -252,7 +252,7 @@ def pending_view(user: bytes, position: bytes, entry: bytes) -> Pending:
 
 
 def first_of_type(entry: bytes) -> Source | None:
-    """Of waiting money: the earlier event because of which it is not the first of its type."""
+    """The earlier event because of which waiting money is not the first of its type."""
     return source(read_source(decode_waiting(entry).sources, 0)[0])
 
 

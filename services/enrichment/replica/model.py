@@ -99,7 +99,7 @@ class UserView(NamedTuple):
 
 
 class Where(Enum):
-    """Where money is: not put out yet; put out, which is known of its id only; put out, with its record."""
+    """The progress of a money event: not output yet; output, only its id is known; output, with its record."""
 
     WAITING = "WAITING"
     LOOKING_UP = "LOOKING_UP"

@@ -33,12 +33,12 @@ class Snapshot(Protocol):
 
     @property
     def watermark_ms(self) -> int:
-        """As the engine has it, NO_TIME and END_OF_TIME included."""
+        """As the engine has it, including NO_TIME and END_OF_TIME."""
         ...
 
     def find(self, owner: bytes, expired_ms: int | None = None) -> UserView | None:
-        """As `user`, by the UTF-8 of the id; None where nothing is known of it. `expired_ms`: the event time by which
-        sessions are left out; None: the version's watermark."""
+        """Like `user`, by the UTF-8 of the id; None: nothing is known of it. `expired_ms`: sessions that expired by
+        this event time are left out; None: the version's watermark."""
         ...
 
     def user(self, user_id: str) -> UserView:
@@ -48,10 +48,9 @@ class Snapshot(Protocol):
     def users(
         self, *, prefix: str = "", start: str = "", end: str = "", country: str = "", limit: int, after: bytes | None
     ) -> Page[UserView]:
-        """In the order of the ids' UTF-8 bytes. `prefix`: ids that begin with it; `start`: from this id on, itself
-        included; `end`: up to this id, itself left out; `country`: only those whose residentCountryCode it is; empty:
-        no limit by it. `after`: of the page before, None for the first. Raises Malformed for an `after` that was made
-        elsewhere."""
+        """Users in the order of their ids' UTF-8 bytes. `prefix`: of the ids; `start`: first id, inclusive; `end`:
+        last id, exclusive; `country`: the residentCountryCode; empty: no limit. `after`: where the previous page
+        ended, None for the first page. Raises Malformed for an `after` that was made elsewhere."""
         ...
 
     def entries(self, *, prefix: str = "", limit: int, after: bytes | None) -> Page[Entry]:
@@ -69,8 +68,8 @@ class Snapshot(Protocol):
         ...
 
     def money(self, money_id: str) -> MoneyView:
-        """Where money is. Raises NotFound where its id is not known: never seen, or forgotten after the TTL of the
-        duplicate check with its record no longer followed."""
+        """Looks up a money event. Raises NotFound if its id is unknown: it was never seen, or was forgotten after
+        the TTL of the duplicate check and its record is no longer followed."""
         ...
 
     def forgotten(self, user_id: str) -> ForgottenView:

@@ -25,7 +25,7 @@ class EnrichedTrace:
 
 
 def money_id(value: bytes) -> bytes | None:
-    """Of a MoneyEnriched in any of its formats; None where it is not told."""
+    """The money id of a MoneyEnriched in any format; None: it has none."""
     try:
         if value.startswith(fp.MONEY_ENRICHED):
             return read_bytes(value, HEADER_BYTES)[0]

@@ -47,7 +47,7 @@ class Board:
         self.latest[record.pair, record.interval_start] = record
 
     def shown(self) -> list[list[Completeness]]:
-        """By pair; the last interval comes first."""
+        """The completeness by pair, the latest interval first."""
         pairs = sorted({pair for pair, _ in self.latest if self.pair in ("", pair)})
         return [self._of(pair)[: self.intervals] for pair in pairs]
 

@@ -46,7 +46,7 @@ class Follower:
         return sorted(metadata.partitions)
 
     def catch_up(self, take: Take, timeout_s: float) -> None:
-        """Read all that is there. Raises BrokerError."""
+        """Reads everything that is there. Raises BrokerError."""
         deadline = time.monotonic() + timeout_s
         while self.behind:
             if time.monotonic() > deadline:
@@ -74,7 +74,7 @@ class Follower:
 
 
 def reader(record: type) -> Callable[[bytes], Any]:
-    """Of a value in Avro or JSON, whatever the configuration says."""
+    """Decodes a value in Avro or JSON, whatever the configuration says."""
     codec = Codec(Shapes("reconciliation").record(record, "an output of the reconciliation"))
 
     def read(value: bytes) -> Any:
