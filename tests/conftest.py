@@ -3,18 +3,36 @@
 from __future__ import annotations
 
 import uuid
+from pathlib import Path
 
 import pytest
 
 from moneystate.devbroker import DevBroker
 
-# Their tests start the whole job: first, so that several processes end at about the same time.
-LONG = ("services", "job", "evolution", "demo", "savepoint", "query", "lookup", "bootstrap")
+TESTS = Path(__file__).resolve().parent
+# First, so that several processes end at about the same time: minutes each, then all that starts the whole job.
+LONGEST = (
+    "services/test_live.py",
+    "test_tutorial.py",
+    "demo/test_service_demos.py",
+    "job/test_crash.py",
+    "job/test_timed_streams.py",
+    "job/test_plain_services.py",
+)
+LONG = ("job", "evolution", "demo", "savepoint", "query", "lookup", "bootstrap", "secured", "spark")
 KEPT: list[DevBroker] = []  # the broker's watcher ends it once nothing holds the object any more
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.parent.name not in LONG)
+    items.sort(key=lambda item: rank(item.path))
+
+
+def rank(file: Path) -> int:
+    """What has the lowest starts first."""
+    name = file.relative_to(TESTS).as_posix() if file.is_relative_to(TESTS) else ""
+    if name in LONGEST:
+        return LONGEST.index(name)
+    return len(LONGEST) + (file.parent.name not in LONG)
 
 
 @pytest.fixture(scope="session")

@@ -7,13 +7,12 @@ from pathlib import Path
 
 from moneystate.savepoint.format import Savepoint
 from tests.bootstrap.test_kafka import offsets_file
-from tests.job.harness import Finished, JobProcess, Setup, small_workload
+from tests.job.harness import Finished, Setup, finished, small_workload
 from tests.reference import model
 
 
 def run(setup: Setup, *arguments: str) -> Finished:
-    with JobProcess(arguments, setup.folder) as process:
-        return process.finish()
+    return finished(arguments, setup.folder)
 
 
 def flags(setup: Setup, out: Path) -> list[str]:

@@ -138,6 +138,7 @@ def replay(checkpoint: str, scratch: str, brokers: str) -> dict[str, Any]:
     }
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """`tests.job.warm` runs it."""
     commands: dict[str, Callable[..., dict[str, Any]]] = {"run": run, "export": export_as, "replay": replay}
     print(json.dumps(commands[sys.argv[1]](*sys.argv[2:])))

@@ -11,31 +11,26 @@ from services.enrichment import topics
 from services.enrichment.migrations import WRITTEN, to_current
 from tests.evolution.restore import restore
 from tests.evolution.test_earlier_release import CAUGHT_UP, go_on
-from tests.job.harness import Finished, JobProcess, Setup
+from tests.job.harness import Finished, JobProcess, Setup, finished, moneystate
 from tests.kafka.logs import wait_until_stable
 
 BATCHES = 3
 
 
-def start(setup: Setup, command: str, *more: str, pause_at: str = "") -> JobProcess:
-    flags = (
-        "--checkpoint",
-        str(setup.checkpoint),
-        "--bootstrap-servers",
-        setup.bootstrap_servers,
-        "--batches",
-        str(BATCHES),
-        "--json",
-    )
-    env = {"MONEYSTATE_PAUSE_AT": pause_at, "MONEYSTATE_PAUSE_FILE": str(setup.folder / "paused")}
-    return JobProcess(["checkpoint", command, *flags, *more], setup.folder, env if pause_at else None)
+def arguments(setup: Setup, command: str, *more: str) -> list[str]:
+    place = ("--checkpoint", str(setup.checkpoint), "--bootstrap-servers", setup.bootstrap_servers)
+    return ["checkpoint", command, *place, "--batches", str(BATCHES), "--json", *more]
+
+
+def kill_at(setup: Setup, step: str, command: str) -> None:
+    paused = setup.folder / "paused"
+    env = {"MONEYSTATE_PAUSE_AT": step, "MONEYSTATE_PAUSE_FILE": str(paused)}
+    with JobProcess(arguments(setup, command), setup.folder, env) as process:
+        process.wait_for(paused.exists, step)
 
 
 def run(setup: Setup, command: str, *more: str) -> Finished:
-    with start(setup, command, *more) as process:
-        done = process.finish()
-    assert done.code == 0, done.err
-    return done
+    return moneystate(arguments(setup, command, *more), setup.folder)
 
 
 def changelog(setup: Setup) -> dict[bytes, bytes]:
@@ -51,9 +46,7 @@ def headers(entries: dict[bytes, bytes]) -> set[bytes]:
 
 def versions_in_state(setup: Setup) -> set[tuple[str, str]]:
     """Schemas and versions, as `schemas check --against CHECKPOINT` tells them."""
-    with JobProcess(["schemas", "check", "--against", str(setup.checkpoint), "--json"], setup.folder) as process:
-        done = process.finish()
-    assert done.code == 0, done.err
+    done = moneystate(["schemas", "check", "--against", str(setup.checkpoint), "--json"], setup.folder)
     return {(f["schema"], f["versions"]) for f in done.totals["findings"] if f["rule"] == "entries"}
 
 
@@ -63,8 +56,7 @@ def test_an_upgrade_goes_on_after_a_kill_and_a_downgrade_gives_the_earlier_bytes
     before = changelog(setup)
     first = checkpoint.last_committed() + 1
 
-    with start(setup, "upgrade", pause_at=f"sunk@{first + 1}") as process:
-        process.wait_for((setup.folder / "paused").exists, "the second share")
+    kill_at(setup, f"sunk@{first + 1}", "upgrade")
     assert checkpoint.last_committed() == first
     mixed = headers(changelog(setup))
     assert mixed & set(WRITTEN[1])
@@ -93,8 +85,7 @@ def test_a_job_is_refused_over_state_of_a_newer_program(setup: Setup) -> None:
     refused = setup.refused(*CAUGHT_UP, *restored.flags)
     assert refused.code == 4
     assert f"state of version {STATE_VERSION + 1}, this program knows {STATE_VERSION}" in refused.err
-    with start(setup, "upgrade") as process:
-        assert process.finish().code == 4
+    assert finished(arguments(setup, "upgrade"), setup.folder).code == 4
 
 
 def test_a_planned_batch_of_the_job_has_to_be_finished_first(setup: Setup) -> None:
@@ -102,12 +93,10 @@ def test_a_planned_batch_of_the_job_has_to_be_finished_first(setup: Setup) -> No
     offsets = setup.checkpoint / "offsets"
     last = Checkpoint(str(setup.checkpoint)).last_planned()
     (offsets / str(last + 1)).write_text((offsets / str(last)).read_text())
-    with start(setup, "upgrade") as process:
-        done = process.finish()
+    done = finished(arguments(setup, "upgrade"), setup.folder)
     assert (done.code, "--finish-batch" in done.err) == (4, True)
 
 
 def test_a_downgrade_to_a_version_that_is_not_earlier_is_wrong_use(setup: Setup) -> None:
-    with start(setup, "downgrade", "--to", str(STATE_VERSION)) as process:
-        done = process.finish()
+    done = finished(arguments(setup, "downgrade", "--to", str(STATE_VERSION)), setup.folder)
     assert (done.code, len(done.err.splitlines())) == (2, 1)

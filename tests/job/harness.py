@@ -18,15 +18,16 @@ from typing import Any, NamedTuple, Self
 import psutil
 from confluent_kafka.admin import AdminClient
 
+from tests.job.warm import MONEYSTATE, ROOT, Warm
 from tests.kafka.logs import Cluster, wait_until_stable
 from tests.reference import kafka_log, model
 from tests.workloads.workload_log import send_log, workload_log
 
-ROOT = Path(__file__).resolve().parents[2]
 POLL_S = 0.05
 RUN_S = 240.0  # a bounded run of a small workload takes 15 to 30 s on two free cores; past this it hangs
 ENRICHED, DEAD_LETTERS = "money-enriched-events", "money-enrichment-dead-letters"
 LOOKUP_RESULTS = "session-lookup-results"
+WARM = Warm()
 
 
 class Finished(NamedTuple):
@@ -135,6 +136,32 @@ class JobProcess:
             assert time.monotonic() < deadline, f"not within {deadline_s} s: {description}\n{self.err()}"
 
 
+def moneystate(arguments: Iterable[object], folder: Path, warm: Warm = WARM) -> Finished:
+    """One command to its end, which has to be a good one, in the process that stays."""
+    done = finished(arguments, folder, warm)
+    assert done.code == 0, done.out + done.err
+    return done
+
+
+def finished(
+    arguments: Iterable[object],
+    folder: Path,
+    warm: Warm = WARM,
+    deadline_s: float = RUN_S,
+    module: str = MONEYSTATE,
+) -> Finished:
+    """One command to its end, in the process that stays: `main` of the module."""
+    within = Path(tempfile.mkdtemp(dir=folder, prefix="run-"))
+    code: int | None
+    try:
+        code = warm.run([str(argument) for argument in arguments], within, deadline_s, module)
+    except TimeoutError:
+        code = None
+    out, err = ((within / name).read_text(errors="replace") for name in ("out", "err"))
+    assert code is not None, f"no end within {deadline_s} s:\n{err}"
+    return Finished(code, out, err)
+
+
 class Setup(NamedTuple):
     """What the jobs of one test share: a broker, a topic prefix and a folder."""
 
@@ -163,15 +190,11 @@ class Setup(NamedTuple):
 
     def run(self, *more: str) -> Finished:
         """One run to its end, which has to be a good one."""
-        with self.start(*more) as job:
-            done = job.finish()
-        assert done.code == 0, done.err
-        return done
+        return moneystate(self.arguments(*more), self.folder)
 
     def refused(self, *more: str, deadline_s: float = RUN_S) -> Finished:
         """One run that has to be refused with one line on stderr."""
-        with self.start(*more) as job:
-            done = job.finish(deadline_s)
+        done = finished(self.arguments(*more), self.folder, deadline_s=deadline_s)
         assert done.code not in (0, 1), done.err
         assert [line.partition(" ")[0] for line in done.err.splitlines()] == ["error:"], done.err
         assert done.out == ""

@@ -1,4 +1,4 @@
-"""`moneystate` with a logic that fails at some records: `python -m tests.job.poison LOGIC_VERSION POISON ARGUMENTS`.
+"""`moneystate` with a logic that fails at some records: `main` takes LOGIC_VERSION POISON ARGUMENTS.
 
 `POISON`: the money id, or empty, at which a step ends with an exception.
 """
@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import services.enrichment.job
-from moneystate.cli.main import main
+from moneystate.cli.main import main as moneystate
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import Item, UnorderedRecord
 from moneystate.engine.processor import Change
@@ -47,7 +47,8 @@ class Poisoned:
         return self.enrichment.rewrite(entries, version)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """`tests.job.warm` runs it, in a process that does nothing else."""
     logic, poison = int(sys.argv.pop(1)), sys.argv.pop(1)
     vars(services.enrichment.job).update(LOGIC_VERSION=logic, Enrichment=partial(Poisoned, poison.encode()))
-    main()
+    moneystate()

@@ -1,7 +1,9 @@
-"""The whole process tree is killed after each step of the commit protocol that `moneystate.kafka.sink` numbers, and of
-a start's that `moneystate.kafka.claims` numbers."""
+"""The whole process tree is killed after steps of the commit protocol that `moneystate.kafka.sink` numbers, and of a
+start's that `moneystate.kafka.claims` numbers."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import Setup, counts, small_workload
@@ -11,21 +13,23 @@ from tests.reference.model import Rules
 RULES = Rules(lookup=False)
 FLAGS = ("--until-caught-up", "--drain", "--json", "--max-records-per-batch", "300")
 CHECKPOINT = 4  # exit code
-STEPS = ("claimed", "fenced", "planned", "init", "marker read", "begun", "produced", "marked")
+STEPS = ("claimed", "fenced", "planned", "init", "marker read", "begun", "produced", "marked")  # before the commit
+# What a restart finds is different after each of these; `make chaos` kills at all of them.
+TELLING = ("fenced", "produced", "marked")
 
 
 def test_a_kill_at_any_step_neither_repeats_nor_loses_a_record(setup: Setup) -> None:
-    kill_at_each(setup)
+    kill_at_each(setup, TELLING)
 
 
-def kill_at_each(setup: Setup) -> None:
+def kill_at_each(setup: Setup, steps: Sequence[str] = STEPS) -> None:
     """One checkpoint, killed at step after step: a restart begins with the batch in hand, by new producers."""
     setup.create_inputs()
     setup.send(small_workload("--events", "1200", "--flush-marker"))
     checkpoint = Checkpoint(str(setup.checkpoint))
     seen = 0
     setup.kill_at("planned@1", *FLAGS)
-    for step in STEPS:  # until the commit nothing of the batch is to be seen
+    for step in steps:  # until the commit nothing of the batch is to be seen
         setup.kill_at(f"{step}@1", *FLAGS)
         assert (checkpoint.last_planned(), checkpoint.last_committed()) == (1, 0)
         seen = seen or len(setup.enriched())

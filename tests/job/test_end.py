@@ -64,6 +64,8 @@ def test_what_a_killed_run_leaves_is_removed_by_the_next(setup: Setup) -> None:
         assert sorted(path.name for path in killed.folder.iterdir()) == ["err", "out"]  # which has its TMPDIR
     assert left.exists()
     live = RunFolder([local], "another job").path
-    setup.run(*spark)
+    with setup.start(*spark) as again:
+        done = again.finish()
+    assert done.code == 0, done.err
     assert [path for path in local.iterdir() if path != live.parent] == []
     assert live.exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,8 @@ from moneystate.api.service import Service
 from moneystate.devbroker import DevBroker
 from moneystate.testing import Bench
 from tests.api.services import mailbox, mirror
-from tests.job.harness import Finished, JobProcess
+from tests.job.harness import Finished, moneystate
+from tests.job.warm import Warm
 from tests.kafka.logs import Cluster
 from tests.reference import kafka_log
 
@@ -73,6 +74,7 @@ class Services:
         self.broker = broker  # it ends once nothing holds it
         self.servers = broker.bootstrap_servers
         self.folder = folder
+        self.warm = Warm()
         self.paths = {}
         for module in (mailbox, mirror):
             file = Path(str(module.__file__))
@@ -95,21 +97,20 @@ class Services:
         )
 
     def moneystate(self, *arguments: object) -> Finished:
-        with JobProcess([str(argument) for argument in arguments], self.folder) as process:
-            done = process.finish()
-        assert done.code == 0, done.err
-        return done
+        return moneystate(arguments, self.folder, self.warm)
 
     def read(self, topic: str) -> list[Any]:
         return kafka_log.read_log(self.servers, [topic], "")[0]
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Services:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     folder = tmp_path_factory.mktemp("any_form")
     broker = DevBroker(folder / "broker")
     broker.start()
-    return Services(broker, folder)
+    made = Services(broker, folder)
+    yield made
+    made.warm.close()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import random
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from moneystate.devbroker import DevBroker
 from moneystate.savepoint.format import Savepoint
 from moneystate.state.v1 import state_pb2
 from moneystate.testing import Bench
-from tests.job.harness import Finished, JobProcess
+from tests.job.harness import Finished, JobProcess, finished, moneystate
+from tests.job.warm import Warm
 from tests.kafka.logs import Cluster, wait_until_stable
 from tests.query.serving import Server, is_at
 from tests.reference import kafka_log
@@ -124,6 +125,7 @@ class Services:
         self.cluster = Cluster(broker.bootstrap_servers, "")
         self.broker = broker
         self.folder = folder
+        self.warm = Warm()
         self.checkpoints = folder / "checkpoints"
         self.savepoint = folder / "savepoint"
         self.customers = folder / "customers.py"
@@ -135,25 +137,23 @@ class Services:
             *("--partitions", "2", "--topic-partitions", str(PARTITIONS), "--quiet", *more),
         ]
 
-    def run(self, checkpoint: Path, services: list[str], *more: str, pause_at: str = "") -> JobProcess:
+    def arguments(self, checkpoint: Path, services: list[str], *more: str) -> list[str]:
+        """Of a run."""
         formats = ["--format", "orders=json", *(["--format", "orders-closed=json"] if ORDERS in services else [])]
         rules = RULES if ORDERS in services else RULES[:2]
-        env = {"MONEYSTATE_PAUSE_AT": pause_at, "MONEYSTATE_PAUSE_FILE": str(self.folder / "paused")}
-        return JobProcess(
-            ["run", *services, *rules, *formats, *self.flags(checkpoint, *more)], self.folder, env if pause_at else None
-        )
+        return ["run", *services, *rules, *formats, *self.flags(checkpoint, *more)]
 
-    def whole(self, checkpoint: Path, services: list[str], *more: str) -> Finished:
-        with self.run(checkpoint, services, *more) as job:
-            done = job.finish()
-        assert done.code == 0, done.err
-        return done
+    def run(self, checkpoint: Path, services: list[str], *more: str) -> Finished:
+        return self.moneystate(*self.arguments(checkpoint, services, *more))
+
+    def killed(self, step: str, checkpoint: Path, services: list[str], *more: str) -> None:
+        paused = self.folder / "paused"
+        env = {"MONEYSTATE_PAUSE_AT": step, "MONEYSTATE_PAUSE_FILE": str(paused)}
+        with JobProcess(self.arguments(checkpoint, services, *more), self.folder, env) as job:
+            job.wait_for(paused.exists, step)
 
     def moneystate(self, *arguments: object) -> Finished:
-        with JobProcess([str(argument) for argument in arguments], self.folder) as process:
-            done = process.finish()
-        assert done.code == 0, done.err
-        return done
+        return moneystate(arguments, self.folder, self.warm)
 
     def read(self, topic: str) -> list[Any]:
         wait_until_stable(AdminClient({"bootstrap.servers": self.broker.bootstrap_servers}), [topic])
@@ -164,7 +164,7 @@ class Services:
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Services:
+def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     """Both in one Spark application, killed in the middle and run again; then each by itself to the end of its input:
     orders from a savepoint with other key groups."""
     folder = tmp_path_factory.mktemp("services")
@@ -177,11 +177,8 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Services:
         made.cluster.create(topic, PARTITIONS)
     send(made.cluster, EVENTS[:300])
     four = ("--key-groups", "4")
-    with made.run(
-        made.checkpoints, [ORDERS, customers], *four, "--max-records-per-batch", "100", pause_at="sunk@1"
-    ) as job:
-        job.wait_for((folder / "paused").exists, "the second batch of one of them is written")
-    done = made.whole(made.checkpoints, [ORDERS, customers], *four, "--until-caught-up", "--json")
+    made.killed("sunk@1", made.checkpoints, [ORDERS, customers], *four, "--max-records-per-batch", "100")
+    done = made.run(made.checkpoints, [ORDERS, customers], *four, "--until-caught-up", "--json")
     assert set(done.totals) == {"orders", "customers"}
     first = made.checkpoints / "orders"
     made.moneystate(
@@ -199,12 +196,13 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Services:
         *("--partitions", "2", "--json", "--quiet"),
     ).totals
     send(made.cluster, EVENTS[300:])
-    made.whole(
+    made.run(
         folder / "second", [ORDERS], "--key-groups", "6", "--initial-state", str(made.savepoint),
         "--until-caught-up", "--drain",
     )  # fmt: skip
-    made.whole(made.checkpoints / "customers", [customers], *four, "--until-caught-up", "--drain")
-    return made
+    made.run(made.checkpoints / "customers", [customers], *four, "--until-caught-up", "--drain")
+    yield made
+    made.warm.close()
 
 
 def test_a_killed_and_rescaled_service_puts_out_what_bench_says(services: Services) -> None:
@@ -272,7 +270,6 @@ def test_state_is_shown_and_refused_by_its_service(services: Services) -> None:
     assert shown.totals["order"][0]["customer"].startswith("customer-")
     arguments = ["checkpoint", "fingerprint", str(services.savepoint)]
     for more in ([], ["--service", f"{services.customers}:service"]):
-        with JobProcess([*arguments, *more], services.folder) as process:
-            done = process.finish()
+        done = finished([*arguments, *more], services.folder, services.warm)
         assert done.code == 4
         assert "--service" in done.err

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 from moneystate.errors import CheckpointError
 from moneystate.spark.checkpoint import Checkpoint
 from services.enrichment.rules import LOGIC_VERSION
-from tests.job.harness import Finished, JobProcess, Setup, small_workload
+from tests.job.harness import Finished, Setup, finished, small_workload
+from tests.job.warm import Warm
 from tests.reference import codec
 from tests.reference.model import WALLET, LogRecord, Rules
 
@@ -16,11 +15,13 @@ FAILED, CHECKPOINT = 5, CheckpointError.exit_code
 BOUNDED = ("--until-caught-up", "--drain", "--quiet", "--max-records-per-batch", "300")
 
 
+WARM = Warm()
+
+
 def program(setup: Setup, logic: int, poison: str, *flags: str) -> Finished:
     """One run of the job by a program of this version of the logic, which fails at the money with id `poison`."""
-    command = (sys.executable, "-m", "tests.job.poison", str(logic), poison)
-    with JobProcess(setup.arguments(*BOUNDED, *flags), setup.folder, None, command) as job:
-        return job.finish()
+    arguments = [logic, poison, *setup.arguments(*BOUNDED, *flags)]
+    return finished(arguments, setup.folder, WARM, module="tests.job.poison")
 
 
 def last_money(records: list[LogRecord]) -> tuple[str, LogRecord]:

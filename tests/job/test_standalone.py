@@ -17,7 +17,8 @@ import pyspark
 
 from moneystate.devbroker.java import find_java
 from moneystate.spark.checkpoint import Checkpoint
-from tests.job.harness import POLL_S, ROOT, JobProcess, Setup, counts, small_workload
+from tests.job.harness import POLL_S, JobProcess, Setup, counts, small_workload
+from tests.job.warm import ROOT
 from tests.ports import free_port
 from tests.reference.model import Rules
 

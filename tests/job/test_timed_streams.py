@@ -4,6 +4,7 @@ write what Bench says of the same records."""
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from moneystate.engine.place import MARK, PLACE, time_of
 from moneystate.testing import Bench
 from tests.api.services import chain
 from tests.api.test_timed import moves
-from tests.job.harness import Finished, JobProcess
+from tests.job.harness import Finished, JobProcess, moneystate
+from tests.job.warm import Warm
 from tests.kafka.logs import Cluster, wait_until_stable
 from tests.reference import kafka_log
 
@@ -34,6 +36,7 @@ class Chain:
     def __init__(self, broker: DevBroker, folder: Path) -> None:
         self.broker = broker
         self.folder = folder
+        self.warm = Warm()
         self.cluster = Cluster(broker.bootstrap_servers, "")
         self.module = Path(shutil.copy(chain.__file__, folder / "chain.py"))
         for topic in ("moves", "closings"):
@@ -52,38 +55,34 @@ class Chain:
             producer.produce(topic, codec.encode(event), partition=0)
         assert producer.flush(30) == 0
 
-    def moneystate(self, *arguments: object, pause_at: str = "") -> JobProcess:
-        env = {"MONEYSTATE_PAUSE_AT": pause_at, "MONEYSTATE_PAUSE_FILE": str(self.folder / "paused")}
-        return JobProcess([str(a) for a in arguments], self.folder, env if pause_at else None)
-
-    def done(self, process: JobProcess) -> Finished:
-        with process:
-            done = process.finish()
-        assert done.code == 0, done.err
-        return done
+    def moneystate(self, *arguments: object) -> Finished:
+        return moneystate(arguments, self.folder, self.warm)
 
     def names(self, *services: str) -> list[str]:
         return [f"{self.module}:{service}" for service in services]
 
-    def run(self, checkpoint: str, services: list[str], *more: object, pause_at: str = "") -> JobProcess:
-        return self.moneystate(
+    def arguments(self, checkpoint: str, services: list[str], *more: object) -> list[str]:
+        """Of a run."""
+        arguments = (
             *("run", *self.names(*services), "--bootstrap-servers", self.broker.bootstrap_servers, "--quiet"),
             *("--checkpoint", self.folder / checkpoint, "--topic-partitions", "4", *more),
-            pause_at=pause_at,
         )
+        return [str(argument) for argument in arguments]
+
+    def run(self, checkpoint: str, services: list[str], *more: object) -> None:
+        self.moneystate(*self.arguments(checkpoint, services, *more))
 
     def killed(self, step: str, checkpoint: str, services: list[str], *more: object) -> None:
         paused = self.folder / "paused"
         paused.unlink(missing_ok=True)
-        with self.run(checkpoint, services, *more, pause_at=step) as job:
+        env = {"MONEYSTATE_PAUSE_AT": step, "MONEYSTATE_PAUSE_FILE": str(paused)}
+        with JobProcess(self.arguments(checkpoint, services, *more), self.folder, env) as job:
             job.wait_for(paused.exists, step)
 
     def replay(self, checkpoint: str, service: str) -> dict[str, Any]:
-        return self.done(
-            self.moneystate(
-                *("verify-replay", "--checkpoint", self.folder / checkpoint, "--service", *self.names(service)),
-                *("--bootstrap-servers", self.broker.bootstrap_servers, "--json", "--quiet"),
-            )
+        return self.moneystate(
+            *("verify-replay", "--checkpoint", self.folder / checkpoint, "--service", *self.names(service)),
+            *("--bootstrap-servers", self.broker.bootstrap_servers, "--json", "--quiet"),
         ).totals
 
     def read(self, topic: str) -> list[Any]:
@@ -96,32 +95,31 @@ ENDS = ("--until-caught-up", "--drain")
 
 
 @pytest.fixture(scope="module")
-def chained(tmp_path_factory: pytest.TempPathFactory) -> Chain:
+def chained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
     folder = tmp_path_factory.mktemp("chain")
     broker = DevBroker(folder / "broker")
     broker.start()
     made = Chain(broker, folder)
     for name in made.names("accounts", "branches", "book"):
-        made.done(made.moneystate("schemas", "release", name))
+        made.moneystate("schemas", "release", name)
     made.send(EVENTS[:BEFORE])
     few = ("--max-records-per-batch", "40")
     made.killed("marked@1", "all", ["accounts", "branches", "book"], *TWO, *few)
-    made.done(made.run("all/accounts", ["accounts"], *TWO, "--until-caught-up"))
+    made.run("all/accounts", ["accounts"], *TWO, "--until-caught-up")
     made.replays = [made.replay("all/accounts", "accounts")]
-    made.done(
-        made.moneystate(
-            *("checkpoint", "export", "--checkpoint", folder / "all" / "accounts", "--out", folder / "savepoint"),
-            *("--key-groups", "6", "--service", *made.names("accounts"), "--quiet"),
-        )
+    made.moneystate(
+        *("checkpoint", "export", "--checkpoint", folder / "all" / "accounts", "--out", folder / "savepoint"),
+        *("--key-groups", "6", "--service", *made.names("accounts"), "--quiet"),
     )
     made.send(EVENTS[BEFORE:])
     more = ("--key-groups", "6", "--partitions", "3", "--initial-state", folder / "savepoint")
-    made.done(made.run("rescaled", ["accounts"], *more, *ENDS))
+    made.run("rescaled", ["accounts"], *more, *ENDS)
     made.killed("produced@3", "all/branches", ["branches"], *TWO, *few)
-    made.done(made.run("all/branches", ["branches"], *TWO, *ENDS))
+    made.run("all/branches", ["branches"], *TWO, *ENDS)
     made.replays.append(made.replay("all/branches", "branches"))
-    made.done(made.run("all/book", ["book"], *TWO, "--until-caught-up"))
-    return made
+    made.run("all/book", ["book"], *TWO, "--until-caught-up")
+    yield made
+    made.warm.close()
 
 
 def benched() -> Bench:

@@ -10,7 +10,7 @@ import pytest
 from moneystate.devbroker import DevBroker
 from moneystate.savepoint.format import Savepoint
 from moneystate.spark.checkpoint import Checkpoint
-from tests.job.harness import Finished, JobProcess, Setup, small_workload
+from tests.job.harness import Setup, finished, small_workload
 from tests.query.conftest import Done, Moneystate
 from tests.query.serving import LISTENING, Server
 from tests.query.story import EPOCH
@@ -119,12 +119,7 @@ def test_a_replica_of_a_real_job_has_the_checkpoints_users(
         address = match[1]
         served = moneystate("checkpoint", "fingerprint", address)
         assert served.code == 0, served.err
-        printed = command(setup, "checkpoint", "fingerprint", str(setup.checkpoint))
+        printed = finished(["checkpoint", "fingerprint", str(setup.checkpoint)], tmp_path)
         assert served.out.strip() == users_of(printed.out), printed.err
-        same = command(setup, "checkpoint", "compare", str(setup.checkpoint), address)
+        same = finished(["checkpoint", "compare", str(setup.checkpoint), address], tmp_path)
         assert (same.code, same.out.splitlines()[-1:]) == (0, ["the same users"]), same.err
-
-
-def command(setup: Setup, *arguments: str) -> Finished:
-    with JobProcess(arguments, setup.folder) as process:
-        return process.finish()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 import threading
 from collections import Counter
 from pathlib import Path
@@ -37,7 +36,7 @@ from tests import waiting
 from tests.bootstrap.harness import Here, write_archive
 from tests.engine.tiny import ALPHA, BETA, NOTES, TinyLog, TinyRun
 from tests.engine.tiny_service import REPLICA, STATE, tiny_job
-from tests.job.harness import JobProcess, Setup
+from tests.job.harness import Setup, finished
 from tests.kafka.logs import FLUSH_S, Cluster, wait_until_stable
 
 CATCH_UP_S = 60.0
@@ -153,13 +152,10 @@ def test_two_services_never_share_an_application() -> None:
         assert len({job.application_id(prefix) for job in jobs}) == len(jobs)
 
 
-def done(setup: Setup, command_name: str, *arguments: str) -> dict[str, Any]:
-    command = (sys.executable, "-m", "tests.engine.tiny_service", command_name, *arguments)
-    with JobProcess((), setup.folder, command=command) as process:
-        finished = process.finish()
-    assert finished.code == 0, finished.err
-    printed: dict[str, Any] = json.loads(finished.out.splitlines()[-1])
-    return printed
+def done(setup: Setup, command: str, *arguments: str) -> dict[str, Any]:
+    told = finished([command, *arguments], setup.folder, module="tests.engine.tiny_service")
+    assert told.code == 0, told.err
+    return told.totals
 
 
 def send(setup: Setup, records: list[Input]) -> None:

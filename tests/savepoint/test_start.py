@@ -12,7 +12,7 @@ from moneystate.savepoint.format import Savepoint
 from services.enrichment.facts import user_facts
 from services.enrichment.state import owner_of
 from services.enrichment.topics import CHANGELOG
-from tests.job.harness import Finished, JobProcess, Setup, small_workload
+from tests.job.harness import Setup, finished, small_workload
 from tests.kafka.logs import wait_until_stable
 from tests.reference import model
 
@@ -21,14 +21,9 @@ LOOKUPS = ("--session-lookup", "topic", "--quiet")
 KEY_GROUPS, PARTITIONS = 256, 4
 
 
-def moneystate(setup: Setup, *arguments: str) -> Finished:
-    with JobProcess(arguments, setup.folder) as process:
-        return process.finish()
-
-
 def told(setup: Setup, *arguments: str) -> dict[str, Any]:
     """What a command that ends well prints as JSON."""
-    done = moneystate(setup, *arguments, "--json")
+    done = finished([*arguments, "--json"], setup.folder)
     assert (done.code, done.err) == (0, ""), done.out + done.err
     printed: dict[str, Any] = json.loads(done.out)
     return printed
