@@ -2,14 +2,17 @@
 # ARGS goes to the program: make test ARGS="tests/devbroker -k port"
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test check docs bench chaos fmt lock clean
+.PHONY: help env demo test test-fast check docs bench chaos fmt lock clean
 bin := .venv/bin
 ARGS ?=
+WORKERS := --numprocesses logical --maxprocesses 4
+# without a broker and Spark; no more folders than run in 3 minutes on 2 cores
+FAST := tests/api tests/engine tests/enrichment tests/formats tests/reference tests/services --ignore tests/services/test_live.py
 # no advertisement of a successor in each build of the site
 export NO_MKDOCS_2_WARNING := 1
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 env: ## Python packages in .venv, a JDK, the development broker's jars
 	@scripts/setup_env.sh
@@ -18,7 +21,10 @@ demo: env ## the whole path on a broker of its own, with made-up events
 	@$(bin)/moneystate demo $(ARGS)
 
 test: env ## all tests, with a real broker and Spark
-	@$(bin)/pytest -q $(or $(ARGS),--numprocesses logical --maxprocesses 4 tests)
+	@$(bin)/pytest -q $(or $(ARGS),$(WORKERS) tests)
+
+test-fast: env ## the tests of the rules and the engine, without a broker and Spark
+	@$(bin)/pytest -q $(WORKERS) $(FAST) $(ARGS)
 
 check: env ## what CI checks beside the tests: lint, format, types, import contracts, scripts, documentation
 	$(bin)/ruff check .
