@@ -128,7 +128,6 @@ def _run(name: str, tables: str, servers: str, folder: Path, flags: Sequence[str
         *(sys.executable, "-m", "moneystate.cli.main", "run", name, "--config", str(config), *flags),
         *("--bootstrap-servers", servers, "--checkpoint", str(folder / "checkpoint"), "--until-caught-up", "--drain"),
         *("--partitions", "2", "--topic-partitions", "1", "--key-groups", "4", "--quiet"),
-        *("--spark-config", f'spark.driver.extraJavaOptions=-Djava.io.tmpdir="{folder}"'),
     ]
     with log.open("wb") as written:
         process = subprocess.Popen(

@@ -132,8 +132,6 @@ def enrich_job(bootstrap_servers: str, folder: Path) -> ServiceProcess:
         **RULES,
         "partitions": str(PARTITIONS),
         "topic-partitions": str(PARTITIONS),
-        # Spark's JVM leaves unpacked libraries behind in its temp folder.
-        "spark-config": f'spark.driver.extraJavaOptions=-Djava.io.tmpdir="{folder / "tmp"}"',
         "quiet": "",
     }
     return ServiceProcess("enrich", flags, folder)
