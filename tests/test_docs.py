@@ -26,7 +26,7 @@ def f() -> None: ...
 ```
 
 ```sh
-A=1 moneystate --config FILE run orders --wait 10m --orders.wait=5m --until-caught-up &   # until SIGTERM
+A=1 moneystate run orders --config FILE --wait 10m --orders.wait=5m --until-caught-up &   # until SIGTERM
 .venv/bin/moneystate state get USER... [--at-version EPOCH/BATCH | --at-time ISO]
 moneystate run service_of_yours.py:service --any-rule 1
 python send.py <<'END'
