@@ -32,7 +32,7 @@ def check_entries(versions: Versions, where: str, counts: Mapping[bytes, int], v
     for header, n in counts.items():
         if not (header in versions.written[version] or header in versions.left_alone or header in versions.down):
             raise CheckpointError(
-                f"{where}: expected entries that state version {version} can have, came {n:,} of schema "
+                f"{where}: expected entries that state version {version} can have, found {n:,} of schema "
                 f"{header[len(MAGIC) :].hex()}, from which no function leads there.",
                 "stay on this program, or start a new checkpoint with the older one.",
             )
@@ -50,7 +50,7 @@ def check_buffers(versions: Versions, where: str, chunks: Iterable[bytes], versi
         unreadable.update(header[len(MAGIC) :].hex() for header in headers if header in newer)
     if unreadable:
         raise CheckpointError(
-            f"{where}: expected buffered events that a program of state version {version} knows, came "
+            f"{where}: expected buffered events that a program of state version {version} knows, found "
             f"{unreadable.total():,} of schema {', '.join(sorted(unreadable))}.",
             "run the job until the watermark has passed them (Heartbeats move it), then again.",
         )

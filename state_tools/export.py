@@ -30,12 +30,13 @@ def open_checkpoint(folder: str) -> Checkpoint:
     """A checkpoint with state. Raises CheckpointError."""
     checkpoint = Checkpoint(folder)
     if checkpoint.is_new():
-        raise CheckpointError(
-            f"{folder}: expected a checkpoint, came a folder without.", "give the job's --checkpoint."
-        )
+        seen = "a folder without one" if checkpoint.root.exists() else "no such path"
+        raise CheckpointError(f"{folder}: expected a checkpoint, found {seen}.", "give the job's --checkpoint.")
     checkpoint.check_version()
     if checkpoint.last_committed() < 0:
-        raise CheckpointError(f"{folder}: expected a checkpoint with a finished batch, none is.", "run the job first.")
+        raise CheckpointError(
+            f"{folder}: expected a checkpoint with a finished batch, found none.", "run the job first."
+        )
     return checkpoint
 
 
@@ -49,7 +50,7 @@ def check_can_go_on(checkpoint: Checkpoint) -> None:
         )
     if checkpoint.offset(checkpoint.last_committed())["drain"]:
         raise DrainedError(
-            f"{checkpoint.root}: expected a checkpoint that can go on, this one was ended by --drain.",
+            f"{checkpoint.root}: expected a checkpoint that can go on, found one ended by --drain.",
             "bootstrap from the logs instead.",
         )
 

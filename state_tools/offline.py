@@ -75,7 +75,9 @@ def offline_session(master: str | None = None, spark_config: dict[str, str] | No
     except MoneystateError:
         raise
     except Exception as e:
-        raise CheckpointError(f"expected to read the state, but {as_one_line(e)}") from e
+        raise CheckpointError(
+            f"the checkpoint: expected to read the state, but {as_one_line(e)}", "check that no job runs on it."
+        ) from e
     finally:
         session.stop()
         shutil.rmtree(scratch, ignore_errors=True)

@@ -134,7 +134,9 @@ def key_parts(record: Record, key: Key, where: str, changes: bool = False) -> li
         elif isinstance(part, Header) or not isinstance(key, tuple):
             key_readers.append(part)
         else:
-            raise ServiceError(f"{where}: key={part!r} is neither a field, a header nor a function.")
+            raise ServiceError(
+                f"{where}: expected a field, a header or a function as key, found {part!r}.", "mend key=."
+            )
     return key_readers
 
 

@@ -64,16 +64,16 @@ def from_text(declared: Any, text: str, is_duration: bool, where: str, duration:
         return duration(text, where)
     if inner is bool:
         if text not in ("true", "false"):
-            raise ConfigError(f"{where} {text}: expected true or false.")
+            raise ConfigError(f"{where} {text}: expected true or false, found another word.", "write true or false.")
         return text == "true"
     if get_origin(inner) is Literal:
         return _value(inner, text, where, duration)
     try:
         value = inner(text)
     except ValueError:
-        raise ConfigError(f"{where} {text}: expected {_NAMES[inner]}.") from None
+        raise ConfigError(f"{where} {text}: expected {_NAMES[inner]}, found {text!r}.", "mend the value.") from None
     if not _is_finite(value):
-        raise ConfigError(f"{where} {text}: expected {_NAMES[inner]}.")
+        raise ConfigError(f"{where} {text}: expected {_NAMES[inner]}, found {text!r}.", "mend the value.")
     return value
 
 
@@ -98,13 +98,13 @@ def problem_of(value: Any, path: str = "") -> str:
 
 def _record(cls: Any, data: Any, where: str, duration: ParseDuration | None, own: Any = None) -> Any:
     if not isinstance(data, Mapping):
-        raise ConfigError(f"{where}: expected a table, found {data!r}.")
+        raise ConfigError(f"{where}: expected a table, found {data!r}.", "write it as a table.")
     declared = field_types(cls)
     names = {(file_name(f.name) if duration else f.name): f for f in fields(cls)}
     # a plan of an earlier version may have kept a rule that is none any more
     unknown = [key for key in data if duration and key.replace("-", "_") not in names]
     if unknown:
-        raise ConfigError(f"{where}: there is no key {unknown[0]!r}.", f"use {', '.join(sorted(names))}.")
+        raise ConfigError(f"{where}: expected another key, found {unknown[0]!r}.", f"use {', '.join(sorted(names))}.")
     given = {key.replace("-", "_"): content for key, content in data.items()}
     values = {}
     for name, f in names.items():
@@ -117,7 +117,7 @@ def _record(cls: Any, data: Any, where: str, duration: ParseDuration | None, own
         elif own is not None:
             values[f.name] = mine
         elif f.default is MISSING and f.default_factory is MISSING:
-            raise ConfigError(f"{where}: expected the key {name!r}.", "add it.")
+            raise ConfigError(f"{where}: expected the key {name!r}, found none.", "add it.")
     return cls(**values)
 
 
@@ -132,15 +132,15 @@ def _value(
         return _record(inner, data, where, duration, own)
     if origin is tuple:
         if not isinstance(data, list):
-            raise ConfigError(f"{where}: expected a list, found {data!r}.")
+            raise ConfigError(f"{where}: expected a list, found {data!r}.", "write it as a list.")
         each = [args[0]] * len(data) if args[1:] == (...,) else args
         if len(data) != len(each):
-            raise ConfigError(f"{where}: expected a list of {len(each)}, found one of {len(data)}.")
+            raise ConfigError(f"{where}: expected a list of {len(each)}, found one of {len(data)}.", "mend the list.")
         pairs = zip(each, data, strict=True)
         return tuple(_value(of, content, f"{where}[{n}]", duration) for n, (of, content) in enumerate(pairs))
     if origin is dict:
         if not isinstance(data, Mapping):
-            raise ConfigError(f"{where}: expected a table, found {data!r}.")
+            raise ConfigError(f"{where}: expected a table, found {data!r}.", "write it as a table.")
         return {str(key): _value(args[1], content, f"{where}.{key}", duration) for key, content in data.items()}
     if is_duration and inner is int and duration is not None:
         if not isinstance(data, str):
@@ -148,12 +148,14 @@ def _value(
         return duration(data, where)
     if origin is Literal:
         if data not in args:
-            raise ConfigError(f"{where}: expected one of {', '.join(map(str, args))}, found {data!r}.")
+            raise ConfigError(
+                f"{where}: expected one of {', '.join(map(str, args))}, found {data!r}.", "mend the value."
+            )
         return data
     if inner is float and type(data) is int:
         return float(data)
     if type(data) is not inner or not _is_finite(data):
-        raise ConfigError(f"{where}: expected {_NAMES.get(inner, str(inner))}, found {data!r}.")
+        raise ConfigError(f"{where}: expected {_NAMES.get(inner, str(inner))}, found {data!r}.", "mend the value.")
     return data
 
 

@@ -289,7 +289,9 @@ def _check_wire_names(record: Record) -> None:
         if not _NAME.fullmatch(f.wire):
             raise ServiceError(f"{record.cls.__name__}.{f.name}: no name that Avro allows.", "use ASCII letters.")
         if seen.setdefault(f.wire, f.name) != f.name:
-            raise ServiceError(f"{record.cls.__name__}: {seen[f.wire]} and {f.name} are both {f.wire} on the wire.")
+            raise ServiceError(
+                f"{record.cls.__name__}: {seen[f.wire]} and {f.name} are both {f.wire} on the wire.", "rename one."
+            )
 
 
 def _shown(hint: Any) -> str:

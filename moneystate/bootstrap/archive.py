@@ -89,7 +89,8 @@ class Archiver:
             if tp not in end_offsets or end > end_offsets[tp]:
                 raise ConfigError(
                     f"--as-of: expected an offset up to {end_offsets.get(tp, 'none')} for {tp[0]}, partition {tp[1]}, "
-                    f"came {end}."
+                    f"found {end}.",
+                    "give offsets that the log has.",
                 )
             end_offsets[tp] = end
         return end_offsets
@@ -105,7 +106,7 @@ class Archiver:
             return PartitionWork(*tp, start, start, max(start, self.ends[tp]), self._known_high(tp, start, first))
         if note.topic_id != self.ids[tp[0]]:
             raise ArchiveError(
-                f"{folder}: expected the archive of topic {self.ids[tp[0]]}, came one of {note.topic_id}.",
+                f"{folder}: expected the archive of topic {self.ids[tp[0]]}, found one of {note.topic_id}.",
                 "give another --archive.",
             )
         done = note.start + sum(int(name["offsets"]) for name in note.files.values())
@@ -150,7 +151,9 @@ class Archiver:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as e:
-            raise SetupError(f"{folder}: expected a folder that can be written to, but {e}.") from None
+            raise SetupError(
+                f"{folder}: expected a folder that can be written to, but {e}.", "give another --archive."
+            ) from None
         note = read_note(folder)
         if note is None:
             high = w.high

@@ -118,7 +118,7 @@ def _bytes(content: Any) -> bytes | None:
         return content
     if isinstance(content, str):
         return content.encode()
-    raise TypeError(f"expected bytes, came {type(content).__name__}")
+    raise TypeError(f"expected bytes, found {type(content).__name__}")
 
 
 def _read_avro(path: Path) -> Iterator[dict[str, Any]]:

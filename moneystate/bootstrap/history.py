@@ -51,10 +51,16 @@ def read_initial_highs(path: Path | None, topics: list[str]) -> dict[TopicPartit
             for p, high in by.items()
         }
     except (OSError, ValueError, AttributeError, TypeError) as e:
-        raise ConfigError(f"{INITIAL_HIGHS} {path}: expected JSON {{topic: {{partition: ms}}}}, but {e}.") from None
+        raise ConfigError(
+            f"{INITIAL_HIGHS} {path}: expected JSON {{topic: {{partition: ms}}}}, but {e}.",
+            "check the path and the file.",
+        ) from None
     unknown = sorted(content.keys() - set(topics))
     if unknown:
-        raise ConfigError(f"{INITIAL_HIGHS} {path}: expected topics of {', '.join(topics)}, came {unknown[0]}.")
+        raise ConfigError(
+            f"{INITIAL_HIGHS} {path}: expected topics of {', '.join(topics)}, found {unknown[0]}.",
+            "name topics without --topic-prefix.",
+        )
     return highs
 
 
@@ -259,7 +265,7 @@ def cut_at(history: PartitionHistory, end: int) -> PartitionHistory:
     if not history.start <= end <= history.end:
         raise ConfigError(
             f"{AS_OF}: expected an offset between {history.start} and {history.end} for {history.topic}, partition "
-            f"{history.partition}, came {end}.",
+            f"{history.partition}, found {end}.",
             "give offsets that the history has.",
         )
     h = history

@@ -48,7 +48,7 @@ class Inspector:
         self._read(path, file, topic, read_file(path), facts)
         if file.records is not None and file.records != facts.records:
             raise ArchiveError(
-                f"{path}: expected {file.records} records as the note says, came {facts.records}.", ARCHIVE_ADVICE
+                f"{path}: expected {file.records} records as the note says, found {facts.records}.", ARCHIVE_ADVICE
             )
         return facts
 
@@ -99,10 +99,11 @@ class Inspector:
             )
         if not file.first <= offset <= file.last:
             raise ArchiveError(
-                f"{path}: expected offsets {file.first} to {file.last} as its name says, came {offset}.", ARCHIVE_ADVICE
+                f"{path}: expected offsets {file.first} to {file.last} as its name says, found {offset}.",
+                ARCHIVE_ADVICE,
             )
         if offset <= before:
-            raise ArchiveError(f"{path}: expected rising offsets, came {offset} after {before}.", ARCHIVE_ADVICE)
+            raise ArchiveError(f"{path}: expected rising offsets, found {offset} after {before}.", ARCHIVE_ADVICE)
 
     def _locate_time(self, path: Path, record: ArchivedRecord, place: int, facts: FileFacts) -> None:
         assert self.at_ms is not None

@@ -108,7 +108,7 @@ def find_archives(folders: list[Path], topics: list[str]) -> dict[TopicPartition
         places = [folder / topic for folder in folders if (folder / topic).is_dir()]
         if not places:
             raise ArchiveError(
-                f"{folders[0] / topic}: expected a folder for each topic, there is none.",
+                f"{folders[0] / topic}: expected a folder for each topic, found none.",
                 "give the archive's folder; make an empty one for a topic that never had a record.",
             )
         for place in places:
@@ -136,7 +136,7 @@ def _check_numbers(place: Path, numbers: list[int]) -> None:
     missing = sorted(set(range(max(numbers, default=-1) + 1)) - set(numbers))
     if missing:
         raise ArchiveError(
-            f"{place / str(missing[0])}: expected a folder for each partition up to {max(numbers)}, there is none.",
+            f"{place / str(missing[0])}: expected a folder for each partition up to {max(numbers)}, found none.",
             "restore it; an empty folder stands for a partition that never had a record.",
         )
 

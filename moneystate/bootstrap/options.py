@@ -62,8 +62,9 @@ class BootstrapOptions:
             ("--max-records-per-chunk", self.max_records_per_chunk),
         ):
             if value < 1:
-                raise ConfigError(f"{flag} {value}: expected at least 1.")
+                raise ConfigError(f"{flag} {value}: expected at least 1.", "give a larger number.")
         if self.partitions > self.key_groups:
             raise ConfigError(
-                f"--partitions {self.partitions}: expected no more than the {self.key_groups} key groups."
+                f"--partitions {self.partitions}: expected no more than the {self.key_groups} key groups.",
+                "raise --key-groups, or give fewer partitions.",
             )

@@ -57,7 +57,9 @@ class Sources:
         )
         self.log = self._query_kafka() if options.from_kafka else None
         if self.cut.at_ms is not None and self.log is None and not self.archives:
-            raise ConfigError("--as-of: expected a history with timestamps.")
+            raise ConfigError(
+                "--as-of: expected a history with timestamps, found files without.", "give a JSON file of offsets."
+            )
 
     def _query_kafka(self) -> KafkaLog:
         o = self.options
@@ -80,7 +82,10 @@ class Sources:
         archived, times = self._archived(spec, inspect_all)
         unknown = sorted((self.cut.offsets.keys() | self.highs.keys()) - (archived.keys() | self._logged()))
         if unknown:
-            raise ConfigError(f"expected partitions that exist, came {unknown[0][0]}, partition {unknown[0][1]}.")
+            raise ConfigError(
+                f"expected partitions that exist, found {unknown[0][0]}, partition {unknown[0][1]}.",
+                "name partitions of the topic.",
+            )
         every = sorted(archived.keys() | self._logged())
         partitions = [self._partition(tp, archived.get(tp), times.get(tp)) for tp in every]
         return History(self._with_points(spec, partitions), self._topic_ids())
@@ -93,7 +98,7 @@ class Sources:
         for topic, known in archived.items():
             if known and known != self.log.topic_ids.get(topic, known):
                 raise ArchiveError(
-                    f"{topic}: expected the archive of the topic in Kafka ({self.log.topic_ids[topic]}), came that of "
+                    f"{topic}: expected the archive of the topic in Kafka ({self.log.topic_ids[topic]}), found that of "
                     f"{known}: the topic was deleted and made anew, or is of another cluster.",
                     "bootstrap from the archive alone, or archive the topic that is there now.",
                 )

@@ -124,7 +124,9 @@ def downgrade(
 def _existing(folder: str) -> Checkpoint:
     existing = Checkpoint(folder)
     if existing.is_new() or existing.last_committed() < 0:
-        raise CheckpointError(f"{folder}: expected a checkpoint with at least one batch.", "give the job's folder.")
+        raise CheckpointError(
+            f"{folder}: expected a checkpoint with at least one batch, found none.", "check the path."
+        )
     existing.check_version()
     return existing
 

@@ -25,6 +25,14 @@ EXIT_CODES = {
     grpc.StatusCode.UNAVAILABLE: 3,
     grpc.StatusCode.DEADLINE_EXCEEDED: 3,
 }
+ADVICE = {
+    grpc.StatusCode.NOT_FOUND: "check the id, or ask as of another version.",
+    grpc.StatusCode.OUT_OF_RANGE: "ask as of a version that the server has; moneystate state status shows the oldest.",
+    grpc.StatusCode.INVALID_ARGUMENT: "check the arguments; see --help.",
+    grpc.StatusCode.UNAUTHENTICATED: "give --token-file, or --tls-cert and --tls-key.",
+    grpc.StatusCode.PERMISSION_DENIED: "use a token or a certificate with the scope.",
+    grpc.StatusCode.DEADLINE_EXCEEDED: "raise --timeout, or ask for less.",
+}
 NO_ANSWER = 3  # of commands whose code 1 means something else
 
 Address = Annotated[str, option("address", "The query server.", Panel.server, ADDRESS)]
@@ -97,4 +105,5 @@ def _told(error: grpc.RpcError, address: str, named_by: str) -> MoneystateError:
     if code is grpc.StatusCode.UNAVAILABLE:
         do = f"check {named_by} and --tls-ca, and that the server runs."
         return QueryError(f"{address}: expected an answer, but {message}", do, EXIT_CODES[code])
-    return QueryError(f"{address}: {code.name}: {message}", "", EXIT_CODES.get(code, MoneystateError.exit_code))
+    do = ADVICE.get(code, "see the server's log.")
+    return QueryError(f"{address}: {code.name}: {message}", do, EXIT_CODES.get(code, MoneystateError.exit_code))

@@ -17,5 +17,5 @@ def parse_ms(text: str, flag: str, at_least: int = 0) -> int:
         raise ConfigError(f"{flag} {text}: expected a number and a unit.", "for example 500ms, 20s, 10m, 1h or 1d.")
     value = int(match[1]) * UNITS_MS[match[2]]
     if value < at_least:
-        raise ConfigError(f"{flag} {text}: expected at least {at_least} ms.")
+        raise ConfigError(f"{flag} {text}: expected at least {at_least} ms.", "give a longer time.")
     return value

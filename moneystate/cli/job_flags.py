@@ -163,6 +163,6 @@ def planned_job(service: ServiceSpec, checkpoint: str) -> JobSpec:
     planned = None if existing.is_new() else existing.planned_rules()
     if planned is None:
         raise CheckpointError(
-            f"{checkpoint}: expected a planned batch to finish, there is none.", "start without --finish-batch."
+            f"{checkpoint}: expected a planned batch to finish, found none.", "start without --finish-batch."
         )
     return service.job(existing.rules(planned))

@@ -137,7 +137,7 @@ def _or_known() -> str:
 def _importable(file: Path, text: str) -> tuple[Path, str]:
     """The folder to import from, and the module's name: a file of a package is imported as a part of it."""
     if not file.is_file():
-        raise ConfigError(f"{text}: expected a file {file}, there is none.")
+        raise ConfigError(f"{text}: expected a file {file}, found none.", "check the path.")
     file = file.resolve()
     root, parts = file.parent, [file.stem]
     while (root / "__init__.py").exists():

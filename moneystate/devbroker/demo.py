@@ -34,6 +34,7 @@ FLUSH_S: Final = 30.0
 RUN_S: Final = 170.0
 READ_S: Final = 30.0
 REASON: Final = "moneystate.reason"  # header of a dead letter
+SEE: Final = "run the demo again."
 FOREIGN: Final = ("MONEYSTATE_", "SPARK_", "PYSPARK_")  # variables of the user's that are not the demo's business
 
 
@@ -142,12 +143,12 @@ def _run(name: str, tables: str, servers: str, folder: Path, flags: Sequence[str
     try:
         code = process.wait(RUN_S)
     except subprocess.TimeoutExpired:
-        raise JobError(f"moneystate run {name}: expected to end within {RUN_S:.0f} s.") from None
+        raise JobError(f"moneystate run {name}: expected to end within {RUN_S:.0f} s.", SEE) from None
     finally:
         _kill(process)
     if code != 0:
         last = next((text for text in reversed(log.read_text(errors="replace").splitlines()) if text.strip()), "")
-        raise JobError(f"moneystate run {name}: expected exit code 0, got {code}: {last.strip()}")
+        raise JobError(f"moneystate run {name}: expected exit code 0, found {code}: {last.strip()}", SEE)
 
 
 def _environment(folder: Path) -> dict[str, str]:

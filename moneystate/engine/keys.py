@@ -23,4 +23,4 @@ def check_kinds(kinds: bytes) -> None:
     """Raises ValueError where one of a service's kinds of entries is the platform's own."""
     taken = sorted({chr(kind) for kind in kinds if kind in RESERVED})
     if taken:
-        raise ValueError(f"kinds of entries: expected letters other than {RESERVED.decode()}, came {', '.join(taken)}")
+        raise ValueError(f"kinds of entries: expected letters other than {RESERVED.decode()}, found {', '.join(taken)}")

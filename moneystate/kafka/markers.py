@@ -53,7 +53,7 @@ class MarkerLog:
         self._assign()
         if partition not in self.positions:
             raise MarkerError(
-                f"{self.topic}: expected a partition for each output partition, came {len(self.positions)}.",
+                f"{self.topic}: expected a partition for each output partition, found {len(self.positions)}.",
                 "add partitions to it.",
             )
         self._read_to({partition: high_watermark(self.admin, self.topic, partition)})
@@ -105,7 +105,7 @@ class MarkerLog:
                 self.markers[key] = decode(value)
         except (ValueError, KeyError, TypeError):
             raise MarkerError(
-                f"{self.topic}: expected a marker under the key {key!r}, came {value[:80]!r}.",
+                f"{self.topic}: expected a marker under the key {key!r}, found {value[:80]!r}.",
                 "see who else writes to this topic.",
             ) from None
 

@@ -105,7 +105,10 @@ class Planner:
         return start if following.partitions == plan.partitions else following.to_offset()
 
     def _no_plan(self, e: KafkaException) -> BrokerError:
-        return BrokerError(f"{self.spec.bootstrap_servers}: expected to plan a batch, but {reason(e)}.")
+        return BrokerError(
+            f"{self.spec.bootstrap_servers}: expected to plan a batch, but {reason(e)}.",
+            "check the brokers, then start the job again.",
+        )
 
     def _next(self, plan: Plan, start: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -71,7 +71,7 @@ def _value(name: str, kind: str, place: str, into_files: bool) -> str:
         return _text(Path(place), name).strip()
     settings = read_properties(Path(path), name)
     if key not in settings:
-        raise ConfigError(f"{name}: expected a line {key}=... in {path}, there is none.")
+        raise ConfigError(f"{name}: expected a line {key}=... in {path}, found none.", "add it to the file.")
     # a file of settings has references of its own; what those stand for is taken as it is
     return _expanded(name, settings[key], into_files=False) if into_files else settings[key]
 
@@ -85,7 +85,9 @@ def read_properties(path: Path, wanted: str = FILE_FLAG) -> dict[str, str]:
             continue
         name, equals, value = line.partition("=")
         if not equals or not name.strip():
-            raise ConfigError(f"{wanted}: {path}, line {number}: expected NAME=VALUE.")
+            raise ConfigError(
+                f"{wanted}: {path}, line {number}: expected NAME=VALUE, found something else.", "mend the line."
+            )
         settings[name.strip()] = value.strip()
     return settings
 
@@ -95,7 +97,9 @@ def _text(path: Path, wanted: str) -> str:
         return path.read_text()
     except (OSError, ValueError) as e:
         why = e.strerror if isinstance(e, OSError) else "it is not text"
-        raise ConfigError(f"{wanted}: expected a file {path} that can be read, but {why}.") from None
+        raise ConfigError(
+            f"{wanted}: expected a file {path} that can be read, but {why}.", "check the path and its permissions."
+        ) from None
 
 
 def refusal(why: str, config: Mapping[str, object]) -> ConfigError:

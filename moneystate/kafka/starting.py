@@ -79,10 +79,15 @@ def offsets_from_file(path: Path, topics: list[str], flag: str) -> dict[TopicPar
         content = json.loads(path.read_text())
         offsets = {(topic, int(p)): int(offset) for topic, by in content.items() for p, offset in by.items()}
     except (OSError, ValueError, AttributeError, TypeError) as e:
-        raise ConfigError(f"{flag} {path}: expected JSON {{topic: {{partition: offset}}}}, but {e}.") from None
+        raise ConfigError(
+            f"{flag} {path}: expected JSON {{topic: {{partition: offset}}}}, but {e}.", "check the file."
+        ) from None
     unknown = sorted(content.keys() - set(topics))
     if unknown:
-        raise ConfigError(f"{flag} {path}: expected topics of {', '.join(topics)}, came {unknown[0]}.")
+        raise ConfigError(
+            f"{flag} {path}: expected topics of {', '.join(topics)}, found {unknown[0]}.",
+            "name topics without --topic-prefix.",
+        )
     return offsets
 
 
@@ -92,7 +97,10 @@ def _with_offsets(
     unknown = sorted(wanted.keys() - starts.keys())
     if unknown:
         topic, partition = unknown[0]
-        raise ConfigError(f"{FLAG}: expected partitions that exist, came {topic}, partition {partition}.")
+        raise ConfigError(
+            f"{FLAG}: expected partitions that exist, found {topic}, partition {partition}.",
+            "name partitions of the topic.",
+        )
     chosen = {**starts, **wanted}
     _check(chosen, starts, log_ends(admin, starts))
     return chosen
@@ -103,6 +111,6 @@ def _check(chosen: dict[FullPartition, int], starts: dict[FullPartition, int], e
         first, end = starts[topic, partition], ends[topic, partition]
         if not first <= offset <= end:
             raise RetentionError(
-                f"{topic}, partition {partition}: expected a start between {first} and {end}, came {offset}.",
+                f"{topic}, partition {partition}: expected a start between {first} and {end}, found {offset}.",
                 "give offsets that the log has.",
             )

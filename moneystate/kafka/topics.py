@@ -125,7 +125,7 @@ def _check(wanted: list[TopicSpec], there: dict[str, int], create: bool) -> list
     for t in _too_small(wanted, there):
         if not create:
             raise SetupError(
-                f"{t.name}: expected at least {t.partitions} partitions, came {there[t.name]}.",
+                f"{t.name}: expected at least {t.partitions} partitions, found {there[t.name]}.",
                 "add partitions to it, or leave out --no-create-topics.",
             )
     return missing
@@ -157,7 +157,7 @@ def _await(admin: AdminClient, names: list[str], partitions: int = 0) -> None:
         try:
             states = topic_states(admin, names)
             if any(len(state.partitions) < partitions for state in states.values()):
-                raise SetupError(f"{names}: expected {partitions} partitions.")
+                raise SetupError(f"{names}: expected {partitions} partitions, found fewer.", "check the brokers.")
             log_ends(admin, [(name, p) for name in names for p in states[name].partitions])
             return
         except SetupError:

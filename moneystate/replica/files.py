@@ -94,7 +94,9 @@ def begin_generation(data: str) -> str:
         scratch.write_text(name + "\n")
         os.replace(scratch, Path(data) / IN_USE)
     except OSError as e:
-        raise SetupError(f"--data {data}: expected a folder to write to, but {e.strerror}.") from None
+        raise SetupError(
+            f"--data {data}: expected a folder to write to, but {e.strerror}.", "check the path and its permissions."
+        ) from None
     for before in set(Path(data).glob(f"g{'?' * NAME_DIGITS}/")) - {Path(data) / name}:  # what a kill has left, too
         shutil.rmtree(before, ignore_errors=True)
     return name

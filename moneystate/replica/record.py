@@ -60,7 +60,7 @@ def read_record(db: Db) -> Record | None:
     fields: dict[str, Any] = json.loads(row)
     if fields["format"] > FORMAT:
         raise SetupError(
-            f"the replica's files: expected format {FORMAT}, came {fields['format']}.",
+            f"the replica's files: expected format {FORMAT}, found {fields['format']}.",
             "use the program that wrote them or a newer one, or another --data.",
         )
     return Record(**fields) if fields["format"] == FORMAT else None

@@ -120,7 +120,7 @@ def change_of(key: bytes, value: bytes | None, model: ReplicaModel[Any]) -> Chan
     parts = model.split(key)
     if parts is None:
         raise SetupError(
-            f"the changelog: expected a state entry, came one of the kind {key[:1]!r}, {len(key)} bytes.",
+            f"the changelog: expected a state entry, found one of the kind {key[:1]!r}, {len(key)} bytes.",
             "upgrade this program: the job's is newer.",
         )
     user, rest = parts
@@ -134,7 +134,7 @@ def read_end(value: bytes, timestamp_ms: int, total: int) -> End:
         fields = ends.decode(value)
     except (ValueError, KeyError, TypeError):
         raise SetupError(
-            f"the changelog: expected an end-of-batch record, came {value[:80]!r}.", "upgrade this program."
+            f"the changelog: expected an end-of-batch record, found {value[:80]!r}.", "upgrade this program."
         ) from None
     version, groups = Version(fields.epoch, fields.batch), tuple(fields.key_groups)
     of_all = total if fields.total is None else fields.total

@@ -24,8 +24,8 @@ Parse = Callable[[bytes], Any]
 Start = Callable[[Context], bool]  # says whether it left work to asyncio
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
-UNREADABLE: Final = "expected a request of this method, came bytes that are none"
-NO_REQUEST: Final = "expected one request, came none"
+UNREADABLE: Final = "expected a request of this method, found bytes that are none"
+NO_REQUEST: Final = "expected one request, found none"
 
 
 def unimplemented(context: Context) -> bool:

@@ -66,10 +66,12 @@ def partial(out: Path) -> Path:
 def check_free(out: Path) -> None:
     """Raises SavepointError if `out` cannot become a new savepoint. Writes nothing."""
     if out.exists():
-        raise SavepointError(f"{out}: expected a folder that is not there yet, it is.", "give another --out.")
+        raise SavepointError(f"{out}: expected a path that does not exist, found one that does.", "give another --out.")
     parent = out.absolute().parent
     if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-        raise SavepointError(f"{parent}: expected a folder that can be written to.", "make it, or give another --out.")
+        raise SavepointError(
+            f"{parent}: expected a folder that can be written to, found none.", "make it, or give another --out."
+        )
 
 
 def begin(out: Path) -> Path:
@@ -118,7 +120,7 @@ def _in_order(entries: Iterable[Pair]) -> Iterator[dict[str, bytes]]:
     before = b""
     for key, value in entries:
         if key <= before:
-            raise ValueError(f"entries of a key group: expected them sorted by key, came {key!r} after {before!r}")
+            raise ValueError(f"entries of a key group: expected them sorted by key, found {key!r} after {before!r}")
         before = key
         yield {"key": key, "value": value}
 
@@ -195,5 +197,5 @@ class Savepoint:
         if not path.is_file() or path.stat().st_size != info.bytes:
             actual = f"{path.stat().st_size} bytes" if path.is_file() else "none"
             raise SavepointError(
-                f"{path}: expected a file of {info.bytes} bytes, came {actual}.", "restore the savepoint."
+                f"{path}: expected a file of {info.bytes} bytes, found {actual}.", "restore the savepoint."
             )

@@ -66,7 +66,7 @@ def read_manifest(folder: Path) -> Manifest:
         fields = json.loads(path.read_text())
     except (OSError, ValueError) as e:
         raise SavepointError(
-            f"{path}: expected the manifest of a savepoint, came {e}.",
+            f"{path}: expected the manifest of a savepoint, found {e}.",
             "give a folder that bootstrap or checkpoint export has finished.",
         ) from None
     _check_versions(path, fields)
@@ -80,7 +80,7 @@ def read_manifest(folder: Path) -> Manifest:
         ) from None
     if len(manifest.state) != manifest.key_groups:
         raise SavepointError(
-            f"{path}: expected a file for each of {manifest.key_groups} key groups, came {len(manifest.state)}.",
+            f"{path}: expected a file for each of {manifest.key_groups} key groups, found {len(manifest.state)}.",
             "make the savepoint again.",
         )
     return manifest
@@ -89,10 +89,10 @@ def read_manifest(folder: Path) -> Manifest:
 def _check_versions(path: Path, fields: Any) -> None:
     known = isinstance(fields, Mapping) and isinstance(fields.get("format"), int)
     if not known or not isinstance(fields.get("state_version"), int):
-        raise SavepointError(f"{path}: expected a manifest, came something else.", "give the folder of a savepoint.")
+        raise SavepointError(f"{path}: expected a manifest, found something else.", "give the folder of a savepoint.")
     for name, newest in (("format", FORMAT), ("state_version", STATE_VERSION)):
         if fields[name] > newest:
             raise SavepointError(
-                f"{path}: expected {name} up to {newest}, came {fields[name]}: a newer program made it.",
+                f"{path}: expected {name} up to {newest}, found {fields[name]}: a newer program made it.",
                 "use the version that made it, or newer.",
             )

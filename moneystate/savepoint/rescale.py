@@ -54,7 +54,9 @@ def rescale(state: StateModel, source: Savepoint, out: Path, key_groups: int, on
         files.append(write_state(folder, group, entries))
         on_group(group + 1)
     if str(total) != old.fingerprint:
-        raise SavepointError(f"{source.folder}: expected the fingerprint {old.fingerprint}, came {total}.")
+        raise SavepointError(
+            f"{source.folder}: expected the fingerprint {old.fingerprint}, found {total}.", "restore the savepoint."
+        )
     finish(out, replace(old, key_groups=key_groups, state=files))
 
 

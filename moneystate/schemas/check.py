@@ -123,7 +123,7 @@ def _numbers(tree: Tree, name: str) -> Iterator[Finding]:
     wanted = list(range(1, len(numbers) + 1))
     if numbers != wanted:
         there = ", ".join(f"v{n}" for n in numbers)
-        text = f"expected v1 to v{len(numbers)} without a gap, came {there}"
+        text = f"expected v1 to v{len(numbers)} without a gap, found {there}"
         yield Finding(name, there, name, "version numbers not contiguous", "", text, "number them 1, 2, 3.", False)
 
 

@@ -118,7 +118,7 @@ def _version(path: str, name: str, number: int, content: bytes) -> Version:
     canonical = to_parsing_canonical_form(parse_schema(source, named_schemas={}))
     short = name.partition("/")[2]
     if source.get("name", "").rpartition(".")[2] != short:
-        raise BadSchema(f"expected a record {short}, came {source.get('name')!r}")
+        raise BadSchema(f"expected a record {short}, found {source.get('name')!r}")
     return Version(
         name,
         number,

@@ -25,7 +25,10 @@ class Audit:
             try:
                 self.file = open(target, "a", buffering=1, encoding="utf-8")  # noqa: SIM115 (as long as the server)
             except OSError as e:
-                raise ConfigError(f"--audit-log {target}: expected a file to write to, but {e.strerror}.") from None
+                raise ConfigError(
+                    f"--audit-log {target}: expected a file to write to, but {e.strerror}.",
+                    "check the path and its permissions.",
+                ) from None
         self.log = structlog.wrap_logger(
             structlog.WriteLogger(self.file or sys.stdout),
             processors=[structlog.processors.TimeStamper("iso", utc=True), structlog.processors.JSONRenderer()],

@@ -70,7 +70,9 @@ class TokenCheck:
         try:
             self.keys: Watched[TokenKeys] = Watched("token keys", [key_file], lambda: read_keys(key_file))
         except OSError as e:
-            raise ConfigError(f"{FLAG} {key_file}: expected a file of keys, but {e.strerror}.") from None
+            raise ConfigError(
+                f"{FLAG} {key_file}: expected a file of keys, but {e.strerror}.", "check the path."
+            ) from None
         self.look_at = 0.0
         self.audience = audience or None
         self.issuer = issuer or None

@@ -52,7 +52,7 @@ class Target:
 
     def _credentials(self) -> grpc.ChannelCredentials:
         if bool(self.cert) != bool(self.key):
-            raise ConfigError("--tls-cert, --tls-key: expected both or neither.")
+            raise ConfigError("--tls-cert, --tls-key: expected both or neither, found one.", "give the other, too.")
         return grpc.ssl_channel_credentials(
             _read(self.ca, "--tls-ca") if self.ca else None,
             _read(self.key, "--tls-key") if self.key else None,
@@ -98,4 +98,4 @@ def _read(path: str, flag: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as e:
-        raise ConfigError(f"{flag} {path}: expected a file, but {e.strerror}.") from None
+        raise ConfigError(f"{flag} {path}: expected a file, but {e.strerror}.", "check the path.") from None

@@ -30,13 +30,18 @@ class Security:
     def check(self, address: str) -> None:
         """Raises ConfigError for what does not fit together, or must not listen at `address`."""
         if bool(self.tls_cert) != bool(self.tls_key):
-            raise ConfigError("--tls-cert, --tls-key: expected both or neither.")
+            raise ConfigError("--tls-cert, --tls-key: expected both or neither, found one.", "give the other, too.")
         if self.client_ca and not self.tls_cert:
             raise ConfigError("--tls-ca: expected a server certificate as well.", "add --tls-cert and --tls-key.")
         if (self.token_audience or self.token_issuer) and not self.token_key:
-            raise ConfigError("--token-audience, --token-issuer: expected a key to check tokens with.", "--token-key.")
+            raise ConfigError(
+                "--token-audience, --token-issuer: expected a key to check tokens with, found none.", "add --token-key."
+            )
         if self.scopes and self.token_key:
-            raise ConfigError("--scopes: with --token-key the tokens say what callers may do.", "leave it out.")
+            raise ConfigError(
+                "--scopes: expected no --token-key, found both: with tokens, these say what callers may do.",
+                "leave one out.",
+            )
         if not addresses.is_loopback(address) and not self._may_be_reached():
             raise ConfigError(
                 f"--listen {address}: expected a loopback address, as others could read all without encryption or "
@@ -56,7 +61,9 @@ class Security:
         if self.scopes:
             scopes = frozenset(s.strip() for s in self.scopes.split(","))
             if not scopes <= SCOPES:
-                raise ConfigError(f"--scopes {self.scopes}: expected some of {','.join(sorted(SCOPES))}.")
+                raise ConfigError(
+                    f"--scopes {self.scopes}: expected other scopes.", f"use some of {','.join(sorted(SCOPES))}."
+                )
             return scopes
         if addresses.is_loopback(address):
             return SCOPES

@@ -77,7 +77,10 @@ def key_of(path: Path) -> bytes:
         pass
     key = path.read_bytes()
     if len(key) < KEY_BYTES:
-        raise ConfigError(f"{path}: expected a key of at least {KEY_BYTES} bytes, came {len(key)}.")
+        raise ConfigError(
+            f"{path}: expected a key of at least {KEY_BYTES} bytes, found {len(key)}.",
+            f"write {KEY_BYTES} random bytes to it.",
+        )
     return key
 
 

@@ -36,7 +36,7 @@ class Pages(Generic[Pinned]):
     def pin_both(self, request: Any, call: Call) -> tuple[Pinned, Pinned]:
         start = getattr(request, "from")
         if start.WhichOneof("at") is None:
-            raise malformed("from", "expected a version or an event time, came neither")
+            raise malformed("from", "expected a version or an event time, found neither")
         before = requests.snapshot(self.reads, start, "from")
         after = requests.snapshot(self.reads, request.to, "to")
         call.version = after.header.version

@@ -18,26 +18,26 @@ MAX_BATCH: Final = 1_000
 def name(text: str, field: str) -> str:
     """A text that names something."""
     if not text:
-        raise malformed(field, "expected a value, came nothing")
+        raise malformed(field, "expected a value, found nothing")
     return optional_name(text, field)
 
 
 def optional_name(text: str, field: str) -> str:
     if len(text) > MAX_TEXT_BYTES or len(text.encode()) > MAX_TEXT_BYTES:
-        raise malformed(field, f"expected at most {MAX_TEXT_BYTES} bytes, came {len(text.encode())}")
+        raise malformed(field, f"expected at most {MAX_TEXT_BYTES} bytes, found {len(text.encode())}")
     return text
 
 
 def page_size(asked: int) -> int:
     if not 0 <= asked <= MAX_PAGE:
-        raise malformed("page_size", f"expected 0 (for {DEFAULT_PAGE}) to {MAX_PAGE}, came {asked}")
+        raise malformed("page_size", f"expected 0 (for {DEFAULT_PAGE}) to {MAX_PAGE}, found {asked}")
     return asked or DEFAULT_PAGE
 
 
 def version(asked: header_pb2.Version, field: str) -> model.Version:
     name(asked.epoch, f"{field}.epoch")
     if asked.batch < -1:  # -1: the state that an epoch began with
-        raise malformed(f"{field}.batch", f"expected a number from -1 on, came {asked.batch}")
+        raise malformed(f"{field}.batch", f"expected a number from -1 on, found {asked.batch}")
     return model.Version(asked.epoch, asked.batch)
 
 

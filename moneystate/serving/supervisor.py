@@ -70,7 +70,9 @@ def _make_folder(options: ServeOptions) -> None:
     try:
         os.makedirs(options.data, exist_ok=True)
     except OSError as e:
-        raise SetupError(f"--data {options.data}: expected a folder, but {e.strerror}.") from None
+        raise SetupError(
+            f"--data {options.data}: expected a folder, but {e.strerror}.", "check the path and its permissions."
+        ) from None
 
 
 def _hold_port(listen: str) -> tuple[str, socket.socket]:
@@ -105,7 +107,8 @@ def _metrics(options: ServeOptions, at_end: ExitStack) -> None:
     except OSError as e:
         raise SetupError(
             f"--metrics-host {options.metrics_host}, --metrics-port {options.metrics_port}: expected a free port of "
-            f"this machine, but {e.strerror}."
+            f"this machine, but {e.strerror}.",
+            "choose another.",
         ) from None
 
 

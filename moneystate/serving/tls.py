@@ -29,7 +29,7 @@ class Certificates:
         try:
             self.watched = Watched("certificates", self._paths(), self._read)
         except OSError as e:
-            raise ConfigError(f"{e.filename}: expected a PEM file, but {e.strerror}.") from None
+            raise ConfigError(f"{e.filename}: expected a PEM file, but {e.strerror}.", "check the path.") from None
 
     def credentials(self) -> grpc.ServerCredentials:
         return grpc.dynamic_ssl_server_credentials(
@@ -56,4 +56,7 @@ def _check_pair(files: TlsFiles) -> None:
     try:
         ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(files.cert, files.key)
     except ssl.SSLError as e:
-        raise ConfigError(f"{files.cert}, {files.key}: expected a certificate and its key, but {e.reason}.") from None
+        raise ConfigError(
+            f"{files.cert}, {files.key}: expected a certificate and its key, but {e.reason}.",
+            "give files that belong together.",
+        ) from None

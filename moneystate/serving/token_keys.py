@@ -50,7 +50,9 @@ def read_keys(path: str) -> TokenKeys:
     try:
         content = Path(path).read_bytes()
     except OSError as e:
-        raise ConfigError(f"{FLAG} {path}: expected a public key as PEM or a JWK set, but {e.strerror}.") from None
+        raise ConfigError(
+            f"{FLAG} {path}: expected a public key as PEM or a JWK set, but {e.strerror}.", "check the path."
+        ) from None
     return _of_set(path, content) if content.lstrip().startswith(b"{") else _of_pem(path, content)
 
 
@@ -58,9 +60,11 @@ def _of_pem(path: str, content: bytes) -> TokenKeys:
     try:
         key = _supported(load_pem_public_key(content))
     except (ValueError, UnsupportedAlgorithm) as e:
-        raise ConfigError(f"{FLAG} {path}: expected a public key as PEM or a JWK set, but {e}.") from None
+        raise ConfigError(
+            f"{FLAG} {path}: expected a public key as PEM or a JWK set, but {e}.", "check the file."
+        ) from None
     if key is None:
-        raise ConfigError(f"{FLAG} {path}: expected {SUPPORTED}.")
+        raise ConfigError(f"{FLAG} {path}: expected {SUPPORTED}, found another kind.", "use a key of a supported kind.")
     return TokenKeys({}, key)
 
 
@@ -69,15 +73,19 @@ def _of_set(path: str, content: bytes) -> TokenKeys:
     try:
         members = [dict(member) for member in json.loads(content)["keys"]]
     except (ValueError, KeyError, TypeError) as e:
-        raise ConfigError(f"{FLAG} {path}: expected a JWK set, but {type(e).__name__}: {e}.") from None
+        raise ConfigError(
+            f"{FLAG} {path}: expected a JWK set, but {type(e).__name__}: {e}.", "check the file."
+        ) from None
     if any("d" in member or "k" in member for member in members):
-        raise ConfigError(f"{FLAG} {path}: expected public keys, found a private or shared one.")
+        raise ConfigError(
+            f"{FLAG} {path}: expected public keys, found a private or shared one.", "give the public one."
+        )
     keys = [(member.get("kid"), key) for member in members if (key := _of_member(member)) is not None]
     by_kid = {kid: key for kid, key in keys if isinstance(kid, str)}
     if not keys:
-        raise ConfigError(f"{FLAG} {path}: expected keys for signatures ({SUPPORTED}), found none.")
+        raise ConfigError(f"{FLAG} {path}: expected keys for signatures ({SUPPORTED}), found none.", "add one.")
     if len(keys) > 1 and len(by_kid) < len(keys):
-        raise ConfigError(f"{FLAG} {path}: expected a `kid` of its own for each of the keys.")
+        raise ConfigError(f"{FLAG} {path}: expected a `kid` of its own for each key, found another.", "give each one.")
     return TokenKeys(by_kid, keys[0][1] if len(keys) == 1 else None)
 
 

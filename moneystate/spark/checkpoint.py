@@ -102,7 +102,7 @@ class Checkpoint:
             if made_with.get(name) != value:
                 flag = name.replace("_", "-")
                 raise CheckpointError(
-                    f"{self.root}: expected --{flag} {made_with.get(name)} as when the checkpoint was made, came "
+                    f"{self.root}: expected --{flag} {made_with.get(name)} as when the checkpoint was made, found "
                     f"{value}.",
                     f"give --{flag} {made_with.get(name)}, or take another checkpoint folder.",
                 )
@@ -144,7 +144,7 @@ class Checkpoint:
         open_requests = self.open_requests()
         if not open_requests:
             raise DrainedError(
-                f"{self.root}: expected a checkpoint that can go on, this one was ended by --drain.",
+                f"{self.root}: expected a checkpoint that can go on, found one ended by --drain.",
                 "take a new checkpoint folder.",
             )
         if not reads_replies:
@@ -209,7 +209,7 @@ def _read(path: Path) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError) as e:
         raise CheckpointError(
-            f"{path}: expected a file of the checkpoint, came {e}.", "restore the checkpoint."
+            f"{path}: expected a file of the checkpoint, found {e}.", "restore the checkpoint."
         ) from None
     return content
 

@@ -75,17 +75,20 @@ def check_same(folder: str, note: Mapping[str, str] | None) -> None:
 def check_fits(manifest: Manifest, job: str, key_groups: int, rules: Mapping[str, Any], streams: list[str]) -> None:
     """Raises SavepointError that names what differs."""
     if manifest.job != job:
-        raise SavepointError(f"--initial-state: expected a savepoint of {job}, came one of {manifest.job}.")
+        raise SavepointError(
+            f"--initial-state: expected a savepoint of {job}, found one of {manifest.job}.",
+            f"give a savepoint of {job}.",
+        )
     if manifest.key_groups != key_groups:
         raise SavepointError(
-            f"--initial-state: expected --key-groups {manifest.key_groups} as in the savepoint, came {key_groups}.",
+            f"--initial-state: expected --key-groups {manifest.key_groups} as in the savepoint, found {key_groups}.",
             f"give --key-groups {manifest.key_groups}, or make another with moneystate checkpoint export --key-groups "
             f"{key_groups}.",
         )
     check_timed_inputs(manifest.rules, rules, "--initial-state")
     # another version of the program is a reason for a savepoint, not against it
     changed = rule_changes(manifest.rules, rules).items()
-    other = [f"{name} {value}, came {now}" for name, (value, now) in changed if name in manifest.rules]
+    other = [f"{name} {value}, found {now}" for name, (value, now) in changed if name in manifest.rules]
     if other:
         raise SavepointError(
             f"--initial-state: expected the rules of the savepoint: {'; '.join(other)}.",
@@ -95,15 +98,19 @@ def check_fits(manifest: Manifest, job: str, key_groups: int, rules: Mapping[str
     if versions is not None and written is not None and written > versions:
         raise SavepointError(
             f"--initial-state: expected state of the {versions} released versions of records that this program has, "
-            f"came that of a program with {written}.",
+            f"found that of a program with {written}.",
             "start the newer program, or from an older savepoint.",
         )
     if manifest.output and manifest.streams != streams:
         raise SavepointError(
-            f"--initial-state: expected output for {', '.join(streams)}, came {', '.join(manifest.streams)}."
+            f"--initial-state: expected output for {', '.join(streams)}, found {', '.join(manifest.streams)}.",
+            "make the savepoint with this version of the program.",
         )
     if manifest.plan is not None and manifest.plan["drain"]:
-        raise DrainedError("--initial-state: expected a savepoint that can go on, this one's input was drained.")
+        raise DrainedError(
+            "--initial-state: expected a savepoint that can go on, found a drained one.",
+            "bootstrap from the logs instead.",
+        )
 
 
 def check_origin(manifest: Manifest, markers: Mapping[bytes, Marker], application_id: str, partitions: int) -> None:
@@ -115,7 +122,7 @@ def check_origin(manifest: Manifest, markers: Mapping[bytes, Marker], applicatio
             continue
         if marker.epoch not in manifest.origins:
             raise MarkerError(
-                f"--initial-state: expected no output of application {application_id} but the savepoint's own, came "
+                f"--initial-state: expected no output of application {application_id} but the savepoint's own, found "
                 f"that of another checkpoint (epoch {marker.epoch}).",
                 "take over from it on purpose with --new-epoch, or give an --application-id of its own.",
             )
@@ -151,7 +158,7 @@ def start_plan(
     for name, topic_id in known.topic_ids.items():
         if here.get(name, topic_id) != topic_id:
             raise SavepointError(
-                f"{prefix}{name}: expected the topic that the savepoint was made of, came another of that name (made "
+                f"{prefix}{name}: expected the topic that the savepoint was made of, found another of that name (made "
                 "anew, or on another cluster): its offsets mean other records.",
                 f"say with {OFFSETS_FLAG} FILE where to go on in each partition.",
             )
@@ -163,8 +170,9 @@ def _elsewhere(known: Plan, here: dict[str, str], rules_hash: str, offsets: Mapp
     missing = sorted(known.partitions.keys() - offsets.keys())
     if missing:
         raise ConfigError(
-            f"{OFFSETS_FLAG}: expected an offset for each partition of the savepoint, came none for {missing[0][0]}, "
-            f"partition {missing[0][1]}."
+            f"{OFFSETS_FLAG}: expected an offset for each partition of the savepoint, found none for {missing[0][0]}, "
+            f"partition {missing[0][1]}.",
+            "add it to the file.",
         )
     states = {tp: known.partitions[tp].state if tp in known.partitions else plans.EMPTY for tp in offsets}
     partitions = {tp: plans.PartitionPlan(offset, states[tp]) for tp, offset in offsets.items()}

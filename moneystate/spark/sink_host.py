@@ -183,7 +183,9 @@ def _frames(connection: Connection) -> Iterator[bytes]:
         while (frame := connection.recv_bytes()) != END:
             yield frame
     except (EOFError, OSError):
-        raise JobError("a batch's results ended early: its worker is gone, or another one took over.") from None
+        raise JobError(
+            "the sink: expected all results of a batch, found its worker gone or replaced.", "start the job again."
+        ) from None
 
 
 def _as_answer(e: BaseException) -> BaseException:

@@ -79,7 +79,7 @@ def check_existing(
 ) -> None:
     if checkpoint.settings().get("format") != FORMAT:
         raise CheckpointError(
-            f"{checkpoint.root}: expected a checkpoint of format {FORMAT}, came {checkpoint.settings().get('format')}.",
+            f"{checkpoint.root}: expected checkpoint format {FORMAT}, found {checkpoint.settings().get('format')}.",
             "run it with the version that made it.",
         )
     checkpoint.check_settings(settings)
@@ -135,7 +135,7 @@ def check_markers(
         if others and not new_epoch:
             raise MarkerError(
                 f"{checkpoint.root}: expected the checkpoint that wrote the output of application {application_id}, "
-                "came a new one: it would write everything again.",
+                "found a new one: it would write everything again.",
                 "give the old checkpoint folder, start anew on purpose with --new-epoch, or take another "
                 "--application-id.",
             )
@@ -144,7 +144,7 @@ def check_markers(
     others = sorted({m.epoch for m in mine} - {epoch} - replaced)
     if others:
         raise MarkerError(
-            f"{checkpoint.root}: expected markers of this checkpoint (epoch {epoch}), came those of {others[0]}: "
+            f"{checkpoint.root}: expected markers of this checkpoint (epoch {epoch}), found those of {others[0]}: "
             "another checkpoint has taken over this application.",
             "go on with that one, or give this one an --application-id of its own.",
         )

@@ -62,7 +62,7 @@ def test_rules_stand_in_a_plan_as_json() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('worts = "x"', r"\[greeter\]: there is no key 'worts'. Do: use .*words"),
+        ('worts = "x"', r"\[greeter\]: expected another key, found 'worts'. Do: use .*words"),
         ("words = 3", r"\[greeter\].words: expected a text, found 3"),
         ("wait = 30", r"\[greeter\].wait: expected a duration, found 30"),
         ('wait = "30"', r"\[greeter\].wait 30: expected a number and a unit"),

@@ -42,7 +42,7 @@ def test_entries_of_all_state_versions_lead_back() -> None:
 
 
 def test_an_entry_without_a_function_back_is_refused() -> None:
-    with pytest.raises(CheckpointError, match="came 5 of schema ffffffffffffffff"):
+    with pytest.raises(CheckpointError, match="found 5 of schema ffffffffffffffff"):
         check_entries(VERSIONS, "here", {MAGIC + b"\xff" * 8: 5}, 1)
 
 
@@ -50,5 +50,5 @@ def test_a_buffered_event_that_the_older_program_does_not_know_is_refused() -> N
     known, newer = codec.encode("ChangeAddressEvent", ADDRESS), codec.encode("ForgetUserRequested", FORGET)
     check_buffers(VERSIONS, "here", [chunk(known, known)], 1)
     check_buffers(VERSIONS, "here", [chunk(known, newer)], 2)
-    with pytest.raises(CheckpointError, match="came 2 of schema"):
+    with pytest.raises(CheckpointError, match="found 2 of schema"):
         check_buffers(VERSIONS, "here", [chunk(known, newer), chunk(newer)], 1)

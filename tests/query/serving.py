@@ -103,7 +103,7 @@ def failure(call: Any) -> tuple[str, str]:
         call()
     except grpc.RpcError as e:
         return reason_of(e)
-    raise AssertionError("expected a failure, came an answer")
+    raise AssertionError("expected a failure, found an answer")
 
 
 def reason_of(error: Any) -> tuple[str, str]:

@@ -97,7 +97,7 @@ def test_bytes_that_are_no_request(channel: grpc.Channel, path: str) -> None:
 def test_a_call_without_a_request_is_told_so(channel: grpc.Channel, path: str) -> None:
     call: Any = channel.stream_unary(path)
     error = error_of(lambda: call(iter([]), timeout=UP_S))
-    assert (error.code(), error.details()) == (grpc.StatusCode.UNIMPLEMENTED, "expected one request, came none")
+    assert (error.code(), error.details()) == (grpc.StatusCode.UNIMPLEMENTED, "expected one request, found none")
 
 
 def test_a_method_that_is_not_there(channel: grpc.Channel) -> None:

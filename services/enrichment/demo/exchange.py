@@ -111,7 +111,9 @@ class Exchange:
             elif error.code() == KafkaError._PARTITION_EOF:
                 ended.add(_place(message)[:2])
             elif not error.retriable() and error.code() != KafkaError._ALL_BROKERS_DOWN:
-                raise BrokerError(f"{ENRICHED}: expected to read it, but {reason(KafkaException(error))}.")
+                raise BrokerError(
+                    f"{ENRICHED}: expected to read it, but {reason(KafkaException(error))}.", "run the demo again."
+                )
         return ended
 
     def _take(self, message: Message, arrivals: Arrivals) -> None:

@@ -29,6 +29,7 @@ RULES = {
     "idle-timeout": "1d",
 }
 FOREIGN = ("MONEYSTATE_", "SPARK_", "PYSPARK_")  # variables of the user's that are not the demo's business
+AGAIN = "run the demo again."
 PARTITIONS = 2  # of each topic and of the job; more would only take longer on a small machine
 STOP_TIMEOUT_S = 30.0  # the batch in hand takes less than a second; a machine under load some more
 CHILDREN_TIMEOUT_S = 10.0
@@ -84,7 +85,7 @@ class ServiceProcess:
         code = self._process.poll()
         if code is not None:
             raise JobError(
-                f"moneystate {self.name}: expected to run on, ended with exit code {code}: {self._last_line()}"
+                f"moneystate {self.name}: expected to run on, found exit code {code}: {self._last_line()}", AGAIN
             )
 
     def stop(self) -> None:
@@ -97,11 +98,11 @@ class ServiceProcess:
             code = self._process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             raise JobError(
-                f"moneystate {self.name}: expected to end within {STOP_TIMEOUT_S:.0f} s of SIGTERM."
+                f"moneystate {self.name}: expected to end within {STOP_TIMEOUT_S:.0f} s of SIGTERM.", AGAIN
             ) from None
         _end(family, at_once=False)
         if code != 0:
-            raise JobError(f"moneystate {self.name}: expected exit code 0, came {code}: {self._last_line()}")
+            raise JobError(f"moneystate {self.name}: expected exit code 0, found {code}: {self._last_line()}", AGAIN)
 
     def _command(self) -> list[str]:
         given = [
@@ -115,7 +116,7 @@ class ServiceProcess:
         while not (match := re.search(pattern, self._log.read_text(errors="replace"))):
             self.check()
             if time.monotonic() > deadline:
-                raise JobError(f"moneystate {self.name}: expected to be ready within {timeout_s:.0f} s.")
+                raise JobError(f"moneystate {self.name}: expected to be ready within {timeout_s:.0f} s.", AGAIN)
             time.sleep(POLL_S)
         return match[1]
 

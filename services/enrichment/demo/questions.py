@@ -52,7 +52,10 @@ def _await(address: str) -> None:
     with Client(Target(address), CALL_S) as client:
         while not _knows(client):
             if time.monotonic() > deadline:
-                raise JobError(f"{address}: expected the replica to have caught up within {CAUGHT_UP_S:.0f} s.")
+                raise JobError(
+                    f"{address}: expected the replica to have caught up within {CAUGHT_UP_S:.0f} s.",
+                    "run the demo again.",
+                )
             time.sleep(POLL_S)
 
 
@@ -76,5 +79,8 @@ def _answer(question: tuple[str, ...], address: str, environment: Mapping[str, s
         env=dict(environment),
     )
     if done.returncode:
-        raise JobError(f"moneystate state {' '.join(question)}: expected an answer, came {done.stderr.strip()}")
+        raise JobError(
+            f"moneystate state {' '.join(question)}: expected an answer, found {done.stderr.strip()}",
+            "run the demo again.",
+        )
     return Answer(" ".join(("moneystate state", *question)), done.stdout)

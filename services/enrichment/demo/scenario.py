@@ -105,9 +105,13 @@ def parse(lines: Iterable[str]) -> list[Chapter]:
         try:
             _take(json.loads(line), chapters, sends)
         except (ValueError, KeyError, TypeError) as e:
-            raise ConfigError(f"scenario, line {number}: expected an event, advanceTo or expect, came {e!r}.") from None
+            raise ConfigError(
+                f"scenario, line {number}: expected an event, advanceTo or expect, found {e!r}.", "mend the line."
+            ) from None
     if sends:
-        raise ConfigError("scenario: expected advanceTo after the last event, without it nothing comes out.")
+        raise ConfigError(
+            "scenario: expected advanceTo after the last event, found none.", "add it: without it nothing comes out."
+        )
     return chapters
 
 

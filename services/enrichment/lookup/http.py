@@ -82,7 +82,7 @@ class ServiceConfig:
                 f"for example https://host/sessions/{PLACE}.",
             )
         if (self.client_cert is None) != (self.client_key is None):
-            raise ConfigError("--tls-cert, --tls-key: expected both or none.")
+            raise ConfigError("--tls-cert, --tls-key: expected both or neither, found one.", "give the other, too.")
 
 
 class SessionService:
@@ -193,7 +193,8 @@ def tls_context(config: ServiceConfig) -> ssl.SSLContext:
             context.load_cert_chain(config.client_cert, config.client_key)
     except (OSError, ssl.SSLError) as e:
         raise ConfigError(
-            f"--tls-ca, --tls-cert, --tls-key: expected certificates and a key in PEM, but {e}."
+            f"--tls-ca, --tls-cert, --tls-key: expected certificates and a key in PEM, but {e}.",
+            "check the paths and the files.",
         ) from None
     return context
 
@@ -209,9 +210,11 @@ class Token:
         try:
             self._load()
         except (OSError, ValueError) as e:
-            raise ConfigError(f"--token-file {file}: expected a file with a token, but {e}.") from None
+            raise ConfigError(
+                f"--token-file {file}: expected a file with a token, but {e}.", "check the path."
+            ) from None
         if not self._text:
-            raise ConfigError(f"--token-file {file}: expected a token, the file is empty.")
+            raise ConfigError(f"--token-file {file}: expected a token, found an empty file.", "write the token to it.")
 
     def read(self) -> str:
         """The newest that could be read: a file that is just being replaced keeps nobody from asking."""

@@ -36,7 +36,7 @@ class QueryService:
     async def batch_get_users(self, request: q.BatchGetUsersRequest, call: Call) -> q.BatchGetUsersResponse:
         wanted = request.user_ids
         if not 1 <= len(wanted) <= requests.MAX_BATCH:
-            raise malformed("user_ids", f"expected 1 to {requests.MAX_BATCH} ids, came {len(wanted)}")
+            raise malformed("user_ids", f"expected 1 to {requests.MAX_BATCH} ids, found {len(wanted)}")
         for user_id in wanted:
             requests.name(user_id, "user_ids")
         snapshot = self.pages.pin(request, call)
@@ -86,7 +86,7 @@ class QueryService:
 
     async def list_pending(self, request: q.ListPendingRequest, call: Call) -> q.ListPendingResponse:
         if request.reason and request.reason not in REASONS_ASKED:
-            raise malformed("reason", f"expected a PendingReason, came {request.reason}")
+            raise malformed("reason", f"expected a PendingReason, found {request.reason}")
         reason = REASONS_ASKED[request.reason] if request.reason else None
         snapshot, after = self.pages.resume(request, call)
         answer = q.ListPendingResponse(header=messages.header(snapshot.header))
@@ -114,11 +114,11 @@ class QueryService:
                 note(call, money.user_id)
             return q.ExplainResponse(header=messages.header(snapshot.header), money=to.money(money))
         if subject is None:
-            raise malformed("subject", "expected money_id or user_field, came neither")
+            raise malformed("subject", "expected money_id or user_field, found neither")
         user_id = requests.name(request.user_field.user_id, "user_field.user_id")
         field = request.user_field.field
         if field not in (q.USER_FIELD_BIRTH_YEAR, q.USER_FIELD_RESIDENT_COUNTRY_CODE):
-            raise malformed("user_field.field", f"expected a UserField, came {field}")
+            raise malformed("user_field.field", f"expected a UserField, found {field}")
         snapshot = self.pages.pin(request, call)
         user = snapshot.user(user_id)
         known = user.birth_year if field == q.USER_FIELD_BIRTH_YEAR else user.country

@@ -40,7 +40,7 @@ class Follower:
             raise BrokerError(f"{self.topic}: expected a broker, but {reason(e)}.", "check the broker.") from None
         if metadata.error is not None or not metadata.partitions:
             raise BrokerError(
-                f"{self.topic}: expected a topic, there is none.",
+                f"{self.topic}: expected a topic, found none.",
                 "start moneystate run reconciliation, or check --topic-prefix.",
             )
         return sorted(metadata.partitions)
@@ -66,7 +66,9 @@ class Follower:
             elif error.code() == KafkaError._PARTITION_EOF:
                 self.behind.discard(message.partition() or 0)
             elif not error.retriable():
-                raise BrokerError(f"{self.topic}: expected to read it, but {reason(KafkaException(error))}.")
+                raise BrokerError(
+                    f"{self.topic}: expected to read it, but {reason(KafkaException(error))}.", "check the brokers."
+                )
         return any_record
 
     def close(self) -> None:
@@ -81,6 +83,8 @@ def reader(record: type) -> Callable[[bytes], Any]:
         try:
             return codec.decode(value) if value.startswith(MAGIC) else codec.from_json(parse(value.decode()))
         except (Malformed, UnicodeDecodeError) as e:
-            raise BrokerError(f"expected a record of {record.__name__}, found another ({e}).") from None
+            raise BrokerError(
+                f"a record of the topic: expected a {record.__name__}, found another ({e}).", "check --topic-prefix."
+            ) from None
 
     return read
