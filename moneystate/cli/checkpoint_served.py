@@ -146,7 +146,7 @@ def tell_comparison(comparison: ServedComparison, json_output: bool) -> None:
         return
     console = Console(soft_wrap=True, highlight=False, markup=False)
     if first:
-        console.print(facts_view.differences(first, *comparison.places))
+        facts_view.print_differences(console, first, *comparison.places)
     console.print("compared: what is known of users; a server has no buffered events")
     if one.watermark != other.watermark:
         console.print(

@@ -11,7 +11,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from moneystate.cli import checkpoint_served, checkpoint_view, facts_view, registry
 from moneystate.cli.command import add
@@ -33,6 +32,7 @@ from moneystate.cli.options import (
     Savepoint as SavepointFolder,
 )
 from moneystate.cli.state_query import parse_at
+from moneystate.cli.tables import print_fields
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
 from moneystate.ports.state import StateModel
@@ -159,7 +159,7 @@ def compare_states(
     else:
         console = Console(soft_wrap=True)
         if comparison.first:
-            console.print(facts_view.differences(comparison.first, one, other))
+            facts_view.print_differences(console, comparison.first, one, other)
         console.print(
             "the same state" if not comparison.total else f"{comparison.total:,} differences", highlight=False
         )
@@ -183,9 +183,10 @@ def show(
     if json_output:
         typer.echo(json.dumps(seen))
     else:
-        console = Console(soft_wrap=True)
-        for part in checkpoint_view.user_tables(seen, state.titles) if user else checkpoint_view.job_tables(seen):
-            console.print(part)
+        if user:
+            checkpoint_view.print_user(seen, state.titles)
+        else:
+            checkpoint_view.print_job(seen)
 
 
 def _state_of_both(one: str, other: str, service: str) -> StateModel:
@@ -206,13 +207,14 @@ def _tell(savepoint: Savepoint, json_output: bool) -> None:
         about = {"out": str(savepoint.folder), "entries": entries, "bytes": size, "key_groups": m.key_groups}
         typer.echo(json.dumps({**about, "fingerprint": m.fingerprint, **facts_view.time_ms(m.watermark)}))
         return
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_row("savepoint", str(savepoint.folder))
-    table.add_row("key groups", str(m.key_groups))
-    table.add_row("entries", f"{entries:,} ({size / 1e6:,.1f} MB)")
-    table.add_row("watermark", facts_view.time_text(m.watermark))
-    table.add_row("fingerprint", m.fingerprint)
-    Console(soft_wrap=True).print(table)
+    values = {
+        "savepoint": str(savepoint.folder),
+        "key groups": str(m.key_groups),
+        "entries": f"{entries:,} ({size / 1e6:,.1f} MB)",
+        "watermark": facts_view.time_text(m.watermark),
+        "fingerprint": m.fingerprint,
+    }
+    print_fields(Console(highlight=False), values)
 
 
 @contextmanager

@@ -17,7 +17,6 @@ import typer
 from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 from moneystate.api.folders import avro_root, folder_of
 from moneystate.cli import registry, services
@@ -35,6 +34,7 @@ from moneystate.cli.options import (
     SparkConfig,
     kafka_settings,
 )
+from moneystate.cli.tables import print_table
 from moneystate.engine import plan as plans
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.errors import CheckpointError, ConfigError
@@ -244,10 +244,9 @@ def _show_counts(checkpoint: Checkpoint, given: str, version: int, json_output: 
     if json_output:
         typer.echo(json.dumps({"version": version, "entries": rows}))
         return
-    table = Table("record", "version", "entries", "to rewrite", box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(row["record"], f"v{row['version']}", f"{row['entries']:,}", f"{row['rewrite']:,}")
-    Console().print(table)
+    cells = [[row["record"], f"v{row['version']}", f"{row['entries']:,}", f"{row['rewrite']:,}"] for row in rows]
+    numbers = ["entries", "to rewrite"]
+    print_table(Console(), ["record", "version", *numbers], cells, right=numbers)
 
 
 def _rows(tree: Tree, versions: Versions, counts: dict[tuple[str, str], int], version: int) -> list[dict[str, Any]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from rich.console import RenderableType
-from rich.table import Table
+from rich.console import Console
 from rich.text import Text
 
+from moneystate.cli.tables import print_fields, print_table
 from moneystate.ports.state import Row
 
 ENGINE_TITLES = {
@@ -18,43 +18,38 @@ ENGINE_TITLES = {
 }
 
 
-def job_tables(seen: Row) -> Iterator[RenderableType]:
-    yield _pairs({"watermark": seen["watermark"], "buffered": seen["buffered"], **seen["counts"]})
-    yield _section("partitions", seen["partitions"])
-    yield Text("rules", style="bold")
-    yield _pairs({name: value for name, value in seen["rules"].items() if name != "known_schemas"})
+def print_job(seen: Row) -> None:
+    console = Console(highlight=False)
+    _print_pairs(console, {"watermark": seen["watermark"], "buffered": seen["buffered"], **seen["counts"]})
+    _print_section(console, "partitions", seen["partitions"])
+    console.print("rules", style="bold")
+    _print_pairs(console, {name: value for name, value in seen["rules"].items() if name != "known_schemas"})
 
 
-def user_tables(seen: Row, titles: Mapping[str, str]) -> Iterator[RenderableType]:
+def print_user(seen: Row, titles: Mapping[str, str]) -> None:
+    console = Console(highlight=False)
     titles = {**titles, **ENGINE_TITLES}
     head: Row = {"user": seen["user"], "watermark": seen["watermark"]}
     for section in seen.keys() - titles.keys() - head.keys():
         head.update(seen[section] or {})
-    yield _pairs(head)
+    _print_pairs(console, head)
     for section, content in seen.items():
         if not content or section not in titles:
             continue
         if isinstance(content, dict):
-            yield Text(titles[section], style="bold")
-            yield _pairs(content)
+            console.print(Text(titles[section], style="bold"))
+            _print_pairs(console, content)
         else:
-            yield _section(titles[section], content)
+            _print_section(console, titles[section], content)
 
 
-def _pairs(values: dict[str, Any]) -> Table:
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for name, value in values.items():
-        table.add_row(name, _cell(value))
-    return table
+def _print_pairs(console: Console, values: Mapping[str, Any]) -> None:
+    print_fields(console, {name: _cell(value) for name, value in values.items()})
 
 
-def _section(title: str, rows: list[Row]) -> Table:
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
-    for name in rows[0] if rows else ():
-        table.add_column(name)
-    for row in rows:
-        table.add_row(*[_cell(value) for value in row.values()])
-    return table
+def _print_section(console: Console, title: str, rows: list[Row]) -> None:
+    names = list(rows[0]) if rows else []
+    print_table(console, names, [[_cell(value) for value in row.values()] for row in rows], title)
 
 
 def _cell(value: Any) -> Text:

@@ -8,11 +8,11 @@ from collections import deque
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.markup import escape
-from rich.table import Table
 
+from moneystate.cli.tables import fitting
 from moneystate.spark.progress import BatchProgress
 
 LOG_EVERY_S = 10.0
@@ -81,8 +81,7 @@ class Display:
         texts = [f"{name} {text}" for name, text in [*_oldest(p), *_partitions(p)]]
         return (f"{self.title}: " if self.title else "") + ", ".join([*parts, *counts, *texts])
 
-    def _table(self, p: BatchProgress) -> Table:
-        table = Table(box=None, pad_edge=False)
+    def _table(self, p: BatchProgress) -> RenderableType:
         cells: list[tuple[str, str]] = [
             ("batch", str(p.batch)),
             ("records/s", f"{self.rate():,.0f}"),
@@ -91,10 +90,8 @@ class Display:
         ]
         cells += [(name, f"{n:,}") for name, n in _counts(p)]
         cells += [*_oldest(p), *_partitions(p)]
-        for name, _ in cells:
-            table.add_column(name, justify="right")
-        table.add_row(*[text for _, text in cells])
-        return table
+        names = [name for name, _ in cells]
+        return fitting(names, [[text for _, text in cells]], self.console.width, right=names)
 
     def goodbye(self, stands: bool) -> None:
         """The last line. `stands`: the run ended with its input, so a partition without a record holds all back."""

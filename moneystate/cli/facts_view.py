@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
+from rich.console import Console
 
+from moneystate.cli.tables import print_table
 from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.ports import state
 from moneystate.ports.state import Field
@@ -26,6 +26,13 @@ def time_ms(ms: int) -> dict[str, int | None]:
 
 
 def field_text(field: Field) -> str:
+    """Of a value, which is cut off where it is long."""
+    text = whole_text(field)
+    return text if len(text) <= TEXT_CHARACTERS else text[: TEXT_CHARACTERS - 1] + "…"
+
+
+def whole_text(field: Field) -> str:
+    """Of an id, which is not."""
     if field is None:
         return "-"
     if isinstance(field, int):
@@ -34,9 +41,7 @@ def field_text(field: Field) -> str:
         text = field.decode()
     except UnicodeDecodeError:
         text = field.hex()
-    if not text.isprintable():
-        text = field.hex()
-    return text if len(text) <= TEXT_CHARACTERS else text[: TEXT_CHARACTERS - 1] + "…"
+    return text if text.isprintable() else field.hex()
 
 
 def fields_text(fields: tuple[Field, ...] | None) -> str:
@@ -45,20 +50,12 @@ def fields_text(fields: tuple[Field, ...] | None) -> str:
     return " ".join(field_text(field) for field in fields) or "there"
 
 
-def differences(listed: list[Difference], one: str, other: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name in ("user", "what", "which", one, other):
-        table.add_column(name, overflow="fold")
-    for d in listed:
-        cells = (
-            field_text(d.user),
-            d.kind,
-            fields_text(d.id) if d.id else "",
-            fields_text(d.one),
-            fields_text(d.other),
-        )
-        table.add_row(*[Text(cell) for cell in cells])
-    return table
+def print_differences(console: Console, listed: list[Difference], one: str, other: str) -> None:
+    rows = [
+        [whole_text(d.user), d.kind, " ".join(map(whole_text, d.id)), fields_text(d.one), fields_text(d.other)]
+        for d in listed
+    ]
+    print_table(console, ["user", "what", "which", one, other], rows)
 
 
 def as_json(d: Difference) -> dict[str, Any]:

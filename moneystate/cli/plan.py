@@ -11,11 +11,12 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
 from moneystate.cli.option import PATH, Panel, flagged, option
 from moneystate.cli.options import Json
 from moneystate.cli.service_jobs import Prepared, prepare
+from moneystate.cli.tables import Cell, print_table
 from moneystate.errors import ConfigError
 from moneystate.kafka.client import admin_client
 from moneystate.kafka.topics import partition_counts
@@ -115,13 +116,15 @@ def _show(planned: dict[str, list[Change]]) -> None:
         if not mine:
             console.print(f"{service}: nothing changes")
             continue
-        table = Table("", service, "before", "after", "effect", box=None, pad_edge=False)
-        for change in mine:
-            mark = "[red]NO[/]" if change.refused else "[yellow]~[/]"
-            table.add_row(
-                mark, f"{change.part} {change.name}", _text(change.before), _text(change.after), change.effect
-            )
-        console.print(table)
+        rows: list[list[Cell]] = [
+            [_mark(change), f"{change.part} {change.name}", _text(change.before), _text(change.after), change.effect]
+            for change in mine
+        ]
+        print_table(console, ["", service, "before", "after", "effect"], rows)
+
+
+def _mark(change: Change) -> Text:
+    return Text("NO", "red") if change.refused else Text("~", "yellow")
 
 
 def _text(value: Any) -> str:

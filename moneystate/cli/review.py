@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from moneystate.bootstrap.job import Prepared
 from moneystate.cli import facts_view
+from moneystate.cli.tables import print_table
 from moneystate.errors import ConfigError
 from moneystate.ports.state import Fact, StateModel
 from moneystate.savepoint.compare import compare
@@ -38,12 +38,12 @@ def review(state: StateModel, prepared: Prepared, checkpoint: str, yes: bool) ->
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(_numbers(prepared))
     console.print(f"fingerprint {prepared.savepoint.manifest.fingerprint}")
-    console.print(_sample(state, prepared.savepoint))
+    _print_sample(console, state, prepared.savepoint)
     if checkpoint:
         with opened(state, checkpoint) as live:
             comparison = compare(state, prepared.savepoint, live, DIFFERENCES)
         if comparison.first:
-            console.print(facts_view.differences(comparison.first, "bootstrap", "live"))
+            facts_view.print_differences(console, comparison.first, "bootstrap", "live")
         console.print(
             f"{comparison.total:,} differences to {checkpoint}" if comparison.total else f"the same as {checkpoint}"
         )
@@ -64,19 +64,17 @@ def _numbers(prepared: Prepared) -> Table:
     return table
 
 
-def _sample(state: StateModel, savepoint: Savepoint) -> Table:
+def _print_sample(console: Console, state: StateModel, savepoint: Savepoint) -> None:
     """The first users of the first key group that has any: what is known of each, by kind."""
-    table = Table(box=None, pad_edge=False)
-    for name in ("user", "what", "how many", "for example"):
-        table.add_column(name, justify="right" if name == "how many" else "left", overflow="fold")
+    rows: list[list[str]] = []
     for user, user_facts in _users(state, savepoint):
         by_kind: dict[str, list[Fact]] = {}
         for fact in user_facts:
             by_kind.setdefault(fact.kind, []).append(fact)
         for kind, facts_of_it in by_kind.items():
             example = facts_view.fields_text((*facts_of_it[0].id, *facts_of_it[0].content))
-            table.add_row(Text(facts_view.field_text(user)), kind, f"{len(facts_of_it):,}", Text(example))
-    return table
+            rows.append([facts_view.whole_text(user), kind, f"{len(facts_of_it):,}", example])
+    print_table(console, ["user", "what", "how many", "for example"], rows, right=["how many"])
 
 
 def _users(state: StateModel, savepoint: Savepoint) -> Iterator[tuple[bytes, list[Fact]]]:

@@ -15,8 +15,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+from rich.text import Text
 
 from moneystate.api.folders import avro_root, folder_of
 from moneystate.cli import services
@@ -24,6 +23,7 @@ from moneystate.cli.command import add, new_group
 from moneystate.cli.option import PATH, Panel, option, repeated
 from moneystate.cli.options import Json
 from moneystate.cli.registry import SERVICES
+from moneystate.cli.tables import Cell, print_table
 from moneystate.errors import ConfigError
 from moneystate.schemas.check import Finding, Functions, check, check_against
 from moneystate.schemas.services import findings_of, functions_of, release_service
@@ -32,7 +32,6 @@ from moneystate.spark.checkpoint import Checkpoint
 
 REFUSED_EXIT_CODE = 1
 MAGIC_BYTES = 2
-WIDE = 220  # columns, where the output is no terminal
 
 FolderOption = Annotated[
     Path | None,
@@ -180,15 +179,13 @@ def _of_commit(root: Path, ref: str) -> dict[str, bytes]:
 
 
 def _show(findings: list[Finding]) -> None:
-    console = Console() if Console().is_terminal else Console(width=WIDE)
-    table = Table("", "schema", "versions", "where", "rule", "compatible", "what", box=None, pad_edge=False)
-    for f in findings:
-        table.add_row(
-            "ok" if f.ok else "[red]NO[/]",
-            *map(escape, (f.schema, f.versions, f.path, f.rule, f.compatibility, f.text)),
-        )
-    if findings:
-        console.print(table)
+    console = Console()
+    rows: list[list[Cell]] = [
+        [Text("ok") if f.ok else Text("NO", "red"), f.schema, f.versions, f.path, f.rule, f.compatibility, f.text]
+        for f in findings
+    ]
+    if rows:
+        print_table(console, ["", "schema", "versions", "where", "rule", "compatible", "what"], rows)
     bad = [f for f in findings if not f.ok]
     for f in bad:
         console.print(f"{f.path}: {f.text}. Do: {f.fix}", highlight=False, soft_wrap=True, markup=False)

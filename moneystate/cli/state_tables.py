@@ -8,10 +8,10 @@ from typing import Any
 
 from google.protobuf.message import Message
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from moneystate.api.iso_time import from_ms
+from moneystate.cli.tables import print_table
 from moneystate.query.v1 import admin_pb2, header_pb2, query_pb2, status_pb2, user_pb2, watch_pb2
 
 PIPE_WIDTH = 1_000
@@ -183,10 +183,11 @@ def _pending_table(pending_money: Sequence[user_pb2.PendingMoney]) -> None:
 
 def table(columns: list[str], rows: Iterable[Sequence[Any]], title: str = "") -> None:
     """Text as it is: a value from an event must not be read as markup, nor its control characters reach a terminal."""
-    table = Table(*columns, box=None, pad_edge=False, title=_plain(title) if title else None, title_justify="left")
-    for row in rows:
-        table.add_row(*(_plain(str(cell)) for cell in row))
-    console.print(table if table.rows else Text("nothing"))
+    cells = [[_plain(str(cell)) for cell in row] for row in rows]
+    if cells:
+        print_table(console, columns, cells, _plain(title).plain)
+    else:
+        console.print(Text("nothing"))
 
 
 def _plain(text: str) -> Text:

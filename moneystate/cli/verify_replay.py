@@ -107,7 +107,7 @@ def _as_json(verdict: Verdict) -> dict[str, object]:
 def _tell(verdict: Verdict) -> None:
     console = Console(soft_wrap=True, highlight=False)
     if verdict.state.first:
-        console.print(facts_view.differences(verdict.state.first, "checkpoint", "replay"))
+        facts_view.print_differences(console, verdict.state.first, "checkpoint", "replay")
     state = f"{verdict.state.total:,} differences" if verdict.state.total else f"the same ({verdict.fingerprint})"
     console.print(f"{verdict.records:,} records replayed; state: {state}")
     output = verdict.output
@@ -115,6 +115,6 @@ def _tell(verdict: Verdict) -> None:
         besides = "of before" if output.before else "too many"
         console.print(f"output: {output.expected:,} expected, {output.missing:,} missing, {output.more:,} {besides}")
         if output.examples and not output.agrees():
-            console.print("users: " + ", ".join(facts_view.field_text(key) for key in output.examples))
+            console.print("users: " + ", ".join(facts_view.whole_text(key) for key in output.examples))
     for note in verdict.notes:
         console.print(f"note: {note}")

@@ -99,7 +99,7 @@ def test_a_port_that_is_taken_is_code_3(moneystate: Moneystate, server: Server) 
     [
         (["--listen", "0.0.0.0:0"], "expected a loopback address"),
         (["--listen", "nonsense"], "expected HOST:PORT"),
-        (["--workers", "0"], "expected 1 to"),
+        (["--workers", "0"], "expected a whole number from 1 to 64"),
         (["--history", "soon"], "expected a number and a unit"),
         (["--tls-cert", "x"], "expected both or neither"),
     ],

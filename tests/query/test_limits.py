@@ -172,4 +172,4 @@ def test_a_limit_of_none_is_one_line_and_code_2(
     with pytest.raises(SystemExit) as end:
         main.main()
     assert end.value.code == 2
-    assert capfd.readouterr().err.startswith(f"error: {name} 0: expected 1 or more")
+    assert capfd.readouterr().err.startswith(f"error: {name} 0: expected a whole number, at least 1")

@@ -378,8 +378,8 @@ def test_the_command_line_asks(
 @pytest.mark.parametrize(
     ("words", "code", "line"),
     [
-        (["market", "cheap", "x"], 2, "cheap is no query of market. Do: queries: cheapest, sellers"),
-        (["market", "cheapest"], 2, "ask cheapest: expected item. Do: give item, most."),
+        (["market", "cheap", "x"], 2, "expected a query of market, found cheap. Do: use one of cheapest, sellers"),
+        (["market", "cheapest"], 2, "ask cheapest: expected item, found none. Do: give item, most."),
         (["market", "cheapest", "x", "many"], 2, "ask cheapest, most: expected long, found many."),
         (["orders", "schema"], 2, "expected the service orders, found market."),
         (["market", "get", "nobody"], 1, "NOT_FOUND"),

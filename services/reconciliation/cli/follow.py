@@ -84,7 +84,7 @@ def reader(record: type) -> Callable[[bytes], Any]:
             return codec.decode(value) if value.startswith(MAGIC) else codec.from_json(parse(value.decode()))
         except (Malformed, UnicodeDecodeError) as e:
             raise BrokerError(
-                f"a record of the topic: expected a {record.__name__}, found another ({e}).", "check --topic-prefix."
+                f"the topic: expected a record of {record.__name__}, found another ({e}).", "check --topic-prefix."
             ) from None
 
     return read
