@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal
+
+import fastavro
 
 import moneystate as ms
 from services.reconciliation.records import InventoryItem, Role
@@ -108,11 +111,18 @@ def _check_input(service: ms.Service[Any], given: InputConfig) -> None:
     if given.role is not None and given.format == "confluent":
         service.fail(f"{where}: a Confluent topic as a role of a store is not read.", "use json or avro.")
     if given.fields is None:
+        if given.schema:
+            service.fail(f"{where}: it has a schema, but no fields.", "say which fields to read, or leave out schema.")
         return
     if given.role is None:
         service.fail(f"{where}: fields are given, but neither store nor role.", "say whose role the topic is.")
     if (given.format == "avro") != bool(given.schema):
         service.fail(f"{where}: format is {given.format}.", "give a schema for fields of Avro values, else none.")
+    if given.schema:
+        try:
+            fastavro.parse_schema(json.loads(given.schema))
+        except Exception as e:  # whatever the library raises for a text that is no schema
+            service.fail(f"{where}: schema is no Avro schema ({type(e).__name__}: {e}).", "give one as JSON text.")
 
 
 def _check_pair(service: ms.Service[Any], pair: Pair) -> None:

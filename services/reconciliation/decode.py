@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from io import BytesIO
 from typing import Any, Final, TypeVar
+from uuid import UUID
 
 import fastavro
 from fastavro.schema import fingerprint, parse_schema, to_parsing_canonical_form
@@ -144,6 +145,8 @@ def _at(value: Any, path: str) -> Any:
 def _text(content: Any) -> str:
     if type(content) is str:
         return content
+    if isinstance(content, UUID):  # an Avro string with this logical type
+        return str(content)
     if type(content) is int or isinstance(content, Number):
         return str(_whole(content))
     raise Malformed("expected a text or a whole number")

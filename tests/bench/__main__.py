@@ -1,5 +1,5 @@
 """`python -m tests.bench KIND`, of which there are backlog, services, latency, scale, steady, query, bootstrap, gaps,
-stock, stock-latency, large-pool, maps and together: see --help of each."""
+reconciliation, stock, stock-latency, large-pool, maps and together: see --help of each."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tests.bench import (
     latency,
     maps,
     query_load,
+    reconciliation,
     scale,
     services,
     steady,
@@ -133,6 +134,7 @@ KINDS = {
     "scale": scale.main,
     "steady": steady.main,
     "stock": stock.main,
+    "reconciliation": reconciliation.main,
     "stock-latency": stock_latency.main,
     "large-pool": large_pool.main,
     "maps": maps.main,

@@ -11,14 +11,15 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from moneystate.kafka.offsets import log_ends
 from services.enrichment import topics
 from tests.bench.tree import Tree
 
@@ -54,8 +55,8 @@ def create_topics(servers: str, names: list[str], partitions: int, config: dict[
         future.result()
 
 
-def timestamps(servers: str, topic: str, partitions: Sequence[int] = range(PARTITIONS)) -> list[int]:
-    """Broker timestamps (ms) of all committed records, in order."""
+def messages(servers: str, topic: str, partitions: Sequence[int] = range(PARTITIONS)) -> Iterator[Message]:
+    """All committed records."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -66,19 +67,28 @@ def timestamps(servers: str, topic: str, partitions: Sequence[int] = range(PARTI
         }
     )
     consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in partitions])
-    times_ms: list[int] = []
     ended = 0
     while ended < len(partitions):
         for message in consumer.consume(10_000, 0.2):
             error = message.error()
             if error is None:
-                times_ms.append(message.timestamp()[1])
+                yield message
             elif error.code() == KafkaError._PARTITION_EOF:
                 ended += 1
             else:
                 raise RuntimeError(f"{topic}: {error}")
     consumer.close()
-    return sorted(times_ms)
+
+
+def timestamps(servers: str, topic: str, partitions: Sequence[int] = range(PARTITIONS)) -> list[int]:
+    """Broker timestamps (ms) of all committed records, in order."""
+    return sorted(message.timestamp()[1] for message in messages(servers, topic, partitions))
+
+
+def end_of(servers: str, topic: str) -> int:
+    """Of all partitions together: at least as many as there are records. Cheap beside something that is measured."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    return sum(log_ends(admin, [(topic, p) for p in range(PARTITIONS)]).values())
 
 
 def rate_of(times_ms: list[int]) -> float:

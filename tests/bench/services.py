@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from moneystate.devbroker import DevBroker
-from tests.bench.backlog import PARTITIONS, create_topics, rate_of, run_job, timestamps
+from tests.bench.backlog import PARTITIONS, Result, create_topics, rate_of, run_job, timestamps
 from tests.bench.load import Load
 from tests.bench.tree import Tree
 
@@ -43,30 +43,32 @@ def main(arguments: list[str]) -> None:
         table.add_row("enrichment", f"{money.rate:,.0f}", "1.00", f"{money.outputs:,}", cpu, f"{money.rss_mb:,}")
         for name in a.services:
             load: Load = import_module(f"tests.services.{name}.load").LOAD
-            rate, cpu_s, rss = _run(servers, name, load, a.events, a.flag)
-            cpu = f"{cpu_s / a.events * 1e6:.0f}"
-            table.add_row(name, f"{rate:,.0f}", f"{rate / money.rate:.2f}", f"{a.events:,}", cpu, f"{rss:,}")
+            send(servers, load, a.events)
+            done = run_service(servers, "", name, load, a.flag)
+            print(f"{name}: {done.outputs:,} outputs, first after {done.start_s:.1f} s", file=sys.stderr)
+            rate = done.rate * a.events / done.outputs  # each service has outputs throughout: they stand for the events
+            cpu = f"{done.cpu_s / a.events * 1e6:.0f}"
+            table.add_row(name, f"{rate:,.0f}", f"{rate / money.rate:.2f}", f"{a.events:,}", cpu, f"{done.rss_mb:,}")
     Console(width=130).print(table)
 
 
-def _run(servers: str, name: str, load: Load, events: int, flags: list[str]) -> tuple[float, float, int]:
-    """Events a second, CPU seconds and peak MB. Outputs stand for the events: each service has them throughout."""
-    send(servers, load, events)
+def run_service(servers: str, prefix: str, name: str, load: Load, flags: list[str]) -> Result:
+    """Of what `send` has written. The rate is that of the outputs."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         config = Path(folder) / "bench.toml"
         config.write_text(load.tables)
         command = [sys.executable, "-m", "moneystate.cli.main", "run", name, "--config", str(config), "--quiet"]
-        command += ["--bootstrap-servers", servers, "--checkpoint", f"{folder}/checkpoint", "--until-caught-up", *flags]
+        command += ["--bootstrap-servers", servers, "--topic-prefix", prefix, "--until-caught-up", *flags]
         began = time.time()
-        process = subprocess.Popen(command, cwd=ROOT)
+        process = subprocess.Popen([*command, "--checkpoint", f"{folder}/checkpoint"], cwd=ROOT)
         tree = Tree(process.pid)
         code = process.wait()
         tree.end()
     if code:
         raise RuntimeError(f"{name}: ended with code {code}")
-    times_ms = timestamps(servers, load.output)
-    print(f"{name}: {len(times_ms):,} outputs, first after {times_ms[0] / 1000 - began:.1f} s", file=sys.stderr)
-    return rate_of(times_ms) * events / len(times_ms), tree.cpu_s, tree.rss // 2**20
+    ended, times_ms = time.time(), timestamps(servers, prefix + load.output)
+    start_s = times_ms[0] / 1000 - began
+    return Result(name, rate_of(times_ms), len(times_ms), ended - began, start_s, tree.cpu_s, tree.rss // 2**20)
 
 
 def send(servers: str, load: Load, events: int, prefix: str = "") -> None:

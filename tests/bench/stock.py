@@ -6,30 +6,25 @@ Both must give the same replies; the rate is that of the replies.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
-import uuid
 from pathlib import Path
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
 from moneystate.devbroker import DevBroker
-from tests.bench.backlog import PARTITIONS, Result, create_outputs, create_topics, rate_of, timestamps
+from tests.bench.backlog import PARTITIONS, Result, create_outputs, create_topics, end_of, messages, rate_of, timestamps
+from tests.bench.streams import run_streams
 from tests.bench.tree import Tree
 from tests.services.stock.load import records
 
 SERVICE: Final = "services.stock.service:stock"
-PEER: Final = Path(__file__).parent / "peers" / "run.sh"
 END: Final = "2026-01-01T06:00:00Z"  # after the last expiry
 OUTPUTS: Final = ("stock-events", "stock-replies", "stock")
-PEER_S: Final = 600.0
-IDLE_S: Final = 1.0
 
 
 def write(servers: str, prefix: str, count: int) -> int:
@@ -51,19 +46,11 @@ def write(servers: str, prefix: str, count: int) -> int:
 
 def replies(servers: str, prefix: str) -> dict[str, list[Any]]:
     """By pool, in order."""
-    settings = {"group.id": uuid.uuid4().hex, "auto.offset.reset": "error", "enable.partition.eof": True}
-    consumer = Consumer({"bootstrap.servers": servers, **settings})
-    consumer.assign([TopicPartition(f"{prefix}stock-replies", p, OFFSET_BEGINNING) for p in range(PARTITIONS)])
     by_pool: dict[str, list[Any]] = {}
-    ended = 0
-    while ended < PARTITIONS:
-        for message in consumer.consume(10_000, 0.5):
-            if message.error() is not None:
-                ended += 1
-            elif message.key():  # else a mark of the timed stream
-                value = json.loads(message.value() or b"")
-                by_pool.setdefault(value["pool"], []).append(value)
-    consumer.close()
+    for message in messages(servers, f"{prefix}stock-replies"):
+        if message.key():  # else a mark of the timed stream
+            value = json.loads(message.value() or b"")
+            by_pool.setdefault(value["pool"], []).append(value)
     return by_pool
 
 
@@ -82,25 +69,15 @@ def run_ledger(servers: str, prefix: str, flags: list[str]) -> Result:
         return _result("moneystate", servers, prefix, started, tree)
 
 
-def run_streams(servers: str, prefix: str, expected: int) -> Result:
+def run_peer(servers: str, prefix: str, expected: int) -> Result:
     """Until it has answered everything."""
-    env = {**os.environ, "BOOTSTRAP": servers, "PREFIX": prefix, "APP": f"{prefix}{uuid.uuid4().hex[:8]}"}
-    subprocess.run([str(PEER), "StockPeer"], env={**env, "BUILD_ONLY": "1"}, check=True)
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        started = time.time()
-        process = subprocess.Popen([str(PEER), "StockPeer"], env={**env, "STATE_DIR": folder})
-        tree = Tree(process.pid)
-        try:
-            while len(timestamps(servers, f"{prefix}stock-replies")) < expected:
-                if time.time() - started > PEER_S or process.poll() is not None:
-                    raise RuntimeError("the peer has not answered everything")
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(IDLE_S)
-        finally:
-            process.terminate()
-            process.wait()
-        tree.end()
-        return _result("kafka streams", servers, prefix, started, tree)
+    topic = "stock-replies"
+
+    def is_done() -> bool:
+        output = prefix + topic
+        return end_of(servers, output) >= expected and len(timestamps(servers, output)) >= expected
+
+    return run_streams(servers, prefix, "StockPeer", topic, is_done, {})
 
 
 def _result(name: str, servers: str, prefix: str, started: float, tree: Tree) -> Result:
@@ -123,7 +100,7 @@ def main(arguments: list[str]) -> None:
             create_outputs(servers, [prefix + topic for topic in OUTPUTS])
         results = [run_ledger(servers, prefixes[0], a.flags)]
         if not a.no_peer:
-            results.append(run_streams(servers, prefixes[1], count))
+            results.append(run_peer(servers, prefixes[1], count))
             assert replies(servers, prefixes[0]) == replies(servers, prefixes[1]), "the replies differ"
         for r in results:
             print(f"{r.name}: {r.rate:,.0f} commands/s, {r.cpu_s:.0f} s of CPU, {r.rss_mb:,} MB, {r.wall_s:.0f} s")

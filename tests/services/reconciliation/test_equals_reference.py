@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from moneystate.engine.keys import CLOCK
 from moneystate.testing import CRASH, Bench
 from moneystate.testing.run import Crash
 from services.reconciliation.completeness import completeness
@@ -24,6 +25,7 @@ OUTCOMES = {
     "matched when an actual came", "extra that waited", "expected came, some parts were there", "derived",
     "matched by a filtered actual", "due and end at one time", "counts as last written",
     "an interval that is empty again", "pairs of an item: 0", "pairs of an item: 1", "pairs of an item: 2",
+    "a side stops and returns",
 }  # fmt: skip
 
 
@@ -47,8 +49,7 @@ SEEDS = range(24)
 ENOUGH = 3  # times that an outcome is reached
 
 
-@functools.cache
-def run(seed: int) -> tuple[Bench, Reference]:
+def filled(seed: int) -> Bench:
     bench = Bench(reconciliation(config()), completeness(config()), seed=seed, partitions=2)
     chance = random.Random(seed)
     for topic, partition, record in Workload(seed).lines():
@@ -59,6 +60,12 @@ def run(seed: int) -> tuple[Bench, Reference]:
         bench._append(bench.plan.codes[topic], partition, value)
         if chance.random() < 0.02:
             bench.send(CRASH)
+    return bench
+
+
+@functools.cache
+def run(seed: int) -> tuple[Bench, Reference]:
+    bench = filled(seed)
     bench.end()
     expected = reference(config())
     expected.run(log_of(bench))
@@ -92,4 +99,20 @@ def test_the_workload_reaches_every_outcome() -> None:
     for seed in SEEDS:
         _, expected = run(seed)
         reached += expected.outcomes
+        reached["a side stops and returns"] += any(isinstance(record, Beat) for *_, record in Workload(seed).lines())
     assert {outcome: reached[outcome] for outcome in OUTCOMES if reached[outcome] < ENOUGH} == {}
+
+
+@pytest.mark.parametrize("seed", SEEDS[:4])
+def test_state_is_back_to_nothing_once_m_and_the_retention_have_passed(seed: int) -> None:
+    bench = filled(seed)
+    items, counts = (member.plan.service for member in bench.members)
+    bench.out(items.outputs[0])
+    assert [*bench.entries(items)] != []
+    assert [*bench.entries(counts)] != []
+    latest = max(record.event_time for record in log_of(bench))
+    longest = max(pair.o_ms + pair.m_ms + pair.retention_ms for pair in config().pairs)
+    bench.send(InventoryItem("elsewhere", "eu", "x", "ACTUAL", latest + longest), to=items.inputs[0])
+    bench.out(items.outputs[0])
+    stored = {key for member in bench.members for state in member.run.sim.states for key in state.entries}
+    assert stored == {CLOCK}  # no item, no count, no timer

@@ -22,11 +22,13 @@ ISO = "2023-11-14T22:13:20.000Z"
 PAIR = Pair("p", Side("shop", "PRODUCER_EXPECTED"), Side("bank", "ACTUAL"), n_ms=1_000, m_ms=5_000, o_ms=60_000)
 SPLIT = {"parts": "parts", "filtered": "left_out", "derived_from": "of", "derived_from_source": "of_region"}
 FIELDS = Fields("payment.id", "region", "at", **SPLIT)
+UUID = "5f0c1e9a-6a2b-4a8e-9d2e-2f4b7c1d0e3f"
 SCHEMA = {
     "type": "record",
     "name": "Payment",
     "fields": [
         {"name": "payment", "type": {"type": "record", "name": "Id", "fields": [{"name": "id", "type": "long"}]}},
+        {"name": "uuid", "type": {"type": "string", "logicalType": "uuid"}, "default": UUID},
         {"name": "region", "type": "string"},
         {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
     ],
@@ -117,6 +119,14 @@ def test_fields_of_an_avro_value() -> None:
     assert b.out(b.service.outputs[0])[0].event_time == T
 
 
+def test_an_id_in_avro_may_be_a_uuid() -> None:
+    b = bench(fields=Fields("uuid", "region", "at"), format="avro", schema=json.dumps(SCHEMA))
+    at = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+    b.send_raw("payments", avro({"payment": {"id": 7}, "uuid": UUID, "region": "eu", "at": at}))
+    later(b)
+    assert told(b) == [("UNEXPECTED", "eu", UUID, UUID)]
+
+
 def test_inventory_items_may_leave_out_store_and_role_where_the_topic_says_them() -> None:
     b = bench()
     b.send_raw("payments", json.dumps({"type": "InventoryItem", "source": "eu", "eventId": "1", "eventTime": ISO}))
@@ -150,6 +160,8 @@ def test_heartbeats_let_time_pass_in_such_a_topic_too() -> None:
     [
         {"store": ""}, {"role": None}, {"role": None, "store": "", "fields": FIELDS}, {"format": "confluent"},
         {"format": "avro", "fields": FIELDS}, {"fields": FIELDS, "schema": "{}"},
+        {"format": "avro", "fields": FIELDS, "schema": "{}"}, {"format": "avro", "fields": FIELDS, "schema": "x"},
+        {"schema": json.dumps(SCHEMA)},
     ],
 )  # fmt: skip
 def test_an_input_that_cannot_be_right_is_refused(wrong: dict[str, Any]) -> None:

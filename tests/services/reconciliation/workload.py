@@ -54,9 +54,10 @@ def iso(time_ms: int) -> str:
 
 
 class Workload:
-    """Some minutes of events, in the order in which they are written."""
+    """Some minutes of events, in the order in which they are written. `stops`: one side stops and returns in any case,
+    not only in some logs."""
 
-    def __init__(self, seed: int, events: int = 60, partitions: int = 2) -> None:
+    def __init__(self, seed: int, events: int = 60, partitions: int = 2, stops: bool = False) -> None:
         self.random = random.Random(seed)
         self.partitions = partitions
         self.written: list[tuple[float, str, InventoryItem | Beat]] = []
@@ -66,7 +67,7 @@ class Workload:
         stopped = self.random.random() < 0.4
         since = START + self.random.randrange(60) * S
         until = since + self.random.randrange(80) * S
-        if stopped:
+        if stopped or stops:
             self._stop("arrived", since, until)
 
     def lines(self) -> list[Line]:
@@ -95,6 +96,8 @@ class Workload:
             self._write("announced", InventoryItem("elsewhere", source, id, "ACTUAL", time))
         if chance.random() < 0.06:
             self._write("arrived", InventoryItem("lake", source, id, "CONSUMER_EXPECTED", time))
+            if chance.random() < 0.7:
+                self._write("arrived", InventoryItem("shop", source, id, "ACTUAL", time + chance.choice([0, 1])))
         for number in range(parts + chance.choice([0, 0, 0, 0, 1, 2])):
             if chance.random() < 0.85:
                 self._actual("lake", source, id, time, number, split=parts > 1)
