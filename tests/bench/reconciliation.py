@@ -85,13 +85,13 @@ def run_peer(servers: str, prefix: str, wanted: dict[str, str], settings: dict[s
 
 def check(servers: str, prefix: str, wanted: dict[str, str]) -> None:
     """That the service's findings, and its final counts, are those of the log."""
-    found = Counter[tuple[str, str]]()
+    written = Counter[tuple[str, str]]()
     for message in messages(servers, f"{prefix}reconciliation-findings"):
         finding = json.loads(message.value() or b"")
-        found[finding["eventId"], finding["kind"]] += 1
+        written[finding["eventId"], finding["kind"]] += 1
     differences = {(id, kind) for id, kind in wanted.items() if kind != "MATCHED"}
     lost = {(id, "LOST") for id, kind in differences if kind == "MISSING"}
-    assert found == Counter(differences | lost), "the findings differ from the log"
+    assert written == Counter(differences | lost), "the findings differ from the log"
     totals = Counter[str]()
     for message in messages(servers, f"{prefix}reconciliation-completeness"):
         record: dict[str, Any] = json.loads(message.value() or b"")

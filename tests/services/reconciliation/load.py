@@ -51,10 +51,10 @@ def records(n: int) -> Iterator[Record]:
     for number in count():
         if len(written) >= n:
             break
-        id, time_ms, what = f"order-{number}", START_MS + number, chance.random()
-        if what >= 0.01:
+        id, time_ms, drawn = f"order-{number}", START_MS + number, chance.random()
+        if drawn >= 0.01:
             written.append((time_ms, announced("orders", id, time_ms)))
-        if what < 0.99:
+        if drawn < 0.99:
             written.append((time_ms + chance.randrange(2_000), arrived("orders", id, time_ms)))
     written.sort(key=lambda one: one[0])
     for _, record in written[:n]:

@@ -121,8 +121,8 @@ def test_fields_of_an_avro_value() -> None:
 
 def test_an_id_in_avro_may_be_a_uuid() -> None:
     b = bench(fields=Fields("uuid", "region", "at"), format="avro", schema=json.dumps(SCHEMA))
-    at = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
-    b.send_raw("payments", avro({"payment": {"id": 7}, "uuid": UUID, "region": "eu", "at": at}))
+    time = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
+    b.send_raw("payments", avro({"payment": {"id": 7}, "uuid": UUID, "region": "eu", "at": time}))
     later(b)
     assert told(b) == [("UNEXPECTED", "eu", UUID, UUID)]
 
