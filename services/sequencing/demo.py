@@ -10,7 +10,7 @@ from moneystate.devbroker.demo import Came, Sent, Step, play
 
 TABLES: Final = """
 [sequencing]
-g1 = "5s"
+g1 = "6s"
 k = 1
 g2 = "15s"
 policy = "skip"
