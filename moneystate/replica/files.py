@@ -45,7 +45,7 @@ FORMAT: Final = 3  # of the rows; a change of any key or value is another one
 CACHE_BYTES: Final = 64 << 20
 WRITE_BUFFER_BYTES: Final = 32 << 20
 SUFFIXES: Final = (".sst", ".log")  # of files with rows
-FILE_BYTES: Final = 8 << 20  # small: erasing a user writes those anew that had it
+FILE_BYTES: Final = 8 << 20  # small, because erasing a user rewrites the files that had it
 
 
 class Rebuild(Exception):
@@ -97,7 +97,7 @@ def begin_generation(data: str) -> str:
         raise SetupError(
             f"--data {data}: expected a folder to write to, but {e.strerror}.", "check the path and its permissions."
         ) from None
-    for before in set(Path(data).glob(f"g{'?' * NAME_DIGITS}/")) - {Path(data) / name}:  # what a kill has left, too
+    for before in set(Path(data).glob(f"g{'?' * NAME_DIGITS}/")) - {Path(data) / name}:  # also what a kill has left
         shutil.rmtree(before, ignore_errors=True)
     return name
 

@@ -61,7 +61,7 @@ class Follower:
         self.options = options
         self.model = model
         self.stopped = stopped
-        self.anew = ""  # why the files in use are not to be gone on with
+        self.anew = ""  # why the current files cannot be continued; empty: they can
         self.last_message = ""
 
     def run(self) -> None:

@@ -37,7 +37,7 @@ from moneystate.replica.snapshot import Files, Snapshot, mark_of, page_of, utf8
 
 MAX_WATERMARK_MS: Final = (1 << 63) - 1
 CATCH_UP_ROWS: Final = 80  # a reader that has so many rows to catch up on does, before the version is whole: 0.2 ms
-CHANGE_OVER_S: Final = 0.25  # how often to look whether the replica was built anew
+CHANGE_OVER_S: Final = 0.25  # how often to check whether the replica was rebuilt
 FEW: Final = 5_000  # changes between two versions that are simply looked through: some 5 ms
 COMPARED: Final = 100  # users that one call compares at two versions: some 10 ms
 VERSIONS_PER_SCAN: Final = 200  # versions that one call looks at for changes of a user: some 3 ms
@@ -330,7 +330,7 @@ class FollowedReader(Reader[View, Snap]):
         except Exception:  # rocksdict has none of its own
             if files.generation(self.data) == self.generation:
                 raise
-            self.change_over_at = 0.0  # built anew meanwhile: the next look finds that one
+            self.change_over_at = 0.0  # rebuilt meanwhile: the next check finds the new one
             return
         self.refresh()
 
@@ -352,7 +352,7 @@ class FollowedReader(Reader[View, Snap]):
         except Exception:  # rocksdict has none of its own
             if files.generation(self.data) == name:
                 raise
-            return  # built anew meanwhile: the next look finds that one
+            return  # rebuilt meanwhile: the next check finds the new one
         self.close()
         self.status_file, self.db, self.generation = status_file, db, name
         self.status_seen = shared

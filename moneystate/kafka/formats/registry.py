@@ -48,7 +48,7 @@ class Answers:
     ids: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
-# By registry, for the life of the process: Spark unpickles a client anew for each task, in workers that are reused.
+# By registry, for the life of the process: Spark unpickles a new client for each task, in workers that are reused.
 ANSWERS: dict[str, Answers] = {}
 
 
