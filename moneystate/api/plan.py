@@ -41,7 +41,7 @@ class StatePlan:
 
 
 class HandlerPlan:
-    def __init__(self, name: str, function: Callable[..., None], states: list[StatePlan]) -> None:
+    def __init__(self, name: str, function: Callable[..., object], states: list[StatePlan]) -> None:
         self.name = name
         self.function = function
         self.states = states

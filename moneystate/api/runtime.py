@@ -222,7 +222,7 @@ class ServiceProcessor:
             elif work.timer is not None and work.timer.of is not None:
                 args.append(work.id)
             self._add_states(args, handler, work)
-            returned = handler.function(*args)
+            returned: object = handler.function(*args)
             if returned is not None:
                 raise StepError(f"a step returns nothing, found {returned!r}.", "write ctx.emit(output, record).")
         except Reject as e:
