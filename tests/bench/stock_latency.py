@@ -100,7 +100,7 @@ def measure(servers: str, rate: int, warm_s: float, seconds: float, after: str, 
     """Milliseconds, sorted. Raises AssertionError where a measured command has no reply."""
     create_topics(servers, ["stock-commands", *OUTPUTS], PARTITIONS)
     reader = Reader(servers)
-    beats = ["heartbeat", "--bootstrap-servers", servers, "--topics", "stock-commands", "--format", "json"]
+    beats = ["heartbeat", "--bootstrap-servers", servers, "--topics", "stock-commands", "--heartbeat-format", "json"]
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         run = ["run", SERVICE, "--bootstrap-servers", servers, "--quiet", "--checkpoint", f"{folder}/checkpoint"]
         with running([*run, *LOW_LATENCY, *flags]), running([*beats, "--after", after, "--allowance", "0s"]):

@@ -124,7 +124,7 @@ def all_of_it(broker: DevBroker, folder: Path, seed: int, orders: int, kills: in
         *("--checkpoint", str(folder / "checkpoint"), "--topic-partitions", str(PARTITIONS), "--idle-timeout", "1h"),
     ]
     beats = ["heartbeat", "--bootstrap-servers", broker.bootstrap_servers, "--topics", "stock-commands"]
-    with JobProcess([*beats, "--after", "200ms", "--allowance", "0s", "--format", "json"], folder):
+    with JobProcess([*beats, "--after", "200ms", "--allowance", "0s", "--heartbeat-format", "json"], folder) as beating:
         for customer in customers:
             customer.start()
         killed = _kill(arguments, folder, random.Random(seed), kills, customers, replies)
@@ -133,6 +133,7 @@ def all_of_it(broker: DevBroker, folder: Path, seed: int, orders: int, kills: in
             sent = SKUS * len(POOLS) + sum(customer.sent for customer in customers)
             job.wait_for(lambda: replies.count >= sent, "all commands are answered", END_S)
             assert job.stop().code == 0, job.err()
+        assert beating.process.poll() is None, beating.err()
     replies.over.set()
     replies.join()
     seen = check(broker.bootstrap_servers)
