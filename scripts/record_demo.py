@@ -1,6 +1,6 @@
 """Makes docs/img/demo.svg anew: the output of `moneystate demo`, as a terminal shows it.
 
-    .venv/bin/python scripts/record_demo.py
+.venv/bin/python scripts/record_demo.py
 """
 
 from __future__ import annotations
