@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeVar
 
+from tests.reference.model import LogRecord
+
 BOUND_MS: Final = 5_000  # of the run
 
 
@@ -29,10 +31,13 @@ class Written(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
+Read = Callable[[str], list[LogRecord]]  # a topic, as it stands in the log
+
+
 @dataclass
 class Expected:
-    """After the whole log and a drain. `outputs`: topic -> key -> values in order, None for a tombstone; `letters`:
-    reasons of dead letters of all its services."""
+    """After the whole log and a drain; of services that read what they cause, after what stands in the log. `outputs`:
+    topic -> key -> values in order, None for a tombstone; `letters`: reasons of dead letters of all its services."""
 
     outputs: dict[str, dict[str, list[Any]]]
     letters: Counter[str] = field(default_factory=Counter)
@@ -42,15 +47,17 @@ class Expected:
 class Case:
     """`name`: as `moneystate run` takes it; `services`: the services it stands for, in the order of their stages;
     `tables`: its part of the configuration file; `partitions`: of its input topics; `log`: in the order of writing, at
-    least one record for each partition among its first two thirds; `parse`: an output's value, by topic."""
+    least one record for each partition among its first two thirds; `parse`: an output's value, by topic; `beats`: of
+    services that read what they cause, the heartbeats after a share of the log, by their number."""
 
     name: str
     services: tuple[str, ...]
     tables: str
     partitions: Mapping[str, int]
     log: Sequence[Written]
-    expected: Callable[[], Expected]
+    expected: Callable[[Read], Expected]
     parse: Callable[[str, bytes], Any] = lambda _, value: json.loads(value)
+    beats: Callable[[float, int], list[Written]] | None = None
 
 
 class Placed(NamedTuple):

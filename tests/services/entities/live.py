@@ -12,7 +12,7 @@ from typing import Any, Final
 import moneystate as ms
 from tests.services.entities.reference import COMMANDS, EVENTS, Logged, Number, Reference, parsed
 from tests.services.entities.workload import COMMAND_TYPES, CONFIG, records
-from tests.services.live import BOUND_MS, Case, Expected, Written
+from tests.services.live import BOUND_MS, Case, Expected, Read, Written
 
 PARTITIONS: Final = {EVENTS: 3, COMMANDS: 2}
 TABLES: Final = """
@@ -78,7 +78,7 @@ def _written() -> list[Written]:
     return [Written(r.topic, r.partition, as_json(r.record) if r.record else junk.pop()) for r in LOG]
 
 
-def expected() -> Expected:
+def expected(_: Read) -> Expected:
     reference = Reference(CONFIG.merge_window_ms, CONFIG.command_retention_ms)
     reference.run([logged for logged in LOG if logged.record], {EVENTS: BOUND_MS, COMMANDS: 0})
     junk = [written.value for written, logged in zip(CASE.log, LOG, strict=True) if not logged.record]

@@ -11,7 +11,7 @@ from services.joining.records import Cancelled, Part
 from tests.services.joining import reference
 from tests.services.joining.reference import Event, Logged, as_written, iso
 from tests.services.joining.workload import SERVICES, events
-from tests.services.live import BOUND_MS, Case, Expected, Written, with_junk
+from tests.services.live import BOUND_MS, Case, Expected, Read, Written, with_junk
 
 PARTITIONS: Final = 3
 TABLES: Final = """
@@ -59,7 +59,7 @@ def _given(**members: ms.Json | None) -> dict[str, str]:
 LOG: Final = list(with_junk(events(18, 600, ids=12), as_json, [*JUNK], PARTITIONS, seed=18))
 
 
-def expected() -> Expected:
+def expected(_: Read) -> Expected:
     want = reference.run([Logged(one.partition, one.offset, one.record) for one in LOG], RULES)
     letters = Counter(want.letters)
     letters.update([JUNK[one.value] for one in LOG if one.record is None])

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any, Final
 
 from services.reconciliation.records import Completeness, Finding, InventoryItem
-from tests.services.live import Case, Expected, Written
+from tests.services.live import Case, Expected, Read, Written
 from tests.services.reconciliation.reference import Logged
 from tests.services.reconciliation.workload import Beat, Workload, config, iso, reference
 
@@ -134,7 +134,7 @@ def completeness_json(record: Completeness) -> dict[str, Any]:
     }
 
 
-def expected() -> Expected:
+def expected(_: Read) -> Expected:
     want = reference(config())
     want.run(LOGGED)
     findings = {key: [finding_json(finding) for finding in mine] for key, mine in want.findings.items()}

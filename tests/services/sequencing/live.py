@@ -13,7 +13,7 @@ from moneystate.api.json_text import Json
 from moneystate.api.shapes import camel
 from services.sequencing.config import Config
 from services.sequencing.records import Poisoned
-from tests.services.live import BOUND_MS, Case, Expected, Written, with_junk
+from tests.services.live import BOUND_MS, Case, Expected, Read, Written, with_junk
 from tests.services.sequencing import reference
 from tests.services.sequencing.reference import Logged
 from tests.services.sequencing.workload import some_log
@@ -82,7 +82,7 @@ def _records() -> list[Any]:
 LOG: Final = list(with_junk(_records(), as_json, [*JUNK], PARTITIONS, seed=18))
 
 
-def expected() -> Expected:
+def expected(_: Read) -> Expected:
     taken = [Logged(one.partition, one.offset, one.record) for one in LOG if one.record is not None]
     want = reference.run(taken, BOUND_MS, CONFIG)
     letters = Counter(reason for _, _, reason in want.letters)
