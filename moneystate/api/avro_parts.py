@@ -6,7 +6,7 @@ import struct
 from decimal import Context, Decimal
 from typing import Any, Final
 
-from moneystate.api.json_text import Json, json_as_is, json_of_text
+from moneystate.api.json_value import Json, json_as_is, json_of_text
 from moneystate.engine.avro import Malformed, long_bytes, read_long, skip_bytes, string_bytes
 
 LONG_MIN: Final = -(1 << 63)

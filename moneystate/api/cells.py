@@ -19,7 +19,7 @@ from typing import Any, Final
 from moneystate.api.codec import Codec
 from moneystate.api.shapes import is_immutable
 from moneystate.engine.avro import HEADER_BYTES, Malformed, long_bytes, read_long
-from moneystate.engine.items import NO_TIME, Item
+from moneystate.engine.items import NO_TIME, OFFSET, PARTITION, SET_AT, TIME, TOPIC, Item
 
 Read = Callable[[bytes, int], tuple[Any, int]]  # of a record's body
 
@@ -182,4 +182,4 @@ class TimerKind(Kind):
 
 def set_of(item: Item) -> Set:
     """Of the timer that an item is."""
-    return item[0], item[2], item[3], item[4], item[5]
+    return item[TIME], item[SET_AT], item[TOPIC], item[PARTITION], item[OFFSET]

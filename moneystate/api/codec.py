@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 from moneystate.api import avro_parts
 from moneystate.api.avro_parts import Unencodable
 from moneystate.api.generate import AvroCode
 from moneystate.api.generate_json import JsonCode
+from moneystate.api.generate_transcoder import Transcode, Transcoder
 from moneystate.api.json_text import MAX_RECORD_LEVELS, parse
 from moneystate.api.schema import header_of
 from moneystate.api.shapes import Record, paths
@@ -37,12 +37,16 @@ class Codec:
         json_code = JsonCode(record)
         self.json_source = json_code.source.text()
         self._from_json, self._to_json = json_code.functions()
+        self._transcode: Transcode | None = None  # made for outputs alone, when the first is written
+        self._personal: tuple[str, ...] | None = None
         self._from_row: Callable[[Any], Any] | None = None
 
-    @cached_property
+    @property
     def personal(self) -> tuple[str, ...]:
         """Paths of the record's personal fields."""
-        return tuple(paths(self.record, lambda f: f.personal))
+        if self._personal is None:
+            self._personal = tuple(paths(self.record, lambda f: f.personal))
+        return self._personal
 
     def decode(self, value: bytes) -> Any:
         """A value of this schema. Raises Malformed."""
@@ -88,6 +92,17 @@ class Codec:
 
     def from_json_text(self, text: str) -> Any:
         return self._from_json(parse(text, MAX_RECORD_LEVELS))
+
+    def transcode(self, value: bytes, pos: int) -> bytes:
+        """The body of a canonical value, as this program wrote it, in JSON. Raises Malformed, and StepError for what
+        JSON does not have."""
+        if self._transcode is None:
+            self._transcode = Transcoder(self.record).function()
+        try:
+            text: str = self._body(self._transcode, value, pos)[0]
+            return text.encode()
+        except Unencodable as e:
+            raise StepError(f"{self.record.cls.__name__}: {e}.") from None
 
     def to_json(self, value: Any) -> bytes:
         try:

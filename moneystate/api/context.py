@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 class EventSource(NamedTuple):
-    """The position of the event in the log; for a timer, of the event that set it. `topic`: without prefix."""
+    """The position of the event in the log; for a timer, of the event that set it."""
 
-    topic: str
+    topic: str  # without prefix
     partition: int
     offset: int
 
@@ -39,15 +39,14 @@ class Runs(Protocol):
 
 
 class Context(Generic[R]):
-    """`now`: the order time in ms, of a timer its due time; `late`: the event came later than its time; `key`: of the
-    record, a text; `rules`: of the run."""
+    """The information and effects that a step has besides its state."""
 
     def __init__(self, runs: Runs, rules: R) -> None:
         self._runs = runs
-        self.rules = rules
-        self.now = 0
-        self.late = False
-        self.key = ""
+        self.rules = rules  # the run's
+        self.now = 0  # order time in ms; for a timer, its due time
+        self.late = False  # the event arrived behind the watermark
+        self.key = ""  # the record's key as text
 
     @property
     def source(self) -> EventSource:
@@ -58,7 +57,7 @@ class Context(Generic[R]):
         self._runs.emit(output, record)
 
     def remove(self, output: Output[Any], *key: str | int) -> None:
-        """Write a tombstone (a null value) to a compacted output, so that the topic keeps nothing under the key. Of a
+        """Writes a tombstone (a null value) to a compacted output, which removes the key from the topic. For a
         composite key, give the parts."""
         self._runs.remove(output, key)
 
@@ -67,8 +66,8 @@ class Context(Generic[R]):
     @overload
     def at(self, timer: MapTimer[Any], when: int, id: str) -> None: ...
     def at(self, timer: Timer | MapTimer[Any], when: int, id: str = "") -> None:
-        """Set a timer to `when`, in ms, in place of when it was set to. One due by `now` runs at once, after all events
-        of this time."""
+        """Sets a timer to `when`, in ms, and replaces its previous time. A timer due by `now` runs at once, after all
+        events of this time."""
         self._runs.set_timer(timer, when, id)
 
     @overload
@@ -76,17 +75,17 @@ class Context(Generic[R]):
     @overload
     def cancel(self, timer: MapTimer[Any], id: str) -> None: ...
     def cancel(self, timer: Timer | MapTimer[Any], id: str = "") -> None:
-        """Nothing happens where it is not set."""
+        """Cancels a timer. Does nothing if it is not set."""
         self._runs.cancel(timer, id)
 
     def count(self, name: str, n: int = 1) -> None:
         self._runs.count(name, n)
 
     def forget(self) -> None:
-        """Remove everything that the service holds of the key in hand: values, maps, timers and ids seen by `unique`.
-        What the step had of them is not kept."""
+        """Removes everything that the service has of the current key: values, maps, timers and ids seen by `unique`.
+        Changes that the step has made to them are discarded."""
         self._runs.forget()
 
     def dead_letter(self, reason: str, detail: str = "") -> None:
-        """Write the record to the dead letters, too; what the step does is kept."""
+        """Also writes the record to the dead letters. The effects of the step remain."""
         self._runs.dead_letter(reason, detail)

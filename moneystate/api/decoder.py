@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
-from moneystate.api.codec import TrailingBytes
+from moneystate.api.codec import Codec, TrailingBytes
 from moneystate.api.failures import EXCEPTION
-from moneystate.api.json_topic import AVRO, DEBEZIUM
+from moneystate.api.json_topic import AVRO, DEBEZIUM, JSON, JsonTopic
 from moneystate.api.plan import InputPlan, Plan
 from moneystate.api.reading import NO_HEADERS, Headers, checked_time, header_time
 from moneystate.api.whole import WholeReader
 from moneystate.engine.avro import HEADER_BYTES, Malformed
-from moneystate.engine.processor import Convert, Read, Rejected
+from moneystate.engine.processor import Convert, Decoded, Read, ReadValue, Rejected
 
 
 class ServiceDecoder:
@@ -30,6 +31,13 @@ class ServiceDecoder:
             if formats.get(self.plan.topics[code]) == DEBEZIUM or any(i.takes_whole() for i in inputs.values())
         }
 
+    def values(self, formats: Mapping[str, str]) -> dict[int, ReadValue]:
+        return {
+            code: JsonValues(self, code, JsonTopic(self.plan, self.plan.topics[code])).read
+            for code, inputs in self.plan.inputs.items()
+            if formats.get(self.plan.topics[code]) == JSON and not any(i.takes_whole() for i in inputs.values())
+        }
+
     def needs_headers(self, topic: int) -> bool:
         return any(i.needs_headers() for i in self.plan.inputs[topic].values())
 
@@ -40,24 +48,35 @@ class ServiceDecoder:
         try:
             if planned is not None:
                 record, end = planned.codec.read_body(value, HEADER_BYTES)
-                in_header = planned.time_header
-                time = header_time(headers, in_header) if in_header else checked_time(planned.time(record))
+                time = _time(planned, record, headers)
                 if end != len(value):
                     raise TrailingBytes(f"{len(value) - end} bytes after the body")
                 return time, self._key(planned, record, headers)
             if header == self.plan.heartbeat.header:
                 return checked_time(self.plan.heartbeat.decode(value).processed_at), None
             raise self._elsewhere(header, value)
-        except TrailingBytes as e:
-            raise Rejected("trailing_bytes", str(e)) from None
         except Malformed as e:
-            raise Rejected("malformed", str(e)) from None
+            raise Rejected("trailing_bytes" if isinstance(e, TrailingBytes) else "malformed", str(e)) from None
         except Rejected:
             raise
         except Exception as cause:  # of a function for a time or a key
             if not self.dead_letter_errors:
                 raise
             raise Rejected(EXCEPTION, f"{type(cause).__name__}: {cause}") from None
+
+    def decode_read(
+        self, topic: int, canonical: bytes, codec: Codec, record: Any, headers: Headers = NO_HEADERS
+    ) -> Decoded:
+        """As `decode` of a canonical value, of which the record is at hand. Raises Rejected."""
+        planned = self.plan.inputs[topic].get(codec.header)
+        if planned is None or not planned.is_told_by_fields:
+            time, keys = self.decode(topic, canonical, headers)
+            return canonical, time, keys
+        try:
+            time = _time(planned, record, headers)
+        except Malformed as e:
+            raise Rejected("malformed", str(e)) from None
+        return canonical, time, self._key(planned, record, headers)
 
     def _key(self, planned: InputPlan, record: object, headers: Headers) -> bytes | list[bytes] | None:
         if planned.handler is None or planned.keys is None:
@@ -78,3 +97,24 @@ class ServiceDecoder:
             self.outputs[header].decode(value)
             return Rejected("no_event_time", "a type that the service writes")
         return Rejected("unknown_schema", "no known schema has this fingerprint")
+
+
+class JsonValues:
+    """The values of a topic in JSON, read once."""
+
+    def __init__(self, decoder: ServiceDecoder, code: int, topic: JsonTopic) -> None:
+        self.decoder = decoder
+        self.code = code
+        self.topic = topic
+
+    def read(self, value: bytes) -> Decoded:
+        """Raises Rejected."""
+        canonical, codec, record = self.topic.read(value)
+        return self.decoder.decode_read(self.code, canonical, codec, record)
+
+
+def _time(planned: InputPlan, record: Any, headers: Headers) -> int:
+    """Raises Malformed."""
+    if planned.time_header:
+        return header_time(headers, planned.time_header)
+    return checked_time(planned.time(record))

@@ -17,17 +17,17 @@ V = TypeVar("V")
 
 
 class Match(NamedTuple):
-    """An index entry, in index order. `id`: empty for a value."""
+    """An index entry, in index order."""
 
     value: bytes
     owner: bytes
-    id: bytes
+    id: bytes  # empty: the record is a value, not an entry of a map
     record: Any
 
 
 class StateView(ABC):
-    """`moneystate.api.view.View` over what `stored`, `stored_ids` and `matches` give. What has expired at `time_ms` is
-    not there."""
+    """`moneystate.api.view.View` over `stored`, `stored_ids` and `matches`. It leaves out data that has expired at
+    `time_ms`."""
 
     def __init__(self, plan: Plan, time_ms: int) -> None:
         self.plan = plan
@@ -108,7 +108,7 @@ class ReadEntries(Protocol):
 
 
 class EntryView(StateView):
-    """Over entries that are in no order: an index is made for each look at it."""
+    """A view over unordered entries. An index is built for each read of it."""
 
     def __init__(self, plan: Plan, entries: ReadEntries, time_ms: int) -> None:
         super().__init__(plan, time_ms)

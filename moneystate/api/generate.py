@@ -41,14 +41,17 @@ class AvroCode:
                 self.record(part)
         number = self.ids[record.name] = len(self.ids) + 1
         self.source.names[f"cls_{number}"] = record.cls
-        self._reader(record, number)
+        self.functions_of(record, number)
+        return number
+
+    def functions_of(self, record: Record, number: int) -> None:
+        self.reader(record, number)
         self._writer(record, number)
         self._copier(record, number)
-        return number
 
     # Reading
 
-    def _reader(self, record: Record, number: int) -> None:
+    def reader(self, record: Record, number: int) -> None:
         source = self.source
         source.line(0, f"def read_{number}(buf, pos):")
         names = [f"f{n}" for n in range(len(record.fields))]
@@ -56,11 +59,11 @@ class AvroCode:
             self._read(1, f.shape, name)
         # a text that reaches beyond the end was cut by the slice
         source.line(1, "if pos > len(buf): raise IndexError")
-        self._construct(record, number, names)
+        self.construct(record, number, names)
         source.line(1, "return r, pos")
 
-    def _construct(self, record: Record, number: int, names: list[str]) -> None:
-        """A frozen dataclass sets each field by a call; past it, it takes half the time."""
+    def construct(self, record: Record, number: int, names: list[str]) -> None:
+        """Sets `r`. A frozen dataclass sets each field by a call; past it, it takes half the time."""
         cls: Any = record.cls
         source = self.source
         if cls.__dataclass_params__.frozen and "__slots__" not in cls.__dict__ and not hasattr(cls, "__post_init__"):

@@ -1,5 +1,8 @@
 """Generates the source code of JSON codecs from a record's shape.
 
+    def in_1(document): ...      -> the object, from what `json_text.parse` gave; Malformed
+    def out_1(r): ...            -> the JSON text; Unencodable, TypeError, AttributeError, ValueError
+
 An object with the fields as the schema names them. Read: members that the record does not have are ignored, as
 producers may be ahead of this program; a field with a default may be absent. Written: all fields, in their order, after
 `type` where the record has no field of that name.
@@ -28,6 +31,7 @@ class JsonCode:
         self.source.names.update(MISSING=json_parts.MISSING, Malformed=Malformed, inside=json_parts.inside)
         self.ids: dict[str, int] = {}
         self.top = record
+        self.texts = JsonTexts(self.source, lambda nested, value: f"out_{self._record(nested)}({value})")
         self.number = self._record(record)
 
     def functions(self) -> tuple[Callable[[Any], Any], Callable[[Any], str]]:
@@ -37,11 +41,13 @@ class JsonCode:
     def _record(self, record: Record) -> int:
         if record.name in self.ids:
             return self.ids[record.name]
-        both = [(self._part(f.shape, "in"), self._part(f.shape, "out")) for f in record.fields]
+        parts = [self._part(f.shape) for f in record.fields]
+        text = self.texts.of_record(record, [f"r.{f.name}" for f in record.fields], record is self.top)
         number = self.ids[record.name] = len(self.ids) + 1
         self.source.names[f"cls_{number}"] = record.cls
-        self._reader(record, number, [read for read, _ in both])
-        self._writer(record, number, [write for _, write in both])
+        self._reader(record, number, parts)
+        self.source.line(0, f"def out_{number}(r):")
+        self.source.line(1, f"return {text}")
         return number
 
     def _reader(self, record: Record, number: int, parts: list[str]) -> None:
@@ -62,34 +68,70 @@ class JsonCode:
         given = ", ".join([f"{f.name}=f{n}" for n, f in enumerate(record.fields)])
         line(1, f"return cls_{number}({given})")
 
-    def _writer(self, record: Record, number: int, parts: list[str]) -> None:
-        labels = [f"{quote(f.wire)}:" for f in record.fields]
-        texts = [f"{label!r} + {part}(r.{f.name})" for label, part, f in zip(labels, parts, record.fields, strict=True)]
-        if record is self.top and not has_type_field(record):
-            texts.insert(0, repr(f'"{TYPE}":{quote(record.short)}'))
-        line = self.source.line
-        line(0, f"def out_{number}(r):")
-        line(1, f"return '{{' + {' + chr(44) + '.join(texts) or repr('')} + '}}'")
-
-    def _part(self, shape: Shape, way: str) -> str:
-        """The name of a function for the shape."""
+    def _part(self, shape: Shape) -> str:
+        """The name of a function that reads the shape."""
         names = self.source.names
         if isinstance(shape, Record):
-            return f"{way}_{self._record(shape)}"
+            return f"in_{self._record(shape)}"
         if isinstance(shape, Plain):
-            names[f"{shape.kind}_{way}"] = getattr(json_parts, f"{shape.kind}_{way}")
-            return f"{shape.kind}_{way}"
-        name = self.source.fresh(f"{way}_part")
+            names[f"{shape.kind}_in"] = getattr(json_parts, f"{shape.kind}_in")
+            return f"{shape.kind}_in"
+        name = self.source.fresh("in_part")
         if isinstance(shape, Exact):
-            names[name] = getattr(json_parts, f"exact_{way}")(shape.digits.precision, shape.digits.scale)
+            names[name] = json_parts.exact_in(shape.digits.precision, shape.digits.scale)
         elif isinstance(shape, Symbols):
-            names[name] = getattr(json_parts, f"symbol_{way}")(shape.symbols)
+            names[name] = json_parts.symbol_in(shape.symbols)
         else:
             assert isinstance(shape, (Maybe, Array, Table))
             kind = {Maybe: "maybe", Array: "array", Table: "table"}[type(shape)]
-            made = names[f"{kind}_{way}"] = getattr(json_parts, f"{kind}_{way}")
+            made = names[f"{kind}_in"] = getattr(json_parts, f"{kind}_in")
             assert callable(made)
-            self.source.line(0, f"{name} = {kind}_{way}({self._part(shape.of, way)})")
+            self.source.line(0, f"{name} = {kind}_in({self._part(shape.of)})")
+        return name
+
+
+class JsonTexts:
+    """Expressions for the JSON text of values. `nested`: the expression for a record within another."""
+
+    def __init__(self, source: Source, nested: Callable[[Record, str], str]) -> None:
+        self.source = source
+        self.nested = nested
+        source.names["quote"] = quote
+
+    def of_record(self, record: Record, values: list[str], with_type: bool) -> str:
+        """`values`: expressions for its fields; `with_type`: it begins with its type, unless it has such a field."""
+        parts: list[str] = []
+        before = "{"
+        if with_type and not has_type_field(record):
+            before += f'"{TYPE}":{quote(record.short)},'
+        for f, value in zip(record.fields, values, strict=True):
+            parts += [repr(f"{before}{quote(f.wire)}:"), self.of(f.shape, value)]
+            before = ","
+        parts.append(repr("}" if record.fields else before.rstrip(",") + "}"))
+        return f"''.join(({', '.join(parts)},))"
+
+    def of(self, shape: Shape, value: str) -> str:
+        if isinstance(shape, Record):
+            return self.nested(shape, value)
+        if isinstance(shape, Plain):
+            return f"quote({value})" if shape.kind == "string" else f"{self._part(f'{shape.kind}_out')}({value})"
+        if isinstance(shape, Exact):
+            write = json_parts.exact_out(shape.digits.precision, shape.digits.scale)
+            return f"{self.source.constant('exact', write)}({value})"
+        if isinstance(shape, Symbols):
+            return f"{self.source.constant('symbol', json_parts.symbol_out(shape.symbols))}({value})"
+        assert isinstance(shape, (Maybe, Array, Table))
+        item = self.source.fresh("i")
+        if isinstance(shape, Maybe):
+            return f"('null' if ({item} := {value}) is None else {self.of(shape.of, item)})"
+        if isinstance(shape, Array):
+            return f"'[' + ','.join([{self.of(shape.of, item)} for {item} in {value}]) + ']'"
+        name, table = self.source.fresh("k"), self.source.fresh("t")
+        member = f"quote({name}) + ':' + {self.of(shape.of, f'{table}[{name}]')}"
+        return f"'{{' + ','.join([{member} for {table} in ({value},) for {name} in sorted({table})]) + '}}'"
+
+    def _part(self, name: str) -> str:
+        self.source.names[name] = getattr(json_parts, name)
         return name
 
 

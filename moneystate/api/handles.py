@@ -35,7 +35,7 @@ class Source(Generic[E]):
 
 
 class Input(Source[E]):
-    """Records of one type in one topic. `key` None: they are read for their time alone."""
+    """Records of one type in one topic."""
 
     def __init__(
         self, service: str, topic: str, record: type[E], key: Key | None, time: Time | None,
@@ -47,7 +47,7 @@ class Input(Source[E]):
         self.service = service
         self.topic = topic
         self.record = record
-        self.key = key
+        self.key = key  # None: the records only advance time
         self.time = time
         self.unique = unique
         self.within_ms = within_ms
@@ -65,7 +65,7 @@ class Input(Source[E]):
 
 
 class Output(Generic[T]):
-    """A topic that the service writes. `timed`: other services may read it in this one's order."""
+    """A topic that the service writes."""
 
     def __init__(
         self, service: str, topic: str, record: type[T], key: Key, compacted: bool, timed: bool, partitions: int | None,
@@ -76,7 +76,7 @@ class Output(Generic[T]):
         self.record = record
         self.key = key
         self.compacted = compacted
-        self.timed = timed
+        self.timed = timed  # other services may read it in this service's order
         self.partitions = partitions
         self.format = format
 

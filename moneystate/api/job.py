@@ -40,10 +40,10 @@ NOT_RULES: Final = ("bounds", JSON_FIELDS, "known_schemas", "logic", "max_future
 
 @dataclass(frozen=True)
 class Parts:
-    """What Spark's processes make the service from. `codes`: the numbers that stand for topics in the state."""
+    """What Spark's processes make the service from."""
 
     reference: str
-    codes: tuple[tuple[str, int], ...]
+    codes: tuple[tuple[str, int], ...]  # the numbers that stand for topics in the state
     dead_letter_errors: bool = False
 
     def processor(self) -> ServiceProcessor:
@@ -117,7 +117,14 @@ def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
         code=code_of(service),
         timed=list(dict.fromkeys([o.topic for o in service.outputs if o.timed])),
         created={o.topic: Stream(o.partitions, o.compacted) for o in service.outputs},
+        counters=_counters(service),
     )
+
+
+def _counters(service: Service[Any]) -> list[str]:
+    """The platform's that can count something in this service."""
+    late = ["late"] if any(i.ordered and not i.timed for i in service.inputs) else []
+    return [*late, "duplicates"] if any(i.unique for i in service.inputs) else late
 
 
 def _largest(service: Service[Any], max_record_bytes: int) -> dict[str, int]:
@@ -146,7 +153,9 @@ def _json_fields(plan: Plan) -> dict[str, list[str]]:
     codecs = [*(its.codec for inputs in plan.inputs.values() for its in inputs.values())]
     codecs += [kind.codec for kind in plan.kinds.values()]
     records = {codec.record.short: codec.record for codec in codecs}
-    in_json = {f"{name}.{path}" for name, of in records.items() for path in paths(of, lambda f: is_json(f.shape))}
+    in_json = {
+        f"{name}.{path}" for name, record in records.items() for path in paths(record, lambda f: is_json(f.shape))
+    }
     return {JSON_FIELDS: sorted(in_json)} if in_json else {}
 
 

@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from moneystate.api import iso_time
 from moneystate.api.avro_parts import LONG_MAX, LONG_MIN, Unencodable, unscaled
-from moneystate.api.json_text import Json, Number, json_in_record, quote
+from moneystate.api.json_number import Number
+from moneystate.api.json_text import quote
+from moneystate.api.json_value import Json, json_in_record
 from moneystate.engine.avro import Malformed
 
 MISSING: Final = object()
@@ -116,10 +118,6 @@ def table_in(convert: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
     return read
 
 
-def string_out(value: str) -> str:
-    return quote(value)
-
-
 def long_out(value: int) -> str:
     if value < LONG_MIN or value > LONG_MAX:
         raise Unencodable("a number of more than 64 bits")
@@ -145,8 +143,9 @@ def bytes_out(value: bytes) -> str:
     return f'"{base64.b64encode(value).decode()}"'
 
 
-def json_out(value: Json) -> str:
-    return value.text
+def json_out(value: Json | str) -> str:
+    """`value`: a text where it is read as its canonical text alone."""
+    return value if isinstance(value, str) else value.text
 
 
 def exact_out(precision: int, scale: int) -> Callable[[Decimal], str]:
@@ -170,18 +169,6 @@ def symbol_out(symbols: tuple[str, ...]) -> Callable[[str], str]:
         return texts[value]
 
     return write
-
-
-def maybe_out(convert: Callable[[Any], str]) -> Callable[[Any], str]:
-    return lambda value: "null" if value is None else convert(value)
-
-
-def array_out(convert: Callable[[Any], str]) -> Callable[[list[Any]], str]:
-    return lambda value: "[" + ",".join([convert(item) for item in value]) + "]"
-
-
-def table_out(convert: Callable[[Any], str]) -> Callable[[dict[str, Any]], str]:
-    return lambda value: "{" + ",".join([quote(key) + ":" + convert(value[key]) for key in sorted(value)]) + "}"
 
 
 def inside(name: str, error: Malformed) -> Malformed:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from moneystate.api.codec import Codec
-from moneystate.api.json_text import MAX_RECORD_LEVELS, Number, parse
+from moneystate.api.json_number import Number
+from moneystate.api.json_text import MAX_RECORD_LEVELS, parse
 from moneystate.api.plan import InputPlan, Plan
 from moneystate.api.reading import NO_HEADERS, Headers, header_text, is_whole_number
 from moneystate.api.shapes import Field, Maybe, Plain
@@ -39,15 +40,20 @@ class JsonTopic:
         # made by functions of the service, so nobody sends them
         self.made = {i.codec.record.short for i in inputs if i.decode is not None or i.fallback is not None}
 
-    def to_canonical(self, value: bytes, headers: Headers = NO_HEADERS) -> bytes:
+    def to_canonical(self, value: bytes) -> bytes:
         """Raises Rejected."""
+        return self.read(value)[0]
+
+    def read(self, value: bytes, headers: Headers = NO_HEADERS) -> tuple[bytes, Codec, Any]:
+        """The canonical form, and the record with its codec. Raises Rejected."""
         try:
             document = parse_value(value)
             codec = self._codec(document)
             fields = self.from_headers.get(codec.header)
             if fields:
                 document = with_headers(document, fields, headers)
-            return codec.encode(codec.from_json(document))
+            record = codec.from_json(document)
+            return codec.encode(record), codec, record
         except Malformed as e:
             raise Rejected("malformed", str(e)) from None
 
@@ -68,7 +74,7 @@ class JsonTopic:
         codec = self.by_header.get(value[:HEADER_BYTES])
         if codec is None:
             raise Rejected("unknown_schema", f"fingerprint {value[2:HEADER_BYTES].hex()}")
-        return codec.to_json(codec.read_own_body(value, HEADER_BYTES)[0])
+        return codec.transcode(value, HEADER_BYTES)
 
 
 class ChangeTopic:

@@ -21,11 +21,11 @@ MAX_ID_BYTES: Final = 65_535
 
 
 class Place(NamedTuple):
-    """What an entry's key says. `kind`: one of `KINDS`; `owner`: the key that it belongs to."""
+    """An entry's key, decoded."""
 
-    kind: bytes
+    kind: bytes  # one of `KINDS`
     name: str
-    owner: bytes
+    owner: bytes  # the key that the entry belongs to
     id: bytes
 
 

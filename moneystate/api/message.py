@@ -10,16 +10,15 @@ from moneystate.engine.deadletter import Letter
 
 @dataclass(frozen=True)
 class Message:
-    """`topic`: as it is declared, without prefix; `timestamp_ms`: Kafka's, -1 where it has none; `headers`: of several
-    of one name the last."""
+    """A record as Kafka delivers it."""
 
-    topic: str
+    topic: str  # as it is declared, without prefix
     partition: int = 0
     offset: int = 0
-    timestamp_ms: int = -1
+    timestamp_ms: int = -1  # Kafka's; -1: the record has none
     key: bytes | None = None
     value: bytes | None = None
-    headers: Mapping[str, bytes | None] = field(default_factory=dict)
+    headers: Mapping[str, bytes | None] = field(default_factory=dict)  # of headers with the same name, the last
 
 
 def message_of(topic: str, record: Letter) -> Message:

@@ -106,12 +106,12 @@ def _lowest(bits: int) -> int:
 
 
 class RangeMap(Generic[R]):
-    """Ranges that do not overlap, each a record of the map `ranges` that has its numbers `first` and `last`. `most`: a
-    number that no range is above, to be kept from step to step; the smaller it is, the less is read."""
+    """Ranges that do not overlap. Each is a record of a map, with its numbers `first` and `last`."""
 
     def __init__(self, name: str, numbers: PackedEntries, ranges: Entries[R], most: int) -> None:
         self.ends = NumberSet(name, numbers)
         self.ranges = ranges
+        # no range is above this number; keep it from step to step, and small, because less is read then
         self.most = most
 
     def at_or_after(self, number: int) -> R | None:

@@ -14,7 +14,7 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 from moneystate.api.function_code import names_of, reached
-from moneystate.api.json_text import Json
+from moneystate.api.json_value import Json
 from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
 
 _EMPTY: Final[dict[str, Any]] = {

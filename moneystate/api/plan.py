@@ -17,7 +17,7 @@ from moneystate.api.handles import Input, Map, MapAt, MapTimer, Output, Timer, V
 from moneystate.api.input_checks import check_input
 from moneystate.api.platform_records import HEARTBEAT_RECORD, LINEAGE_RECORD, SEEN_RECORD, TIMER_RECORD, kept_record
 from moneystate.api.query_plan import QueryPlan
-from moneystate.api.reading import KeyReader, path_of, time_reader
+from moneystate.api.reading import Key, KeyReader, Time, path_of, time_reader
 from moneystate.api.schema import header_of
 from moneystate.api.service import Handler, Service
 from moneystate.api.shapes import Plain, Record, Shapes, Symbols
@@ -32,12 +32,12 @@ IDS: Final = ("string", "long")
 
 
 class StatePlan:
-    """A state that a function reads. `ids_of`: of a map, what gives the ids of the entries to read with the batch."""
+    """A state that a function reads."""
 
     def __init__(self, kind: RecordKind, is_map: bool, ids_of: Callable[[Any], Any] | None) -> None:
         self.kind = kind
         self.is_map = is_map
-        self.ids_of = ids_of
+        self.ids_of = ids_of  # for a map, returns the ids of the entries to read with the batch
 
 
 class HandlerPlan:
@@ -67,6 +67,7 @@ class InputPlan:
         self.time_header = input.time.name if isinstance(input.time, Header) else ""
         self.decode = input.decode
         self.fallback = input.fallback
+        self.is_told_by_fields = is_told_by_fields(codec.record, input.key, input.time)
         self.from_headers = [f for f in codec.record.fields if f.header]
         # the value then does not count
         self.is_of_headers = bool(self.from_headers) and len(self.from_headers) == len(codec.record.fields)
@@ -84,6 +85,14 @@ class InputPlan:
         return self.timed or declared or (self.keys is not None and self.keys.needs_headers)
 
 
+def is_told_by_fields(record: Record, key: Key | None, time: Time | None) -> bool:
+    """Whether the record's key and time are fields of it or headers, which are the same in the record as it came and
+    in its canonical form. A function may see a difference: 1.5 becomes 1.50 where the schema has two places."""
+    parts = key if isinstance(key, tuple) else (key, time)
+    is_made = any(callable(part) or (isinstance(part, str) and "." in part) for part in [*parts, time])
+    return not is_made and not hasattr(record.cls, "__post_init__")
+
+
 class EarlierInput(NamedTuple):
     """A version that an input's records had: some may still be buffered."""
 
@@ -92,13 +101,13 @@ class EarlierInput(NamedTuple):
 
 
 class TimerPlan:
-    """`of`: the map whose ids it is for."""
+    """A timer with its handler."""
 
     def __init__(self, kind: TimerKind, handler: HandlerPlan, of: RecordKind | None) -> None:
         self.name = kind.name
         self.kind = kind
         self.handler = handler
-        self.of = of
+        self.of = of  # the map whose ids the timer is for
 
 
 class OutputPlan:
@@ -123,8 +132,7 @@ def assign_codes(names: Iterable[str], saved: Mapping[str, int]) -> dict[str, in
 
 
 class Plan:
-    """`rules`: of the run, None for those of the declaration; `codes`: of topics, as they were first assigned;
-    `released`: schemas of all released versions of its records."""
+    """A service, checked and with its codecs made."""
 
     def __init__(
         self,
@@ -135,13 +143,13 @@ class Plan:
     ) -> None:
         self.service = service
         self.name = service.name
-        self.rules = service.rules if rules is None else rules
+        self.rules = service.rules if rules is None else rules  # of the run; those of the declaration if none are given
         self.shapes = Shapes(service.namespace)
         self.codecs: dict[type, Codec] = {}
         topics = dict.fromkeys([i.topic for i in service.inputs])
-        self.codes = assign_codes(topics, codes or {})
+        self.codes = assign_codes(topics, codes or {})  # numbers of topics, as they were first assigned
         self.topics = {code: topic for topic, code in self.codes.items()}
-        self.released = released
+        self.released = released  # schemas of all released versions of the records
         self.kinds: dict[str, RecordKind] = {name: self._kind(state) for name, state in service.states.items()}
         self.by_prefix: dict[bytes, RecordKind | SeenKind | TimerKind] = {k.prefix: k for k in self.kinds.values()}
         self.handlers: dict[Any, HandlerPlan] = {}
@@ -319,8 +327,8 @@ class Plan:
                 f"{timer!r}: no function runs when it is due.", f"put @service.on({timer.name}) before one."
             )
         kind = TimerKind(layout.prefix_of(layout.TIMER, timer.name), timer.name, header_of(TIMER_RECORD))
-        of = self.kinds[timer.of.name] if isinstance(timer, MapTimer) else None
-        made = TimerPlan(kind, handler, of)
+        map_kind = self.kinds[timer.of.name] if isinstance(timer, MapTimer) else None
+        made = TimerPlan(kind, handler, map_kind)
         self.timers[timer] = made
         self.timer_of[kind.prefix] = made
         self.by_prefix[kind.prefix] = kind

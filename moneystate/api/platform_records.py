@@ -11,11 +11,10 @@ from moneystate.api.types import Millis, named
 @named("moneystate.api.Timer")
 @dataclass
 class TimerEntry:
-    """`set_at`, `topic`, `partition`, `offset`: of the event that set it, so that it is told from one that was set
-    again."""
+    """A timer in the state. The position of the event that set it distinguishes it from one that was set again."""
 
     due: int
-    set_at: int
+    set_at: int  # order time of the event that set it
     topic: int
     partition: int
     offset: int
@@ -31,14 +30,13 @@ class SeenId:
 @named("moneystate.api.Lineage")
 @dataclass
 class Lineage:
-    """The event that caused a record, in the Kafka header `lineage`. `timer`: its name, where a timer that the event
-    set wrote the record."""
+    """The event that caused a record, in the Kafka header `lineage`."""
 
     topic: str
     partition: int
     offset: int
     order_time: Millis
-    timer: str | None = None
+    timer: str | None = None  # name of the timer that wrote the record, if one did; the event set it
 
 
 @named("moneystate.events.Heartbeat")
@@ -59,8 +57,8 @@ LINEAGE_RECORD = _shapes.record(Lineage, "the platform")
 HEARTBEAT_RECORD = _shapes.record(Heartbeat, "the platform")
 
 
-def kept_record(of: Record) -> Record:
+def kept_record(record: Record) -> Record:
     """A record of state with a time to live."""
     long = Plain("long")
     fields = [Field("at", "at", long, None, False), Field("sweep_at", "sweepAt", long, None, False)]
-    return Record(f"{of.name}Kept", _Kept, [*fields, Field("value", "value", of, None, False)])
+    return Record(f"{record.name}Kept", _Kept, [*fields, Field("value", "value", record, None, False)])

@@ -124,8 +124,8 @@ def key_parts(record: Record, key: Key, where: str, changes: bool = False) -> li
     for part in parts:
         if isinstance(part, str):
             read, shape = path_of(record, part, where, "key")
-            of = shape.of if isinstance(shape, Maybe) else shape
-            if not isinstance(of, Symbols) and (not isinstance(of, Plain) or of.kind not in _KEY_KINDS):
+            inner = shape.of if isinstance(shape, Maybe) else shape
+            if not isinstance(inner, Symbols) and (not isinstance(inner, Plain) or inner.kind not in _KEY_KINDS):
                 raise ServiceError(f"{where}: key={part!r} is neither a text nor a whole number.", "use another field.")
             if changes and part.startswith(AFTER):
                 before, _ = path_of(record, BEFORE + part.removeprefix(AFTER), where, "key")

@@ -55,13 +55,14 @@ def place_of(name: str, key: bytes) -> Place:
 
 
 class ServiceReplica:
-    """`reference`: of the service and its rules, so that it can be pickled into the replica's processes."""
+    """The replica's model of a plain service."""
 
     trace = None
     held = b""
     proof = b""
 
     def __init__(self, reference: str) -> None:
+        # names the service and its rules, so that this can be pickled into the replica's processes
         self.reference = reference
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -137,7 +137,7 @@ def _value(
         if len(data) != len(each):
             raise ConfigError(f"{where}: expected a list of {len(each)}, found one of {len(data)}.", "mend the list.")
         pairs = zip(each, data, strict=True)
-        return tuple(_value(of, content, f"{where}[{n}]", duration) for n, (of, content) in enumerate(pairs))
+        return tuple(_value(element, content, f"{where}[{n}]", duration) for n, (element, content) in enumerate(pairs))
     if origin is dict:
         if not isinstance(data, Mapping):
             raise ConfigError(f"{where}: expected a table, found {data!r}.", "write it as a table.")

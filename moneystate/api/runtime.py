@@ -7,12 +7,11 @@ them, and encoded once, in `finish`. What a step may change is copied before, so
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from moneystate.api import layout
-from moneystate.api.cells import NEVER, NO_TTL, Cell, RecordKind, SeenKind, TimerKind, opened, set_of
+from moneystate.api.cells import NEVER, NO_TTL, Cell, RecordKind, opened, set_of
 from moneystate.api.context import Context, EventSource
 from moneystate.api.entries import Entries
 from moneystate.api.failures import EXCEPTION, failure, where_of
@@ -20,17 +19,35 @@ from moneystate.api.handles import MapTimer, Output, Timer
 from moneystate.api.plan import HandlerPlan, InputPlan, OutputPlan, Plan, StatePlan, TimerPlan
 from moneystate.api.reading import key_bytes, key_text
 from moneystate.api.reject import Reject
+from moneystate.api.working_set import WorkingSet
 from moneystate.engine import deadletter
 from moneystate.engine.avro import HEADER_BYTES, Malformed, long_bytes, string_bytes
 from moneystate.engine.deadletter import COUNT_PREFIX, Letter
 from moneystate.engine.effects import Effects
-from moneystate.engine.items import CLEANUP_RANK, END_OF_TIME, NO_TIME, TIMER_RANK, Header, Item, UnorderedRecord
+from moneystate.engine.items import (
+    CLEANUP_RANK,
+    END_OF_TIME,
+    EVENT_TIME,
+    KEY,
+    NO_TIME,
+    OFFSET,
+    PARTITION,
+    RANK,
+    SET_AT,
+    TIME,
+    TIMER_RANK,
+    TOPIC,
+    VALUE,
+    Header,
+    Item,
+    UnorderedRecord,
+)
 from moneystate.engine.place import PLACE, carried_by, carry, cause_of, own_value, place_of
 from moneystate.engine.processor import Change
 from moneystate.engine.state import StateAccess
+from moneystate.engine.sweep import sweep_time
 from moneystate.errors import StepError
 
-SWEEPS_PER_TTL: Final = 8
 LINEAGE: Final = "lineage"
 
 
@@ -56,9 +73,6 @@ class ServiceProcessor:
         self.plan = plan
         self.dead_letter_errors = dead_letter_errors
         self.context: Context[Any] = Context(self, plan.rules)
-        self.cells: dict[bytes, Cell] = {}
-        self.by_map: dict[bytes, list[Cell]] = {}
-        self.scanned: dict[bytes, list[bytes]] = {}
         self.placed: dict[bytes, tuple[bytes, int]] = {}
         self.undo: list[tuple[Cell, Any, int, int, bool, bool]] = []
         self.undo_counts: list[tuple[str, int]] = []
@@ -69,36 +83,28 @@ class ServiceProcessor:
         self.lineage: list[Header] = []
         self.watermark_before = NO_TIME
         self.effects = Effects()
-        self.state: StateAccess
+        self.unordered: dict[UnorderedRecord, Work] = {}
+        self.cells: WorkingSet
 
     # A batch
 
     def begin(
         self, state: StateAccess, items: Sequence[Item], unordered: Sequence[UnorderedRecord], watermark_before: int
     ) -> list[Work | None]:
-        self.state = state
+        self.cells = WorkingSet(state)
         self.watermark_before = watermark_before
-        self.cells = {}
-        self.by_map = {}
-        self.scanned = {}
         self.placed = {}
-        self.unordered = {
-            process_unordered: self._event(process_unordered[0], process_unordered[3], process_unordered[4])
-            for process_unordered in unordered
-        }
+        self.unordered = {}
+        for record in unordered:
+            topic, _, _, key, value = record
+            self.unordered[record] = self._event(topic, key, value)
         works: list[Work | None] = [self._work(item) for item in items]
-        self._load([cell for cell in self.cells.values() if not cell.loaded])
+        self.cells.load_announced()
         return works
 
-    def _load(self, cells: list[Cell]) -> None:
-        if cells:
-            entries = self.state.get_many([cell.key for cell in cells])
-            for cell, stored in zip(cells, entries, strict=True):
-                cell.load(stored)
-
     def _work(self, item: Item) -> Work:
-        if item[1] < TIMER_RANK:
-            return self._event(item[3], item[7], own_value(item[8]))
+        if item[RANK] < TIMER_RANK:
+            return self._event(item[TOPIC], item[KEY], own_value(item[VALUE]))
         return self._due(item)
 
     def _event(self, topic: int, key: bytes, value: bytes) -> Work:
@@ -121,13 +127,13 @@ class ServiceProcessor:
         work.input = plan
         assert plan.handler is not None
         if plan.seen is not None and plan.seen_id is not None:
-            work.cell = self._cell(plan.seen, key, str(plan.seen_id(record)).encode())
+            work.cell = self.cells.cell(plan.seen, key, str(plan.seen_id(record)).encode())
         self._declared(work, plan.handler.states, key)
         return work
 
     def _due(self, item: Item) -> Work:
-        key = item[7]
-        prefix, id = layout.parts_of_timer(own_value(item[8]))
+        key = item[KEY]
+        prefix, id = layout.parts_of_timer(own_value(item[VALUE]))
         timer = self.plan.timer_of.get(prefix)
         work = Work(key.decode(), None)
         work.id = id.decode()
@@ -138,48 +144,35 @@ class ServiceProcessor:
                     f"service {self.plan.name!r}: a timer of {prefix[2:].decode()!r} is due, which is not declared.",
                     "declare it again: what is in state cannot be left out.",
                 )
-            work.cell = self._cell(kind, key, id)
+            work.cell = self.cells.cell(kind, key, id)
             return work
         work.handler = timer.handler
         work.timer = timer
-        work.cell = self._cell(timer.kind, key, id)
+        work.cell = self.cells.cell(timer.kind, key, id)
         if timer.of is not None:
-            self._cell(timer.of, key, id)
+            self.cells.cell(timer.of, key, id)
         self._declared(work, timer.handler.states, key)
         return work
 
     def _declared(self, work: Work, states: list[StatePlan], key: bytes) -> None:
         for state in states:
             if not state.is_map:
-                work.cells.append(self._cell(state.kind, key, b""))
+                work.cells.append(self.cells.cell(state.kind, key, b""))
             else:
                 work.cells.append(None)
                 if state.ids_of is not None:
                     ids = state.ids_of(work.record)
                     for id in ids if type(ids) is list else (ids,):
                         if id is not None:
-                            self._cell(state.kind, key, str(id).encode())
-
-    def _cell(self, kind: RecordKind | SeenKind | TimerKind, owner: bytes, id: bytes) -> Cell:
-        key = kind.prefix + len(owner).to_bytes(2, "big") + owner + id
-        cell = self.cells.get(key)
-        if cell is None:
-            cell = Cell(key, kind, owner, id)
-            self.cells[key] = cell
-            if kind.prefix[:1] == layout.ENTRY:
-                base = key[: len(key) - len(id)]
-                if base in self.by_map:
-                    self.by_map[base].append(cell)
-                else:
-                    self.by_map[base] = [cell]
-        return cell
+                            self.cells.cell(state.kind, key, str(id).encode())
 
     # A step
 
     def process_unordered(self, record: UnorderedRecord, effects: Effects) -> None:
         """A record of an unordered input runs at the watermark before its batch."""
         now = self.watermark_before
-        item: Item = (now, 0, 0, record[0], record[1], record[2], now, record[3], record[4])
+        topic, partition, offset, key, value = record
+        item: Item = (now, 0, 0, topic, partition, offset, now, key, value)
         self._run(item, self.unordered[record], effects)
 
     def step(self, item: Item, parsed: Work | None, effects: Effects) -> None:
@@ -190,7 +183,7 @@ class ServiceProcessor:
             if work.timer is None:
                 self._sweep(cell, item, effects)
                 return
-            self._wake(cell)
+            self.cells.wake(cell)
             if cell.value is None or cell.value != set_of(item):
                 return  # cancelled, or set again
             # whatever the step does: it has run out
@@ -203,8 +196,8 @@ class ServiceProcessor:
         self.item = item
         self.work = work
         self.effects = effects
-        self.owner = item[7]
-        self.now = item[0]
+        self.owner = item[KEY]
+        self.now = item[TIME]
         self.lineage = []
         outputs, timers = len(effects.outputs), len(effects.timers)
         handler = work.handler
@@ -213,8 +206,8 @@ class ServiceProcessor:
             if work.input is not None and not self._counts(work, item):
                 return
             context = self.context
-            context.now = item[0]
-            context.late = work.input is not None and item[0] > item[6]
+            context.now = item[TIME]
+            context.late = work.input is not None and item[TIME] > item[EVENT_TIME]
             context.key = work.key
             args: list[Any] = [context]
             if work.input is not None:
@@ -240,14 +233,14 @@ class ServiceProcessor:
         """Whether the event is none that was seen before. Late ones are counted."""
         cell = work.cell
         if cell is not None:
-            self._wake(cell)
-            if cell.value is not None and item[0] < cell.at + cell.kind.ttl_ms:
+            self.cells.wake(cell)
+            if cell.value is not None and item[TIME] < cell.at + cell.kind.ttl_ms:
                 self.effects.count("duplicates")
                 return False
             self._change(cell)
             cell.value = True
             self._written(cell)
-        if item[0] > item[6]:
+        if item[TIME] > item[EVENT_TIME]:
             self.count("late", 1)
         return True
 
@@ -256,17 +249,11 @@ class ServiceProcessor:
             if cell is None:
                 args.append(Entries(MapCells(self, state.kind, self.owner)))
                 continue
-            self._wake(cell)
+            self.cells.wake(cell)
             if cell.value is None or cell.has_expired(self.now):
                 cell.value = state.kind.empty()
             self._change(cell)
             args.append(cell.value)
-
-    def _wake(self, cell: Cell) -> None:
-        if not cell.live:
-            if not cell.loaded:
-                self._load([cell])
-            cell.wake()
 
     def _change(self, cell: Cell) -> None:
         """Keep what the cell is, as the step may change it."""
@@ -282,7 +269,7 @@ class ServiceProcessor:
         """Whatever the cell is. What is stored does not matter, unless it says when it is swept; it is read with the
         round at the end of the batch."""
         if cell.kind.ttl_ms != NO_TTL:
-            self._wake(cell)
+            self.cells.wake(cell)
         self.undo.append((cell, cell.value, cell.at, cell.sweep_at, cell.live, cell.dirty))
         cell.value = value
         cell.live = True
@@ -330,21 +317,21 @@ class ServiceProcessor:
         item = self.item
         assert item is not None
         topic, partition, offset = where_of(self.plan, item)
-        value = own_value(item[8]) if item[1] < TIMER_RANK else None
-        letter = Letter(topic, partition, offset, -1, item[7], value, [])
+        value = own_value(item[VALUE]) if item[RANK] < TIMER_RANK else None
+        letter = Letter(topic, partition, offset, -1, item[KEY], value, [])
         key, content, headers = deadletter.write(letter, reason, detail)
         self.effects.emit(self.plan.dead_letter_stream, key, content, headers)
         self.effects.count(COUNT_PREFIX + reason)
 
     def _sweep(self, cell: Cell, item: Item, effects: Effects) -> None:
         """Remove an entry that has expired, or look again later."""
-        self._wake(cell)
-        if cell.value is None or cell.sweep_at != item[0]:
+        self.cells.wake(cell)
+        if cell.value is None or cell.sweep_at != item[TIME]:
             return  # it has gone, or another sweep looks at it
         self.item = item
         self.effects = effects
         cell.dirty = True
-        if item[0] >= cell.at + cell.kind.ttl_ms:
+        if item[TIME] >= cell.at + cell.kind.ttl_ms:
             cell.value = None
             cell.at = cell.sweep_at = NEVER
         else:
@@ -406,7 +393,7 @@ class ServiceProcessor:
         assert item is not None
         assert work is not None
         topic, partition, offset = where_of(self.plan, item)
-        time_ms = item[0] if work.timer is None else item[2]
+        time_ms = item[TIME] if work.timer is None else item[SET_AT]
         timer = b"\x00" if work.timer is None else b"\x02" + string_bytes(work.timer.name.encode())
         body = string_bytes(topic.encode()) + long_bytes(partition) + long_bytes(offset) + long_bytes(time_ms) + timer
         return LINEAGE, self.plan.lineage + body
@@ -418,9 +405,9 @@ class ServiceProcessor:
         if type(when) is not int or when >= END_OF_TIME:
             raise StepError(f"{timer!r}: expected a time in ms, found {when!r}.")
         due = when if when > self.now else self.now
-        self._replace(cell, (due, item[0], item[3], item[4], item[5]))
+        self._replace(cell, (due, item[TIME], item[TOPIC], item[PARTITION], item[OFFSET]))
         value = layout.timer_value(cell.kind.prefix, cell.id)
-        carried = carried_by(item[8])
+        carried = carried_by(item[VALUE])
         if carried is not None:
             value = carry(carried.place, carried.partition, carried.offset, value)
         self.effects.set_timer(due, TIMER_RANK, item, self.owner, value)
@@ -434,7 +421,7 @@ class ServiceProcessor:
             if not isinstance(timer, (Timer, MapTimer)):
                 raise StepError(f"{timer!r} is no timer.", "pass what timer() gave.")
             raise StepError(f"{timer!r} belongs to the service {timer.service!r}.", "use one of this service.")
-        return self._cell(plan.kind, self.owner, id_bytes(id))
+        return self.cells.cell(plan.kind, self.owner, id_bytes(id))
 
     def count(self, name: str, n: int) -> None:
         self.effects.count(name, n)
@@ -447,27 +434,11 @@ class ServiceProcessor:
         self.undo_counts.append((COUNT_PREFIX + reason, 1))
 
     def forget(self) -> None:
-        for prefix, kind in self.plan.by_prefix.items():
-            base = layout.entry_key(prefix, self.owner)
-            self._scan(kind, self.owner, base)
-            # only of a map are the cells of a key gathered; a key is forgotten once in a while
-            for cell in [cell for key, cell in self.cells.items() if key.startswith(base)]:
-                self._wake(cell)
+        for kind in self.plan.by_prefix.values():
+            for cell in self.cells.of_key(kind, self.owner):
+                self.cells.wake(cell)
                 self._change(cell)
                 cell.value = None
-
-    def _scan(self, kind: RecordKind | SeenKind | TimerKind, owner: bytes, wanted: bytes) -> None:
-        """Have a cell for each stored entry of the owner whose key begins with `wanted`."""
-        base = layout.entry_key(kind.prefix, owner)
-        done = self.scanned.setdefault(base, [])
-        if any(wanted.startswith(prefix) for prefix in done):
-            return
-        skip = len(base)
-        for key, stored in self.state.scan(wanted):
-            cell = self._cell(kind, owner, key[skip:])
-            if not cell.loaded:
-                cell.load(stored)
-        done.append(wanted)
 
     def source(self) -> EventSource:
         assert self.item is not None
@@ -476,10 +447,8 @@ class ServiceProcessor:
     # The end of a batch
 
     def finish(self, effects: Effects) -> list[Change]:
-        changed = [cell for cell in self.cells.values() if cell.dirty]
-        self._load([cell for cell in changed if not cell.loaded])
         changes: list[Change] = []
-        for cell in changed:
+        for cell in self.cells.changed():
             try:
                 content = cell.encoded()
             except StepError as e:
@@ -509,7 +478,7 @@ class MapCells:
         self.owner = owner
 
     def get(self, id: str) -> object | None:
-        cell = self._alive(self.runtime._cell(self.kind, self.owner, id_bytes(id)))
+        cell = self._alive(self.runtime.cells.cell(self.kind, self.owner, id_bytes(id)))
         if cell is None:
             return None
         if not self.kind.immutable:
@@ -522,33 +491,24 @@ class MapCells:
         if type(record) is not kind.codec.record.cls:
             expected = kind.codec.record.cls.__name__
             raise StepError(f"map {kind.name!r}: expected {expected}, found {type(record).__name__}.")
-        cell = self.runtime._cell(kind, self.owner, id_bytes(id))
+        cell = self.runtime.cells.cell(kind, self.owner, id_bytes(id))
         self.runtime._replace(cell, record)
         if kind.ttl_ms != NO_TTL:
             self.runtime._written(cell)
 
     def delete(self, id: str) -> None:
-        self.runtime._replace(self.runtime._cell(self.kind, self.owner, id_bytes(id)), None)
+        self.runtime._replace(self.runtime.cells.cell(self.kind, self.owner, id_bytes(id)), None)
 
     def has(self, id: str) -> bool:
-        return self._alive(self.runtime._cell(self.kind, self.owner, id_bytes(id))) is not None
+        return self._alive(self.runtime.cells.cell(self.kind, self.owner, id_bytes(id))) is not None
 
     def ids(self, prefix: str) -> list[str]:
-        runtime, kind = self.runtime, self.kind
-        base = layout.entry_key(kind.prefix, self.owner)
-        wanted = base + prefix.encode()
-        runtime._scan(kind, self.owner, wanted)
-        cells = [cell for cell in runtime.by_map.get(base, []) if cell.key.startswith(wanted)]
-        cells.sort(key=_id_of)
+        cells = self.runtime.cells.in_map(self.kind, self.owner, prefix.encode())
         return [cell.id.decode() for cell in cells if self._alive(cell) is not None]
 
     def _alive(self, cell: Cell) -> Cell | None:
-        self.runtime._wake(cell)
+        self.runtime.cells.wake(cell)
         return None if cell.value is None or cell.has_expired(self.runtime.now) else cell
-
-
-def _id_of(cell: Cell) -> bytes:
-    return cell.id
 
 
 def id_bytes(id: Any) -> bytes:
@@ -558,10 +518,3 @@ def id_bytes(id: Any) -> bytes:
     if len(encoded) > layout.MAX_ID_BYTES:
         raise StepError(f"an id of {len(encoded):,} bytes, at most {layout.MAX_ID_BYTES:,} are allowed.")
     return encoded
-
-
-def sweep_time(owner: bytes, expires: int, ttl_ms: int) -> int:
-    """`expires` rounded up to a grid that is shifted by the owner's hash, so that not all are swept in one batch."""
-    grid = max(1, ttl_ms // SWEEPS_PER_TTL)
-    phase = ((zlib.crc32(owner) >> 26) * grid) >> 6
-    return -((phase - expires) // grid) * grid + phase

@@ -9,7 +9,7 @@ import json
 from decimal import Decimal
 from typing import Any, Final
 
-from moneystate.api.json_text import Json
+from moneystate.api.json_value import Json
 from moneystate.api.shapes import Array, Exact, Field, Maybe, Plain, Record, Shape, Symbols, Table
 from moneystate.engine.avro import MAGIC
 

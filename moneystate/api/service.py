@@ -52,9 +52,7 @@ class Handler:
 
 
 class Service(On[R]):
-    """`name`: of the service, its topics of state and its records; `rules`: a frozen dataclass of numbers, texts and
-    truth values that decide results besides the logs; each is a flag of `run`. `namespace`: of its records, by default
-    its name."""
+    """A service: the inputs, outputs, state, rules and steps that are declared on it."""
 
     @overload
     def __init__(self: Service[None], name: str, *, namespace: str = "") -> None: ...
@@ -63,9 +61,9 @@ class Service(On[R]):
     def __init__(self, name: str, rules: Any = None, *, namespace: str = "") -> None:
         if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", name):
             raise ServiceError(f"service {name!r}: no name for a service.", "use a to z, 0 to 9 and -.")
-        self.name = name
-        self.namespace = namespace or name.replace("-", "_")
-        self.rules: R = rules
+        self.name = name  # of the service; its records and the topics of its state are named after it
+        self.namespace = namespace or name.replace("-", "_")  # of its records; by default the service's name
+        self.rules: R = rules  # a frozen dataclass of numbers, texts and truth values; each is a flag of `run`
         self.inputs: list[Input[Any]] = []
         self.outputs: list[Output[Any]] = []
         self.states: dict[str, Value[Any] | Map[Any]] = {}

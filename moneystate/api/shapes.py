@@ -18,7 +18,7 @@ from decimal import Decimal
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
-from moneystate.api.json_text import Json
+from moneystate.api.json_value import Json
 from moneystate.api.types import MILLIS, NAME_ATTRIBUTE, Digits, Header, Name, personal
 from moneystate.errors import ServiceError
 
@@ -39,9 +39,9 @@ class Shape:
 
 @dataclass(frozen=True)
 class Plain(Shape):
-    """`kind`: string, long, double, boolean, bytes, json or millis."""
+    """A value without parts."""
 
-    kind: str
+    kind: str  # string, long, double, boolean, bytes, json or millis
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ class Exact(Shape):
 
 @dataclass(frozen=True)
 class Symbols(Shape):
-    """`name`: of the Avro enum, "" where the symbols are no names and Avro has a string."""
+    """One of a few texts."""
 
-    name: str
+    name: str  # of the Avro enum; "": Avro has a string, because a symbol is not a valid name
     symbols: tuple[str, ...]
 
 
@@ -78,22 +78,21 @@ class Table(Shape):
 
 @dataclass(frozen=True)
 class Field:
-    """`name`: the attribute; `wire`: its name in Avro and JSON; `default`: makes the value of an absent field, None
-    where there must be one; `header`: the Kafka header that it is read from, "" for the value."""
+    """A field of a record."""
 
-    name: str
-    wire: str
+    name: str  # the attribute
+    wire: str  # its name in Avro and JSON
     shape: Shape
-    default: Callable[[], Any] | None
+    default: Callable[[], Any] | None  # makes the value of an absent field; None: the field is required
     personal: bool
-    header: str = ""
+    header: str = ""  # Kafka header that it is read from; "": it is in the value
 
 
 @dataclass(frozen=True, eq=False)
 class Record(Shape):
-    """`name`: in full."""
+    """A record type."""
 
-    name: str
+    name: str  # with its namespace
     cls: type
     fields: list[Field] = field(default_factory=list)
 
@@ -144,12 +143,11 @@ def is_immutable(shape: Shape) -> bool:
 
 
 class Shapes:
-    """The records of one service, each looked at once. `namespace`: of records that have no full name; `renamed`: full
-    names in place of those that records have."""
+    """The records of one service, each analysed once."""
 
     def __init__(self, namespace: str, renamed: Mapping[type, str] | None = None) -> None:
-        self.namespace = namespace
-        self.renamed = renamed or {}
+        self.namespace = namespace  # of records that have no full name
+        self.renamed = renamed or {}  # full names that replace those of records
         self.records: dict[type, Record] = {}
         self.names: dict[str, type] = {}
         self.open: list[type] = []
@@ -279,8 +277,8 @@ def _unmarked(hint: Any) -> Any:
 
 
 def _fits_header(shape: Shape) -> bool:
-    of = shape.of if isinstance(shape, Maybe) else shape
-    return isinstance(of, Symbols) or (isinstance(of, Plain) and of.kind in HEADER_KINDS)
+    inner = shape.of if isinstance(shape, Maybe) else shape
+    return isinstance(inner, Symbols) or (isinstance(inner, Plain) and inner.kind in HEADER_KINDS)
 
 
 def _check_wire_names(record: Record) -> None:

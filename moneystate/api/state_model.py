@@ -24,12 +24,11 @@ SEEN_IDS: Final = "seen"
 
 
 class ServiceState:
-    """`reference`: of the service and its rules, so that it can be pickled into Spark's tasks; `codes`: of topics, as
-    they were first assigned."""
+    """The state model of a plain service."""
 
     def __init__(self, reference: str, codes: Mapping[str, int] | None = None) -> None:
-        self.reference = reference
-        self.codes = codes
+        self.reference = reference  # names the service and its rules, so that this can be pickled into Spark's tasks
+        self.codes = codes  # numbers of topics, as they were first assigned
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ServiceState, (self.reference, self.codes)
@@ -72,11 +71,11 @@ class ServiceState:
         place, cell = self._open(key, value)
         if cell.has_expired(watermark):
             return
-        at = cell.at if cell.at != NEVER else None
+        changed_at = cell.at if cell.at != NEVER else None
         if isinstance(cell.kind, RecordKind):
-            content: tuple[bytes | int | None, ...] = (at, cell.kind.codec.write_body(cell.value))
+            content: tuple[bytes | int | None, ...] = (changed_at, cell.kind.codec.write_body(cell.value))
         elif isinstance(cell.kind, SeenKind):
-            content = (at,)
+            content = (changed_at,)
         else:
             content = (value[HEADER_BYTES:],)
         yield Fact(USERS, f"{_NAMES[place.kind]} {place.name}", place.owner, (place.id,), content)

@@ -14,7 +14,7 @@ import decimal
 from dataclasses import dataclass
 from typing import Annotated, Final, TypeVar
 
-from moneystate.api.json_text import Json
+from moneystate.api.json_value import Json
 
 __all__ = ["Decimal", "Digits", "Header", "Json", "Millis", "Name", "named", "personal"]
 
@@ -39,10 +39,10 @@ Millis = Annotated[int, MILLIS]
 
 @dataclass(frozen=True)
 class Digits:
-    """The digits of a decimal: at most `precision`, of which `scale` follow the point."""
+    """The digits of a decimal."""
 
-    precision: int
-    scale: int
+    precision: int  # at most so many digits
+    scale: int  # so many of them after the point
 
 
 @dataclass(frozen=True)

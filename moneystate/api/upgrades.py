@@ -33,10 +33,10 @@ _PLAIN: Final = {"string": "string", "long": "long", "double": "double", "boolea
 
 @dataclasses.dataclass(frozen=True)
 class Earlier:
-    """A version that a record had. `read`: from the bytes of its body to a record of today."""
+    """An earlier version of a record."""
 
     record: Record
-    read: Read
+    read: Read  # makes today's record from the bytes of the earlier version's body
 
 
 def upgrade(function: F) -> F:
@@ -115,8 +115,8 @@ def _record(schema: Mapping[str, Any], like: Shape | None, known: dict[str, Shap
 
 def _shape(schema: Any, like: Shape | None, known: dict[str, Shape]) -> Shape:
     if isinstance(schema, list):
-        (of,) = [branch for branch in schema if branch != "null"]
-        return Maybe(_shape(of, like.of if isinstance(like, Maybe) else like, known))
+        (inner,) = [branch for branch in schema if branch != "null"]
+        return Maybe(_shape(inner, like.of if isinstance(like, Maybe) else like, known))
     if isinstance(schema, str):
         if schema == "string" and like == Plain("json"):
             return Plain("json")

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class WholeReader:
-    """`moneystate.engine.processor.Read` of a topic. `convert`: of its format, None for canonical values. `functions`:
-    False for what they have made already."""
+    """`moneystate.engine.processor.Read` of a topic. With `functions` False it reads what `decode` and `fallback` have
+    already converted."""
 
     def __init__(
         self, decoder: ServiceDecoder, topic: int, format: str, convert: Convert | None, functions: bool = True
@@ -39,7 +39,7 @@ class WholeReader:
         self.has_format = len(self.decoders) < len(inputs)
         self.json = JsonTopic(plan, self.topic) if format == JSON else None
         self.changes = ChangeTopic(plan, self.topic) if format == DEBEZIUM else None
-        self.convert = convert
+        self.convert = convert  # of the topic's format; None: values are in canonical form
         self.timed = any(i.timed for i in inputs)
         self.no_value = next((i for i in inputs if functions and i.is_of_headers), None)
         for planned in inputs if functions else []:
@@ -70,18 +70,29 @@ class WholeReader:
             return None  # a tombstone: the deletion itself is the record before it
         message = message_of(self.topic, record)
         try:
-            canonical = self._canonical(message)
-            if canonical is None:
-                return None
-            return canonical, *self.decoder.decode(self.code, canonical, message.headers)
+            return self._taken(message)
         except Rejected:
             made = self._made(message, [(i, i.fallback) for i in self.fallbacks])
             if made is None:
                 raise
         return made, *self.decoder.decode(self.code, made, message.headers)
 
-    def _canonical(self, message: Message) -> bytes | None:
+    def _taken(self, message: Message) -> Decoded | None:
         """None: no input takes the record. Raises Rejected."""
+        canonical = self._made_first(message)
+        if canonical is None:
+            if not self.has_format:
+                return None
+            if message.value is None:
+                raise Rejected("null_value")
+            if self.json is not None:
+                canonical, codec, record = self.json.read(message.value, message.headers)
+                return self.decoder.decode_read(self.code, canonical, codec, record, message.headers)
+            canonical = self._by_format(message.value)
+        return canonical, *self.decoder.decode(self.code, canonical, message.headers)
+
+    def _made_first(self, message: Message) -> bytes | None:
+        """What does not need the topic's format. Raises Rejected."""
         try:
             if self.decoders or self.no_value is not None:
                 heartbeat = heartbeat_in(message.value, self.heartbeat)
@@ -92,15 +103,9 @@ class WholeReader:
                 return codec.encode(codec.from_json(with_headers({}, self.no_value.from_headers, message.headers)))
         except Malformed as e:
             raise Rejected("malformed", str(e)) from None
-        made = self._made(message, [(i, i.decode) for i in self.decoders])
-        return self._by_format(message) if made is None and self.has_format else made
+        return self._made(message, [(i, i.decode) for i in self.decoders])
 
-    def _by_format(self, message: Message) -> bytes:
-        value = message.value
-        if value is None:
-            raise Rejected("null_value")
-        if self.json is not None:
-            return self.json.to_canonical(value, message.headers)
+    def _by_format(self, value: bytes) -> bytes:
         if self.changes is not None:
             return self.changes.to_canonical(value)
         return value if self.convert is None else self.convert(value)

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from moneystate.api.avro_parts import LONG_MAX, LONG_MIN, Unencodable, unscaled
-from moneystate.api.json_text import Json
+from moneystate.api.json_value import Json
 from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
 
 _PYTHON: Final[dict[str, type]] = {

@@ -1,8 +1,8 @@
 """Avro's binary encoding, as far as state and events need it.
 
 Longs are zig-zag varints (Avro 1.12, "Binary encoding"); strings and bytes are a long and that many bytes. An array is
-written as one block in the form with a byte size (`-count`, `size`, items, `0`), which every Avro reader
-understands and which lets us take an array's bytes without walking its items.
+written as one block with its byte size (`-count`, `size`, items, `0`). Every Avro reader understands that, and the
+engine can take an array's bytes without decoding its items.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ HEADER_BYTES: Final = 10  # the magic and the CRC-64-AVRO fingerprint of the wri
 
 
 class Malformed(Exception):
-    """Bytes that are not what the schema says. `args[0]` says where."""
+    """The bytes do not match the schema. `args[0]` says where."""
 
 
 def write_long(out: bytearray, value: int) -> None:
@@ -30,7 +30,7 @@ def long_bytes(value: int) -> bytes:
     n = value << 1 if value >= 0 else ((-value - 1) << 1) | 1
     if n < 0x80:
         return ONE_BYTE[n]
-    # Seven bits to a byte, gathered in one number: far quicker than to append byte after byte.
+    # Seven bits per byte, collected in one number: much faster than appending each byte.
     gathered = 0
     shift = 0
     while n > 0x7F:
@@ -41,7 +41,7 @@ def long_bytes(value: int) -> bytes:
 
 
 def string_bytes(value: bytes) -> bytes:
-    """`value` with its length before it: an Avro string or bytes."""
+    """An Avro string or bytes: the length of `value`, then `value`."""
     n = len(value)
     if n < 64:
         return SHORT_LENGTHS[n] + value
@@ -80,7 +80,7 @@ def read_long(buf: bytes, pos: int) -> tuple[int, int]:
 
 
 def skip_bytes(buf: bytes, pos: int) -> tuple[int, int]:
-    """Start and end of the bytes or string whose length stands at `pos`."""
+    """Start and end of the bytes or string whose length is at `pos`."""
     n, start = read_long(buf, pos)
     if n < 0 or start + n > len(buf):
         raise Malformed("a text or bytes field reaches beyond the record")
@@ -93,7 +93,7 @@ def read_bytes(buf: bytes, pos: int) -> tuple[bytes, int]:
 
 
 def write_block(out: bytearray, count: int, items: bytes) -> None:
-    """An array of `count` items whose encodings stand one after the other in `items`."""
+    """Writes an array of `count` items; `items` has their encodings, one after the other."""
     if count:
         write_long(out, -count)
         write_bytes(out, items)

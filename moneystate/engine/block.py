@@ -1,8 +1,8 @@
 """Blocks: the data that a source task sends to a key group in one batch.
 
-One row for each (key group, source task), so that Spark moves some hundred rows a batch whatever the number of events.
-A block lives for one batch between processes of one program version, so its form is Python's own (`marshal`), not a
-promise.
+There is one row for each (key group, source task), so Spark moves a few hundred rows per batch, however many events
+there are. A block is only passed between processes of one program version within one batch. So it is encoded with
+Python's `marshal`, and its format may change.
 """
 
 from __future__ import annotations
@@ -14,29 +14,23 @@ from moneystate.engine.items import Item, Mark, Output, UnorderedRecord
 
 
 class Block:
-    """The records of one source task for one key group.
-
-    items: with order times as far as the task's ranges decide them; unordered: records of unordered inputs; passed:
-    dead letters, ready to write; marks: of all partitions of the task, the same for each key group; version: of the
-    state that the batch is to leave, 0 for the program's own; rewrite: bring all of this key group's entries to that
-    version.
-    """
+    """The records of one source task for one key group."""
 
     def __init__(self, task: int, tasks: int, drain: bool, marks: list[Mark]) -> None:
         self.task = task
         self.tasks = tasks
         self.drain = drain
-        self.marks = marks
-        self.items: list[Item] = []
+        self.marks = marks  # of all partitions of the task, the same for each key group
+        self.items: list[Item] = []  # with order times as far as the task's ranges determine them
         self.sealed: list[bytes] = []
         self.unordered: list[UnorderedRecord] = []
-        self.passed: list[Output] = []
+        self.passed: list[Output] = []  # dead letters, ready to write
         self.counts: dict[str, int] = {}
-        self.version = 0
-        self.rewrite = False
+        self.version = 0  # of the state that the batch leaves; 0: the program's own
+        self.rewrite = False  # rewrite all entries of the key group in that version
 
     def seal(self) -> None:
-        """Pack the items so far: as bytes they take a fraction of the memory, which is then used again."""
+        """Packs the items collected so far. As bytes they take a fraction of the memory."""
         if self.items:
             self.sealed.append(marshal.dumps(self.items))
             self.items = []

@@ -1,8 +1,8 @@
 """A key group's clock: its watermark, its time slots and its counts.
 
-Entry key `c`; value `KeyGroupClock` (avro/state/KeyGroupClock), single-object encoded; version 1 is read, too. Counts
-are totals since the checkpoint began; those that processors also count down (money that waits) are the present number.
-Ages count what is held now by the time since when it is (`Effects.hold`).
+Entry key: `c`. Value: `KeyGroupClock` (avro/state/KeyGroupClock), single-object encoded; version 1 can be read, too.
+Counts are totals since the checkpoint began. Counts that processors also decrease (such as waiting money) are the
+current number. Ages count the things that are held now, by the time since which they are held (`Effects.hold`).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Clock:
             total = self.ages.get(since, 0) + n
             if total > 0:
                 self.ages[since] = total
-            else:  # what an earlier version began to hold was not counted
+            else:  # an earlier version began to hold it and did not count it
                 self.ages.pop(since, None)
 
     def oldest(self) -> int:
-        """Since when something is held, to ten seconds; NO_TIME where nothing is."""
+        """Since when something is held, rounded to ten seconds; NO_TIME: nothing is held."""
         return min(self.ages) if self.ages else NO_TIME
 
     def add_counts(self, counts: dict[str, int]) -> None:
@@ -54,7 +54,7 @@ class Clock:
 
 
 def encode(clock: Clock, version: int = STATE_VERSION) -> bytes:
-    """The entry as state version `version` has it."""
+    """The entry, encoded in state version `version`."""
     entry = _encode(clock)
     for earlier in range(STATE_VERSION - 1, version - 1, -1):
         entry = DOWN[earlier](entry)
@@ -93,7 +93,7 @@ def _encode(clock: Clock) -> bytes:
 
 
 def decode(entry: bytes | None) -> Clock:
-    """The clock in `entry`, a new one where there is none. Raises Malformed on an unknown schema."""
+    """The clock in `entry`, or a new one if there is no entry. Raises Malformed for an unknown schema."""
     clock = Clock()
     if entry is None:
         return clock
@@ -134,12 +134,12 @@ def decode(entry: bytes | None) -> Clock:
 
 
 def clock_1_to_2(entry: bytes) -> bytes:
-    """Version 2 counts what is held by age."""
+    """Adds the counts by age, which version 2 has."""
     return KEY_GROUP_CLOCK + entry[avro.HEADER_BYTES :] + b"\x00"
 
 
 def clock_2_to_1(entry: bytes) -> bytes:
-    """The ages are lost; they are a figure for people."""
+    """Drops the counts by age. They are only shown to people."""
     _, pos = avro.read_long(entry, avro.HEADER_BYTES)
     body = pos
     _, pos = avro.read_long(entry, pos)
@@ -148,5 +148,5 @@ def clock_2_to_1(entry: bytes) -> bytes:
     return KEY_GROUP_CLOCK_V1 + avro.long_bytes(1) + entry[body:pos]
 
 
-# By state version: from the one after it. Where the form is the same, the number in it is not.
+# By state version: downgrades from the next version. Even if the format is the same, the number in it differs.
 DOWN: Final[dict[int, Callable[[bytes], bytes]]] = {1: clock_2_to_1}

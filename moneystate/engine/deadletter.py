@@ -1,7 +1,7 @@
-"""Dead letters: what cannot be an event goes on as it came, with where it came from and why (DESIGN.md section 3).
+"""Dead letters: records that cannot be processed, with their origin and the reason (DESIGN.md section 3).
 
-Key, value and headers are the original ones; headers that begin with `moneystate.` are added. A record too large to be
-written again goes on as its coordinates and the SHA-256 of its value.
+Key, value and headers are the original ones; headers that begin with `moneystate.` are added. If a record is too large
+to be written again, the dead letter has its coordinates and the SHA-256 of its value instead.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ PREFIX: Final = "moneystate."
 COUNT_PREFIX: Final = "dead_letters."
 MAX_BYTES: Final = 900_000  # below the broker's default max.message.bytes, with room for the headers
 LARGEST: Final = MAX_BYTES + 4096  # with them
-DETAIL_CHARACTERS: Final = 500  # a detail may name a path in somebody else's schema
+DETAIL_CHARACTERS: Final = 500  # a detail may name a path in a foreign schema
 HEADER_OVERHEAD: Final = 6  # two lengths in the record
 
 
 class Letter:
-    """A rejected record and its coordinates. `timestamp_ms` is -1 if it has none."""
+    """A rejected record and its coordinates."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Letter:
         self.topic = topic
         self.partition = partition
         self.offset = offset
-        self.timestamp_ms = timestamp_ms
+        self.timestamp_ms = timestamp_ms  # -1: the record has none
         self.key = key
         self.value = value
         self.headers = headers

@@ -6,7 +6,7 @@ from typing import Final
 
 from moneystate.engine.items import OFFSET, PARTITION, TIME, TOPIC, Header, Item, Output
 
-AGE_STEP_MS: Final = 10_000  # what is held is counted by tens of seconds, so that a clock stays small
+AGE_STEP_MS: Final = 10_000  # things that are held are counted per ten seconds, so that a clock stays small
 
 
 class Effects:
@@ -29,7 +29,7 @@ class Effects:
         self.counts[name] = self.counts.get(name, 0) + n
 
     def hold(self, since_ms: int) -> None:
-        """Something is held from `since_ms` on, until it is let go: so that a job can tell its oldest wait."""
+        """Counts something as held since `since_ms`, until it is released. From this a job shows its oldest wait."""
         start = age_start(since_ms)
         self.ages[start] = self.ages.get(start, 0) + 1
 

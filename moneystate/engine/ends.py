@@ -2,10 +2,10 @@
 to.
 
     version 1   batch, epoch, watermark, keyGroups; later also groups and records
-    version 2   and partitions: of the changelog, by which the writer chooses where a key group's entries go;
+    version 2   also partitions: of the changelog; the writer chooses a key group's partition by their number;
                 and rules: those that readers of the state need to know, by name
 
-JSON with sorted keys. A program of version 1 reads version 2, too: it passes over what it does not know.
+JSON with sorted keys. A program of version 1 can read version 2 and ignores unknown members.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ VERSION: Final = 2
 
 @dataclass(frozen=True)
 class EndOfBatch:
-    """`key_groups`: of the output partition, in this changelog partition; `records`: changes of these; `total`: key
-    groups of the job. `total`, `records`, `partitions`: None where the writer does not say."""
+    """An end-of-batch record. None in a field: its writer does not say."""
 
     epoch: str
     batch: int
     watermark_ms: int
-    key_groups: Sequence[int]
-    total: int | None
-    records: int | None
-    partitions: int | None
+    key_groups: Sequence[int]  # those of the output partition whose changes are in this changelog partition
+    total: int | None  # key groups of the job
+    records: int | None  # number of changes of these key groups
+    partitions: int | None  # of the changelog
     rules: Mapping[str, Any]
 
     def encode(self) -> bytes:

@@ -9,20 +9,19 @@ from moneystate.errors import StepError
 
 
 class StepFailed(Exception):
-    """`topic`: as items have it; `timer`: not the record's own step, but that of a timer that it set. `cause`: what
-    went wrong (compiled code does not keep `__cause__`)."""
+    """A step raised an error."""
 
     def __init__(self, topic: int, partition: int, offset: int, timer: bool, cause: Exception) -> None:
         super().__init__(topic, partition, offset, timer)
-        self.topic = topic
+        self.topic = topic  # its number in items
         self.partition = partition
         self.offset = offset
-        self.timer = timer
-        self.cause = cause
+        self.timer = timer  # True: a timer that the record set raised it, not the record's own step
+        self.cause = cause  # the error (compiled code does not keep `__cause__`)
 
 
 def step_error(failed: StepFailed, topics: Mapping[int, str]) -> StepError:
-    """For the user. `topics`: their names by what stands for them in items."""
+    """The error for the user. `topics`: names by their number in items."""
     cause = failed.cause
     step = "the step of a timer that it set" if failed.timer else "its step"
     return StepError(

@@ -1,7 +1,7 @@
 """Intake: the source task's part of the engine. Turns records into one block for each key group.
 
-Records of one partition come in offset order; partitions may be mixed. Dead letters belong to the key group of their
-topic and partition, events to that of their key; marks go to every key group.
+Records of one partition arrive in offset order; partitions may be mixed. Events go to the key group of their key, dead
+letters to the key group of their topic and partition, marks to every key group.
 """
 
 from __future__ import annotations
@@ -15,26 +15,24 @@ from moneystate.engine.keygroup import key_group_of
 from moneystate.engine.order import Partition, RangeOrder
 from moneystate.engine.place import PLACE, carry, header_of
 from moneystate.engine.plan import Rewrite
-from moneystate.engine.processor import Convert, Decoder, InputTopic, Read, Rejected, bounds_of
+from moneystate.engine.processor import Convert, Decoder, InputTopic, Read, ReadValue, Rejected, bounds_of
 from moneystate.errors import MoneystateError, StepError
 
-SEAL_ITEMS = 16_384  # of all key groups together: some megabytes
+SEAL_ITEMS = 16_384  # for all key groups together: a few megabytes
 IGNORED = "ignored"
 
 
 class PlannedPartition:
-    """A partition as the batch plan has it: `holds` is 1 unless it is idle."""
+    """A partition as the plan of the batch has it."""
 
     def __init__(self, topic: int, partition: int, holds: int) -> None:
         self.topic = topic
         self.partition = partition
-        self.holds = holds
+        self.holds = holds  # 1: it holds the watermark back; 0: it is idle
 
 
 class Intake:
-    """`converts`: for topics that are not in canonical form, what makes a value canonical (raises Rejected);
-    `max_record_bytes`: of an event's canonical value, 0 for no limit; `bound_ms`, `max_future_ms`: of the inputs that
-    have none of their own; `reads`: of topics whose records are taken by `add_whole`."""
+    """Checks and orders the records of one source task."""
 
     def __init__(
         self,
@@ -42,12 +40,13 @@ class Intake:
         inputs: list[InputTopic],
         partitions: list[PlannedPartition],
         key_groups: int,
-        bound_ms: int,
-        max_future_ms: int,
+        bound_ms: int,  # of inputs that have none of their own
+        max_future_ms: int,  # of inputs that have none of their own
         dead_letter_stream: int,
         converts: dict[int, Convert],
         max_record_bytes: int = 0,
         reads: dict[int, Read] | None = None,
+        values: dict[int, ReadValue] | None = None,
     ) -> None:
         self.decoder = decoder
         self.inputs = {t.code: t for t in inputs}
@@ -61,15 +60,16 @@ class Intake:
         self.key_groups = key_groups
         self.max_futures = {t.code: max_future_ms if t.max_future_ms is None else t.max_future_ms for t in inputs}
         self.dead_letter_stream = dead_letter_stream
-        self.converts = converts
-        self.max_record_bytes = max_record_bytes
-        self.reads = reads or {}
+        self.converts = converts  # for topics not in canonical form: makes a value canonical (raises Rejected)
+        self.max_record_bytes = max_record_bytes  # limit of an event's canonical value; 0: no limit
+        self.reads = reads or {}  # of topics whose records are taken by `add_whole`
+        self.values = values or {}  # as the decoder has them
         self.marks: list[Mark] = []
         self.blocks: list[Block] = []
         self.unsealed = 0
 
     def open(self, task: int, tasks: int, drain: bool, rewrite: Rewrite | None = None) -> None:
-        """Begin the blocks of this task, number `task` of `tasks` in the batch."""
+        """Begins the blocks of task number `task` of `tasks` in the batch."""
         self.blocks = [Block(task, tasks, drain, self.marks) for _ in range(self.key_groups)]
         if rewrite is not None:
             for group, block in enumerate(self.blocks):
@@ -84,13 +84,20 @@ class Intake:
         timestamp_ms: int,
         value: bytes | None,
     ) -> Rejected | None:
-        """Take one record, or say why it is a dead letter: `reject` then takes it with its key and headers.
+        """Takes one record, or returns why it is a dead letter. Then call `reject` with its key and headers.
 
-        `timestamp_ms` is its Kafka timestamp, -1 where it has none.
+        `timestamp_ms` is its Kafka timestamp; -1: it has none.
         """
         try:
-            canonical = self._canonical(topic, value)
-            time, key = self.decoder.decode(topic, canonical)
+            if value is None:
+                raise Rejected("null_value")
+            read = self.values.get(topic)
+            if read is not None:
+                canonical, time, key = read(value)
+            else:
+                convert = self.converts.get(topic)
+                canonical = value if convert is None else convert(value)
+                time, key = self.decoder.decode(topic, canonical)
             return self._put(topic, partition, offset, timestamp_ms, canonical, time, key)
         except Rejected as e:
             return e
@@ -118,7 +125,7 @@ class Intake:
             raise self._failed(topic, record.partition, record.offset, cause) from cause
 
     def _failed(self, topic: int, partition: int, offset: int, cause: Exception) -> StepError:
-        """Of a function of the service, such as that of a key."""
+        """An error of one of the service's functions, such as the one for the key."""
         return step_error(StepFailed(topic, partition, offset, False, cause), {topic: self.inputs[topic].name})
 
     def _put(
@@ -127,7 +134,7 @@ class Intake:
     ) -> Rejected | None:  # fmt: skip
         if key is not None and 0 < self.max_record_bytes < len(canonical):
             return Rejected("too_large", f"{len(canonical)} bytes, the limit is {self.max_record_bytes}")
-        # what has a key on a topic outside the order has no event time of its own
+        # in an unordered topic, a record with a key has no event time of its own
         timed = key is None or self.inputs[topic].ordered
         if timed and timestamp_ms >= 0 and time > timestamp_ms + self.max_futures[topic]:
             return Rejected("too_far_ahead", f"{time - timestamp_ms} ms after the record's Kafka timestamp")
@@ -156,7 +163,7 @@ class Intake:
     def _put_timed(
         self, topic: int, record: Letter, canonical: bytes, time: int, key: bytes | list[bytes] | None
     ) -> Rejected | None:
-        """A record of a timed stream, where its writer places it; without a key, a mark."""
+        """Takes a record of a timed stream, at the place that its writer gave it. Without a key it is a mark."""
         if key is None:
             self.orders[topic, record.partition].observe(time)
             return None
@@ -164,7 +171,7 @@ class Intake:
             return Rejected("too_large", f"{len(canonical)} bytes, the limit is {self.max_record_bytes}")
         place = header_of(record.headers, PLACE)
         assert place is not None
-        # where it stands in the log depends on the writer's batches, so it is no part of the order
+        # its offset depends on the writer's batches, so the order ignores it
         content = carry(place, record.partition, record.offset, canonical)
         rank = self.inputs[topic].rank
         for one in [key] if isinstance(key, bytes) else key:
@@ -180,12 +187,6 @@ class Intake:
             block.seal()
         self.unsealed = 0
 
-    def _canonical(self, topic: int, value: bytes | None) -> bytes:
-        if value is None:
-            raise Rejected("null_value")
-        convert = self.converts.get(topic)
-        return value if convert is None else convert(value)
-
     def close(self) -> list[bytes]:
         """The packed block of each key group, in the order of their numbers."""
         for p in self.partitions:
@@ -200,7 +201,7 @@ class Intake:
         block.passed.append((self.dead_letter_stream, key, value, headers))
 
     def _count(self, record: Letter, name: str) -> Block:
-        """Counts in the block of the record's topic and partition."""
+        """Counts the record in the block of its topic and partition. Returns the block."""
         group = key_group_of(f"{record.topic}/{record.partition}".encode(), self.key_groups)
         block = self.blocks[group]
         block.counts[name] = block.counts.get(name, 0) + 1

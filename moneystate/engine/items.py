@@ -1,10 +1,10 @@
 """Items: the unit that the total order sorts, the buffer stores and a processor's step receives.
 
-An item is a plain tuple, so that comparing, sorting and moving it between processes costs next to nothing. Its fields
-have constants as their names. A compiled module reads `item[KEY]` as fast as `item[7]`; a class would be slower.
+An item is a plain tuple, so that comparing, sorting and moving it between processes costs almost nothing. Constants
+name its fields. A compiled module reads `item[KEY]` as fast as `item[7]`; a class would be slower.
 
-The first six fields are the total order of section 2: no two events share them, and timers of one time stand in the
-order of the events that set them.
+The first six fields are the total order of DESIGN.md section 2. No two events share them. Timers that are due at the
+same time sort by the events that set them.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ Item = tuple[int, int, int, int, int, int, int, bytes, bytes]
 TIME: Final = 0  # ms; an event's order time, a timer's due time (DESIGN.md section 2)
 RANK: Final = 1  # 0..7 events, as the processor ranks them; TIMER_RANK, CLEANUP_RANK: timers
 SET_AT: Final = 2  # 0 for events; for a timer the order time of the event that set it
-TOPIC: Final = 3  # topic, partition, offset: where the event stands in the log; for a timer, the event that set it
+TOPIC: Final = 3  # topic, partition, offset of the event; for a timer, of the event that set it
 PARTITION: Final = 4
 OFFSET: Final = 5
 EVENT_TIME: Final = 6  # ms; for a timer 0
 KEY: Final = 7  # the entity that it belongs to, UTF-8
-VALUE: Final = 8  # an event in canonical Avro single-object encoding; for a timer what its processor put there
+VALUE: Final = 8  # an event in canonical Avro single-object encoding; for a timer, the value that its processor set
 
 TIMER_RANK: Final = 8  # DESIGN.md's rank 3: after all events of the same time
-CLEANUP_RANK: Final = 9  # removals that influence no result, after all timers of the same time
+CLEANUP_RANK: Final = 9  # removals that affect no result, after all timers of the same time
 
 NO_TIME: Final = -(1 << 61)  # before every event time: "never"
 END_OF_TIME: Final = 1 << 61  # after every event time: the watermark of a drained job
@@ -39,6 +39,6 @@ UnorderedRecord = tuple[int, int, int, bytes, bytes]
 Header = tuple[str, bytes | None]
 Output = tuple[int, bytes | None, bytes | None, list[Header]]
 
-# What a batch says of one partition of an ordered input: topic, partition, its highest event time in the batch or
-# NO_TIME, and whether it holds the watermark back (1) or is idle (0).
+# A mark, which a batch has for each partition of an ordered input: topic, partition, the highest event time in the
+# batch or NO_TIME, and whether the partition holds the watermark back (1) or is idle (0).
 Mark = tuple[int, int, int, int]

@@ -1,9 +1,9 @@
 """Processes one batch of one key group: finalizes order times, advances the watermark, runs due items, buffers the
 rest.
 
-The same code runs inside Spark, in the bootstrap and in tests; where its state is, the `StateAccess` says. Its result
-depends on the log alone: what the batch's own watermark covers, timers set in this very batch included, runs in this
-batch and in the total order (DESIGN.md sections 2 and 3).
+The same code runs inside Spark, in the bootstrap and in tests, each with its own `StateAccess`. The result depends on
+the log alone: everything that the batch's own watermark has passed runs in this batch, in the total order, including
+timers that are set in it (DESIGN.md sections 2 and 3).
 """
 
 from __future__ import annotations
@@ -44,15 +44,13 @@ def key_group_of(key: bytes, key_groups: int) -> int:
 
 
 def slot_width_ms(bound_ms: int) -> int:
-    """Of slots near the watermark. `bound_ms`: the largest of the job's. It spans about eight of them, none shorter
-    than a second."""
+    """The width of slots near the watermark: about an eighth of `bound_ms`, the largest bound of the job, but at least
+    one second."""
     return max(1_000, bound_ms // 8)
 
 
 class BatchResult:
-    """What one key group did in one batch. `changes`: entries of the processor, for the changelog; `silent`: partitions
-    that hold the watermark back as they have had no record; `holder`: the one that holds it back most; `oldest`: since
-    when something is held, NO_TIME if nothing is."""
+    """The result of one key group in one batch."""
 
     def __init__(
         self,
@@ -63,18 +61,18 @@ class BatchResult:
         holder: list[Partition],
     ) -> None:
         self.outputs = outputs
-        self.changes = changes
+        self.changes = changes  # entries of the processor, for the changelog
         self.watermark = clock.watermark
         self.counts = clock.counts
         self.buffered = clock.buffered()
-        self.silent = silent
-        self.holder = holder
-        self.oldest = clock.oldest()
+        self.silent = silent  # partitions that hold the watermark back because they have had no record
+        self.holder = holder  # the partition that holds it back most
+        self.oldest = clock.oldest()  # since when something is held; NO_TIME: nothing is
 
 
 def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bounds: dict[int, int]) -> BatchResult:
-    """Take a batch's merged block through the key group whose entries `state` gives. `bounds`: in ms, of each ordered
-    input by its code; a timed stream has none."""
+    """Processes a batch's merged block with the key group's entries in `state`. `bounds`: of each ordered input, in ms,
+    by its code; a timed stream has none."""
     clock = clocks.decode(state.get_many([clocks.KEY])[0])
     fresh = _finalize_order_times(block.items, clock, bounds)
     before = clock.watermark
@@ -112,7 +110,7 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
 def _rewritten(
     state: StateAccess, processor: Processor[Any], version: int, processor_changes: list[Change]
 ) -> list[Change]:
-    """The batch's changes with all entries of the processor that are of another version."""
+    """The batch's changes, and all entries of the processor that have another version."""
     mine = (entry for entry in state.scan() if not is_engines(entry[0]))
     changes: dict[bytes, bytes | None] = dict(processor.rewrite(mine, version))
     changes.update(processor_changes)
@@ -120,7 +118,7 @@ def _rewritten(
 
 
 def _finalize_order_times(items: list[Item], clock: Clock, bounds: dict[int, int]) -> list[Item]:
-    """Order times with what came before this batch; most items stay as they are."""
+    """Finalizes order times with the highs from before this batch. Most items stay as they are."""
     watermark = clock.watermark
     if watermark == NO_TIME and not clock.highs:
         return items
@@ -157,9 +155,9 @@ def _run_due(
     watermark: int,
     later: list[Item],
 ) -> None:
-    """All due items in the total order, merged with the timers that they set and that are due, too.
+    """Runs all due items in the total order, merged with the timers that they set and that are due, too.
 
-    Raises StepFailed, which says at which item.
+    Raises StepFailed, which names the item.
     """
     set_here: list[Item] = []
     index = 0

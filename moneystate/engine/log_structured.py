@@ -1,13 +1,13 @@
-"""A key group's entries over a log of segments (`moneystate.engine.segments`) and a cache beside the process that uses
+"""A key group's entries as a log of segments (`moneystate.engine.segments`), with a cache beside the process that uses
 them.
 
-The segments in Spark's state store are the state; the cache is a copy of what they say, quick to ask, which may be lost
-at any time. It holds nothing but what has been committed: a batch's changes wait in memory until the next batch's
-manifest shows that they were (`Pending`). So a batch that is run again finds the cache as the first attempt did, and a
-cache that missed batches, because another process did them, reads their segments.
+The segments in Spark's state store are the state. The cache is a fast copy of them that may be lost at any time. It
+holds only committed changes: a batch's changes wait in memory until the manifest of the next batch shows that they were
+committed (`Pending`). So a batch that runs again finds the cache as in its first attempt. If other processes ran some
+batches, the cache reads the segments of these batches.
 
-State without segments (state version 1, and programs before segments) has its entries in the state store one by one; it
-is read as it is and written as segments; for such a version it is written as it was.
+State without segments (state version 1, and programs from before segments) has single entries in the state store. It is
+read in this form and written as segments, unless the batch has to leave such a version.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SEGMENTS_SINCE: Final = 2  # state version
 
 
 class Pending(NamedTuple):
-    """The changes of a key group's last batch here, to be believed once a manifest says the same."""
+    """The changes of the last batch that a key group ran here. They count once a manifest confirms them."""
 
     origin: int
     number: int
@@ -33,7 +33,7 @@ class Pending(NamedTuple):
 
 
 class SegmentCache(Protocol):
-    """Copies of segments, of all processes of this machine."""
+    """Copies of segments that all processes of this machine share."""
 
     def chunks(self, group: int, origin: int, segment: Segment) -> list[bytes] | None:
         """The chunks of a segment; None: it must be read from the store."""
@@ -45,7 +45,7 @@ class SegmentCache(Protocol):
 
 
 class EntryCache(Protocol):
-    """Copies of key groups' entries, of this process alone."""
+    """Copies of key groups' entries, for this process alone."""
 
     @property
     def files(self) -> SegmentCache: ...
@@ -61,7 +61,7 @@ class EntryCache(Protocol):
     def get_many(self, group: int, keys: Sequence[bytes]) -> list[bytes | None]: ...
 
     def put(self, group: int, changes: Mapping[bytes, bytes | None], origin: int, number: int) -> None:
-        """Take over what leads to batch `number`. Nothing is pending after it."""
+        """Applies the changes up to batch `number`. Nothing is pending afterwards."""
         ...
 
     def clear(self, group: int) -> None: ...
@@ -72,16 +72,18 @@ class EntryCache(Protocol):
 
 
 class LogStructuredState:
-    """`StateAccess` for one batch of one key group, which `end` ends. `store`: its entries in Spark's state store;
-    `first`: the one under `segments.MANIFEST_KEY`; `origin`: of the segments, should they begin with this batch, a
-    number that no other batch has."""
+    """`StateAccess` for one batch of one key group, until `end`.
+
+    `first` is the entry under `segments.MANIFEST_KEY`. `origin` is a number that no other batch has; the segments get
+    it if they begin with this batch.
+    """
 
     def __init__(self, store: StateAccess, first: bytes | None, cache: EntryCache, group: int, origin: int) -> None:
-        self.store = store
+        self.store = store  # the key group's entries in Spark's state store
         self.cache = cache
         self.group = group
         self.changed: dict[bytes, bytes | None] = {}
-        self.plain: dict[bytes, bytes] | None = None  # entries that are in the store one by one
+        self.plain: dict[bytes, bytes] | None = None  # single entries in the store, of state without segments
         if first is not None and segments.is_manifest(first):
             self.manifest = segments.decode_manifest(first)
         else:
@@ -92,7 +94,7 @@ class LogStructuredState:
         self._catch_up()
 
     def _catch_up(self) -> None:
-        """Bring the cache to where the manifest is."""
+        """Brings the cache up to the manifest."""
         cache, group, manifest = self.cache, self.group, self.manifest
         origin, cached_number = cache.position(group)
         pending = cache.pending(group)
@@ -108,13 +110,13 @@ class LogStructuredState:
             or cached_number > manifest.number
             or (cached_number and newer and newer[0].is_whole())
         ):
-            # what a whole segment does not have may have been removed since: nothing says so
+            # entries missing from a whole segment may have been removed: merges drop the removals
             cache.clear(group)
             newer = manifest.segments
         cache.put(group, self._read(newer), manifest.origin, manifest.number)
 
     def _read(self, wanted: list[Segment]) -> dict[bytes, bytes | None]:
-        """What segments, the oldest first, say together."""
+        """The entries of segments, the oldest first, merged."""
         files, group, origin = self.cache.files, self.group, self.manifest.origin
         here = {segment.name: files.chunks(group, origin, segment) for segment in wanted}
         missing = [segment for segment in wanted if here[segment.name] is None]

@@ -1,11 +1,11 @@
 """Decides from the marker in Kafka what a sink task may do (DESIGN.md section 5).
 
-A marker is written in the same transaction as a batch's output: application, output partition -> epoch, the number of
-the next batch, digest of the batch's end offset. It tells, whatever happened to the checkpoint or the process, how far
-this output partition has got.
+A marker is written in the same transaction as a batch's output. Key: application and output partition. Value: epoch,
+number of the next batch, digest of the batch's end offset. Whatever happens to the checkpoint or the process, it tells
+which batches this output partition has committed.
 
-A claim is written by a run before its first batch, for all output partitions in one transaction: application, output
-partition -> instance. Only the instance of the last claim may write.
+A run writes claims before its first batch, for all output partitions in one transaction. Key: application and output
+partition. Value: the instance. Only the instance of the last claim may write.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from enum import Enum
 from typing import Final
 
 FIRST_BATCH: Final = 0
-# What a new checkpoint puts into the changelog before its first batch (`moneystate.kafka.publish`) is like a batch that
-# ends where the checkpoint begins.
+# A new checkpoint's initial state (`moneystate.kafka.publish`) is written like a batch that ends where the checkpoint
+# begins.
 BEFORE_FIRST_BATCH: Final = -1
 CLAIM: Final = b"/claim"
 FENCED: Final = b"/fenced"
@@ -30,12 +30,11 @@ class Decision(Enum):
 
 @dataclass(frozen=True)
 class Marker:
-    """`epoch`: Spark's query id; `next_batch`: the first batch that is not written; `digest`: of the offset it starts
-    at."""
+    """Names the last batch that an output partition has committed."""
 
-    epoch: str
-    next_batch: int
-    digest: str
+    epoch: str  # Spark's query id
+    next_batch: int  # the first batch that is not written
+    digest: str  # of the offset that `next_batch` starts at
 
     def encode(self) -> bytes:
         fields = {"version": 1, "epoch": self.epoch, "nextBatch": self.next_batch, "digest": self.digest}
@@ -44,14 +43,14 @@ class Marker:
 
 @dataclass(frozen=True)
 class Claim:
-    """Who owns an output partition. `instance`: one run of a job; `who`: the same for people."""
+    """The owner of an output partition."""
 
-    instance: str
-    who: str
+    instance: str  # identifies one run of a job
+    who: str  # describes the run to people
 
     def encode(self) -> bytes:
-        """Encodes the claim with a marker's fields, because programs from before claims read every record of the
-        topic as a marker."""
+        """Encodes the claim with a marker's fields, because earlier programs, which know no claims, read every record
+        of the topic as a marker."""
         fields = {"version": 1, "instance": self.instance, "who": self.who}
         as_marker = {"epoch": "", "nextBatch": 0, "digest": ""}
         return json.dumps({**fields, **as_marker}, sort_keys=True, separators=(",", ":")).encode()
@@ -72,24 +71,25 @@ def marker_key(application_id: str, output_partition: int) -> bytes:
 
 
 def claim_key(application_id: str, output_partition: int) -> bytes:
-    """The instance that owns an output partition."""
+    """The key under which an output partition's owner is recorded."""
     return marker_key(application_id, output_partition) + CLAIM
 
 
 def fenced_key(application_id: str, output_partition: int) -> bytes:
-    """The last instance that another application's producer of the same name has fenced there."""
+    """The key under which an instance is recorded that another job with the same application id has fenced."""
     return marker_key(application_id, output_partition) + FENCED
 
 
 class WrongMarker(Exception):
-    """The marker is not one that this batch may follow; `args[0]` says what happened."""
+    """The batch may not follow this marker. `args[0]` says what happened."""
 
 
 def decide(marker: Marker | None, epoch: str, superseded: list[str], batch: int, start: str, end: str) -> Decision:
     """Whether batch `batch`, from the offset with digest `start` to `end`, is to be written.
 
-    Accepted are only `batch` with the digest of the start offset (go on) and `batch + 1` with that of the end offset
-    (it is written); no marker, or that of an epoch that this one was told to replace, only up to the first batch.
+    Two markers are accepted: `batch` with the digest of the start offset (write it), and `batch + 1` with the digest of
+    the end offset (it is already written). Up to the first batch, the marker may also be missing or belong to an epoch
+    that this one replaces.
     """
     if marker is None or (marker.epoch in superseded and marker.epoch != epoch):
         if batch <= FIRST_BATCH:

@@ -1,8 +1,9 @@
 """The ordering rule: order time, lateness and watermark, computed from the log alone (DESIGN.md section 2).
 
-`order_time(e) = max(event_time(e), high_before(e) - bound)`, where each input may have a bound of its own. As `max`
-distributes, a source task that knows only the records of its range can do its part (`RangeOrder`), and a key group,
-which knows each partition's high before the range, the rest (`finalize_order_time`): neither needs the other's state.
+`order_time(e) = max(event_time(e), high_before(e) - bound)`. Each input may have its own bound. The maximum can be
+computed in two parts: a source task, which knows only the records of its range, computes the first (`RangeOrder`). A
+key group, which knows each partition's high before the range, computes the second (`finalize_order_time`). Neither
+needs the other's state.
 """
 
 from __future__ import annotations
@@ -13,14 +14,11 @@ Partition = tuple[int, int]  # topic code, partition
 
 
 class RangeOrder:
-    """Order times within one range of one partition, its records seen in offset order.
-
-    `high` is the largest event time seen so far, NO_TIME before the first.
-    """
+    """Order times within one range of one partition. It sees the records in offset order."""
 
     def __init__(self, bound_ms: int, high: int = NO_TIME) -> None:
         self.bound_ms = bound_ms
-        self.high = high
+        self.high = high  # largest event time so far; NO_TIME: before the first record
 
     def observe(self, event_time_ms: int) -> int:
         """The order time of the next record, as far as this range decides it."""
@@ -33,11 +31,9 @@ class RangeOrder:
 
 
 def finalize_order_time(order_time_ms: int, floor_ms: int, watermark: int) -> int:
-    """An order time of `RangeOrder`, with what was before the range: `floor_ms` is the partition's high there less its
-    bound.
+    """Finalizes an order time of `RangeOrder`. `floor_ms` is the partition's high before the range, minus its bound.
 
-    Never behind the watermark: that happens only to a partition that was idle or is new (section 2), whose events
-    become known now.
+    The result is never behind the watermark. Only events of a partition that was idle or is new could be (section 2).
     """
     if floor_ms > order_time_ms:
         order_time_ms = floor_ms
@@ -45,16 +41,16 @@ def finalize_order_time(order_time_ms: int, floor_ms: int, watermark: int) -> in
 
 
 def floors(highs: dict[Partition, int], bounds: dict[int, int]) -> dict[Partition, int]:
-    """No record that follows in a partition takes an order time before its floor. Partitions of timed streams have
-    none: their records carry their order times."""
+    """The lowest order time that a following record of each partition can get. Partitions of timed streams have no
+    floor: their records carry their order times."""
     return {place: high - bounds[place[0]] for place, high in highs.items() if place[0] in bounds}
 
 
 def advance(highs: dict[Partition, int], marks: list[Mark], bounds: dict[int, int], watermark: int, drain: bool) -> int:
-    """Raise `highs` by a batch's marks and give the watermark after it, which never goes back. `bounds`: by topic; a
-    timed stream has none, and its high is the last mark in it, which is the end of time once its writer is drained.
+    """Raises `highs` by a batch's marks and returns the watermark after the batch, which never goes back. `bounds` are
+    by topic. A timed stream has none: its high is its last mark, which is the end of time once its writer is drained.
 
-    A partition that holds back and has had no record keeps the watermark where it is; when all are idle it stays, too.
+    The watermark stays where it is if an active partition has never had a record, or if all partitions are idle.
     """
     for topic, partition, high, _ in marks:
         if high > highs.get((topic, partition), NO_TIME):
@@ -80,7 +76,7 @@ def _all_ended(highs: dict[Partition, int], marks: list[Mark]) -> bool:
 
 
 def holder(highs: dict[Partition, int], marks: list[Mark], bounds: dict[int, int]) -> list[Partition]:
-    """The partition that holds the watermark back most, as a list of one; none where all are idle."""
+    """The partition that holds the watermark back most, as a list of one; empty if all are idle."""
     least: list[tuple[int, int, int]] = []
     for topic, partition, _, holds in marks:
         if holds:

@@ -1,7 +1,7 @@
 """Places: the position of a timed-stream record in its writer's order, as sortable bytes (docs/adr/0017).
 
-A record of a timed stream carries its place in the Kafka header `place`; what ends a writer's batch, a mark, carries
-the writer's watermark in the header `mark`. To the byte:
+A record of a timed stream carries its place in the Kafka header `place`. A mark ends a writer's batch and carries the
+writer's watermark in the header `mark`. The exact bytes:
 
     place   cause, number
     cause   time, rank, [set_at,] topic, (partition, offset | place), key [, value]
@@ -12,15 +12,15 @@ the writer's watermark in the header `mark`. To the byte:
     topic, partition, offset, number   count: 0x80 + n, then n bytes, big-endian, without leading zeros
     place, key, value          0x00 as 0x00 0xff, ended by 0x00 0x01
 
-`cause` is the item whose step wrote the record, in the writer's total order. Items of timers have `set_at` and `value`.
-An item that itself is of a timed stream has the place that it carried instead of partition and offset, which depend on
-how its writer's batches were cut; so has a timer that such an item set.
+`cause` is the item whose step wrote the record, in the writer's total order. Timers have `set_at` and `value`. If the
+item itself came from a timed stream, or is a timer set by such an item, the place that the item carried replaces
+partition and offset, because these depend on the batch boundaries of its writer.
 
-A reader's item of a timed stream has partition and offset 0, and before its value what it carried:
+A reader's item of a timed stream has partition and offset 0. Its value begins with the data that it carried:
 
     carried   0x01, place (as above), partition (count), offset (count), value
 
-So items sort by their places, and where the record stands in the log is known wherever the item gets to.
+So items sort by their places, and the position of the record in the log remains known.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ PLACE: Final = "place"
 MARK: Final = "mark"
 SIGN: Final = 1 << 63
 TIME_BYTES: Final = 8
-CARRIED: Final = b"\x01"  # no canonical value and no timer's value begins so
+CARRIED: Final = b"\x01"  # no canonical value and no timer's value begins with it
 
 
 class Carried(NamedTuple):
-    """What an item of a timed stream carries: its place, where it stands in the log, and its value."""
+    """The data that an item of a timed stream carries: its place, its position in the log, and its value."""
 
     place: bytes
     partition: int
@@ -88,7 +88,7 @@ def carry(place: bytes, partition: int, offset: int, value: bytes) -> bytes:
 
 
 def carried_by(value: bytes) -> Carried | None:
-    """None where an item's value is just that."""
+    """None: the item is not of a timed stream."""
     if not value.startswith(CARRIED):
         return None
     end = value.index(b"\x00\x01", 1)
@@ -99,13 +99,13 @@ def carried_by(value: bytes) -> Carried | None:
 
 
 def own_value(value: bytes) -> bytes:
-    """An item's value without what it carried."""
+    """An item's value without the carried data."""
     carried = carried_by(value)
     return value if carried is None else carried.value
 
 
 def where(item: Item) -> tuple[int, int]:
-    """Partition and offset of an item's record; of a timer's, of the one whose step set it."""
+    """Partition and offset of an item's record. For a timer: of the record whose step set it."""
     carried = carried_by(item[VALUE])
     return (item[PARTITION], item[OFFSET]) if carried is None else (carried.partition, carried.offset)
 
@@ -116,18 +116,18 @@ def _read_count(buf: bytes, pos: int) -> tuple[int, int]:
 
 
 def partitions_of(writer: int, writers: int, partitions: int) -> range:
-    """Those of a timed stream that one of the writer's output partitions alone writes to."""
+    """The partitions of a timed stream that only this output partition of the writer writes to."""
     return range(writer, partitions, writers)
 
 
 def partition_of(key: bytes | None, writer: int, writers: int, partitions: int) -> int:
-    """Where in a timed stream an output partition writes a record."""
+    """The partition of a timed stream to which an output partition writes a record."""
     mine = partitions_of(writer, writers, partitions)
     return mine[zlib.crc32(key or b"") % len(mine)]
 
 
 def header_of(headers: list[Header], name: str) -> bytes | None:
-    """The last of that name counts, as Kafka has it."""
+    """The last header with this name, as is usual in Kafka."""
     last: bytes | None = None
     for header, content in headers:
         if header == name:
@@ -136,7 +136,7 @@ def header_of(headers: list[Header], name: str) -> bytes | None:
 
 
 def time_of(content: bytes | None) -> int | None:
-    """The time that a place or a mark begins with; None for what is neither."""
+    """The time with which a place or a mark begins; None: the header is neither."""
     if content is None or len(content) < TIME_BYTES:
         return None
     time = int.from_bytes(content[:TIME_BYTES], "big") - SIGN

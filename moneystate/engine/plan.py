@@ -1,17 +1,17 @@
 """The plan of a batch, as a source offset holds it (DESIGN.md section 5), and the split of a batch's records over
 partitions.
 
-An offset is the end of one batch and the start of the next. Spark keeps it as JSON text in its offset log before a
-batch runs and compares it as text, so its keys are sorted:
+An offset is the end of one batch and the start of the next. Spark writes it as JSON text to its offset log before a
+batch runs, and compares it as text. So its keys are sorted:
 
     {"drain": false, "rules": "<hash>", "stateVersion": 2, "tick": 0,
      "topics": {"<name>": {"id": "<topic id>", "partitions": {"0": {"end": 7, "state": "active"}}}}, "version": 1}
 
 `end`: the first offset that the batch does not read. `state`: `empty` (never had a record), `active` or `idle` (does
 not hold the watermark back). `stateVersion`: the highest version of any state schema that the planning program writes.
-`drain`: the watermark goes to infinity; nothing follows. `tick`: raised to make a batch without data.
-`rewrite`, only in plans of `upgrade` and `downgrade`: `{"share": 0, "shares": 16, "version": 2}`, the batch
-rewrites the entries of the key groups g with g mod shares = share for that state version.
+`drain`: the watermark goes to infinity; nothing follows. `tick`: raised to make a batch without data. `rewrite`, only
+in plans of `upgrade` and `downgrade`: with `{"share": 0, "shares": 16, "version": 2}` the batch rewrites the entries of
+the key groups g with g mod shares = share in that state version.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TopicPartition = tuple[str, int]  # topic without prefix, partition
 
 
 class NewerProgram(Exception):
-    """A plan of a program that writes a form or state that this one does not know. `args[0]` says which."""
+    """The plan was made by a program whose plans or state this one cannot read. `args[0]` says which."""
 
 
 def check_version(offset: Mapping[str, Any]) -> None:
@@ -49,8 +49,11 @@ class PartitionPlan:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A batch without input that brings a share of the entries to a state version. After the last share comes one that
-    rewrites nothing: only its plan may say that all are of an older version, as a plan stands before its batch runs."""
+    """A batch without input that rewrites a share of the entries in a state version.
+
+    After the last share follows a closing batch that rewrites nothing. A plan is written before its batch runs, so only
+    the plan of the closing batch can state that all entries have the older version.
+    """
 
     share: int
     shares: int
@@ -65,10 +68,10 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Plan:
-    """`topic_ids`: Kafka's id of each topic; another id under the same name is another topic."""
+    """A batch: what it reads, and all decisions that depend on anything but the logs."""
 
     rules: str
-    topic_ids: Mapping[str, str]
+    topic_ids: Mapping[str, str]  # Kafka's id of each topic; the same name with another id is another topic
     partitions: Mapping[TopicPartition, PartitionPlan]
     drain: bool = False
     tick: int = 0
@@ -93,7 +96,7 @@ class Plan:
         return dict(sorted(offset.items()))
 
     def _state_version(self) -> int:
-        """Lower than this program's only once all entries are: then an older program may start."""
+        """Lower than this program's version only once all entries are. Then an older program may start."""
         if self.rewrite is not None and self.rewrite.is_last():
             return self.rewrite.version
         return STATE_VERSION
@@ -103,8 +106,8 @@ class Plan:
 
 
 def next_share(plan: Plan, shares: int, version: int) -> int:
-    """The share of `shares` that is to be brought to the version after this plan's batch; `shares`: all are, and the
-    closing batch is left; beyond it, nothing is."""
+    """The number of the share to rewrite after this plan's batch. `shares`: all are rewritten, only the closing batch
+    is left. Above that: nothing is left."""
     before = plan.rewrite
     if before is None or (before.shares, before.version) != (shares, version):
         return 0
@@ -137,13 +140,11 @@ def rules_hash(rules: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Backlog:
-    """What one partition has to read: `records` of them.
-
-    `points`: what is known of its way through event time, (records from the head, event time in ms) with rising
-    counts, the head first; the way between and beyond them is taken as straight. Without points it is read first.
-    """
+    """The records that one partition has to read."""
 
     records: int
+    # Known event times: (records from the head, event time in ms), counts rising, the head first. Event time is taken
+    # as linear between and beyond them. Without points the partition is read first.
     points: tuple[tuple[int, int], ...] = ()
 
     def until(self, horizon_ms: float) -> float:
@@ -154,7 +155,7 @@ class Backlog:
         per_ms = 1.0
         at_ms = float(self.points[0][1])
         for n, ms in self.points[1:]:
-            if ms <= at_ms:  # out of order, or a standstill: all of these belong to the same time
+            if ms <= at_ms:  # out of order, or at the same time: all of these count as the same time
                 per_ms = max(per_ms, n - before)
                 before = float(n)
                 continue
@@ -169,10 +170,10 @@ class Backlog:
 
 
 def share(backlogs: Mapping[TopicPartition, Backlog], budget: int) -> dict[TopicPartition, int]:
-    """How many records to read of each partition, `budget` in all, so that they end at about the same event time.
+    """How many records to read from each partition, `budget` in total, so that all end at about the same event time.
 
-    A partition that is ahead in event time waits for those behind: otherwise a backfill would buffer one topic's whole
-    history while it reads another's (DESIGN.md section 5). Always gives at least one record where there is any and
+    A partition that is ahead in event time waits for those behind. Otherwise a backfill would buffer the whole history
+    of one topic while it reads another (DESIGN.md section 5). The result has at least one record if there is any and
     budget > 0.
     """
     if sum(b.records for b in backlogs.values()) <= budget:
@@ -194,7 +195,7 @@ def share(backlogs: Mapping[TopicPartition, Backlog], budget: int) -> dict[Topic
 
 
 def _horizon_bounds(backlogs: Mapping[TopicPartition, Backlog]) -> tuple[float, float]:
-    """Times before and after which nothing changes."""
+    """Event times below and above which the horizon makes no difference."""
     heads = [b.points[0][1] for b in backlogs.values() if b.points]
     if not heads:
         return 0.0, 1.0
@@ -206,10 +207,10 @@ def _horizon_bounds(backlogs: Mapping[TopicPartition, Backlog]) -> tuple[float, 
 
 @dataclass
 class Idleness:
-    """Which partitions are idle by wall clock; only a live run declares any. Times in seconds of a monotonic clock.
+    """Decides by wall clock which partitions are idle; only a live run does so. Times are seconds of a monotonic clock.
 
-    Only time that was looked at counts. Between two looks it is half of the timeout at most: after a pause of the
-    process or the machine, producers get the other half to speak. After a look that failed it begins at zero.
+    Only observed time counts. Between two polls at most half of the timeout counts: after a pause of the process or the
+    machine, producers have the other half to write. After a failed poll the time starts again at zero.
     """
 
     timeout_s: float | None
@@ -217,7 +218,7 @@ class Idleness:
     looked_at_s: float | None = None
 
     def look(self, now_s: float) -> None:
-        """All partitions are looked at now; `state` then says of each what was seen."""
+        """All partitions are polled now. Then call `state` for each with the result."""
         if self.timeout_s is None:
             return
         if self.looked_at_s is not None:
@@ -226,18 +227,18 @@ class Idleness:
         self.looked_at_s = now_s
 
     def failed(self) -> None:
-        """Nothing could be seen."""
+        """The poll failed."""
         self.quiet_s = {}
         self.looked_at_s = None
 
     def is_due(self, tp: TopicPartition, before: str) -> bool:
-        """Whether a partition is idle unless this look has news of it."""
+        """Whether a partition is idle if this poll finds nothing new in it."""
         if self.timeout_s is None:
             return False
         return before == IDLE or self.quiet_s.get(tp, -1.0) >= self.timeout_s
 
     def state(self, tp: TopicPartition, before: str, news: bool) -> str:
-        """The state of a partition whose state was `before`; `news`: there is something of it to read."""
+        """The new state of a partition whose state was `before`. `news`: there are records to read."""
         if news:
             self.quiet_s[tp] = 0.0
             return ACTIVE

@@ -1,9 +1,9 @@
 """The interface of a service's stateful part: what it reads, its state and its step.
 
-One `Processor` object serves one key group in one batch after the other. For a batch the engine calls, in this order:
+A `Processor` object is used for one key group in one batch at a time. For a batch the engine calls, in this order:
 `begin` once, `process_unordered` for each record of an unordered input, `step` for each event and timer in the total
-order, `finish` once; in a batch of `upgrade` or `downgrade` also `rewrite`. It does no I/O but through the
-`StateAccess` that it is given, and sees no clock.
+order, `finish` once; in a batch of `upgrade` or `downgrade` also `rewrite`. A processor does I/O only through the
+`StateAccess` that it is given, and reads no clock.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from moneystate.engine.state import StateAccess
 
 Parsed = TypeVar("Parsed")
 
-Change = tuple[bytes, bytes | None]  # entry key, new value or None where it was removed
+Change = tuple[bytes, bytes | None]  # entry key, new value; None: removed
 
 
 class InputTopic(NamedTuple):
-    """An input. `code` stands for it in items and in buffered state: stable, the order of topics of the
-    same rank."""
+    """An input."""
 
-    code: int
+    code: int  # stands for the topic in items and buffered state; never changes; orders topics of the same rank
     name: str  # without the topic prefix
     ordered: bool  # False: outside the order, no part in the watermark
     rank: int  # of its events
@@ -35,16 +34,16 @@ class InputTopic(NamedTuple):
 
 
 def bounds_of(inputs: Iterable[InputTopic], bound_ms: int) -> dict[int, int]:
-    """The bound of each ordered input that is no timed stream, by its code. `bound_ms`: the job's."""
+    """The bound of each ordered input, by its code; timed streams have none. `bound_ms`: the job's."""
     return {t.code: bound_ms if t.bound_ms is None else t.bound_ms for t in inputs if t.ordered and not t.timed}
 
 
 class Rejected(Exception):
-    """A record that is a dead letter. `reason` is one of the fixed names of `moneystate.engine.deadletter`."""
+    """The record becomes a dead letter."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason, detail)
-        self.reason = reason
+        self.reason = reason  # a fixed name of `moneystate.engine.deadletter`
         self.detail = detail
 
 
@@ -58,42 +57,51 @@ Read = Callable[[Letter], Decoded | None]
 """Reads a whole record, with its key and headers. None: it is ignored. Raises Rejected."""
 
 
+ReadValue = Callable[[bytes], Decoded]
+"""Reads a value that is in another form than the canonical one. Raises Rejected."""
+
+
 class Decoder(Protocol):
     """The source's view of a processor: time, key and validity of a record."""
 
     def decode(self, topic: int, value: bytes) -> tuple[int, bytes | list[bytes] | None]:
-        """Event time in ms and key of a canonical value, or several keys, for each of which it is processed once; key
-        None: nothing but its time counts. Raises Rejected."""
+        """Event time in ms and key of a canonical value. With several keys it is processed once for each; with None
+        only its time counts. Raises Rejected."""
         ...
 
     def reads(self, formats: Mapping[str, str], converts: Mapping[int, Convert]) -> dict[int, Read]:
-        """By topic: of those whose records cannot be told by their values alone. `formats`: of topics, by name."""
+        """The functions for topics whose records cannot be read from their values alone. `formats`: by topic name."""
+        ...
+
+    def values(self, formats: Mapping[str, str]) -> dict[int, ReadValue]:
+        """By topic: of those whose values need not be read twice, once for their canonical form and once for `decode`.
+        `formats`: of topics, by name."""
         ...
 
     def needs_headers(self, topic: int) -> bool:
-        """Whether nothing can be said of a topic's records without their headers."""
+        """Whether a topic's records can only be read with their headers."""
         ...
 
 
 class Processor(Protocol, Generic[Parsed]):
-    """The stateful part. `Parsed` is what `begin` makes of an item, so that each is parsed once."""
+    """The stateful part. `begin` parses each item once, into `Parsed`."""
 
     def begin(
         self, state: StateAccess, items: Sequence[Item], unordered: Sequence[UnorderedRecord], watermark_before: int
     ) -> list[Parsed | None]:
-        """Load what the batch will need, in few rounds. `watermark_before` is the one before the batch."""
+        """Loads the entries that the batch will need, in few requests. `watermark_before`: before the batch."""
         ...
 
     def process_unordered(self, record: UnorderedRecord, effects: Effects) -> None: ...
 
     def step(self, item: Item, parsed: Parsed | None, effects: Effects) -> None:
-        """One event or timer; `parsed` is None for a timer that was set in this batch."""
+        """Processes one event or timer. `parsed` None: a timer that was set in this batch."""
         ...
 
     def finish(self, effects: Effects) -> list[Change]:
-        """The changed entries, for the state and, as they are, for the changelog."""
+        """The changed entries, for the state and for the changelog."""
         ...
 
     def rewrite(self, entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
-        """Those of the entries that are not as state version `version` has them, as it has them."""
+        """Entries not yet encoded in `version`, re-encoded in it."""
         ...

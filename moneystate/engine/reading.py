@@ -12,11 +12,11 @@ from moneystate.errors import MoneystateError
 
 
 class EventTimes:
-    """`formats`: of topics, by name; `converts`: as `moneystate.engine.intake.Intake` has them."""
+    """Reads the event times of records."""
 
     def __init__(self, decoder: Decoder, formats: Mapping[str, str], converts: Mapping[int, Convert]) -> None:
         self.decoder = decoder
-        self.converts = converts
+        self.converts = converts  # as in `moneystate.engine.intake.Intake`
         self.reads = decoder.reads(formats, converts)
 
     def event_time(self, topic: int, record: Letter) -> int | None:

@@ -1,15 +1,15 @@
 """A key group's state as a log of segments: a batch reads and writes a few large segments, however many entries it
 touches.
 
-In Spark's state store a call costs some 60 µs whatever its size, far more than all else that is done to an entry. So a
-batch puts all entries that it changed there as one *segment*, in chunks of up to `CHUNK_BYTES`; what is behind a key is
-in the newest segment that has it. Segments are merged as the digits of a counter carry: in every 8th batch the segments
-of single batches become one, in every 64th those of eight, and so on, so that there are few, and an entry is rewritten
-about once for each tier. Key groups do so in different batches (`phase_of`). A merge that takes in the oldest segment
-drops removals.
+A call to Spark's state store costs about 60 µs whatever its size, far more than everything else that is done to an
+entry. So a batch writes all entries that it changed as one *segment*, in chunks of up to `CHUNK_BYTES`. The newest
+segment with a key has the key's value. Segments are merged like the digits of a counter carry: every 8th batch merges
+the segments of single batches into one, every 64th merges those of eight, and so on. So there are few segments, and an
+entry is rewritten about once per tier. Key groups merge in different batches (`phase_of`). A merge that includes the
+oldest segment drops removals.
 
-Chunk key: `r`, the segment's name (8 bytes, big-endian), the chunk's number (4 bytes, big-endian); value `StateRun`.
-The manifest, which says what segments there are, is `StateManifest` under the clock's key (`avro/state/`).
+Chunk key: `r`, the segment's name (8 bytes, big-endian), the chunk's number (4 bytes, big-endian). Value: `StateRun`.
+The manifest, which lists the segments, is `StateManifest` under the clock's key (`avro/state/`).
 """
 
 from __future__ import annotations
@@ -24,41 +24,38 @@ from moneystate.engine.processor import Change
 
 MANIFEST_KEY: Final[bytes] = (
     keys.CLOCK
-)  # the clock's: a program that knows no segments is stopped by what it finds there
+)  # the clock's key: a program that knows no segments stops because of the unknown value
 PREFIX: Final = keys.RUN
 CHUNK_BYTES: Final = 256 * 1024
 FANOUT: Final = 8
-# The tier of a segment that a key group begins with is one where segments that grew by merging are of about its size.
+# The first segment of a key group gets the tier at which merged segments have about its size.
 TIER_0_BYTES: Final = 16 * 1024
 
 
 class Segment:
-    """Changes of the batches `first` to `last`. `name`: of its chunks; `size`: of them all, bytes."""
+    """The changes of one or more consecutive batches."""
 
     def __init__(self, name: int, tier: int, first: int, last: int, chunks: int, size: int) -> None:
-        self.name = name
+        self.name = name  # its chunks are named after it
         self.tier = tier
-        self.first = first
-        self.last = last
+        self.first = first  # first batch
+        self.last = last  # last batch
         self.chunks = chunks
-        self.size = size
+        self.size = size  # of all chunks, in bytes
 
     def chunk_keys(self) -> list[bytes]:
         return [PREFIX + self.name.to_bytes(8, "big") + n.to_bytes(4, "big") for n in range(self.chunks)]
 
     def is_whole(self) -> bool:
-        """Whether nothing is older than this segment: what it does not have, is not there."""
+        """Whether this is the oldest segment. Then an entry that it does not have does not exist."""
         return self.first == 1
 
 
 class Manifest:
-    """The segments of a key group, the oldest first, as batch `number` of the key group left them.
-
-    `origin`: another for each time that a key group's segments began, so that numbers of one are not taken for
-    another's.
-    """
+    """The segments of a key group, the oldest first, as batch `number` of the key group left them."""
 
     def __init__(self, origin: int) -> None:
+        # changes each time a key group's segments begin again, so that their numbers cannot be confused
         self.origin = origin
         self.number = 0
         self.next_segment = 0
@@ -108,7 +105,7 @@ def decode_manifest(entry: bytes) -> Manifest:
 
 
 def encode_segment(changes: Mapping[bytes, bytes | None]) -> list[bytes]:
-    """The chunks of a segment, in the order of the keys: the same changes make the same bytes."""
+    """The chunks of a segment, in the order of the keys. Equal changes give equal bytes."""
     chunks: list[bytes] = []
     parts: list[bytes] = []
     size = 0
@@ -133,7 +130,7 @@ def _chunk(parts: list[bytes]) -> bytes:
 
 
 def decode_chunk(chunk: bytes | None, into: dict[bytes, bytes | None]) -> None:
-    """Put a chunk's entries over those of older ones. Raises Malformed where it is not there or not a chunk."""
+    """Puts a chunk's entries over older ones. Raises Malformed if the chunk is missing or is not a chunk."""
     if chunk is None or not chunk.startswith(STATE_RUN):
         raise avro.Malformed("a segment of the state is missing or has an unknown schema")
     count, block, _ = avro.read_block(chunk, avro.HEADER_BYTES)
@@ -160,7 +157,7 @@ def phase_of(group: int) -> int:
 
 
 def tier_due(number: int, phase: int) -> int:
-    """The tier of the segment that batch `number` is to end up in: how often 8 divides its place."""
+    """The tier of the segment in which batch `number` ends up: how often 8 divides its place in the schedule."""
     place = number + phase
     tier = 0
     while place % FANOUT == 0 and tier < 10:
@@ -170,10 +167,10 @@ def tier_due(number: int, phase: int) -> int:
 
 
 def merge_inputs(manifest: Manifest, tier: int) -> tuple[list[Segment], int]:
-    """The newest segments that become one with a batch that is to end up at `tier`, and the tier of what they become.
+    """The newest segments to merge with a batch that ends up at `tier`, and the tier of the merged segment.
 
-    Those of lower tiers; and the older ones that they are twice as large as, or larger: where batches change the same
-    entries again and again, their old values would pile up.
+    These are the segments of lower tiers, and older ones as long as the newer ones are at least twice as large.
+    Otherwise old values would pile up if batches change the same entries again and again.
     """
     candidates = manifest.segments
     start = len(candidates)
@@ -189,7 +186,7 @@ def merge_inputs(manifest: Manifest, tier: int) -> tuple[list[Segment], int]:
 
 
 def tier_of_size(size: int) -> int:
-    """The tier of a segment that was not made by merges."""
+    """The tier of a segment that was not made by merging."""
     tier = 0
     while size > TIER_0_BYTES and tier < 10:
         size //= FANOUT
@@ -200,9 +197,9 @@ def tier_of_size(size: int) -> int:
 def add_segment(
     manifest: Manifest, tier: int, changes: Mapping[bytes, bytes | None], merged: list[Segment], chunks: list[bytes]
 ) -> list[Change]:
-    """Let the batch's changes, with `merged` (the newest segments of the manifest) in them, be its newest segment.
+    """Adds the batch's changes, which include `merged` (the newest segments of the manifest), as the newest segment.
 
-    Gives the entries of the state store to put. `chunks`: of `changes` alone, for `check`.
+    Returns the changes to the state store. `chunks`: of `changes` alone, for `check`.
     """
     manifest.number += 1
     manifest.check = check_of(chunks)
@@ -224,7 +221,7 @@ def add_segment(
 
 
 def entries_of(stored: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    """All entries of a key group, from everything that Spark's state store has of it, with segments or without."""
+    """All entries of a key group, from its rows in Spark's state store, with or without segments."""
     first = stored.get(MANIFEST_KEY)
     if first is None or not is_manifest(first):
         return dict(stored)

@@ -1,16 +1,16 @@
 """The buffer: events that the watermark has not passed and timers that are not due, in time slots.
 
-A slot holds the items of one stretch of time in chunks, entries of their own, so that a batch rewrites only what it
-touches and no entry grows without bound. A batch adds one chunk to each slot that it puts something into; `OPEN_CHUNKS`
-small chunks are merged into one, and a chunk of `SEALED_BYTES` is not touched again until the watermark gets to its
-slot.
+A slot holds the items of one interval of time in chunks. Each chunk is an entry, so that a batch rewrites little and no
+entry grows without bound. A batch adds one chunk to each slot that gets items. `OPEN_CHUNKS` small chunks are merged
+into one. A chunk of `SEALED_BYTES` is not rewritten until the watermark reaches its slot.
 
-The farther a time is from the watermark, the wider is its slot, so that a million timers over a year make a thousand
-slots. A slot that the watermark enters is put into narrower ones, as it is never wider than a `FAR`th of the way to it.
+The farther a time is from the watermark, the wider is its slot, so that a million timers over a year need about a
+thousand slots. A slot is at most 1/`FAR` as wide as its distance from the watermark. When the watermark enters a slot,
+its items move to narrower ones.
 
 Entry key: `b`, the slot's start in ms (8 bytes, big-endian, offset by 2^63 so that it sorts), the chunk's number (4
-bytes, big-endian). Entry value: `BufferChunk` (avro/state/BufferChunk/v1.avsc), single-object encoded. A slot is known
-by its start alone, whatever its width: slots of several widths that begin together are one.
+bytes, big-endian). Entry value: `BufferChunk` (avro/state/BufferChunk/v1.avsc), single-object encoded. The start alone
+identifies a slot: slots of different widths with the same start are one slot.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from moneystate.engine.state import StateAccess
 
 OPEN_CHUNKS: Final = 8
 SEALED_BYTES: Final = 16 * 1024
-FAR: Final = 32  # at this many times its width from the watermark, a slot is
-WIDER: Final = 8  # times as wide
+FAR: Final = 32  # a slot is at least this many times its width away from the watermark
+WIDER: Final = 8  # factor from one width to the next
 PREFIX: Final = keys.BUFFER
 SIGN: Final = 1 << 63
 
 
 class Slot:
-    """What the key group's clock keeps of a slot."""
+    """A slot as the key group's clock records it."""
 
     def __init__(self, chunks: int = 0, open_chunks: int = 0, events: int = 0) -> None:
         self.chunks = chunks  # numbered 0 .. chunks - 1
@@ -79,7 +79,7 @@ def encode_chunk(count: int, block: bytes) -> bytes:
 
 
 def open_chunk(entry: bytes | None) -> tuple[int, bytes]:
-    """Count and bytes of a chunk's items. Raises Malformed where the entry is not there or not a chunk."""
+    """Count and bytes of a chunk's items. Raises Malformed if the entry is missing or is not a chunk."""
     if entry is None or not entry.startswith(BUFFER_CHUNK):
         raise avro.Malformed("a buffer chunk is missing from the state or has an unknown schema")
     count, block, _ = avro.read_block(entry, avro.HEADER_BYTES)
@@ -89,7 +89,8 @@ def open_chunk(entry: bytes | None) -> tuple[int, bytes]:
 def take_due(
     slots: dict[int, Slot], state: StateAccess, watermark: int, due: list[Item], later: list[Item]
 ) -> list[Change]:
-    """Empty the slots that begin before the watermark into `due` and, where it stands inside one, `later`."""
+    """Empties the slots that begin before the watermark. Items go to `due`, or to `later` if the watermark has not
+    passed them."""
     keys: list[bytes] = []
     for start in sorted(slots):
         if start >= watermark:
@@ -111,7 +112,7 @@ def take_due(
 
 
 def slot_start(time_ms: int, watermark: int, width_ms: int) -> int:
-    """Of a time that the watermark has not passed. `width_ms`: of the narrowest slots."""
+    """The start of the slot of a time that the watermark has not passed. `width_ms`: of the narrowest slots."""
     if watermark != NO_TIME:
         while time_ms - watermark >= FAR * WIDER * width_ms:
             width_ms *= WIDER
@@ -121,7 +122,7 @@ def slot_start(time_ms: int, watermark: int, width_ms: int) -> int:
 def put_later(
     slots: dict[int, Slot], state: StateAccess, width_ms: int, watermark: int, later: list[Item]
 ) -> list[Change]:
-    """Add items to the slots of their times: new chunks, or a merge of the slot's open ones."""
+    """Adds items to the slots of their times, as new chunks or merged with the slot's open chunks."""
     changes: list[Change] = []
     by_start: dict[int, list[Item]] = {}
     for item in later:

@@ -1,7 +1,7 @@
 """The port to a key group's entries, and an in-memory implementation for tests and offline tools.
 
-Entries are bytes under a bytes key, of one key group. An adapter may send many requests before it reads a reply, so
-the core asks for all that it will need at once.
+Keys and values are bytes. The entries belong to one key group. An adapter may send many requests before it reads a
+reply, so the core asks for all entries that it will need in one call.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from typing import Protocol
 
 
 class StateAccess(Protocol):
-    """Entries of the key group in hand; `tests/engine/state_contract.py` holds every adapter to it."""
+    """The entries of one key group. `tests/engine/state_contract.py` tests every adapter."""
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The entries under `keys`, in their order; None where there is none."""
+        """The values of `keys`, in their order; None: no entry."""
         ...
 
     def apply(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Put each value under its key; None removes. Keys are unique."""
+        """Puts each value under its key; None removes the entry. Keys are unique."""
         ...
 
     def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """The entries whose keys begin with `prefix`, in no order. Nothing is put until they are all read."""
+        """The entries whose keys begin with `prefix`, in any order. Read them all before the next `apply`."""
         ...
 
 

@@ -1,14 +1,15 @@
 """Claims an application's output partitions for one run, before its first batch.
 
-1. *claimed*: a claim for each output partition is in the commits topic, in the same partition as its marker, all in one
-   transaction: of two runs that start at once, one owns all of them. After a crash the next run claims them anew.
-2. *fenced*: `init_transactions` for the producer of each output partition. What earlier runs had open is aborted, and
-   their producers can write no more. An attempt of theirs that begins a new producer finds the claim
+1. *claimed*: the commits topic has a claim for each output partition, in the same partition as its marker. All claims
+   are in one transaction, so if two runs start at the same time, one of them owns all output partitions. After a crash
+   the next run claims them again.
+2. *fenced*: `init_transactions` for the producer of each output partition. This aborts transactions that earlier runs
+   left open, and their producers can no longer write. An attempt of theirs that starts a new producer finds the claim
    (`moneystate.kafka.sink`, steps 1 and 2).
 
-So from here on nothing is committed but by this run, until another one claims. That one wins: a run cannot tell a
-predecessor that lives from one that has just died, and after a crash nobody wants to wait. The one before ends with an
-error as soon as it sees the claim.
+From then on only this run commits, until another one claims. The later run wins: it cannot tell whether its predecessor
+is alive or has just died, and after a crash nobody wants to wait. The earlier run ends with an error as soon as it sees
+the claim.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ FENCED_AT_ONCE = 8
 
 
 def output_partitions(application_id: str, partitions: int, markers: Iterable[bytes]) -> list[int]:
-    """The output partitions of a job, and those that the application had before, by the keys of its `markers`."""
+    """The output partitions of a job, and those that the application has had before, from the keys of `markers`."""
     prefix = marker_key(application_id, 0)[:-1]
     numbers = [key.removeprefix(prefix) for key in markers if key.startswith(prefix)]
     return sorted({*range(partitions), *(int(number) for number in numbers if number.isdigit())})
 
 
 def take(config: SinkConfig, who: str, partitions: list[int], batch: int) -> Watch:
-    """Own `partitions` for `config.instance`; the watch sees who takes them over. `batch`: for tests alone."""
+    """Claims `partitions` for `config.instance`. The watch sees who takes them over. `batch`: only for tests."""
     offset = _write(config, Claim(config.instance, who), partitions)
     failpoint("claimed", batch)
     with ThreadPoolExecutor(FENCED_AT_ONCE) as pool:
@@ -45,7 +46,7 @@ def take(config: SinkConfig, who: str, partitions: list[int], batch: int) -> Wat
 
 
 def _write(config: SinkConfig, claim: Claim, partitions: list[int]) -> int:
-    """Gives the claim's offset in partition 0."""
+    """Writes the claims. Returns the offset of the one in partition 0."""
     places: dict[int, int] = {}
 
     def delivered(error: KafkaError | None, message: Message[bytes, bytes]) -> None:
@@ -77,7 +78,7 @@ def _write(config: SinkConfig, claim: Claim, partitions: list[int]) -> int:
 
 
 class Watch:
-    """Of the claims from an offset of the commits topic's partition 0."""
+    """Watches for claims of other instances, from an offset of the commits topic's partition 0."""
 
     def __init__(self, config: SinkConfig, offset: int) -> None:
         self.config = config
@@ -86,7 +87,7 @@ class Watch:
         self.consumer.assign([TopicPartition(config.commits, 0, offset)])
 
     def check(self) -> None:
-        """Never waits. Raises InstanceError once another instance has claimed the application."""
+        """Raises InstanceError once another instance has claimed the application. Never blocks."""
         while (message := self.consumer.poll(0)) is not None:
             value = message.value()
             if message.error() is not None or message.key() != self.key or value is None:

@@ -73,7 +73,7 @@ def check_reachable(bootstrap_servers: str, extra: dict[str, str]) -> None:
     """Raises BrokerError if no broker answers or accepts this user, and ConfigError for settings that librdkafka
     refuses."""
     errors: list[KafkaError] = []
-    # the error says it all: librdkafka's own lines of each attempt would only stand beside it
+    # the error says it all; librdkafka would also log a line per attempt
     config = {**base_config(bootstrap_servers, {**extra, "log_level": "0"}), "error_cb": errors.append}
     admin = new_client(AdminClient, config)
     try:
@@ -114,8 +114,8 @@ def place(message: Message[bytes, bytes]) -> tuple[str, int, int]:
     return topic, partition, offset
 
 
-# For such a name the client sets an error and returns a result all the same. A call `m.headers()` that CPython has
-# specialized, as it is hot, does not check for that: the error came out at a later place. `methodcaller` always checks.
+# For such a name the client sets an error and still returns a result. CPython specializes the hot call `m.headers()`
+# and then does not check for this, so the error appeared at a later place. `methodcaller` always checks.
 _headers = methodcaller("headers")
 
 
@@ -135,15 +135,15 @@ def letter_of(message: Any) -> Letter:
     return Letter(*place, timestamp if kind else -1, message.key(), message.value(), headers_of(message))
 
 
-MOVING = (  # a leader that is new, or of which not all know yet
+MOVING = (  # the leader is new, or not all brokers know it yet
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError.OFFSET_NOT_AVAILABLE,
 )
-# What a consumer is told while a broker starts, stops or hands over: the client goes on by itself. Errors that come
-# with messages do not carry the flag `retriable`.
+# Errors that a consumer gets while a broker starts, stops or hands over. The client continues by itself. Errors that
+# are delivered as messages do not have the flag `retriable`.
 PASSING = (
     *MOVING,
     KafkaError._ALL_BROKERS_DOWN,

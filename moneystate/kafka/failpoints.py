@@ -1,7 +1,7 @@
 """Failpoints: places where a test can pause the job in order to kill it.
 
-`MONEYSTATE_PAUSE_AT=<step>@<batch>` and `MONEYSTATE_PAUSE_FILE`: on reaching that step of that batch the process writes
-the file and waits to be killed. Without the variable a place costs one look at the environment.
+With `MONEYSTATE_PAUSE_AT=<step>@<batch>` and `MONEYSTATE_PAUSE_FILE` set, the process writes the file when it reaches
+that step of that batch, and waits to be killed. Without the variables a failpoint costs one read of the environment.
 """
 
 from __future__ import annotations

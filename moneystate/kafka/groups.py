@@ -1,6 +1,6 @@
 """Publishes a job's progress as consumer group offsets, for ordinary lag tools.
 
-No job goes on from them. They tell which topic prefixes an application id was used with lately.
+Jobs do not resume from them. They show with which topic prefixes an application id was used recently.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class GroupProgress:
         self.topic_prefix = topic_prefix
 
     def commit(self, plan: Plan) -> None:
-        """In the background: a lag tool that is a batch behind harms nobody, a batch that waits for it does."""
+        """Commits in the background: a lag tool may be a batch behind, but no batch should wait for it."""
         offsets = [TopicPartition(self.topic_prefix + t, p, planned.end) for (t, p), planned in plan.partitions.items()]
         with contextlib.suppress(KafkaException):
             self.consumer.commit(offsets=offsets, asynchronous=True)

@@ -1,8 +1,8 @@
 """Writes heartbeats into quiet partitions, so that they do not hold the watermark back. Time then advances by
 records in the logs, which a replay sees, too.
 
-A partition is quiet when its log has not grown for a while, and no transaction is open in it. Only time that was looked
-at counts: while no broker answered, records may have been on their way.
+A partition is quiet when its log has not grown for a while, and no transaction is open in it. Only observed time
+counts: while no broker answered, records may have been on their way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SENT_S = 10.0
 
 
 class Heartbeats:
-    """Watches topics (with prefix). `encode` turns a time in ms into a heartbeat in the topics' format."""
+    """Watches topics (with prefix)."""
 
     def __init__(
         self, admin: AdminClient, producer: Producer, topics: Sequence[str], after_s: float,
@@ -31,7 +31,7 @@ class Heartbeats:
         self.admin = admin
         self.producer = producer
         self.topics = list(topics)
-        self.encode = encode
+        self.encode = encode  # turns a time in ms into a heartbeat in the topics' format
         self.idleness = Idleness(after_s)
         self.ends: dict[FullPartition, int] = {}
 
@@ -67,7 +67,7 @@ class Heartbeats:
             topic, partition, offset = message.topic(), message.partition(), message.offset()
             if error is not None or topic is None or partition is None or offset is None:
                 failures.append(str(error))
-            elif offset == self.ends[topic, partition]:  # else others have written meanwhile: it is not quiet
+            elif offset == self.ends[topic, partition]:  # otherwise others have written meanwhile, and it is not quiet
                 self.ends[topic, partition] = offset + 1
 
         try:

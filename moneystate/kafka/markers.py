@@ -1,4 +1,4 @@
-"""Reads the markers in the compacted commits topic (`moneystate.engine.marker` says what they mean)."""
+"""Reads the markers in the compacted commits topic (`moneystate.engine.marker` explains them)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from moneystate.kafka.client import (
 from moneystate.kafka.offsets import high_watermark, log_ends, log_starts, topic_states
 
 POLL_S = 0.05
-STALL_S = 90.0  # what another application's open transaction may cost before we say so and end
+STALL_S = 90.0  # how long to wait for another application's open transaction before ending with an error
 
 
 class MarkerLog:
-    """The commits topic, as far as it was read. `read` continues from there, so a look in every batch is cheap."""
+    """The commits topic, up to where it has been read. `read` continues from there, so reading in every batch is
+    cheap."""
 
     def __init__(self, bootstrap_servers: str, extra: dict[str, str], topic: str) -> None:
         self.topic = topic
@@ -37,7 +38,7 @@ class MarkerLog:
         self.claims: dict[bytes, Claim] = {}  # by `claim_key` and `fenced_key`
 
     def read(self) -> dict[bytes, Marker]:
-        """All markers, by key, that are committed at this moment, except those behind an open transaction."""
+        """All markers that are committed now, by key, except those behind an open transaction."""
         self._assign()
         self._read_to(
             {p: end for (_, p), end in log_ends(self.admin, [(self.topic, p) for p in self.positions]).items()}
@@ -45,10 +46,10 @@ class MarkerLog:
         return self.markers
 
     def read_whole(self, partition: int) -> dict[bytes, Marker]:
-        """As `read`, and in `partition` all that is in the log now, waiting for transactions that are open there.
+        """As `read`, but for `partition` up to the end of the log, waiting for open transactions there.
 
-        Another application's may be, where applications share the topic; its own output partition has none open
-        after `init_transactions`. Raises MarkerError where the topic lacks the partition.
+        Only other applications that share the topic can have one open: after `init_transactions` this application has
+        none. Raises MarkerError if the topic lacks the partition.
         """
         self._assign()
         if partition not in self.positions:

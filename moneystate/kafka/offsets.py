@@ -84,14 +84,14 @@ def _list(
     while left:
         futures = admin.list_offsets(left, isolation_level=isolation, request_timeout=METADATA_TIMEOUT_S)
         for tp, future in futures.items():
-            why = "it is not known yet"
+            why = "the broker does not know them yet"
             try:
                 offset = future.result().offset
             except KafkaException as e:
                 offset, why = OFFSET_INVALID, reason(e)
                 if e.args[0].code() not in MOVING:
                     raise _no_offset(tp, why, advice(e.args[0], CHECK)) from None
-            if offset != OFFSET_INVALID:  # a broker that has just started may say so without an error
+            if offset != OFFSET_INVALID:  # a broker that has just started may answer so, without an error
                 offsets[tp.topic, tp.partition] = offset
                 del left[tp]
             elif time.monotonic() > give_up:
@@ -104,7 +104,7 @@ def _list(
 
 def _refresh(admin: AdminClient) -> None:
     """Makes the client ask for leaders again: its cached leader epoch may be from before a broker's restart."""
-    with contextlib.suppress(KafkaException):  # the broker is away: what is asked next says so
+    with contextlib.suppress(KafkaException):  # the broker is unreachable: the next request reports it
         admin.list_topics(timeout=METADATA_TIMEOUT_S)
 
 

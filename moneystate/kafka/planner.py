@@ -1,7 +1,7 @@
 """Plans batches: which offsets the next batch reads, which partitions are idle, and whether the job is finished.
 
-All that depends on the surroundings (where the log ends, what time it is) is decided here and written into the
-offset, so that a batch that is run again is the same batch (DESIGN.md section 5).
+Every decision that depends on the environment (where the logs end, the current time) is made here and written into the
+offset, so that a batch that runs again is the same batch (DESIGN.md section 5).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from moneystate.kafka.offsets import TopicState, high_watermarks, log_ends, log_
 from moneystate.kafka.source_spec import SourceSpec
 
 METADATA_EVERY_S = 5.0  # how soon a new partition is noticed
-BROKER_AWAY_S = 120.0  # restarting a broker, its log's recovery included, takes less
+BROKER_AWAY_S = 120.0  # restarting a broker takes less, including the recovery of its log
 RETRY_S = 0.5
 PEEK_S = 3.0  # a peek that finds nothing decodable in that time leaves the partition without a rate
 PEEK_RECORDS = 200
@@ -33,7 +33,7 @@ BATCH_BYTES = 256 * 1024 * 1024  # of a batch's records, about: tasks and Spark'
 LARGEST_RECORD_BYTES = 1024 * 1024  # by a broker's default
 SIZES_EVERY_S = 10.0  # how soon larger records are noticed
 SIZE_PROBES = 3
-PROBES = 3  # looks into the backlog before a batch is cut: the way through event time need not be straight
+PROBES = 3  # samples from the backlog before a batch is cut, because event time need not be linear
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Planner:
         self.replies_until: float | None = None
         self._peeker: Consumer | None = None
         self.times = EventTimes(self.decoder, self.spec.formats, self.converts)
-        self.sizes: dict[plans.TopicPartition, list[int]] = {}  # of records that were looked at
+        self.sizes: dict[plans.TopicPartition, list[int]] = {}  # sizes of sampled records
         self.sizes_at = float("-inf")
 
     def fix_target(self) -> None:
@@ -125,7 +125,7 @@ class Planner:
         return start
 
     def _next_share(self, plan: Plan, start: dict[str, Any], shares: int, version: int) -> dict[str, Any]:
-        """The batch after `plan` that brings a share of the state to `version`; how far it is, the plans say."""
+        """The batch after `plan`, which rewrites the next share of the state in `version`."""
         share = plans.next_share(plan, shares, version)
         if share > shares:
             return start
@@ -141,7 +141,7 @@ class Planner:
         for name, state in self._topics().items():
             if plan.topic_ids.get(name, state.topic_id) != state.topic_id:
                 raise SetupError(
-                    f"{self.spec.topic(name)}: expected the topic that was read so far, it was deleted and made anew.",
+                    f"{self.spec.topic(name)}: expected the topic that was read so far, found a new one of this name.",
                     "start a new checkpoint for the new topic.",
                 )
         for (name, partition), planned in plan.partitions.items():
@@ -174,14 +174,15 @@ class Planner:
         fresh = {tp: (self.spec.topic(tp[0]), tp[1]) for tp in ends.keys() - partitions.keys()}
         self._check_fresh(fresh, plan)
         if fresh:
-            # this batch only takes new partitions into the plan, so that their beginning is on record
+            # this batch only adds new partitions to the plan, so that their start is recorded
             starts = log_starts(self.admin, list(fresh.values()))
             partitions.update({tp: PartitionPlan(starts[full], plans.EMPTY) for tp, full in fresh.items()})
         ids = {name: state.topic_id for name, state in self._topics().items()}
         return Plan(self.spec.rules, ids, partitions, False, max(plan.tick, self.spec.first_tick))
 
     def _check_fresh(self, fresh: Collection[plans.TopicPartition], plan: Plan) -> None:
-        """Raises SetupError for partitions that a timed stream got later: what stands in them was not waited for."""
+        """Raises SetupError for partitions that were added to a timed stream: the job has not waited for their
+        records."""
         for topic, partition in sorted(fresh):
             if topic in self.timed and any(known == topic for known, _ in plan.partitions):
                 raise SetupError(
@@ -204,8 +205,8 @@ class Planner:
         return {tp for tp in due if highs[self.spec.topic(tp[0]), tp[1]] > plan.partitions[tp].end}
 
     def _state(self, tp: plans.TopicPartition, before: PartitionPlan, takes: int, news: bool) -> str:
-        """A partition whose records only wait for their turn is not idle: they may be behind the others'. One of a
-        timed stream never is: marks alone say how far it is."""
+        """A partition whose records only wait for their turn is not idle, because they may be behind the others'. A
+        partition of a timed stream is never idle: only marks advance it."""
         if tp[0] in self.timed:
             return plans.EMPTY if takes == 0 and before.state == plans.EMPTY else plans.ACTIVE
         state = self.idleness.state(tp, before.state, news)
@@ -224,7 +225,7 @@ class Planner:
             self.topics, self.topics_at = {name: states[self.spec.topic(name)] for name in self.names}, now
         return self.topics
 
-    # Sharing a batch's records out by event time
+    # Splitting a batch by event time
 
     def _share(self, spans: dict[plans.TopicPartition, tuple[int, int]]) -> dict[plans.TopicPartition, int]:
         """Records to read by partition, from (first offset, end of the log)."""
@@ -285,7 +286,7 @@ class Planner:
         while examined and time.monotonic() < deadline:
             for message in self._peeker.consume(len(examined), 0.05):
                 if message.error() is not None and not is_end_of_partition(message):
-                    continue  # without a place; what it costs is at most this peek
+                    continue  # it has no place; this only costs the peek
                 topic, number, offset = place(message)
                 tp = (topic[prefix:], number)
                 if message.error() is not None:
@@ -305,5 +306,5 @@ class Planner:
     def _event_time(self, topic: str, message: Any) -> int | None:
         try:
             return self.times.event_time(self.names[topic], letter_of(message))
-        except (Rejected, StepError, UnknownSchemaId):  # a peek decides nothing: the batch waits for the id
+        except (Rejected, StepError, UnknownSchemaId):  # a peek decides nothing; the batch itself waits for the id
             return None

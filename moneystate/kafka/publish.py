@@ -1,18 +1,21 @@
 """Publishes the initial state of a new checkpoint to the changelog, before its first batch.
 
-Replicas and whoever else follows the changelog know nothing but what stands in it. A checkpoint that begins with state
-(a savepoint), or takes over from another one, therefore first makes the changelog its own:
+Replicas and other readers of the changelog know only what it contains. So a checkpoint that starts with state (a
+savepoint), or takes over from another checkpoint, first rewrites the changelog with its own state:
 
-1. Each output partition's producer is begun as for a batch (`moneystate.kafka.sink`, steps 1 to 3). Every job that
-   wrote before is fenced (`moneystate.kafka.claims`), also in output partitions that this one does not have.
-2. Tombstones for every key in the changelog that is not in the state, or not in that partition of the changelog.
-3. Outputs that come with the state, in transactions of bounded size. Each has a note in the commits topic, under the
-   key `<marker's key>/before`, of how many records are written: after a crash it goes on behind them, exactly once.
-4. All entries of the state, in transactions of bounded size; written again after a crash, which changes nothing.
-5. In the last of them the end-of-batch record of batch -1 and the marker of batch 0 with the digest of the offset that
-   the checkpoint begins at. A run that finds it writes nothing (`moneystate.engine.marker.decide`).
+1. Each output partition's producer starts as for a batch (`moneystate.kafka.sink`, steps 1 to 3). Every job that wrote
+   before is fenced (`moneystate.kafka.claims`), also in output partitions that this job does not have.
+2. Tombstones for every key in the changelog that is not in the state, or that belongs to another partition.
+3. Outputs that belong to the state, in transactions of bounded size. Each transaction records in the commits topic,
+   under the key `<marker's key>/before`, how many outputs are written. After a crash the next run continues behind
+   them, exactly once.
+4. All entries of the state, in transactions of bounded size. After a crash they are written again, which changes
+   nothing.
+5. The last transaction also has the end-of-batch record of batch -1, and the marker of batch 0 with the digest of the
+   offset at which the checkpoint starts. A run that finds this marker writes nothing
+   (`moneystate.engine.marker.decide`).
 
-Steps 2 to 5 go through the output partitions one after the other, each with the keys of its own key groups.
+Steps 2 to 5 process one output partition after the other, each with the keys of its own key groups.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from moneystate.kafka.offsets import high_watermark, log_starts
 from moneystate.kafka.ranges import Range, RangeReader
 from moneystate.kafka.sink import CALL_S, BatchId, PartitionSink, SinkConfig, marker_log
 
-PART_RECORDS = 50_000  # of one transaction: some 100 ms of work
+PART_RECORDS = 50_000  # in one transaction: about 100 ms of work
 PART_BYTES = 32 * 1024 * 1024
 
 Entry = tuple[bytes, bytes]
@@ -95,7 +98,7 @@ class SplitTransactionSink(PartitionSink):
         self.count(len(key))
 
     def count(self, size: int) -> None:
-        """A record of `size` bytes is written; begin a new transaction where this one has enough."""
+        """Counts a written record of `size` bytes, and begins a new transaction if this one is large enough."""
         self.records += 1
         self.bytes += size
         if self.records >= self.part_records or self.bytes >= PART_BYTES:
@@ -117,7 +120,7 @@ class SplitTransactionSink(PartitionSink):
 
 
 class Stale(NamedTuple):
-    """A key with a value in a partition of the changelog where it has none any more; its key group now."""
+    """A key that has a value in a partition of the changelog where it no longer belongs, with its current key group."""
 
     partition: int
     group: int
@@ -125,16 +128,14 @@ class Stale(NamedTuple):
 
 
 class Publisher:
-    """`start`: digest of the offset that the checkpoint begins at; `owner`: whose an entry is, by its key, as key
-    groups see it; `convert`: of streams that are not written as Avro; `on_progress` is told how many entries are
-    written."""
+    """Writes the initial state into the changelog."""
 
     def __init__(
         self,
         config: SinkConfig,
         partitions: int,
         epoch: str,
-        start: str,
+        start: str,  # digest of the offset that the checkpoint begins at
         content: InitialState,
         owner: Callable[[bytes], bytes | None],
         convert: dict[int, Convert],
@@ -145,9 +146,9 @@ class Publisher:
         self.partitions = partitions
         self.batch = BatchId(epoch, BEFORE_FIRST_BATCH, "", start)
         self.content = content
-        self.owner = owner
-        self.convert = convert
-        self.on_progress = on_progress
+        self.owner = owner  # returns the key, as key groups see it, that an entry belongs to
+        self.convert = convert  # of streams that are not written as Avro
+        self.on_progress = on_progress  # called with the number of entries written
         self.part_records = part_records
         self.written = 0
 
@@ -174,7 +175,7 @@ class Publisher:
     # Step 2
 
     def _stale(self) -> list[Stale]:
-        """What stands in the changelog and does not belong where it stands."""
+        """Keys in the changelog that do not belong where they are."""
         c = self.config
         assert c.changelog is not None
         admin = admin_client(c.bootstrap_servers, c.extra)

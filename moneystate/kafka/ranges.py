@@ -1,11 +1,12 @@
 """Reads exactly the records of given offset ranges.
 
-Consumers are kept by the process between batches: the next range mostly begins where the last one ended, and its
-records are then already here. Compacted or aborted records and transaction markers leave gaps in the offsets, so a
-range ends where the consumer's position says so (a later record, or the end of the partition), not at a count.
+The process keeps its consumers between batches. The next range usually starts where the last one ended, and then its
+records have already been fetched. Compacted or aborted records and transaction markers leave gaps in the offsets, so
+the consumer's position ends a range (a later record, or the end of the partition), not a count.
 
-What is fetched ahead of need is bounded in bytes, for all partitions of a reader together (`FETCHED_AHEAD_BYTES`). A
-partition that comes further ahead of its range than its share allows is let go, and fetched again when its turn comes.
+The records that are fetched ahead are bounded in bytes, for all partitions of a reader together
+(`FETCHED_AHEAD_BYTES`). A partition that gets further ahead of its range than its share allows is dropped, and fetched
+again when it is needed.
 """
 
 from __future__ import annotations
@@ -20,24 +21,24 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from moneystate.errors import BrokerError, RetentionError
 from moneystate.kafka.client import advice, is_passing_to_range, range_consumer
 
-# The client's types make every part of a message optional; checking five parts of each record would cost more than
+# In the client's types every part of a message is optional. Checking five parts of each record would cost more than
 # reading it.
 Message = Any
 
 MIB = 1024 * 1024
 QUEUE_BYTES = 24 * MIB  # librdkafka fetches no more while it holds so much
-FETCH_BYTES = 16 * MIB  # of one answer of a broker, as the broker has it (compressed); may come on top of the queue
-CONSUME_BYTES = 8 * MIB  # about so much is taken from librdkafka at once
-KEPT_BYTES = 16 * MIB  # records that came beyond their ranges
+FETCH_BYTES = 16 * MIB  # in one response of a broker (compressed); can be in addition to the queue
+CONSUME_BYTES = 8 * MIB  # about this much is taken from librdkafka at once
+KEPT_BYTES = 16 * MIB  # records that arrived beyond their ranges
 FETCHED_AHEAD_BYTES = QUEUE_BYTES + FETCH_BYTES + CONSUME_BYTES + KEPT_BYTES
-# Of one partition in one answer: all together as much as an answer, or a partition would come far ahead of its range.
+# For one partition in one response. All partitions together get one response, or one could get far ahead of its range.
 LEAST_OF_PARTITION, MOST_OF_PARTITION = 128 * 1024, 4 * MIB
 MESSAGE_BYTES = 512  # what a message costs beside its value
 MAX_POLL_RECORDS = 10_000
 CONSUME_FIRST = 100  # messages, before their size is known
 POLL_S = 0.02  # how long the tail of a range with gaps may wait for records that do not exist
 NEAR_END = 10_000  # records
-STALL_S = 60.0  # a broker that gives nothing for as long as this is taken as gone
+STALL_S = 60.0  # a broker that sends nothing for this long counts as dead
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Range:
 
 
 class RangeReader:
-    """One consumer and its positions. `partitions`: about how many partitions it reads at a time."""
+    """One consumer and its positions. It reads about `partitions` partitions at a time."""
 
     def __init__(self, bootstrap_servers: str, extra: dict[str, str], group: str, partitions: int = 1) -> None:
         each = max(LEAST_OF_PARTITION, min(MOST_OF_PARTITION, FETCH_BYTES // max(1, partitions)))
@@ -69,7 +70,7 @@ class RangeReader:
             },
         )
         self.ends: dict[tuple[str, int], int] = {}  # where the last range of each assigned partition ended
-        self.ahead: dict[tuple[str, int], list[Message]] = {}  # what came beyond it with its last records
+        self.ahead: dict[tuple[str, int], list[Message]] = {}  # records that arrived beyond it
         self.ahead_bytes = 0
         self.at_once = CONSUME_FIRST
 
@@ -94,17 +95,17 @@ class RangeReader:
                 self.at_once = min(MAX_POLL_RECORDS, 1 + CONSUME_BYTES // each)
             elif time.monotonic() - last_news > STALL_S:
                 raise BrokerError(
-                    f"{sorted(open_ranges)}: expected records, none came for {STALL_S:.0f} s.", "check the broker."
+                    f"{sorted(open_ranges)}: expected records, found none for {STALL_S:.0f} s.", "check the broker."
                 )
             yield from self._within(messages, open_ranges, left)
             if messages:
-                last_news = time.monotonic()  # whoever takes the records may take long
-                messages = []  # or they would be here beside the next ones
+                last_news = time.monotonic()  # the caller may take long to process the records
+                messages = []  # so that they are not in memory together with the next ones
         self._rest(ranges)
 
     def _rest(self, ranges: list[Range]) -> None:
-        """Stop fetching ahead where next to nothing is there to be fetched: at the end of the log a consumer asks the
-        broker for each record that comes, and another process may well read the next range."""
+        """Stops fetching near the end of the logs. There a consumer would ask the broker for each single record, and
+        the next range may well be read by another process."""
         for r in ranges:
             _, high = self.consumer.get_watermark_offsets(TopicPartition(r.topic, r.partition), cached=True)
             if high - r.end > NEAR_END:
@@ -128,7 +129,8 @@ class RangeReader:
                 self._fail(error, tp)
             wanted = open_ranges.get(tp)
             if wanted is None or offset >= wanted.end:
-                # the news that the log ends here, too: the consumer gives it once, and a later range may wait for it
+                # this includes the event that the log ends here: the consumer reports it once, and a later range may
+                # need it
                 self._keep(tp, message)
             elif error is None:
                 yield message
@@ -139,20 +141,20 @@ class RangeReader:
 
     def _keep(self, tp: tuple[str, int], message: Message) -> None:
         if tp not in self.ends:
-            return  # let go: it came before librdkafka knew
+            return  # dropped: it arrived before librdkafka knew
         self.ahead.setdefault(tp, []).append(message)
         self.ahead_bytes += _cost(message)
         if self.ahead_bytes > KEPT_BYTES:
             self._let_go_of(tp)
 
     def _let_go_of(self, tp: tuple[str, int]) -> None:
-        """Fetch no more of a partition that is ahead of its range: its next one begins anew."""
+        """Stops fetching a partition that is ahead of its range. Its next range seeks again."""
         self.consumer.incremental_unassign([TopicPartition(*tp)])
         self.ahead_bytes -= sum(map(_cost, self.ahead.pop(tp)))
         del self.ends[tp]
 
     def _move_to(self, open_ranges: dict[tuple[str, int], Range]) -> list[Message]:
-        """Go on where the last ranges ended, with what was read beyond them; other partitions are assigned anew."""
+        """Continues where the last ranges ended, with the records beyond them. Other partitions are assigned again."""
         going_on = {tp for tp, r in open_ranges.items() if self.ends.get(tp) == r.start}
         over = [TopicPartition(*tp) for tp in self.ends if tp not in going_on]
         anew = [TopicPartition(r.topic, r.partition, r.start) for tp, r in open_ranges.items() if tp not in going_on]
@@ -186,8 +188,8 @@ _readers: dict[tuple[str, str, str, int], RangeReader] = {}
 
 
 def cached_reader(bootstrap_servers: str, extra: dict[str, str], group: str, slot: int, partitions: int) -> RangeReader:
-    """This process's reader for task number `slot`, which reads so many partitions. A process runs one task at a
-    time, so what its other readers have prefetched is dropped: other processes read it by now."""
+    """This process's reader for task number `slot`, which reads `partitions` partitions. A process runs one task at a
+    time, so records that its other readers have prefetched are dropped: other processes read them now."""
     key = (bootstrap_servers, repr(sorted(extra.items())), group, slot)
     if key not in _readers:
         _readers[key] = RangeReader(bootstrap_servers, extra, group, partitions)

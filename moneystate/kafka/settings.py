@@ -1,14 +1,14 @@
 """The user's Kafka client settings (`--kafka-config`, `--kafka-config-file`) and references to secrets in them.
 
-A value may say where it is to be found, as with Kafka's configuration providers (KIP-297):
+A value can be a reference, as with Kafka's configuration providers (KIP-297):
 
     ${env:NAME}         an environment variable
     ${file:PATH}        all of a file, without the blanks around it
     ${file:PATH:NAME}   a setting of a properties file
 
-Settings keep these references wherever they go: into Spark's plan, to other processes and machines. Only `resolved`,
-when a client is made, puts the values in their place, so that a secret is written nowhere. Each process that makes a
-client therefore needs the variable or the file; a client that is made after the file has changed has the new value.
+Settings keep these references in Spark's plan and on their way to other processes and machines. Only `resolved`
+replaces them, when a client is created, so that no secret is written anywhere. Each process that creates a client
+therefore needs the variable or the file. A client that is created after the file has changed gets the new value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from moneystate.errors import ConfigError
 
 FLAG, FILE_FLAG = "--kafka-config", "--kafka-config-file"
 REFERENCE = re.compile(r"\$\{(env|file):([^}]+)\}")
-# what librdkafka keeps out of its own logs
+# settings that librdkafka keeps out of its own logs
 SECRET = re.compile(r"password|passphrase|secret|key\.pem$|oauthbearer\.config$")
 COMMENTS = ("#", "!")
 
@@ -72,7 +72,7 @@ def _value(name: str, kind: str, place: str, into_files: bool) -> str:
     settings = read_properties(Path(path), name)
     if key not in settings:
         raise ConfigError(f"{name}: expected a line {key}=... in {path}, found none.", "add it to the file.")
-    # a file of settings has references of its own; what those stand for is taken as it is
+    # a settings file may have references, too; their values are not resolved again
     return _expanded(name, settings[key], into_files=False) if into_files else settings[key]
 
 

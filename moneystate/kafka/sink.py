@@ -6,33 +6,32 @@ them):
 Before its first batch a run claims all its output partitions (`moneystate.kafka.claims`); the last run to do so owns
 them. Then, for each batch:
 
-0. *planned*: Spark has written the batch's end offset to its offset log. After a crash the same batch is planned
-   again, as it was.
+0. *planned*: Spark has written the batch's end offset to its offset log. After a crash the same batch runs again.
 1. *init*: `init_transactions` of a new producer, unless the claim is another run's: an attempt that comes late must not
    fence its successor. It ends a transaction that a predecessor left open (aborting it) and fences the predecessor.
    Nothing is written.
 2. *marker read*: the claim must still be this run's. The marker says whether this batch is already in Kafka
    (`moneystate.engine.marker.decide`). It can be trusted only now: before step 1 the predecessor could still commit.
-   Each output partition has a partition of the commits topic to itself: in a common one, a transaction that another
-   output partition's predecessor left open would hide this marker from read_committed readers. What other applications
-   have open there is waited for.
+   Each output partition has its own partition of the commits topic: in a shared one, a transaction that another output
+   partition's predecessor left open would hide this marker from read_committed readers. The sink waits for open
+   transactions of other applications there.
 3. *begun*: `begin_transaction`; nothing is visible.
 4. *produced*: the batch's records are with the broker, uncommitted. A crash leaves an open transaction, which
    step 1 of the next run aborts; read_committed readers never see it.
 5. *marked*: the marker is in the same transaction. As 4.
 6. *committed*: output and marker are visible together. After a crash Spark runs the batch again, as its state and its
    commit log do not have it; step 2 then finds the marker of the next batch with the digest of this batch's end:
-   nothing is written, only the state is made anew.
+   nothing is written, only the state is computed again.
 7. *state*: Spark commits the state store of the partition. As 6.
 8. *logged*: Spark writes its commit log; the batch is done.
 
-A producer is kept between batches by the sink host (`moneystate.spark.sink_host`), or by the Python worker where there
-is none. Processes may take turns on an output partition (workers, executors), so a kept producer goes on only where
-the marker that it wrote itself is the one that this batch follows; else another process may have fenced it, and it is
-replaced (steps 1 and 2). A producer that is fenced after that is an error, never a reason to start anew: two jobs that
-did so would fence each other for ever. Spark may retry the task, in any process; the claim stops it there (step 1).
-A job with another topic prefix and the same application id has its claims in another topic: whoever is fenced by it
-notes that in the commits topic, under `fenced_key`, and later attempts of its run find the note.
+The sink host (`moneystate.spark.sink_host`) keeps a producer between batches, or the Python worker if there is no sink
+host. Several processes (workers, executors) may take turns on an output partition. So a producer is used again only if
+it wrote the marker that this batch follows. Otherwise another process may have fenced it, and it is replaced (steps 1
+and 2). If a producer is fenced after that, it is an error and never a reason to start another one: two jobs that did so
+would fence each other for ever. Spark may retry the task in any process; the claim stops it there (step 1). A job with
+another topic prefix and the same application id has its claims in another topic. A run that such a job fences records
+this in the commits topic, under `fenced_key`, and later attempts of the run find the record.
 """
 
 from __future__ import annotations
@@ -71,13 +70,13 @@ from moneystate.kafka.groups import other_prefixes
 from moneystate.kafka.markers import MarkerLog
 
 HEARTBEAT = Codec(HEARTBEAT_RECORD)
-# A transaction is open while the operator works on the batch, a few seconds, and the broker aborts what is open for
-# longer than this. A job that dies holds read_committed readers back for as long, unless it is started again, which
-# ends its transactions at once. A user's `transaction.timeout.ms` goes before it.
+# A transaction is open for a few seconds, while the operator works on the batch. The broker aborts it after this time.
+# A job that dies holds read_committed readers back for as long, unless it is started again, which ends its transactions
+# at once. A user's `transaction.timeout.ms` overrides this value.
 TRANSACTION_MS = 60_000
 CALL_S = 60.0  # the longest that one call to the transaction coordinator may take
-# A broker forgets a producer's sequence numbers after a day without records (`producer.id.expiration.ms`) and its
-# transactional id after seven: one that has been idle for long is replaced well before.
+# A broker forgets a producer's sequence numbers after a day without records (`producer.id.expiration.ms`), and its
+# transactional id after seven days. A producer that has been idle for long is replaced well before.
 IDLE_S = 3600.0
 FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FATAL)
 
@@ -128,7 +127,7 @@ class PartitionSink:
         self.producer: Producer | None = None
         self.marker: Marker | None = None
         self.last_used_s = 0.0
-        self.begun_s: float | None = None  # the transaction that is open
+        self.begun_s: float | None = None  # when the open transaction began
         self.transaction_ms = TRANSACTION_MS
         self.changed: dict[int, int] = {}  # records of the batch in each changelog partition
 
@@ -180,7 +179,7 @@ class PartitionSink:
         failpoint("marker read", batch.number)
 
     def _check_owner(self) -> None:
-        """By the claims read so far. Raises InstanceError where another instance owns the output partition."""
+        """Checks the claims read so far. Raises InstanceError if another instance owns the output partition."""
         c = self.config
         claims = marker_log(c).claims
         owner = claims.get(claim_key(c.application_id, self.partition))
@@ -191,7 +190,7 @@ class PartitionSink:
             raise InstanceError(fenced.who, ONE_ID_EACH)
 
     def _fenced(self, action: str, e: KafkaException) -> BrokerError | InstanceError:
-        """The error to raise for one of the producer's; where it was fenced, by whom."""
+        """The error to raise for an error of the producer. If it was fenced, it names the other instance."""
         if e.args[0].code() not in FENCED:
             return broker_error(self.config, action, e)
         self.abort()
@@ -223,7 +222,7 @@ class PartitionSink:
         except WrongMarker as e:
             raise MarkerError(
                 f"{self.config.commits}, output partition {self.partition}: {e.args[0]}.",
-                "go on with the checkpoint that wrote the markers, or start a new one with --new-epoch.",
+                "use the checkpoint that wrote the markers, or start a new one with --new-epoch.",
             ) from None
 
     def write(self, outputs: Iterable[Output]) -> None:
@@ -249,8 +248,8 @@ class PartitionSink:
             self.changed[to] = self.changed.get(to, 0) + 1
 
     def mark(self, watermark: int, convert: dict[int, Convert]) -> None:
-        """The mark of the batch in every partition of timed streams that this output partition writes to. For those who
-        read it as an ordinary topic its value is a heartbeat. `convert`: of streams that are not written as Avro."""
+        """Writes the batch's mark to every partition of timed streams that this output partition writes to. Its value
+        is a heartbeat, for readers of an ordinary topic. `convert`: for streams that are not written as Avro."""
         c = self.config
         if watermark == NO_TIME:
             return
@@ -262,7 +261,8 @@ class PartitionSink:
                 self._produce(c.streams[stream], None, value, headers=headers, partition=to)
 
     def end_changelog(self, batch: BatchId, watermark: int, key_groups: list[int]) -> None:
-        """The end-of-batch record in every changelog partition that this output partition writes to (section 6)."""
+        """Writes the end-of-batch record to every changelog partition that this output partition writes to (section
+        6)."""
         c = self.config
         if c.changelog is None:
             return
@@ -307,7 +307,7 @@ class PartitionSink:
                 raise self._failed(f"to write to {topic}", e) from None
 
     def _failed(self, action: str, e: KafkaException) -> BrokerError | InstanceError:
-        """The error to raise for one of the producer's."""
+        """The error to raise for an error of the producer."""
         where = self.config.bootstrap_servers
         setting = f"transaction.timeout.ms={self.transaction_ms}"
         open_s = 0.0 if self.begun_s is None else time.monotonic() - self.begun_s

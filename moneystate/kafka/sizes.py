@@ -1,7 +1,7 @@
 """Computes message size limits: what output topics and producers must accept for any input.
 
-A record's size is bounded at intake (`moneystate.engine.intake`), by a rule, so that the verdict is the same in every
-run. From that follows here what a topic must take; a start checks it (`moneystate.kafka.topics`).
+A rule bounds the size of records at intake (`moneystate.engine.intake`), so that the decision is the same in every run.
+From that follows what a topic must accept. A start checks it (`moneystate.kafka.topics`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from moneystate.kafka.settings import resolved
 PRODUCER_SETTING = "message.max.bytes"
 JSON_GROWTH = 6  # a control character is one byte in Avro and six in JSON
 JSON_NAMES = 4096  # names of fields
-BATCH_BYTES = 512 * 1024  # up to which a producer fills its batches; a broker holds a batch to the topic's limit
+BATCH_BYTES = 512 * 1024  # up to which a producer fills its batches; the topic's limit applies to batches
 BATCH_OVERHEAD = 1024
-PRODUCER_BYTES = 8 * 1024 * 1024  # what a producer takes at least, unless the user says otherwise
+PRODUCER_BYTES = 8 * 1024 * 1024  # what a producer accepts at least, unless the user sets another value
 
 
 def message_bytes(largest: int, value_format: str) -> int:

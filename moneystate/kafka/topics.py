@@ -150,14 +150,16 @@ def ensure_topics(
 
 
 def _await(admin: AdminClient, names: list[str], partitions: int = 0) -> None:
-    """The controller has a new topic, or that it has `partitions`, before the broker knows of it and all have
-    leaders."""
+    """Waits until the broker knows a new topic, or its `partitions`, and all partitions have leaders. The controller
+    knows earlier."""
     deadline = time.monotonic() + UP_S
     while True:
         try:
             states = topic_states(admin, names)
             if any(len(state.partitions) < partitions for state in states.values()):
-                raise SetupError(f"{names}: expected {partitions} partitions, found fewer.", "check the brokers.")
+                raise SetupError(
+                    f"{names}: expected {partitions} partitions, found fewer.", "check that all brokers run."
+                )
             log_ends(admin, [(name, p) for name in names for p in states[name].partitions])
             return
         except SetupError:

@@ -11,26 +11,26 @@ from moneystate.engine.keys import check_kinds
 from moneystate.engine.processor import InputTopic, Processor, bounds_of
 from moneystate.ports.state import StateModel
 
-# Rules that say which program ran. A program of another version has others.
+# Rules that identify the program version.
 VERSION_RULES = ("json_fields", "known_schemas", "logic", "state_versions")
-# How many versions of records of state a plain service has; a program with fewer cannot read them.
+# The number of versions of state records of a plain service. A program with fewer versions cannot read its state.
 STATE_VERSIONS = "state_versions"
 
-# The fields that a plain service reads as JSON, which Avro takes for texts.
+# The fields that a plain service reads as JSON. For Avro they are strings.
 JSON_FIELDS = "json_fields"
-# What stands for each topic in the state of a plain service.
+# The number of each topic in the state of a plain service.
 TOPICS = "topics"
-# Which inputs are timed streams.
+# The inputs that are timed streams.
 TIMED = "timed"
-# Rules with a part for each topic: one that is added has no part in them before.
+# Rules with a part for each topic. A new topic has no part in the rules of earlier runs.
 _OF_TOPICS = (TOPICS, TIMED, "bounds", "max_futures")
 
 AskedAgain = Callable[[bytes, bytes], Output | None]
 
 
 def rule_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """What is another rule, then and now, besides the program's versions. What an input that is added brings with it is
-    none: nothing of it was read before."""
+    """The rules that differ, except the program's versions, with both values. A rule of an added input does not count,
+    because nothing of that input was read before."""
     known = before.get(TOPICS)
     names = sorted({*before, *now} - {*VERSION_RULES})
     pairs = {name: (before.get(name), _of_known(name, now.get(name), known)) for name in names}
@@ -82,6 +82,7 @@ class JobSpec:
     created: Mapping[str, Stream] = field(default_factory=dict)
     timed: Sequence[str] = ()  # output streams that carry their writer's order
     code: str = ""  # digest of the functions of a plain service; empty: users write none
+    counters: Sequence[str] = ()  # those that the progress shows at 0, too
 
     def __post_init__(self) -> None:
         check_kinds(self.state.kinds)

@@ -23,7 +23,7 @@ Migration = Callable[[bytes], bytes]
 
 USERS, BUFFER = "users", "buffer"
 
-# Of the engine's own entries. A service's schemas are its own.
+# The schemas of the engine's own entries.
 ENGINE_SCHEMAS = (fingerprints.BUFFER_CHUNK, fingerprints.KEY_GROUP_CLOCK, fingerprints.KEY_GROUP_CLOCK_V1)
 
 

@@ -1,8 +1,8 @@
 """Applies the changes after the first load to the rows: an entry's newest value, its past, the index.
 
-A slice of a version is written in parts. The last part has the position to resume from. Readers take over one part at a
-time and do not answer meanwhile. After a kill, the slice is read and written again, which is idempotent. No reader sees
-a version before it is complete.
+A slice of a version is written in parts. The last part has the position to resume from. Readers catch up with one part
+at a time and do not answer meanwhile. After a kill, the slice is read and written again, which is idempotent. No reader
+sees a version before it is complete.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from moneystate.replica.files import Rebuild
 from moneystate.replica.store import Store
 from moneystate.replica.transaction_assembler import BatchSlice, Change
 
-AT_ONCE: Final = 16  # changes in one write: four to seven rows each; readers take over a write or two at a time
+AT_ONCE: Final = 16  # changes in one write, four to seven rows each; readers catch up with one or two writes at a time
 
 
 class Applier:
-    """`at_once`: changes in one write."""
+    """Applies batch slices to the database."""
 
     def __init__(self, store: Store, at_once: int = AT_ONCE) -> None:
         self.store = store
@@ -29,23 +29,25 @@ class Applier:
         self.model = store.model
         self.publisher = store.publisher
         self.erasure = store.erasure
-        self.at_once = at_once
+        self.at_once = at_once  # changes in one write
         self.more_to_come: Callable[[], None] = lambda: None  # called between writes of one slice
 
     def apply(self, batch_slice: BatchSlice, exact: bool) -> None:
-        """Of as many key groups as were loaded. `exact`: no record of the batch is missing. Raises Rebuild."""
+        """Applies a slice with the same number of key groups as the load. `exact`: no record of the batch is missing.
+        Raises Rebuild."""
         end, record = batch_slice.end, self.store.record
         batch = WriteBatch(raw_mode=True)
-        if any(record.ended[group] < batch_slice.offset for group in end.groups):  # else it is in already
+        if any(record.ended[group] < batch_slice.offset for group in end.groups):  # otherwise it is already applied
             batch = self._apply(batch, batch_slice, self.publisher.number_of(batch, end), exact)
         self.store.commit(batch, {batch_slice.partition: batch_slice.position})
         self.erasure.run()
 
     def _apply(self, batch: WriteBatch, batch_slice: BatchSlice, number: int, exact: bool) -> WriteBatch:
-        """What is still to be written."""
+        """Returns the write batch with the rows that are not yet written."""
         record, groups = self.store.record, batch_slice.end.groups
         if any(record.done[group] > number for group in groups):
-            # an epoch that ended within a batch, met after the next one's in another partition: a load sorts them
+            # an epoch ended within a batch, and another partition already has the next epoch: only a load can order
+            # them
             raise Rebuild(f"version {batch_slice.end.version} is not in the order of the log")
         for part in self._parts(batch_slice.changes):
             if not batch.is_empty():
@@ -65,7 +67,7 @@ class Applier:
         return batch
 
     def _parts(self, changes: list[Change]) -> list[list[Change]]:
-        """Later changes of one entry replace earlier ones. A user is forgotten as a whole."""
+        """The changes in parts. Later changes of an entry replace earlier ones. A user is forgotten in one part."""
         last = list({change.entry: change for change in changes}.values())
         if any(change.kind == self.model.proof for change in last):
             return [last]
@@ -82,7 +84,8 @@ class Applier:
                 self._put_one(batch, change, row, number, keep_past)
 
     def _outlasts(self, batch: WriteBatch, change: Change, row: bytes | None) -> bool:
-        """Money that was at a lookup when its user was forgotten, and goes out now: it leaves nothing behind."""
+        """Whether the change puts out money whose lookup was open when its user was forgotten. It must leave nothing
+        behind."""
         if change.kind != self.model.held or change.value is not None or row is None:
             return False
         proof, old = self.store.forgotten_at(change.user), row[rows.LONG_BYTES :]
@@ -92,7 +95,7 @@ class Applier:
         return True
 
     def _put_one(self, batch: WriteBatch, change: Change, row: bytes | None, number: int, keep_past: bool) -> None:
-        """`keep_past`: with the entry's past."""
+        """`keep_past`: also keep the entry's past value."""
         user, kind, entry, value = change
         start = 0 if row is None else rows.read_long(row)
         old = None if row is None else row[rows.LONG_BYTES :]
@@ -138,7 +141,7 @@ class Applier:
                 batch.put(rows.pending_history_key(rows.read_long(start), number, tail), start)
 
     def _is_forgotten_by(self, change: Change, row: bytes | None) -> bool:
-        """By another request than is known: a new epoch begins with all that were ever honoured."""
+        """Whether another request than the known one forgets the user. A new epoch repeats all requests of the past."""
         if change.kind != self.model.proof or change.value is None:
             return False
         return row is None or row[rows.LONG_BYTES :] != change.value

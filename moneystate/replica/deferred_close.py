@@ -1,7 +1,8 @@
 """Keeps handles on RocksDB files open for some seconds after RocksDB has deleted them.
 
-Whoever closes a deleted file last gives its pages and blocks back, which takes 1 to 6 ms for each of some dozens after
-a compaction. A reader has them open until it catches up, and answers nothing meanwhile: so the follower is the last.
+The process that closes a deleted file last returns its pages and blocks to the system. That takes 1 to 6 ms per file,
+and a compaction deletes dozens. A reader that did so while it catches up would not answer meanwhile, so the follower
+closes the files last.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from typing import Final, Self
 from moneystate.replica.files import SUFFIXES
 
 POLL_S: Final = 1.0
-CLOSE_DELAY_S: Final = 5.0  # readers catch up within a second of what is written
+CLOSE_DELAY_S: Final = 5.0  # readers catch up with a write within a second
 
 log = logging.getLogger(__name__)
 
 
 class DeferredClose:
-    """As a context: a thread looks at the folder each POLL_S, and all is let go at the end."""
+    """As a context: a thread polls the folder every POLL_S, and all handles are closed at the end."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -34,9 +35,9 @@ class DeferredClose:
         self.thread = threading.Thread(target=self._run, name="held", daemon=True)
 
     def poll(self, now_s: float) -> None:
-        """Close what has been gone for CLOSE_DELAY_S, open what is new. `now_s`: of any clock that goes forward.
+        """Closes files that were deleted CLOSE_DELAY_S ago, and opens new files. `now_s`: of any monotonic clock.
 
-        Where the system gives no more handles, all are let go: RocksDB is to have them.
+        If the system has no more handles, all are closed, because RocksDB needs them.
         """
         try:
             there = {name for name in os.listdir(self.folder) if name.endswith(SUFFIXES)}
@@ -45,10 +46,10 @@ class DeferredClose:
                     del self.gone_at[name]
                     os.close(self.handles.pop(name))
             for name in there - self.handles.keys():
-                with contextlib.suppress(FileNotFoundError):  # deleted since
+                with contextlib.suppress(FileNotFoundError):  # deleted in the meantime
                     self.handles[name] = os.open(self.folder / name, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as e:
-            log.warning("%s: readers clean up what is deleted here, and answer later meanwhile: %s", self.folder, e)
+            log.warning("%s: readers close deleted files themselves now, and answer more slowly: %s", self.folder, e)
             self.close()
 
     def close(self) -> None:

@@ -1,9 +1,9 @@
 """Erases forgotten users: from history, index and lineage, and from the files.
 
-Deleting rows leaves their bytes in RocksDB's log and files until those are written anew: so the log is flushed and the
-ranges that held them are compacted, in a thread of its own, as that takes from some ms to some seconds and the log has
-to be followed meanwhile. Ranges of the index are cut to a few bytes, as RocksDB writes them to its own log. A kill in
-between is made good at the next start, for all of the index.
+Deleted rows leave their bytes in RocksDB's log and files until these are rewritten. So the log is flushed and the
+ranges that held the rows are compacted. That takes milliseconds to seconds, so it runs in a separate thread while the
+follower goes on. RocksDB writes ranges to its own log, so ranges of the index are cut to a few bytes. After a kill in
+between, the next start compacts the whole index.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from moneystate.replica.files import Db
 from moneystate.replica.transaction_assembler import Change
 
 ROW: Final = rows.META + b"erasing"
-CUT: Final = 4  # bytes of a key in the index that its compacted range begins with: two of the id
+CUT: Final = 4  # bytes of an index key with which a compacted range begins: two of the id
 
 
 class Erasure:
-    """`users`: whose files are to be cleaned, with the index ranges that they were in; `cleaning`: those at work."""
+    """Deletes the rows of forgotten users, and cleans the files."""
 
     def __init__(self, db: Db, model: ReplicaModel[Any]) -> None:
         self.db = db
@@ -33,10 +33,12 @@ class Erasure:
         self.lock = threading.Lock()
         self.thread: threading.Thread | None = None
         row = db.get(ROW)
+        # users whose files must be cleaned
         self.users: set[bytes] = {bytes.fromhex(user) for user in json.loads(row)} if row else set()
-        self.cleaning: set[bytes] = set()
+        self.cleaning: set[bytes] = set()  # users whose files are being cleaned
         self.failed: SetupError | None = None
-        self.written = 0  # rows, of the thread: readers that take them over let go of the files of before
+        self.written = 0  # rows written by the thread; readers that catch up with them close the old files
+        # index ranges with their rows
         self.prefixes: set[bytes] = {rows.INDEX, rows.LINEAGE} if row else set()
 
     def erase(self, batch: WriteBatch, user: bytes, changes: list[Change]) -> None:
@@ -78,8 +80,7 @@ class Erasure:
         for key, row in self.db.items(prefix, rows.after(prefix)):
             batch.delete(key)
             gone.update(rows.read_dropped(row))
-            entry = key[1 : -rows.LONG_BYTES]
-            _, kind, rest = rows.split_entry(entry)
+            _, kind, rest = rows.split_entry(rows.past_entry(key))
             if kind == self.model.held:
                 until, value = rows.read_past(row)
                 tail = rows.waits_at(self.model.order_time(value), user, rest)
@@ -125,10 +126,10 @@ class Erasure:
     def _try_clean(self, prefixes: set[bytes]) -> None:
         try:
             self._clean(prefixes)
-        except Exception as e:  # rocksdict has none of its own
+        except Exception as e:  # rocksdict has no exception of its own
             self.failed = SetupError(
-                f"the replica's files: expected to erase what is forgotten, but {str(e).splitlines()[0]}.",
-                "see to the disk; the next start goes on with it.",
+                f"the replica's files: expected to erase forgotten users, but {str(e).splitlines()[0]}.",
+                "check the disk; the next start continues the erasure.",
             )
 
     def _clean(self, prefixes: set[bytes]) -> None:
@@ -142,7 +143,7 @@ class Erasure:
             self._put(done)
             count = done.len()
             self.db.write(done)
-            self.written += count  # now: who is told of a row finds it
+            self.written += count  # only now: whoever is told of a row must find it
 
     def _put(self, batch: WriteBatch) -> None:
         unclean = self.users | self.cleaning

@@ -1,14 +1,14 @@
 """The replica's files on disk: one folder for each generation, and a pointer to the current one.
 
-    DATA/generation         the name of the one in use, replaced as a whole
+    DATA/generation         the name of the current one, replaced atomically
     DATA/<generation>/db    RocksDB (moneystate.replica.rows); written by the follower alone
-    DATA/<generation>/head  what readers watch (moneystate.replica.shared_status)
+    DATA/<generation>/head  the shared status, which readers poll (moneystate.replica.shared_status)
 
-A rebuild begins a new generation, so that readers never see rows go from under them; they change over when they see the
-name change.
+A rebuild begins a new generation, so that rows never vanish while readers use them. Readers switch over when they see
+the name change.
 
-Readers open the database as RocksDB secondaries, which replay the follower's write-ahead log. Each catching up costs
-a fixed part for each column family, with Python's lock held: hence a single one (docs/adr/0005-replica.md).
+Readers open the database as RocksDB secondaries, which replay the follower's write-ahead log. Each catch-up has a fixed
+cost per column family, with the GIL held, so there is only one column family (docs/adr/0005-replica.md).
 Files that the follower deletes stay with the readers until they catch up (moneystate.replica.deferred_close).
 """
 
@@ -41,7 +41,7 @@ from moneystate.errors import SetupError
 
 IN_USE: Final = "generation"
 NAME_DIGITS: Final = 12
-FORMAT: Final = 3  # of the rows; a change of any key or value is another one
+FORMAT: Final = 4  # of the rows; every change of a key or value needs a new number
 CACHE_BYTES: Final = 64 << 20
 WRITE_BUFFER_BYTES: Final = 32 << 20
 SUFFIXES: Final = (".sst", ".log")  # of files with rows
@@ -60,16 +60,16 @@ class Misplaced(Rebuild):
 def options() -> Options:
     opts = Options(raw_mode=True)
     opts.create_if_missing(True)
-    # a secondary keeps reading files that the follower has deleted since: it has to have them all open
+    # a secondary still reads files that the follower has deleted, so it must have all files open
     opts.set_max_open_files(-1)
-    # RocksDB begins as many threads for each catching up, whether there is a file to open or not: 16 took 1.3 ms
+    # RocksDB starts this many threads for each catch-up, even if there is no file to open: 16 took 1.3 ms
     opts.set_max_file_opening_threads(1)
     opts.set_write_buffer_size(WRITE_BUFFER_BYTES)
     opts.set_target_file_size_base(FILE_BYTES)
     opts.set_max_background_jobs(2)
     opts.set_compression_type(DBCompressionType.lz4())
     opts.set_keep_log_file_num(2)
-    opts.set_recycle_log_file_num(0)  # a recycled log keeps bytes of users that are forgotten
+    opts.set_recycle_log_file_num(0)  # a recycled log would keep bytes of forgotten users
     blocks = BlockBasedOptions()
     blocks.set_bloom_filter(10, False)
     blocks.set_block_cache(Cache(CACHE_BYTES))
@@ -97,7 +97,7 @@ def begin_generation(data: str) -> str:
         raise SetupError(
             f"--data {data}: expected a folder to write to, but {e.strerror}.", "check the path and its permissions."
         ) from None
-    for before in set(Path(data).glob(f"g{'?' * NAME_DIGITS}/")) - {Path(data) / name}:  # also what a kill has left
+    for before in set(Path(data).glob(f"g{'?' * NAME_DIGITS}/")) - {Path(data) / name}:  # including leftovers of a kill
         shutil.rmtree(before, ignore_errors=True)
     return name
 
@@ -112,7 +112,7 @@ def is_open(data: str, name: str) -> bool:
 
 
 class Cursor:
-    """Jumps from row to row. Rows in between cost nothing."""
+    """Seeks from row to row. Rows in between cost nothing."""
 
     def __init__(self, raw: Rdict, end: bytes) -> None:
         self.bounds = _before(end)  # kept here: the iterator has no more than a pointer into it
@@ -125,7 +125,7 @@ class Cursor:
         return found_key
 
     def value(self) -> bytes:
-        """The value of the key that was found."""
+        """The value of the current key."""
         value: bytes = self.rows.value()
         return value
 
@@ -180,7 +180,7 @@ class Db:
     def size(self) -> int:
         """The size of the files in bytes."""
         total = 0
-        with contextlib.suppress(FileNotFoundError):  # the follower deletes files, or all of them, meanwhile
+        with contextlib.suppress(FileNotFoundError):  # the follower may delete files meanwhile
             for file in self.folder.iterdir():
                 if file.suffix in SUFFIXES:
                     total += file.stat().st_size
@@ -200,7 +200,7 @@ def _before(end: bytes) -> ReadOptions:
 def open_primary(data: str, name: str) -> Db:
     """Opens the database for the follower. Raises SetupError if another process has it open."""
     path, opts, env = folder(data, name) / "db", options(), Env()
-    env.lower_thread_pool_cpu_priority()  # the threads that merge files: who asks and who writes come first
+    env.lower_thread_pool_cpu_priority()  # threads that compact files: reads and writes have priority
     opts.set_env(env)
     try:
         return Db(Rdict(str(path), opts, access_type=AccessType.read_write()))
@@ -215,7 +215,7 @@ class Secondary(Db):
     """The database for a reader outside the follower's process."""
 
     def __init__(self, data: str, name: str) -> None:
-        # RocksDB keeps this process's own log there, and nothing else
+        # only for this process's own info log of RocksDB
         self.scratch = tempfile.TemporaryDirectory(prefix="moneystate-reader-")
         access = AccessType.secondary(self.scratch.name)
         super().__init__(Rdict(str(folder(data, name) / "db"), options(), access_type=access))

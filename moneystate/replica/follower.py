@@ -1,13 +1,12 @@
 """The follower: the process that reads the changelog into the replica's files. It is their only writer.
 
-1. *open*: the files in use, or new ones where these cannot go on: `_rebuild_reason`.
-2. *load* (new files): the compacted log up to where it ends now, in bulk. Nothing can be read yet. A kill begins anew.
-3. *follow*: records are held back until they are whole (`moneystate.replica.transaction_assembler`), then written with
-the position
-   to resume from. A kill costs reading again from there.
-4. *publish quiescent*: versions that compaction may have made holes in cannot be read; once all of a quiet log is in,
-the last one
-   can.
+1. *open*: open the current files, or new ones if the current ones cannot be continued (`_rebuild_reason`).
+2. *load* (new files): read the compacted log up to its current end, in bulk. Nothing can be read yet. After a kill the
+   load starts again.
+3. *follow*: hold records back until a batch slice is complete (`moneystate.replica.transaction_assembler`), then write
+   them with the position to resume from. After a kill, the log is read again from there.
+4. *publish quiescent*: versions in which compaction may have left holes cannot be read. Once a quiet log has been read
+   to its end, the last version can.
 """
 
 from __future__ import annotations
@@ -36,10 +35,10 @@ from moneystate.replica.store import Store
 
 log = logging.getLogger(__name__)
 
-# Who asks comes first: where there is too little for all, versions come later
+# Readers have priority: if CPU time is short, versions arrive later
 NICENESS: Final = 3
-AGAIN_S: Final = 1.0  # until a broker or topic that is not there is looked for again
-# Until the log is loaded again, in which entries were misplaced: the job may be about to put them where they belong
+AGAIN_S: Final = 1.0  # between two attempts to find a missing broker or topic
+# Before a log with misplaced entries is loaded again: the job may be about to move them
 MISPLACED_AGAIN_S: Final = 10.0
 MISPLACED_ADVICE: Final = (
     "begin a new checkpoint with the job's state (moneystate checkpoint export, enrich --initial-state)."
@@ -48,7 +47,7 @@ STOP_LOOK_S: Final = 0.2
 
 
 def run(options: Options, model: ReplicaModel[Any], parent: Connection) -> None:
-    """Runs the follower as a process, until SIGTERM or until the parent is gone."""
+    """Runs the follower as a process, until SIGTERM or until the parent has died."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes: the parent tells this one to stop
     os.nice(NICENESS)
     stop = threading.Event()
@@ -75,7 +74,7 @@ class Follower:
                 self._follow(topics, changelog)
             except files.Misplaced as e:
                 self.anew = "the load was not of a whole state"
-                self._wait(f"the changelog cannot be answered from: {e.args[0]}; {MISPLACED_ADVICE}", MISPLACED_AGAIN_S)
+                self._wait(f"the changelog cannot be served: {e.args[0]}; {MISPLACED_ADVICE}", MISPLACED_AGAIN_S)
             except files.Rebuild as e:
                 self.anew = str(e.args[0])
             except (BrokerError, KafkaException) as e:
@@ -120,7 +119,7 @@ class Follower:
             if not why:
                 return store, SharedStatusFile(files.folder(data, name), write=True)
             store.close()
-            log.warning("the replica is built anew: %s", why)
+            log.warning("the replica is rebuilt: %s", why)
         self.anew = ""
         name = files.begin_generation(data)
         store = Store(files.open_primary(data, name), self.model)
@@ -131,18 +130,18 @@ class Follower:
 
 
 def _rebuild_reason(record: Record, changelog: Changelog) -> str:
-    """Empty: the files can go on."""
+    """Why the files must be rebuilt; empty: they can be continued."""
     if record.loading:
         return "the first load had not ended"
     if record.topic_id != changelog.topic_id:
-        return "the changelog is another topic of that name"
+        return "the changelog is another topic of the same name"
     positions = {int(p): offset for p, offset in record.positions.items()}
     if positions.keys() != changelog.starts.keys():
         return "the changelog has another number of partitions"
     if any(changelog.starts[p] > offset or changelog.ends[p] < offset for p, offset in positions.items()):
-        return "the log no longer has what comes next"
+        return "the log no longer has the next records"
     away_ms = int(time.time() * 1000) - record.alive_ms
     if away_ms > changelog.delete_retention_ms // 2:
-        # the log may have lost the tombstones of what has gone since
-        return f"it was away for {away_ms // 60_000} minutes, more than half of delete.retention.ms"
+        # the log may have lost tombstones of entries that were removed meanwhile
+        return f"it was down for {away_ms // 60_000} minutes, more than half of delete.retention.ms"
     return ""

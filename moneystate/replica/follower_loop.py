@@ -20,7 +20,7 @@ from moneystate.replica.store import Store
 from moneystate.replica.throttle import WriteThrottle
 from moneystate.replica.transaction_assembler import BatchSlice, TransactionAssembler, read_end
 
-ALIVE_MS: Final = 30_000  # how often the files say that the follower had all there is
+ALIVE_MS: Final = 30_000  # how often the files record that the follower was up to date
 SWEEP_S: Final = 0.25
 QUIESCENCE_CHECK_S: Final = 0.5
 LINEAGE_S: Final = 5.0
@@ -40,7 +40,7 @@ class FollowerLoop:
         self.lineage = None if trace is None else Lineage(store, trace)
         self.sweep = RetentionSweep(store, RetentionPolicy(options.history_ms, options.history_versions))
         self.sweep_at = self.quiescence_check_at = 0.0
-        self.lineage_at = float("inf") if trace is None else 0.0  # when to look for the traced topic
+        self.lineage_at = float("inf") if trace is None else 0.0  # when to check for the traced topic again
         self.lineage_since_ms = 0 if options.history_ms is None else int(time.time() * 1000) - options.history_ms
         self.load = None if not store.record.loading else FirstLoad(store, changelog)
         self.current_as_of_ms = store.record.alive_ms
@@ -56,7 +56,7 @@ class FollowerLoop:
         self.ends = LogEndMonitor(topics, changelog)
 
     def step(self) -> None:
-        """Reads what there is, after a short wait. Raises Rebuild, BrokerError, SetupError."""
+        """Reads available records, after a short wait. Raises Rebuild, BrokerError, SetupError."""
         changes: list[Message] = []
         lineage: list[Message] = []
         for message in self.stream.read():
@@ -90,14 +90,16 @@ class FollowerLoop:
         if not key.startswith(keys.END):
             self.assembler.add(partition, offset, key, value)
             if self.assembler.size > MAX_PENDING_CHANGES:
-                # a checkpoint begins with more state than is to be kept in memory: the load needs no more for it
-                raise Rebuild(f"a version of more than {MAX_PENDING_CHANGES:,} changes is under way")
+                # a new checkpoint published more state than fits in memory: a load needs no memory for it
+                raise Rebuild(f"a version has more than {MAX_PENDING_CHANGES:,} changes")
         elif value is not None:
             end = read_end(value, message.timestamp()[1], self.store.record.groups)
             if end.total == 0:
-                raise SetupError("the changelog: expected to be told the number of key groups.", "upgrade the job.")
+                raise SetupError(
+                    "the changelog: expected end-of-batch records with the number of key groups.", "upgrade the job."
+                )
             if end.total != self.store.record.groups:
-                # entries have other homes now: which of the log's are current, only a load can tell
+                # entries are in other partitions now: only a load can tell which are current
                 raise Rebuild(f"the job has {end.total} key groups, not {self.store.record.groups}")
             partitions = end.partitions or len(self.begin.starts)
             if partitions != self.store.record.partitions:
@@ -107,8 +109,8 @@ class FollowerLoop:
         self.stream.read_to[partition] = max(self.stream.read_to[partition], offset + 1)
 
     def _is_exact(self, batch_slice: BatchSlice) -> bool:
-        """No record of the batch is missing, nor of one before it. Where compaction has taken a record, a later one of
-        that entry stands before the log's end of now, at the latest."""
+        """Whether no record of this batch or an earlier one is missing. If compaction removed a record, a later record
+        of the entry is before the log's current end."""
         if batch_slice.is_complete is False:
             self.store.record.holes.update((str(p), end) for p, end in self.topics.ends(self.stream.read_to).items())
         whole_from = self.store.record.holes.get(str(batch_slice.partition), 0)
@@ -117,7 +119,7 @@ class FollowerLoop:
         return batch_slice.is_complete is not False and batch_slice.offset >= whole_from
 
     def _follow_lineage(self) -> None:
-        """Once the state is there: it says which users were forgotten, and so which records are not to be read."""
+        """Starts to follow lineage once the state is loaded, which shows which users' records must not be read."""
         starts = self.topics.lineage_starts(self.lineage_since_ms, self.store.record.lineage_positions)
         if starts:
             self.stream.add_lineage(starts)
@@ -136,7 +138,7 @@ class FollowerLoop:
         """How far behind this is; and what a quiet log allows."""
         topic = self.ends.topic
         if topic.topic_id != self.begin.topic_id:
-            raise Rebuild("the changelog is another topic of that name")
+            raise Rebuild("the changelog is another topic of the same name")
         if len(topic.partitions) != len(self.begin.starts):
             raise Rebuild("the changelog has another number of partitions")
         lag, as_of_ms = self.ends.lag(self.stream.read_to)

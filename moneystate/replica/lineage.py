@@ -1,7 +1,7 @@
 """Follows an output topic for its lineage headers, so that the server can explain outputs.
 
-Of a record only the header and the id are looked at (`moneystate.ports.replica.Trace`), and its key, which is the user.
-A record is of a version if its timestamp is not after the version's own: its writer wrote both.
+Only a record's lineage header, its id (`moneystate.ports.replica.Trace`) and its key, which is the user, are read. A
+record belongs to a version if its timestamp is not after the version's: the same writer wrote both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Lineage:
         self.trace = trace
 
     def add(self, records: list[tuple[int, int, int, bytes, bytes, bytes]]) -> None:
-        """Partition, offset, timestamp, user, value, header."""
+        """`records`: partition, offset, timestamp, user, value, header."""
         batch = WriteBatch(raw_mode=True)
         positions = self.store.record.lineage_positions
         for partition, offset, timestamp, user, value, header in records:
@@ -37,7 +37,7 @@ class Lineage:
         self.store.commit(batch, {})
 
     def _was_before_forgetting(self, user: bytes, header: bytes) -> bool:
-        """A rebuilt replica reads again what a request to forget has taken away."""
+        """Whether the record is from before its user was forgotten. A rebuilt replica reads such records again."""
         proof = self.store.forgotten_at(user)
         if proof is None:
             return False
@@ -45,7 +45,7 @@ class Lineage:
         return caused_ms is not None and caused_ms < proof
 
     def header_of(self, headers: Any) -> bytes | None:
-        """The lineage among a message's headers; None where there is none."""
+        """The lineage header of a message; None: it has none."""
         for name, value in headers or ():
             if name == self.trace.header and isinstance(value, bytes):
                 return value

@@ -19,7 +19,7 @@ INDEX_ROWS: Final = 10_000
 
 
 class Loader:
-    """Writes what was read; the log is read from its beginning again if this is ended before `finish`."""
+    """Writes the entries. If it ends before `finish`, the log is read from its beginning again."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -28,7 +28,7 @@ class Loader:
         self.record = store.record
 
     def add(self, partition: int, records: list[tuple[int, Change]]) -> None:
-        """Offsets and changes."""
+        """`records`: offsets and changes."""
         batch = WriteBatch(raw_mode=True)
         prefix = rows.LOADED + partition.to_bytes(4, "big")
         for offset, change in records:
@@ -36,8 +36,8 @@ class Loader:
         self.db.write(batch)
 
     def finish(self, ends: dict[int, tuple[int, End]], total: int, partitions: int, positions: dict[int, int]) -> None:
-        """`ends`: the last one of each key group, with its offset; `total`: key groups, 0 before any batch;
-        `partitions`: of the changelog, as the job chooses among them. Raises Misplaced."""
+        """`ends`: each key group's last end-of-batch record, with its offset; `total`: key groups, 0 before any batch;
+        `partitions`: number of changelog partitions over which the job spreads entries. Raises Misplaced."""
         record, publisher = self.record, self.store.publisher
         record.last = BASE
         record.groups, record.done, record.ended = total, [0] * total, [-1] * total
@@ -59,8 +59,8 @@ class Loader:
         self.store.erasure.clean(rows.LOADED)
 
     def _take_loaded(self, partitions: int) -> None:
-        """What stands in the partition of its key group. Elsewhere there may be tombstones: who writes to a changelog
-        of another number of partitions or key groups first removes what stood there (`moneystate.kafka.publish`)."""
+        """Takes the entries that are in the partition of their key group. Other partitions may have tombstones: a job
+        with another number of partitions or key groups first removes the old entries (`moneystate.kafka.publish`)."""
         batch = WriteBatch(raw_mode=True)
         half: set[int] = set()
         for key, row in self.db.items(rows.LOADED, rows.after(rows.LOADED)):
@@ -95,7 +95,7 @@ class Loader:
 
 
 def _in_order(ends: dict[int, End]) -> list[tuple[int, End]]:
-    """Key groups' last ends in the order of their versions: an epoch ends before the next one begins."""
+    """Key groups' last end-of-batch records, by version: an epoch ends before the next one begins."""
     last: dict[str, int] = {}
     for end in ends.values():
         last[end.version.epoch] = max(last.get(end.version.epoch, 0), end.written_at_ms)
@@ -105,7 +105,7 @@ def _in_order(ends: dict[int, End]) -> list[tuple[int, End]]:
 
 
 class FirstLoad:
-    """Reads and writes all up to where the log ended when it began, and a little of what is written meanwhile."""
+    """Loads everything up to where the log ended at its start, and a little of what is written meanwhile."""
 
     def __init__(self, store: Store, changelog: Changelog) -> None:
         self.store = store
@@ -132,15 +132,15 @@ class FirstLoad:
         return all(read_to[p] >= end for p, end in self.changelog.ends.items())
 
     def finish(self, read_to: dict[int, int], ends: dict[int, int]) -> None:
-        """`ends`: of the log by now. What is before them may have superseded what the load has not seen. Raises
-        Misplaced."""
+        """`ends`: the log's current ends. Records up to there may have replaced records that the load has not seen.
+        Raises Misplaced."""
         last = max((end for _, end in self.ends.values()), key=lambda e: e.written_at_ms, default=None)
-        # the first writers did not say how many key groups there are, but every batch ends all of them
+        # early writers did not record the number of key groups, but every batch ends all of them
         total = 0 if last is None else last.total or max(group for _, group in self.ends) + 1
         partitions = (last and last.partitions) or len(read_to)
         record = self.store.record
         record.alive_ms = self.changelog.asked_ms
         record.holes = {str(p): end for p, end in ends.items() if end > read_to[p]}
-        # elsewhere stand those of before the job had another number of partitions
+        # other partitions have records from before the number of partitions changed
         at_home = {group: end for (p, group), end in self.ends.items() if group % partitions == p}
         self.loader.finish(at_home, total, partitions, read_to)

@@ -27,7 +27,7 @@ from moneystate.replica.files import Rebuild
 
 MAX_POLL_RECORDS: Final = 5_000
 WAIT_S: Final = 0.05
-POLL_S: Final = 0.25  # how often the log's ends are asked for: how precisely staleness is known
+POLL_S: Final = 0.25  # how often the log's ends are polled; the precision of staleness
 TOPIC_CHECK_POLLS: Final = 8
 DELETE_RETENTION_MS: Final = 86_400_000  # Kafka's own default
 
@@ -35,7 +35,7 @@ Message = Any  # every part is optional in the client's types
 
 
 class Options(Protocol):
-    """`history_ms`, `history_versions`: None: no limit by it."""
+    """The follower's options. None in `history_ms` or `history_versions`: no limit."""
 
     @property
     def bootstrap_servers(self) -> str: ...
@@ -65,7 +65,7 @@ class Changelog:
 
 
 class Topics:
-    """`traced`: the output whose lineage is followed; None: none is."""
+    """The topics of one replica. `traced`: the output whose lineage is followed; None: none."""
 
     def __init__(self, options: Options, model: ReplicaModel[Any]) -> None:
         trace = model.trace if options.follow_lineage else None
@@ -94,7 +94,7 @@ class Topics:
         return topic_states(self.admin, [self.changelog])[self.changelog]
 
     def lineage_starts(self, since_ms: int, positions: dict[str, int]) -> dict[int, int]:
-        """Where to read what is traced from; nowhere where there is no such topic yet."""
+        """The offsets from which to read the traced topic; empty: the topic does not exist yet."""
         if self.traced is None:
             return {}
         try:
@@ -113,7 +113,7 @@ def _delete_retention_ms(admin: AdminClient, topic: str) -> int:
 
 
 class ChangelogConsumer:
-    """`read_to`: by partition of the changelog, up to where all is read."""
+    """Reads the topics. `read_to`: by changelog partition, the offset up to which everything is read."""
 
     def __init__(self, options: Options, topics: Topics, positions: dict[int, int]) -> None:
         self.topics = topics
@@ -132,7 +132,7 @@ class ChangelogConsumer:
         self._assign(topics.changelog, positions)
 
     def add_lineage(self, positions: dict[int, int]) -> None:
-        """From now on what is traced, too, from these offsets."""
+        """From now on, also reads the traced topic, from these offsets."""
         assert self.topics.traced is not None
         self._assign(self.topics.traced, positions)
 
@@ -140,8 +140,8 @@ class ChangelogConsumer:
         self.consumer.incremental_assign([TopicPartition(topic, p, offset) for p, offset in positions.items()])
 
     def read(self) -> list[Message]:
-        """Records, after a short wait perhaps none. Raises Rebuild where the log no longer has what comes next,
-        BrokerError where the broker refuses."""
+        """Reads records for a short time; there may be none. Raises Rebuild if the log no longer has the next records,
+        and BrokerError if the broker refuses."""
         messages = []
         for message in self.consumer.consume(MAX_POLL_RECORDS, WAIT_S):
             error = message.error()
@@ -158,8 +158,8 @@ class ChangelogConsumer:
     def _check(self, message: Message, error: KafkaError) -> None:
         code = error.code()
         if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            raise Rebuild(f"{message.topic()}, partition {message.partition()}: the log no longer has what comes next")
-        if code != KafkaError._RESOLVE and not is_passing_to_range(error):  # else the client tries again for ever
+            raise Rebuild(f"{message.topic()}, partition {message.partition()}: the log no longer has the next records")
+        if code != KafkaError._RESOLVE and not is_passing_to_range(error):  # otherwise the client retries for ever
             raise BrokerError(
                 f"{message.topic()}: expected records, but {error.str()}.", advice(error, "see the broker's log.")
             )
@@ -169,7 +169,7 @@ class ChangelogConsumer:
 
 
 class LogEndMonitor:
-    """Looks, in a thread of its own, where the log ends, and whether it is still the topic that it was."""
+    """Polls, in its own thread, where the log ends, and whether it is still the same topic."""
 
     def __init__(self, topics: Topics, first: Changelog) -> None:
         self.topics = topics
@@ -189,10 +189,11 @@ class LogEndMonitor:
                     self.topic = self.topics.state()
                 polls += 1
             except MoneystateError:
-                continue  # staleness says so
+                continue  # staleness shows it
 
     def lag(self, read_to: dict[int, int]) -> tuple[int, int]:
-        """Committed records not read yet (transaction markers counted in), and as of when in ms of the wall clock."""
+        """The number of committed records not yet read, including transaction markers, and the wall-clock time in ms at
+        which it was known."""
         asked, ends = self.seen
         return sum(max(0, end - read_to.get(p, 0)) for p, end in ends.items()), int(asked * 1000)
 

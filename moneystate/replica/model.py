@@ -2,15 +2,14 @@
 
     ReplicaError
     ├── NotFound     no such user, session, money or proof at that version
-    ├── Malformed    the question makes no sense: a mark that was made for another listing
-    ├── Pruned       the version is older than what is kept, or was never whole here
-    ├── Future       the version is not whole yet, or of an epoch that the replica does not know
+    ├── Malformed    the request is invalid, such as a mark of another listing
+    ├── Pruned       the version is older than the retention, or was never complete here
+    ├── Future       the version is not complete yet, or of an epoch that the replica does not know
     └── NotReady     the first full catch-up is not done
 
-Those that each point read makes some of are named tuples, which take a third of the time of frozen dataclasses to make.
+Values that every point read creates are named tuples, which take a third of the time of frozen dataclasses.
 
-Times are in ms. `source`: the event that a value came from, None where it was written by a version that did not keep
-that.
+Times are in ms. `source`: the event that a value came from; None: the version that wrote the value did not record it.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class Version(NamedTuple):
 
 
 class ReplicaError(Exception):
-    """A read that has no answer; the caller is told why."""
+    """A read that has no answer. The message tells the caller why."""
 
 
 class NotFound(ReplicaError):
@@ -46,7 +45,7 @@ class Malformed(ReplicaError):
 
 class Pruned(ReplicaError):
     def __init__(self, oldest: Version, newest: Version) -> None:
-        super().__init__(f"expected a version that is kept: {oldest} to {newest}")
+        super().__init__(f"expected a version from {oldest} to {newest}, which the replica has")
         self.oldest = oldest
         self.newest = newest
 
@@ -59,7 +58,7 @@ class Future(ReplicaError):
 
 class NotReady(ReplicaError):
     def __init__(self) -> None:
-        super().__init__("the replica still loads the state")
+        super().__init__("the replica is still loading the state")
 
 
 class Source(NamedTuple):
@@ -83,7 +82,7 @@ class Header(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A record of the changelog, to the byte (docs/state.md)."""
+    """A record of the changelog, as its bytes (docs/state.md)."""
 
     key: bytes
     value: bytes
@@ -99,7 +98,7 @@ class Page(Generic[Item]):
 
 @dataclass(frozen=True, slots=True)
 class UserChange(Generic[View]):
-    """None: nothing was known of the user at that version."""
+    """A user before and after a change. None: nothing was known of the user at that version."""
 
     user_id: str
     before: View | None
@@ -113,7 +112,7 @@ class Changes(Generic[View]):
     header: Header
     # Each user with the state afterwards; None: nothing is known of the user any more.
     changed: tuple[tuple[str, View | None], ...]
-    mark: bytes | None  # where to continue with this version; None: that was all
+    mark: bytes | None  # where to continue with this version; None: it is complete
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Scans the versioned index keys (`moneystate.replica.rows`, I and X) in order, as of one revision.
 
-What ended is kept by class of its length and stretch of its end, so that a version looks at rows that hold it, and at
-few that do not, however much has changed since.
+Past rows are sorted by the class of their length and the interval of their end. So a read of a version examines the
+rows that the version has, and few others, however much has changed since.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from moneystate.replica.files import Db
 
 
 def keys(db: Db, revision: int, low: bytes, high: bytes, last: int) -> Iterator[bytes]:
-    """Index keys from `low` to before `high`. `last`: the last revision that was given out."""
+    """Index keys from `low` to before `high`. `last`: the last assigned revision."""
     now = _now(db, revision, low, high)
     if revision >= last:
         return now

@@ -16,7 +16,8 @@ from moneystate.replica.transaction_assembler import End
 
 
 class Publisher:
-    """Rows go into the caller's batch, which it writes with the record."""
+    """Numbers and publishes versions. It adds rows to the caller's write batch, which the caller writes with the
+    record."""
 
     def __init__(self, db: Db, record: Record) -> None:
         self.db = db
@@ -32,13 +33,13 @@ class Publisher:
         self.last_batch[version.epoch] = version.batch
         if revision.number > max(
             record.newest, min(record.done, default=0)
-        ):  # what all have reached is read or skipped
+        ):  # versions that all have reached are readable or skipped
             self.in_flight[version] = revision
         elif revision.readable and revision.number >= record.oldest:
             self.readable_revisions.append((revision.number, revision.written_at_ms))
 
     def number_of(self, batch: WriteBatch, end: End) -> int:
-        """The revision of the end's version, which is given its number where it is new."""
+        """The revision of the version of an end-of-batch record. A new version gets the next number."""
         version = end.version
         known = self.in_flight.get(version)
         if known is not None:
@@ -72,14 +73,14 @@ class Publisher:
             self.record.skipped.append(number)
 
     def reach(self, group: int, number: int) -> None:
-        """What the key group has not passed is no whole version here."""
+        """Records that the key group has reached a version. Versions that it skipped are not complete here."""
         done = self.record.done
         for missed in range(max(done[group], self.record.newest) + 1, number):
             self.skip(missed)
         done[group] = number
 
     def advance(self, batch: WriteBatch) -> None:
-        """What all key groups have reached can be read."""
+        """Makes versions readable that all key groups have reached."""
         record = self.record
         reached = min(record.done, default=0)
         for revision in sorted(self.in_flight.values(), key=lambda r: r.number):
@@ -91,15 +92,15 @@ class Publisher:
         record.skipped = [n for n in record.skipped if n > reached]
 
     def quiescent(self) -> Revision | None:
-        """The version at which all key groups are, where it is not readable: something may have been missing on the
-        way."""
+        """The version that all key groups have reached, if it is not readable because records may have been missing."""
         done = self.record.done
         if done and not self.record.half and self.record.newest < max(done) == min(done):
             return read_revision(self.db, max(done))
         return None
 
     def publish_quiescent(self, batch: WriteBatch, revision: Revision) -> None:
-        """All that is in the log is in, and no batch is under way: what is there is that version."""
+        """Publishes a version once the whole log is applied and no batch is in progress: then the rows are that
+        version."""
         self.in_flight.pop(revision.version, None)
         self._publish(batch, revision)
         self.record.skipped = []

@@ -1,7 +1,7 @@
 """Scans a range of entries in order, as of one revision, over current and past rows.
 
-The index of users does not lead here: it has nobody who was forgotten, of whom the proof stays, and money that is still
-looked up.
+The index of users cannot be used for this: it has no forgotten users, but their proofs, and money with an open lookup,
+remain.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from itertools import groupby
 from moneystate.replica import rows
 from moneystate.replica.files import Db
 
-EntryRow = tuple[bytes, bytes | None]  # an entry; its value at the revision, None: it has none there
+EntryRow = tuple[bytes, bytes | None]  # an entry and its value at the revision; None: it did not exist
 
 
 def entries(db: Db, revision: int, prefix: bytes, first: bytes, past: bool) -> Iterator[EntryRow]:
-    """Each entry that begins with `prefix` and that there is or was, from `first` on, once. A step looks at no more
-    than four rows.
+    """Each present or past entry that begins with `prefix`, once, from `first` on. A step examines at most four rows.
 
     `past`: whether there are values that ended after `revision`.
     """
@@ -40,16 +39,16 @@ def _now(db: Db, revision: int, prefix: bytes, first: bytes) -> Iterator[EntryRo
 
 
 def _past(db: Db, revision: int, prefix: bytes, first: bytes) -> Iterator[EntryRow]:
-    """An entry's rows stand newest first, and may be very many: only the first that had begun by then is looked at."""
-    cursor = db.cursor(rows.after(rows.PAST + prefix))
-    key = cursor.seek(rows.PAST + first)
+    """An entry may have very many rows, sorted newest first. Only the first one from before the revision is read."""
+    cursor = db.cursor(rows.after(rows.past_prefix(prefix)))
+    key = cursor.seek(rows.past_prefix(first))
     while key is not None:
-        entry = key[1 : -rows.LONG_BYTES]
+        entry = rows.past_entry(key)
         begun = rows.past_key(entry, revision)
         if key < begun:
             key = cursor.seek(begun)
         value = None
-        if key is not None and key[: -rows.LONG_BYTES] == rows.PAST + entry:
+        if key is not None and key[: -rows.LONG_BYTES] == rows.past_rows(entry):
             until, was = rows.read_past(cursor.value())
             value = was if revision < until else None
         yield entry, value
@@ -57,8 +56,8 @@ def _past(db: Db, revision: int, prefix: bytes, first: bytes) -> Iterator[EntryR
 
 
 def owners(db: Db, first: bytes, end: bytes, past: bool) -> Iterator[bytes]:
-    """Whose entries there are, or were, in their order. `first`, `end`: escaped; an empty end: all. Each costs two
-    leaps, however many entries it has."""
+    """The owners of present or past entries, in order. `first`, `end`: escaped; an empty end: all. Each owner costs two
+    seeks, however many entries it has."""
     kinds = (rows.LATEST, rows.PAST) if past else (rows.LATEST,)
     cursors = [(kind, db.cursor(kind + end if end else rows.after(kind))) for kind in kinds]
     here = first

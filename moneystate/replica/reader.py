@@ -1,8 +1,8 @@
 """Reads over the replica's rows, in the follower's process or in others.
 
-Calls are synchronous and short: a point read costs some tens of µs, a listing as much for each of its items. They are
-made from one thread (an event loop's): what a call sees does not move under it, and `newest` looks whether there is
-more. All raise NotReady before the first full catch-up, `status` and `newest` excepted.
+Calls are synchronous and short: a point read costs some tens of µs, a listing as much per item. All calls come from one
+thread, that of an event loop, so the data does not change during a call. `newest` checks for new versions. All calls
+except `status` and `newest` raise NotReady before the first full catch-up.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ from moneystate.replica.shared_status import SharedStatus, SharedStatusFile
 from moneystate.replica.snapshot import Files, Snapshot, mark_of, page_of, utf8
 
 MAX_WATERMARK_MS: Final = (1 << 63) - 1
-CATCH_UP_ROWS: Final = 80  # a reader that has so many rows to catch up on does, before the version is whole: 0.2 ms
+# A reader catches up once there are so many rows, even if the version is not complete: 0.2 ms.
+CATCH_UP_ROWS: Final = 80
 CHANGE_OVER_S: Final = 0.25  # how often to check whether the replica was rebuilt
-FEW: Final = 5_000  # changes between two versions that are simply looked through: some 5 ms
-COMPARED: Final = 100  # users that one call compares at two versions: some 10 ms
-VERSIONS_PER_SCAN: Final = 200  # versions that one call looks at for changes of a user: some 3 ms
-CATCH_UP_S: Final = 1.0  # the longest that rows are left for later
+FEW: Final = 5_000  # up to so many changes between two versions are scanned: about 5 ms
+COMPARED: Final = 100  # users that one call compares at two versions: about 10 ms
+VERSIONS_PER_SCAN: Final = 200  # versions that one call examines for changes of a user: about 3 ms
+CATCH_UP_S: Final = 1.0  # the longest time before rows are caught up with
 SIZE_S: Final = 5.0  # how often the files are measured
 
 
@@ -65,8 +66,7 @@ class MakeSnapshot(Protocol[Snap]):
 
 
 class Reader(Generic[View, Snap]):
-    """Reads for one service. `make` creates the service's snapshots. `db` and `shared` are the database and the
-    follower's status; neither: the follower has not started."""
+    """Reads for one service. Without `db` and `shared` the follower has not started."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Reader(Generic[View, Snap]):
         shared: SharedStatusFile | None = None,
     ) -> None:
         self.model = model
-        self.make = make
+        self.make = make  # creates the service's snapshots
         self.db = db
         self.status_file = shared
         self.record = Record()
@@ -144,7 +144,7 @@ class Reader(Generic[View, Snap]):
         first = rows.CHANGE + rows.long(start.number + 1)
         last = rows.CHANGE + rows.long(newest.number + 1)
         if mark is not None and not first <= mark < last:
-            raise Malformed("mark: expected that of the call before")
+            raise Malformed("mark: expected the one of the previous call")
         keys = self._open().keys(mark or first, last)
         change_key = next(keys, None)
         if change_key is None:
@@ -175,7 +175,7 @@ class Reader(Generic[View, Snap]):
         raise AssertionError("unreachable: the newest version is readable")
 
     def _changes_of(self, user: bytes, start: Revision, newest: Revision) -> Changes[View]:
-        """Of one user: a stretch of versions at a time, however many there are and however often the user changed."""
+        """The changes of one user: an interval of versions at a time, however many versions and changes there are."""
         if start.number == newest.number:
             return self._changes(newest, [], None)
         end = self._whole_from(min(start.number + VERSIONS_PER_SCAN, newest.number))
@@ -209,7 +209,7 @@ class Reader(Generic[View, Snap]):
         return page_of(((key, key) for key in keys), read, limit, COMPARED)
 
     def _few_changed(self, low: int, high: int, start: bytes) -> Iterator[bytes] | None:
-        """Where not much has changed in between: the index keys of the users in question. None: it is too much."""
+        """The index keys of users that may have changed in between; None: there are too many changes."""
         users = self._changed(low, high, FEW)
         if users is None:
             return None
@@ -222,7 +222,7 @@ class Reader(Generic[View, Snap]):
         return None if users is None else {text(user) for user in users}
 
     def _changed(self, low: int, high: int, most: int) -> set[bytes] | None:
-        """The users of the changes after revision `low`, up to `high`; None: of more than `most` changes."""
+        """The users that changed after revision `low`, up to `high`; None: there are more than `most` changes."""
         span = self._open().keys(rows.CHANGE + rows.long(low + 1), rows.CHANGE + rows.long(high + 1))
         changes = list(islice(span, most + 1))
         if len(changes) > most:
@@ -318,7 +318,7 @@ class FollowedReader(Reader[View, Snap]):
                 self._change_over()
         if isinstance(self.db, Secondary):
             shared = self._shared_status()
-            # not what was seen last: a catching up beside a flush of the follower's may miss what that moves
+            # not the last seen: a catch-up during a flush of the follower may miss the rows that the flush moves
             if shared.newest > self.record.newest or self._is_due(shared):
                 self.status_seen, self.caught_up_at = shared, time.monotonic()
                 self._catch_up(self.db)
@@ -335,7 +335,8 @@ class FollowedReader(Reader[View, Snap]):
         self.refresh()
 
     def _is_due(self, shared: SharedStatus) -> bool:
-        """No new version, but rows: those of one that is under way, or what the sweep took."""
+        """Whether to catch up although there is no new version: with rows of the next one, or of the retention
+        sweep."""
         rows_behind = shared.written - self.status_seen.written
         waited = time.monotonic() - self.caught_up_at > CATCH_UP_S
         return not 0 <= rows_behind < CATCH_UP_ROWS or (rows_behind > 0 and waited)
@@ -347,7 +348,7 @@ class FollowedReader(Reader[View, Snap]):
             return
         try:
             status_file = SharedStatusFile(files.folder(self.data, name))
-            shared = status_file.read()  # before the database: it is never behind what this says
+            shared = status_file.read()  # read before the database, which is then never behind it
             db = Secondary(self.data, name)
         except Exception:  # rocksdict has none of its own
             if files.generation(self.data) == name:

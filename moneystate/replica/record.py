@@ -15,7 +15,7 @@ from moneystate.replica.model import Version
 from moneystate.replica.rows import META, REVISION, long
 
 ROW = META + b"follower"
-BASE: Final = 1  # the revision of all that was there before the first version
+BASE: Final = 1  # the revision of the state before the first version
 LAYOUT_ROW = META + b"layout"
 
 
@@ -47,7 +47,7 @@ class Record:
     alive_ms: int = 0  # when the follower had last read everything, by its own clock
 
     def encode(self) -> bytes:
-        # not asdict, which copies each list: this is done for every few changes
+        # not asdict, which copies each list: this runs after every few changes
         return json.dumps({name: getattr(self, name) for name in self.__slots__}, separators=(",", ":")).encode()
 
 

@@ -1,8 +1,8 @@
 """Deletes versions past their retention, and their rows.
 
-A version is first no longer given out, and a minute later its rows go: what has begun to read it can end. A change in
-revision R is of no use once R is the oldest version that is there: then the value that it replaced goes, and the index
-keys that ended with that, unless they were put again since.
+A version first stops being available, and its rows are deleted a minute later, so that running reads can end. Once R is
+the oldest version, the change in revision R is no longer needed. Then the value that it replaced is deleted, and the
+index keys that ended with that value, unless they were added again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from moneystate.replica.record import decode_revision
 from moneystate.replica.store import Store
 
 GRACE_MS: Final = 60_000
-STEP: Final = 1_000  # rows that one call takes away: some 10 ms
+STEP: Final = 1_000  # rows that one call deletes: about 10 ms
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class RetentionSweep:
         self.store = store
         self.keep = keep
         self.leaving: deque[tuple[int, int]] = deque()  # when a revision became the oldest, and which
-        self.swept = rows.CHANGE  # changes before this key are gone
+        self.swept = rows.CHANGE  # changes before this key are deleted
 
     def step(self, now_ms: int) -> bool:
         """Does a bounded amount of work. False: nothing is left to do now."""
@@ -81,7 +81,7 @@ class RetentionSweep:
         for bits in range(floor.bit_length() + 1):
             start = rows.PENDING_HISTORY + bytes([bits])
             batch.delete_range(start, start + rows.long(floor + 1))
-            ended = (floor + 1) >> bits  # stretches before this one end at the floor or before it
+            ended = (floor + 1) >> bits  # earlier intervals end at or before the floor
             batch.delete_range(rows.index_history_start(bits, 0), rows.index_history_start(bits, ended))
 
     def _drop_changes(self, batch: WriteBatch, floor: int) -> bool:
@@ -122,7 +122,7 @@ class RetentionSweep:
             user = key[id_end:]
             row_key = rows.lineage_key(money_id, user)
             row = db.get(row_key)
-            if row is not None and row.startswith(time):  # else a later record of the same money
+            if row is not None and row.startswith(time):  # otherwise it is a later record of the same money
                 batch.delete(row_key)
             batch.delete(rows.LINEAGE_USER + rows.escape(user) + time + money_id)
             batch.delete(key)

@@ -2,13 +2,14 @@
 key says what the row is.
 
 A revision is the replica's own number of a version, 8 bytes big-endian, in the order of versions. Numbers that may be
-negative stand as value + 2^63, so that they sort. A text that something follows is escaped: 00 becomes 00 FF, and
-00 01 ends it, so that texts sort as their bytes do. An entry is `escaped user | kind | rest`, where kind and rest are
-those of the changelog's entry key (docs/state.md): all entries of a user stand together.
+negative are stored as value + 2^63, so that they sort. A text that is not the last part of a key is escaped: 00 becomes
+00 FF, and 00 01 ends it, so that texts sort as their bytes do. An entry is `escaped user | kind | rest`, where kind and
+rest are those of the changelog's entry key (docs/state.md), so a user's entries are adjacent.
 
     key                                             value
     L | entry                                       revision | value            the entry as it is now
-    H | entry | 2^64-1 - revision                   until | length of dropped (4) | dropped | value
+    H | entry, escaped after the user | 2^64-1 - revision
+                                                    until | length of dropped (4) | dropped | value
                                                     the entry as it was from `revision` to before `until`; dropped: the
                                                     index keys that ended with it, each with its length (2) before it
     C | revision | entry                            revision of what it replaced, 0: none. A change, for Watch, Diff and
@@ -59,7 +60,7 @@ META: Final = b"M"
 LOADED: Final = b"Z"
 
 BY_USER: Final = b"u"  # followed by the user
-ORDERED: Final = b"x"  # what index keys begin with that are kept by version, each of one entry
+ORDERED: Final = b"x"  # first byte of index keys that are kept by version; each belongs to one entry
 
 LONG_BYTES: Final = 8
 MAX_LONG: Final = (1 << 64) - 1
@@ -92,7 +93,7 @@ def escape(text: bytes) -> bytes:
 
 
 def escape_start(text: bytes) -> bytes:
-    """What the escaped texts that begin with this one begin with."""
+    """The common prefix of the escaped texts that begin with this text."""
     return escape(text)[: -len(END)]
 
 
@@ -103,13 +104,13 @@ def unescape(buf: bytes, pos: int) -> tuple[bytes, int]:
 
 
 def after(prefix: bytes) -> bytes:
-    """The first key after all that begin with `prefix`."""
+    """The first key after all keys that begin with `prefix`."""
     cut = prefix.rstrip(b"\xff")
     return cut[:-1] + bytes([cut[-1] + 1])
 
 
 def text(raw: bytes) -> str:
-    """A name as people see it."""
+    """A name in readable form."""
     return raw.decode("utf-8", "replace")
 
 
@@ -124,7 +125,29 @@ def split_entry(entry: bytes) -> tuple[bytes, bytes, bytes]:
 
 
 def past_key(entry: bytes, revision: int) -> bytes:
-    return PAST + entry + long(MAX_LONG - revision)
+    return past_rows(entry) + long(MAX_LONG - revision)
+
+
+def past_rows(entry: bytes) -> bytes:
+    """What the keys of an entry's past rows begin with. They sort as the entries do: one may be the beginning of
+    another."""
+    return past_prefix(entry) + END
+
+
+def past_prefix(prefix: bytes) -> bytes:
+    """What the keys of past rows begin with whose entries begin with `prefix`."""
+    user_end = prefix.find(END)
+    if user_end < 0:
+        return PAST + prefix
+    rest_pos = user_end + len(END)
+    return PAST + prefix[:rest_pos] + prefix[rest_pos:].replace(b"\x00", b"\x00\xff")
+
+
+def past_entry(key: bytes) -> bytes:
+    """The entry of a past row, by its key."""
+    entry = key[1 : -LONG_BYTES - len(END)]
+    rest_pos = entry.index(END) + len(END)
+    return entry[:rest_pos] + entry[rest_pos:].replace(b"\x00\xff", b"\x00")
 
 
 def past_value(until: int, dropped: list[bytes], value: bytes) -> bytes:
@@ -149,7 +172,7 @@ def read_dropped(row: bytes) -> list[bytes]:
 
 
 def waits_at(order_time_ms: int, user: bytes, position: bytes) -> bytes:
-    """The part of O and P keys that says which money, and sorts it."""
+    """The part of O and P keys that identifies and sorts the money."""
     return signed(order_time_ms) + escape(user) + position
 
 
@@ -172,7 +195,8 @@ def index_history_key(start: int, until: int, index_key: bytes) -> bytes:
 
 
 def index_history_start(bits: int, stretch: int) -> bytes:
-    """Of the rows of a class that end within a stretch of 2^bits revisions: they stand in the order of the index."""
+    """The start of a class's rows that end within an interval of 2^bits revisions. They are in the order of the
+    index."""
     return INDEX_HISTORY + bytes([bits]) + long(stretch)
 
 

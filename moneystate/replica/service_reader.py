@@ -1,5 +1,5 @@
-"""Reads over a plain service's replica. Changes and differences are listed entry by entry, because one key may have
-very many.
+"""Reads over a plain service's replica. Changes and differences are listed by entry, because one key may have very
+many.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from moneystate.replica.record import BASE, Revision, read_revision
 from moneystate.replica.service_view import Item, ServiceSnapshot, item_place
 from moneystate.replica.snapshot import mark_of, page_of
 
-COMPARED: Final = 500  # entries that one call compares at two versions: some 10 ms
+COMPARED: Final = 500  # entries that one call compares at two versions: about 10 ms
 
 Row = tuple[bytes, bytes | None]
 
@@ -43,7 +43,7 @@ class ItemChanges:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What an entry became at a version."""
+    """A change of an entry."""
 
     header: Header | None  # of that version; None: it is older than those that are kept
     before_ms: int | None  # the previous version's watermark: events from then on made the change
@@ -64,7 +64,7 @@ class ServiceReads(Reader[None, ServiceSnapshot]):
     # Changes
 
     def item_changes(self, after: Version, owner: bytes | None, limit: int, mark: bytes | None) -> ItemChanges:
-        """As `changes`, by entry; `owner`: of this key only."""
+        """As `changes`, but by entry; `owner`: only of this key."""
         start, newest = self._find(after), self._newest()
         if owner is not None:
             return self._changes_of_key(owner, start, newest, limit, mark)
@@ -74,9 +74,9 @@ class ServiceReads(Reader[None, ServiceSnapshot]):
     def _of_first_version(
         self, first: bytes, last: bytes, end: Revision, limit: int, mark: bytes | None
     ) -> ItemChanges:
-        """`end`: the version that is reached where nothing changed."""
+        """`end`: the version to return if nothing changed."""
         if mark is not None and not first <= mark < last:
-            raise Malformed("mark: expected that of the call before")
+            raise Malformed("mark: expected the one of the previous call")
         there = next(self._open().keys(mark or first, last), None)
         if there is None:
             return ItemChanges(self._header(end), (), None)
@@ -91,7 +91,7 @@ class ServiceReads(Reader[None, ServiceSnapshot]):
             entry = key[1 + rows.LONG_BYTES :]
             if entry in items:
                 continue
-            if len(items) == limit or examined == COMPARED:  # many may be timers, which nobody is told of
+            if len(items) == limit or examined == COMPARED:  # many may be timers, which are not listed
                 return ItemChanges(snapshot.header, tuple(items.values()), key)
             item = _item(snapshot, entry, snapshot.read(entry))
             if item is not None:
@@ -101,7 +101,7 @@ class ServiceReads(Reader[None, ServiceSnapshot]):
     def _changes_of_key(
         self, owner: bytes, start: Revision, newest: Revision, limit: int, mark: bytes | None
     ) -> ItemChanges:
-        """A stretch of versions at a time, however many there are."""
+        """The changes of one key: an interval of versions at a time, however many there are."""
         if start.number == newest.number:
             return ItemChanges(self._header(newest), (), None)
         end = self._whole_from(min(start.number + VERSIONS_PER_SCAN, newest.number))
@@ -123,8 +123,8 @@ class ServiceReads(Reader[None, ServiceSnapshot]):
     def differences(
         self, before: ServiceSnapshot, after: ServiceSnapshot, limit: int, mark: bytes | None
     ) -> Page[Difference]:
-        """Entries that are not the same, in the order of their keys. That time has passed is no difference: neither
-        that an entry has expired, nor that an expired one was removed."""
+        """Entries that differ, in the order of their keys. The passing of time is not a difference: neither the expiry
+        of an entry, nor the removal of an expired one."""
         before.check()
         after.check()
         first = mark_of(mark, rows.LATEST)[1:]
@@ -138,7 +138,7 @@ class ServiceReads(Reader[None, ServiceSnapshot]):
     def _in_question(
         self, before: ServiceSnapshot, after: ServiceSnapshot, first: bytes
     ) -> Iterator[tuple[bytes, bytes | None, bytes | None]]:
-        """Entries with what they are at both versions."""
+        """Entries that may differ, with their values at both versions."""
         low, high = sorted((before.revision, after.revision))
         span = self._open().keys(rows.CHANGE + rows.long(low + 1), rows.CHANGE + rows.long(high + 1))
         changes = list(islice(span, FEW + 1))
@@ -158,10 +158,10 @@ class ServiceReads(Reader[None, ServiceSnapshot]):
             stored = {number: value for _, number, value in both}
             yield entry, stored.get(0), stored.get(1)
 
-    # What made an entry
+    # The history of an entry
 
     def steps(self, owner: bytes, kind: RecordKind, id: bytes, snapshot: ServiceSnapshot, limit: int) -> list[Step]:
-        """What the entry was, newest first, from a version on and back as far as versions are kept."""
+        """The entry's changes, newest first, from a version back to the oldest one that is kept."""
         snapshot.check()
         entry, number, steps = rows.escape(owner) + kind.prefix + id, snapshot.revision, list[Step]()
         while len(steps) < limit:
@@ -176,26 +176,25 @@ class ServiceReads(Reader[None, ServiceSnapshot]):
         return steps
 
     def _interval(self, entry: bytes, number: int) -> tuple[int, bytes | None]:
-        """Since which revision the entry was what it was at this one, and what: 0: ever since."""
+        """Since which revision the entry has had its value at revision `number`, and the value. 0: always."""
         row = self._open().get(rows.LATEST + entry)
         if row is not None and rows.read_long(row) <= number:
             return rows.read_long(row), row[rows.LONG_BYTES :]
-        past = rows.PAST + entry
-        for key, was in self._open().items(rows.past_key(entry, number), past + rows.long(rows.MAX_LONG)):
+        for key, was in self._open().items(rows.past_key(entry, number), rows.past_key(entry, 0)):
             until, value = rows.read_past(was)
             if number < until:
-                return rows.MAX_LONG - rows.read_long(key, len(past)), value
+                return rows.MAX_LONG - rows.read_long(key, len(key) - rows.LONG_BYTES), value
             return until, None
         return 0, None
 
     def _watermark_before(self, number: int) -> int | None:
-        """Of the version before this revision."""
+        """The watermark of the version before this revision."""
         key = self._open().last_key(rows.REVISION, rows.REVISION + rows.long(number))
         revision = None if key is None else read_revision(self._open(), rows.read_long(key, 1))
         return None if revision is None else self._header(revision).watermark_ms
 
     def timers(self, owner: bytes, snapshot: ServiceSnapshot, limit: int) -> list[SetTimer]:
-        """Those of a key that are set."""
+        """The timers of a key that are set."""
         snapshot.check()
         kinds = {plan.kind.prefix: plan.kind for plan in snapshot.plan.timers.values()}
         timers: list[SetTimer] = []
@@ -213,7 +212,7 @@ class FollowedServiceReads(ServiceReads, FollowedReader[None, ServiceSnapshot]):
 
 
 def _item(snapshot: ServiceSnapshot, entry: bytes, stored: bytes | None) -> Item | None:
-    """None for what is neither a value nor an entry of a map."""
+    """None: the entry is neither a value nor an entry of a map."""
     owner, name, id, prefix = item_place(entry)
     kind = snapshot.plan.by_prefix.get(prefix)
     return Item(name, owner, id, snapshot.view.record(kind, stored)) if isinstance(kind, RecordKind) else None

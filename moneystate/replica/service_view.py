@@ -19,7 +19,7 @@ from moneystate.replica import ordered_index, range_scan, rows
 from moneystate.replica.model import Malformed, Page
 from moneystate.replica.snapshot import EXAMINED, Snapshot, mark_of, page_of
 
-READ_AT_ONCE: Final = 200  # entries that a listing looks at before it looks whether the version is still kept
+READ_AT_ONCE: Final = 200  # entries that a listing examines before it checks again that the version is still kept
 
 OneAtATime = Callable[[Callable[[], Any]], Any]
 
@@ -35,12 +35,12 @@ class Item:
 
 
 def entry_of(kind: RecordKind, owner: bytes, id: bytes = b"") -> bytes:
-    """As rows name it."""
+    """The entry's key in rows."""
     return rows.escape(owner) + kind.prefix + id
 
 
 def item_place(entry: bytes) -> tuple[bytes, str, bytes, bytes]:
-    """Owner, name, id and prefix of an entry as rows name it."""
+    """Owner, name, id and prefix of an entry's key in rows."""
     owner, kind, rest = rows.split_entry(entry)
     name_end = 1 + rest[0]
     return owner, rest[1:name_end].decode("ascii", "replace"), rest[name_end:], kind + rest[:name_end]
@@ -58,19 +58,19 @@ class ServiceSnapshot(Snapshot[None]):
         return ReplicaView(self)
 
     def values(self, owner: bytes) -> list[Item]:
-        """Of all values that the key has."""
+        """All values of the key."""
         self.check()
         kinds = [kind for kind in self.plan.kinds.values() if kind.prefix[:1] == layout.VALUE]
         items = [Item(kind.name, owner, b"", self.record(kind, owner)) for kind in kinds]
         return [item for item in items if item.record is not None]
 
     def record(self, kind: RecordKind, owner: bytes, id: bytes = b"") -> Any:
-        """None where there is none."""
+        """None: there is none."""
         self.check()
         return self.view.record(kind, self.read(entry_of(kind, owner, id)))
 
     def may_have_entries(self, kind: RecordKind, owner: bytes) -> bool:
-        """False: it has none. True where many have expired and are not removed yet, too."""
+        """False: the key has no entries. It may be True if all have expired and are not removed yet."""
         stored = list(islice(self.scan(entry_of(kind, owner)), READ_AT_ONCE))
         return len(stored) == READ_AT_ONCE or any(self.view.record(kind, value) is not None for _, value in stored)
 
@@ -100,8 +100,8 @@ class ServiceSnapshot(Snapshot[None]):
     def keys(
         self, kind: RecordKind, prefix: bytes, start: bytes, end: bytes, limit: int, after: bytes | None
     ) -> Page[Item]:
-        """All of a value, or all entries of a map, by key: of keys that begin with `prefix`, from `start`, included, to
-        `end`, left out; empty: no limit by it."""
+        """All records of a value, or all entries of a map, by key: keys that begin with `prefix`, from `start` to
+        before `end`. Empty: no limit."""
         self.check()
         first = max(rows.escape_start(prefix), rows.escape_start(start), mark_of(after, rows.LATEST)[1:])
         ends = [rows.escape(end)] if end else []
@@ -123,16 +123,16 @@ class ServiceSnapshot(Snapshot[None]):
             for mark, row in self._entries(base, max(base, first)):
                 has_none = False
                 yield mark, read(row)
-            if has_none:  # a step all the same: most keys may have no entry of the map
+            if has_none:  # counts as a step, because most keys may have no entry of the map
                 yield rows.LATEST + base, None
 
     def matching(self, index: AnyIndex[Any, Any], span: Span, limit: int, after: bytes | None) -> Page[Item]:
-        """Of the index, in its order."""
+        """The matches of the index, in its order."""
         self.check()
         low, high = index_span(index.name, span)
         first = low if after is None else mark_of(after, rows.INDEX)[1:]
         if not low <= first <= high:
-            raise Malformed("after: expected the mark of this listing's page before")
+            raise Malformed("after: expected the mark of this listing's previous page")
         keys = ordered_index.keys(self.db, self.revision, first, high, self.files.record.last)
         return page_of(((rows.INDEX + key, key) for key in keys), self._match(index), limit, EXAMINED)
 
@@ -148,13 +148,12 @@ class ServiceSnapshot(Snapshot[None]):
 
 
 class ReplicaView(StateView):
-    """The view that a declared query reads. `at_once` runs a bounded piece of work on the replica and returns its
-    result."""
+    """The view that a declared query reads."""
 
     def __init__(self, snapshot: ServiceSnapshot, at_once: OneAtATime = lambda work: work()) -> None:
         super().__init__(snapshot.plan, snapshot.watermark_ms)
         self.snapshot = snapshot
-        self.at_once = at_once
+        self.at_once = at_once  # runs a bounded piece of work on the replica and returns its result
 
     def stored(self, kind: RecordKind, owner: bytes, id: bytes) -> bytes | None:
         stored: bytes | None = self.at_once(lambda: self._checked(entry_of(kind, owner, id)))
@@ -181,9 +180,9 @@ class ReplicaView(StateView):
             yield None if record is None else Match(value, owner, id, record)
 
     def _in_stretches(self, begin: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-        """What `begin` iterates over, without None."""
+        """The items of `begin` except None, in growing portions."""
         iterator: Iterator[Any] | None = None
-        size = 4  # most queries want a few
+        size = 4  # most queries need only a few
 
         def stretch() -> list[Any]:
             nonlocal iterator

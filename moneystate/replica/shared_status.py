@@ -2,8 +2,8 @@
 
     written (8) | newest (8) | current as of (8) | lag (8) | caught up (8) | CRC-32 of these (4), big-endian
 
-Readers look here whether the database has more for them, which costs far less than asking the database. A reader that
-meets a half-written head (its checksum is wrong) looks again. What it says is never relied on for what can be read.
+Readers poll these numbers to learn whether the database has news, which is far cheaper than asking the database. A
+reader that finds a half-written status (its checksum is wrong) reads again. The numbers never decide what can be read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SharedStatusFile:
     def __init__(self, folder: Path, write: bool = False) -> None:
         path = folder / "head"
         if write and (not path.exists() or path.stat().st_size != BYTES):
-            scratch = path.with_suffix(".new")  # a reader finds all of it or none
+            scratch = path.with_suffix(".new")  # a reader finds the whole file or none
             scratch.write_bytes(_pack(SharedStatus()))
             scratch.replace(path)
         self.file = path.open("r+b" if write else "rb")

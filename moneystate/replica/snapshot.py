@@ -12,8 +12,8 @@ from moneystate.replica.files import Db
 from moneystate.replica.model import Entry, Header, Malformed, Page, Pruned
 from moneystate.replica.record import Record, Revision
 
-EXAMINED = 2_000  # index rows that one page looks at: a page with few matches ends early, and leads on
-ENTRIES_EXAMINED = 500  # the same of a listing of entries, each of up to four rows: some 10 ms
+EXAMINED = 2_000  # index rows that one page examines: a page with few matches ends early, with a mark to continue from
+ENTRIES_EXAMINED = 500  # the same for a listing of entries, each of up to four rows: about 10 ms
 
 Step = TypeVar("Step")
 Item = TypeVar("Item")
@@ -52,8 +52,8 @@ class Snapshot(Generic[View]):
         return self._revision
 
     def find(self, owner: bytes, expired_ms: int | None = None) -> View | None:
-        """By the bytes of its key; None where nothing is known of it. `expired_ms`: the event time by which what is
-        over is left out; None: the version's watermark."""
+        """The view of an owner, by the bytes of its key; None: nothing is known of it. `expired_ms`: the event time for
+        leaving out expired data; None: the version's watermark."""
         self.check()
         as_of_ms = self.watermark_ms if expired_ms is None else expired_ms
         return self.model.view(owner, self, as_of_ms, self.rules)
@@ -75,8 +75,8 @@ class Snapshot(Generic[View]):
         return Entry(self.model.join(kind, user, rest), value)
 
     def held(self, after: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Entries that held an output back at this version, those that still do and those that do no more, oldest order
-        time first: each with its mark and `rows.split_waits_at`."""
+        """Entries that held an output back at this version, whether or not they still do, oldest order time first: each
+        with its mark and `rows.split_waits_at`."""
         self.check()
         mark = mark_of(after, rows.PENDING)[1:]
         still = self.db.items(rows.PENDING + mark, rows.after(rows.PENDING))
@@ -85,7 +85,7 @@ class Snapshot(Generic[View]):
         return ((rows.PENDING + tail, tail) for tail in heapq.merge(now, past))
 
     def _pending_history(self, mark: bytes) -> Iterator[bytes]:
-        """Rows of P that hold this version: one of a class ends within 2^bits revisions of it."""
+        """Rows of P that include this version. A row of a class ends within 2^bits revisions of it."""
         db, revision = self.db, self.revision
         for bits in range(self.files.record.last.bit_length() + 1):
             start = rows.PENDING_HISTORY + bytes([bits])
@@ -101,22 +101,20 @@ class Snapshot(Generic[View]):
             return row[rows.LONG_BYTES :]
         if self.revision >= self.files.record.last:
             return None
-        past = rows.PAST + entry
-        first = past + rows.long(rows.MAX_LONG - self.revision)
-        for _, was in self.db.items(first, past + rows.long(rows.MAX_LONG)):
+        for _, was in self.db.items(rows.past_key(entry, self.revision), rows.past_key(entry, 0)):
             until, value = rows.read_past(was)
             return value if self.revision < until else None
         return None
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The entries of this version that begin so, in their order."""
+        """The entries of this version whose keys begin with `prefix`, in order."""
         past = self.revision < self.files.record.last
         for entry, value in range_scan.entries(self.db, self.revision, prefix, prefix, past):
             if value is not None:
                 yield entry, value
 
     def led_to(self, index: bytes) -> Iterator[bytes]:
-        """What stands after `index` in keys of the index: owners, most often."""
+        """The rest of the index keys that begin with `index`: usually owners."""
         prefix = rows.INDEX + index
         for key in self.db.keys(prefix, rows.after(prefix)):
             yield key[len(prefix) :]
@@ -133,8 +131,8 @@ def utf8(name: str) -> bytes:
 def page_of(
     steps: Iterable[tuple[bytes, Step]], read: Callable[[Step], Item | None], limit: int, examined: int
 ) -> Page[Item]:
-    """Items of the first steps: at most `limit`, and of no more than `examined` of them. `steps`: each with the mark
-    that leads to it; `read`: None: it is not to be listed."""
+    """A page with the items of the first steps: at most `limit` items, from at most `examined` steps. `steps`: each
+    with the mark that leads to it; `read` returns None for a step that is not listed."""
     items: list[Item] = []
     for done, (mark, step) in enumerate(steps):
         if len(items) == limit or done == examined:
@@ -149,5 +147,5 @@ def mark_of(after: bytes | None, prefix: bytes) -> bytes:
     if after is None:
         return prefix
     if not after.startswith(prefix):
-        raise Malformed("after: expected the mark of this listing's page before")
+        raise Malformed("after: expected the mark of this listing's previous page")
     return after

@@ -23,7 +23,7 @@ class Store:
     def __init__(self, db: Db, model: ReplicaModel[Any]) -> None:
         self.db = db
         self.model = model
-        self.wrote: Callable[[], None] = lambda: None  # called after each write: readers are told at once
+        self.wrote: Callable[[], None] = lambda: None  # called after each write, to notify readers at once
         self.record = read_record(db) or Record()
         self.committed = 0  # rows
         self.publisher = Publisher(db, self.record)
@@ -32,7 +32,7 @@ class Store:
 
     @property
     def written(self) -> int:
-        """Rows that readers have to take over, from the store's opening on."""
+        """Rows written since the store was opened, with which readers must catch up."""
         return self.committed + self.erasure.written
 
     def close(self) -> None:
@@ -56,7 +56,7 @@ class Store:
         return None if row is None else self.model.forgotten_at(row[rows.LONG_BYTES :])
 
     def count(self, value: bytes | None, by: int) -> None:
-        """Notes one entry more (1) or less (-1) of the value's schema; None counts nothing."""
+        """Counts one entry more (1) or less (-1) for the value's schema. None counts nothing."""
         if value is not None:
             kind, version = self.model.schema(value)
             counts = self.record.entries.setdefault(kind, {})

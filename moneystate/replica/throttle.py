@@ -1,7 +1,7 @@
 """Spreads the follower's writes of one batch over time, so that readers keep answering.
 
-A batch's changes come at once. Written in one go, they would keep readers busy with taking over for as long, in which
-those answer nothing. Spread over more time than there is, the follower would never be done.
+A batch's changes arrive at once. Written without pauses, they would keep readers busy with catching up, and readers do
+not answer meanwhile. If the pauses took too long, the follower would fall behind.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-PAUSE_S: Final = 0.0025  # between two writes: a reader takes one over in a tenth of it
-SPREAD_S: Final = 0.2  # in all, until the log's end is reached again: half of a batch's time
+PAUSE_S: Final = 0.0025  # between two writes; a reader catches up with one in a tenth of this time
+SPREAD_S: Final = 0.2  # in total, until the log's end is reached again: half of a batch's time
 
 
 class WriteThrottle:
-    """`pause` between two writes, `at_the_end` where all there is has been read."""
+    """Call `pause` between two writes, and `at_the_end` when the whole log has been read."""
 
     def __init__(self, sleep: Callable[[float], None] = time.sleep) -> None:
         self.sleep = sleep

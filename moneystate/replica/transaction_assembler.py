@@ -1,8 +1,8 @@
 """Assembles changelog records into complete transactions before they are applied (DESIGN.md section 6).
 
 Transactions of several output partitions interleave in a changelog partition. Each ends with an end-of-batch record
-that names its key groups; a key group's records before it, in that partition, are all of one batch. They come out
-together, as one slice of the batch.
+that names its key groups. All records of a key group before it, in that partition, belong to one batch. They are
+returned together, as one batch slice.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Change(NamedTuple):
 
     user: bytes
     kind: bytes  # first byte of the changelog's key
-    entry: bytes  # as replica rows have it
+    entry: bytes  # the key in replica rows
     value: bytes | None  # None: the entry was removed
 
     @property
@@ -59,8 +59,9 @@ class BatchSlice:
 
     @property
     def is_complete(self) -> bool | None:
-        """None: not known. Compaction may have taken records of a batch that is not the last. What a checkpoint begins
-        with has other records than it says: tombstones, and what was written again after a crash."""
+        """None: not known. Compaction may have removed records of a batch that is not the last. The number of records
+        of an initial state is not reliable: it also has tombstones, and records that were written again after a
+        crash."""
         expected = self.end.records
         return (
             None if expected is None or self.end.version.batch == BEFORE_FIRST_BATCH else expected <= len(self.changes)
@@ -74,19 +75,21 @@ class _GroupChanges:
 
 
 class TransactionAssembler:
-    """`total`: the number of key groups, of all ends that come; 0: not known yet, and none may. `partitions`: of the
-    changelog. What stands elsewhere than in its key group's partition is of no account: a checkpoint with other key
-    groups removes it there."""
+    """Holds changelog records back until a batch slice is complete.
+
+    Records outside the partition of their key group are ignored. A checkpoint with another number of key groups removes
+    them there.
+    """
 
     def __init__(self, total: int, partitions: int, model: ReplicaModel[Any]) -> None:
-        self.total = total
-        self.partitions = partitions
+        self.total = total  # number of key groups of the job; 0: not known yet, and no record may be added
+        self.partitions = partitions  # of the changelog
         self.model = model
         self.size = 0  # changes held
         self.pending: dict[int, dict[int, _GroupChanges]] = {}  # partition -> key group -> what is held
 
     def add(self, partition: int, offset: int, key: bytes, value: bytes | None) -> None:
-        """A record that is no end. Raises SetupError for one that this program does not know."""
+        """Adds a record other than an end-of-batch record. Raises SetupError for an unknown kind."""
         self._add(partition, offset, change_of(key, value, self.model))
         self.size += 1
 
@@ -121,15 +124,15 @@ def change_of(key: bytes, value: bytes | None, model: ReplicaModel[Any]) -> Chan
     if parts is None:
         raise SetupError(
             f"the changelog: expected a state entry, found one of the kind {key[:1]!r}, {len(key)} bytes.",
-            "upgrade this program: the job's is newer.",
+            "upgrade this program, because the job's is newer.",
         )
     user, rest = parts
     return Change(user, key[:1], entry_of(user, key[:1], rest), value)
 
 
 def read_end(value: bytes, timestamp_ms: int, total: int) -> End:
-    """`total`: key groups of the job where the record does not say: the first writers did not. Raises SetupError for
-    one that this program does not know."""
+    """`total`: number of key groups of the job, for early records that do not have it. Raises SetupError for an unknown
+    record."""
     try:
         fields = ends.decode(value)
     except (ValueError, KeyError, TypeError):

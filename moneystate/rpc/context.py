@@ -18,13 +18,13 @@ NO_FLAGS: Final = 0
 
 
 class Abort(Exception):
-    """Ends a call with a status. `trailers`: metadata that goes with it."""
+    """Ends a call with a status."""
 
     def __init__(self, code: grpc.StatusCode, details: str = "", trailers: Metadata = ()) -> None:
         super().__init__(details)
         self.code = code
         self.details = details
-        self.trailers = tuple(trailers)
+        self.trailers = tuple(trailers)  # metadata that goes with the status
 
 
 class CallCancelled(Exception):
@@ -32,12 +32,12 @@ class CallCancelled(Exception):
 
 
 class Context:
-    """`event`: the C core's, of the call's arrival."""
+    """A call that a handler answers."""
 
     __slots__ = ("begun", "event", "raw")
 
     def __init__(self, event: cygrpc.RequestCallEvent) -> None:
-        self.event = event
+        self.event = event  # the C core's event of the call's arrival
         self.raw = event.call
         self.begun = False
 

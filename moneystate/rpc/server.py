@@ -16,10 +16,8 @@ WANTED: Final = 16  # calls that may arrive together: each is asked for ahead
 
 
 class Server:
-    """`add` methods and a port, `start`, then `stop`; the last two in the loop that waits at `queue`.
-
-    `options`: channel arguments of the C core.
-    """
+    """`add` methods and a port, `start`, then `stop`; the last two in the loop that waits at `queue`. `options` are
+    channel arguments of the C core."""
 
     def __init__(self, queue: Queue, options: list[tuple[str, int]]) -> None:
         self.queue = queue

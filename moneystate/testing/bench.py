@@ -4,15 +4,15 @@
     bench.send(OrderPlaced("a", "eve", 700, MINUTE), PaymentTaken("p1", "a", 700, 2 * MINUTE))
     assert bench.out(orders.closed) == [Closed("a", "PAID", 0)]
 
-Every record goes through its Avro bytes, every batch through its state's bytes. What is read stands at the time of the
-latest record that was sent: a heartbeat in each input passes it. A record that is sent after that with an earlier time
-is late, as it would be in a job. `end` runs all of it again in other batches, and fails where anything differs.
+Every record is encoded to Avro and back, and every batch encodes its state. The outputs and states that you read are as
+of the latest sent record: heartbeats in all inputs advance time past it. A record that is sent later with an earlier
+time is late, as it would be in a job. `end` runs everything again in other batches, and fails if anything differs.
 
     bench = Bench(orders.service, customers.service)
 
-Several services are connected by their topics. What goes from one to the other through an ordinary topic has its place
-in the log of that topic, which a replay reads as it is. What goes through a timed stream has its place in the writer's
-order, and a replay reads what the replay of the writer gives.
+Several services are connected by their topics. Records between services in an ordinary topic are ordered by the topic's
+log, which a replay reads unchanged. Records in a timed stream are ordered by their writer, and a replay reads the
+records of the writer's replay.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ __all__ = ["CRASH", "Bench"]
 
 
 class Bench:
-    """`cuts`: where batches end: at random places, all in one batch, or after each record. `rules`: of a single
-    service, in place of those that it is declared with. `dead_letter_errors`: as `--on-error dead-letter` does it."""
+    """Runs services in memory, for tests."""
 
     def __init__(
+        # of a single service; replaces the rules that it is declared with
         self, service: Service[R], *more: Service[Any], bound_ms: int = 20_000, rules: R | None = None,
         cuts: Cuts = "random", seed: int = 0, partitions: int = 1, key_groups: int = 3,
         dead_letter_errors: bool = False,
@@ -54,11 +54,11 @@ class Bench:
         if rules is not None and more:
             raise ValueError("rules=: of a single service; make several with their rules")
         self.service = service
-        self.cuts: Cuts = cuts
+        self.cuts: Cuts = cuts  # where batches end: at random places, all records in one batch, or after each record
         self.seed = seed
         self.partitions = partitions
         self.bound_ms = bound_ms
-        self.dead_letter_errors = dead_letter_errors
+        self.dead_letter_errors = dead_letter_errors  # as with `--on-error dead-letter`
         self.random = random.Random(seed)
         self.plan = Plan(service, rules)
         self.plans = in_order([self.plan, *(Plan(other) for other in more)])
@@ -89,16 +89,16 @@ class Bench:
         """The log of the first service."""
         return self.first.log
 
-    # What goes in
+    # Input
 
     def send(
         self, *records: Any, to: Input[Any] | None = None, order_time_ms: int | None = None,
         headers: Mapping[str, str | bytes | None] = NO_HEADERS,
     ) -> None:  # fmt: skip
-        """Append records to their inputs. `CRASH` among them: the batch of the record before it is thrown away once it
-        has run, and runs again. `to`: the input, where several take records of the type; `headers`: of all of them,
-        where an input has its key or time there; `order_time_ms`: of records of a timed stream whose writer is not in
-        the bench."""
+        """Sends records to their inputs. After a record, `CRASH` discards the result of the record's batch, which then
+        runs again. `to`: the input, if several take records of the type; `headers`: of all records, for an input that
+        reads its key or time from headers; `order_time_ms`: of records of a timed stream whose writer is not in the
+        bench."""
         for record in records:
             if isinstance(record, Crash):
                 for member in self.members:
@@ -116,7 +116,7 @@ class Bench:
         plan = member.planned(record, to)
         if plan is not None:
             return member.send(plan, record, headers, order_time_ms)
-        # declared by another service of the bench, with a record of its own
+        # another service of the bench declares it, with its own record
         other = next(p for m in self.members if (p := m.planned(record, to)) is not None)
         value = other.codec.to_json(record) if other.format == JSON else other.codec.encode(record)
         return member.take(topic, Whole(None, value, headers, -1, raw=True))
@@ -125,7 +125,7 @@ class Bench:
         self, topic: str, value: bytes | str | None = None, key: bytes | str | None = None, *,
         headers: Mapping[str, str | bytes | None] = NO_HEADERS, timestamp_ms: int = -1,
     ) -> None:  # fmt: skip
-        """Append a Kafka record to an input topic as it would stand there, in the topic's format."""
+        """Sends a Kafka record to an input topic, in the topic's format."""
         readers = [member for member in self.members if topic in member.topics]
         if not readers:
             raise ValueError(f"no input has the topic {topic!r}")
@@ -135,7 +135,7 @@ class Bench:
             self._note(member.take(topic, Whole(_bytes(key), _bytes(value), _encoded(headers), timestamp_ms, raw=True)))
 
     def _topic(self, record: Any, to: Input[Any] | None) -> str:
-        """That takes it."""
+        """The topic that takes the record."""
         topics = {topic for member in self.members for topic in member.topics_of(record, to)}
         if len(topics) != 1:
             name = type(record).__name__
@@ -153,7 +153,7 @@ class Bench:
         self.first.append(topic, partition, value)
 
     def _settle(self) -> None:
-        """Process all that was sent, up to the time of its latest record."""
+        """Processes all sent records, up to the time of the latest one."""
         if self.latest is None or self.ended:
             self._batches()
         else:
@@ -164,14 +164,15 @@ class Bench:
             member.batches(self.random, self.cuts)
 
     def _pass(self, time_ms: int) -> None:
-        """Let time go on to `time_ms`, writers before readers. What comes back in a loop is late: once more, then."""
+        """Advances time to `time_ms`, writers before readers. Repeats while records return in a loop; these are
+        late."""
         while any(member.has_news() for member in self.members):
             for member in self.members:
                 member.beat(time_ms)
                 member.batches(self.random, self.cuts)
             time_ms += 1
 
-    # What comes out
+    # Output
 
     @overload
     def out(self, output: Output[T], /) -> list[T]: ...
@@ -190,8 +191,8 @@ class Bench:
         return self._of(outputs[0].service).run.keyed(*outputs)
 
     def dead_letters(self, of: Service[Any] | None = None) -> list[str]:
-        """The reasons of all dead letters, in the order in which their records were sent; of one service, or of all
-        after one another."""
+        """The reasons of all dead letters, in the order in which their records were sent: of one service, or of one
+        service after the other."""
         return [reason for member in self._all(of) for reason in member.run.dead_letters()]
 
     def count(self, name: str, of: Service[Any] | None = None) -> int:
@@ -226,9 +227,8 @@ class Bench:
         return self.members if of is None else [self._of(of.name)]
 
     def end(self) -> None:
-        """Let time go to its end, of writers before their readers: every timer is due. Then run all of it again in
-        other batches, key groups and partitions of timed streams: everything that comes out, and the state, must be
-        the same. Raises AssertionError."""
+        """Advances time to its end, writers before readers, so that every timer is due. Then runs everything again with
+        other batches, key groups and partitions of timed streams. Raises AssertionError if outputs or state differ."""
         self._settle()
         if any(self.members.index(reader) <= n for n, m in enumerate(self.members) for _, _, reader in m.links):
             self.members[0].beat(FAR)

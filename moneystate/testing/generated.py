@@ -1,4 +1,4 @@
-"""Runs a service on random records: whatever comes in, results must not depend on batch boundaries."""
+"""Runs a service on random records. Results must not depend on batch boundaries, whatever the input."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 from decimal import Decimal
 from typing import Any
 
-from moneystate.api.json_text import Json
+from moneystate.api.json_value import Json
 from moneystate.api.plan import InputPlan
 from moneystate.api.service import Service
 from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
@@ -21,8 +21,8 @@ ITEMS = 3
 
 
 def check_batches(service: Service[Any], records: int, seed: int) -> tuple[int, dict[str, int]]:
-    """How many records the service puts out, and its dead letters by reason, for so many records. Raises
-    AssertionError where other batches give anything else."""
+    """The number of outputs of the service for so many random records, and its dead letters by reason. Raises
+    AssertionError if other batches give other results."""
     bench = Bench(service, seed=seed, partitions=2, dead_letter_errors=True)
     inputs = [inp for inputs_of_topic in bench.plan.inputs.values() for inp in inputs_of_topic.values()]
     chance = random.Random(seed)
@@ -44,7 +44,7 @@ def check_batches(service: Service[Any], records: int, seed: int) -> tuple[int, 
 
 
 def _headers(plan: InputPlan, chance: random.Random, event_time_ms: int) -> dict[str, str | bytes | None]:
-    """Those that its keys and its time are in."""
+    """The headers from which the input reads its keys and its time."""
     parts = [] if plan.keys is None else plan.keys.parts
     headers: dict[str, str | bytes | None] = {p.name: chance.choice(TEXTS) for p in parts if isinstance(p, Header)}
     return headers | ({plan.time_header: str(event_time_ms)} if plan.time_header else {})

@@ -1,5 +1,5 @@
-"""What a step writes and nothing keeps: a state that is assigned anew, a field that its record does not have, and a
-`Reject` that is not raised. mypy finds the second one, too.
+"""Finds changes that a step makes and that are lost: a new object assigned to the state's variable, a value assigned to
+a field that the record does not declare, and a `Reject` that is not raised. mypy finds the second one, too.
 """
 
 from __future__ import annotations
@@ -10,39 +10,40 @@ import textwrap
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from moneystate.api.handles import Value
+from moneystate.api.handles import Timer, Value
 from moneystate.api.plan import Plan
 from moneystate.api.reject import Reject
 
-ASSIGNED, NO_FIELD, NOT_RAISED = "state assigned anew", "no such field", "not raised"
+ASSIGNED, NO_FIELD, NOT_RAISED = "state replaced", "undeclared field", "not raised"
 INSTEAD: Final = {
-    ASSIGNED: "change its fields in place: another object is not kept.",
-    NO_FIELD: "declare it in the record: only its fields are kept.",
+    ASSIGNED: "change its fields: a new object is not saved.",
+    NO_FIELD: "declare it in the record: only declared fields are saved.",
     NOT_RAISED: "write raise ms.Reject(...).",
 }
 
 
 class Lost(NamedTuple):
-    """`line`: of the function's source; `kind`: one of `INSTEAD`."""
+    """A change to a record that is not saved."""
 
     function: Callable[..., Any]
-    line: int
-    kind: str
+    line: int  # in the function's source
+    kind: str  # one of `INSTEAD`
     text: str
 
 
 def lost_changes(plan: Plan) -> Iterator[Lost]:
-    for _, handler in plan.service.handlers:
+    for source, handler in plan.service.handlers:
         try:
             lines, first = inspect.getsourcelines(handler.function)
             tree = ast.parse(textwrap.dedent("".join(lines)))
-            parameters = list(inspect.signature(handler.function).parameters)
+            parameters = inspect.signature(handler.function).parameters.values()
         except (OSError, TypeError, ValueError, SyntaxError):  # compiled, or a lambda in the middle of a line
             continue
-        states = parameters[len(parameters) - len(handler.states) :]
+        named = [parameter.name for parameter in parameters if parameter.kind < parameter.VAR_POSITIONAL]
+        states = named[1 if isinstance(source, Timer) else 2 :]  # without those that *args takes
         values = {
             name: {f.name for f in plan.kinds[state.name].codec.record.fields}
-            for name, state in zip(states, handler.states, strict=True)
+            for name, state in zip(states, handler.states, strict=False)
             if isinstance(state, Value)
         }
         names = getattr(handler.function, "__globals__", {})

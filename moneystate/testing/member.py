@@ -22,8 +22,7 @@ MOST_CUTS: Final = 12
 
 
 class Member:
-    """`partitions`: of each topic that it reads, `timed_partitions`: of timed streams that others in the bench write;
-    `writers`: the output partitions that its key groups share."""
+    """One service of a bench, with its log."""
 
     run: Run
 
@@ -31,20 +30,22 @@ class Member:
         self.plan = plan
         self.topics = {t.name: t for t in plan.input_topics()}
         self.bounds = bounds_of(self.topics.values(), bound_ms)
-        self.partitions = partitions
-        self.timed_partitions = timed_partitions
-        self.writers = writers
+        self.partitions = partitions  # of each topic that it reads, except timed streams of the bench
+        self.timed_partitions = timed_partitions  # of each timed stream that another member writes
+        self.writers = writers  # number of output partitions that its key groups share
         self.log: list[Sent | Crash] = []
         self.taken = 0
         self.ends: dict[tuple[int, int], int] = {}
-        self.links: list[tuple[str, bool, Member]] = []  # topics that it writes, timed or not, and who reads them
-        self.streams: set[str] = set()  # timed ones that another member writes
+        self.links: list[
+            tuple[str, bool, Member]
+        ] = []  # topics that it writes, whether they are timed, and their readers
+        self.streams: set[str] = set()  # timed streams that another member writes
 
     def count(self, topic: str) -> int:
         return self.timed_partitions if topic in self.streams else self.partitions
 
     def counts(self) -> dict[int, int]:
-        """Partitions of each topic, by code."""
+        """The number of partitions of each topic, by code."""
         return {topic.code: self.count(name) for name, topic in self.topics.items()}
 
     def link(self, reader: Member, timed_alone: bool) -> None:
@@ -78,7 +79,7 @@ class Member:
     def send(
         self, plan: InputPlan, record: Any, headers: Mapping[str, bytes | None], order_time_ms: int | None
     ) -> int | None:
-        """Append a record to the log. Gives its time, None where it has no part in the order."""
+        """Appends a record to the log. Returns its time; None: it is outside the order."""
         if self.topics[plan.topic].timed:
             headers = {**headers, PLACE: self._place(plan.topic, order_time_ms)}
         return self.take(plan.topic, Whole(None, plan.codec.encode(record), headers, -1, raw=False))
@@ -93,7 +94,7 @@ class Member:
         return place_of(cause_of((order_time_ms, 0, 0, 0, 0, len(self.log), order_time_ms, b"", b"")), 0)
 
     def take(self, topic: str, whole: Whole) -> int | None:
-        """Like `send`, for a record with all of its parts."""
+        """Like `send`, for a complete Kafka record."""
         known = self.topics[topic]
         time, key = self.run.looked_at(known.code, whole)
         needs_all = whole.raw or bool(whole.headers)
@@ -109,7 +110,7 @@ class Member:
         self.append(topic, partition, b"", Whole(None, None, {MARK: time_bytes(time_ms)}, -1, raw=False))
 
     def beat(self, time_ms: int) -> None:
-        """Let time go on to `time_ms` in all partitions of its inputs, but where others of the bench do so."""
+        """Advances time to `time_ms` in all partitions of its inputs, except where other members of the bench do so."""
         for name, topic in self.topics.items():
             for partition in range(self.count(name) if topic.ordered and name not in self.streams else 0):
                 if topic.timed:
@@ -118,7 +119,7 @@ class Member:
                     self.append(topic.code, partition, self.run.heartbeat(time_ms + self.bounds[topic.code]))
 
     def batches(self, chance: random.Random, cuts: Cuts) -> None:
-        """Process what is in the log."""
+        """Processes the log."""
         pending = self.log[self.taken :]
         self.taken = len(self.log)
         for batch in cut(pending, chance, cuts):
@@ -133,7 +134,8 @@ class Member:
                 self._write(topic, reader)
 
     def replay(self, of: Member, chance: random.Random, cuts: Cuts) -> None:
-        """Run over the log of `of` in other batches, but for the timed streams: these its writers' replays wrote."""
+        """Processes the log of `of` in other batches. Timed streams have the records of their writers' replays
+        instead."""
         linked = {self.topics[topic].code for topic in self.streams}
         own = [sent for sent in of.log[: of.taken] if not isinstance(sent, Sent) or sent.topic not in linked]
         self.log = list(_merged(own, self.log, chance))
@@ -141,7 +143,7 @@ class Member:
         self.batch([], chance, drain=True)
         of.run.check_same(self.run)
 
-    # What it writes goes on to its readers
+    # Passing its output to its readers
 
     def _write(self, topic: str, reader: Member) -> None:
         code = reader.topics[topic].code
@@ -150,7 +152,7 @@ class Member:
             reader.append(code, to, b"", Whole(key, as_written(self.plan, topic, value), {}, -1, raw=True))
 
     def _write_timed(self, topic: str, reader: Member, chance: random.Random) -> None:
-        """By output partition, in an order that nobody knows: each is a transaction of its own."""
+        """Writes one output partition after the other, in random order, because each has its own transaction."""
         code, watermark = reader.topics[topic].code, self.run.sim.watermark
         written = self.run.written(topic)
         for writer in chance.sample(range(self.writers), self.writers):
@@ -165,7 +167,7 @@ class Member:
 
 
 def in_order(plans: list[Plan]) -> list[Plan]:
-    """Writers before their readers."""
+    """The plans, writers before their readers."""
     by_name = {plan.name: plan for plan in plans}
     if len(by_name) < len(plans):
         raise ValueError("expected services of different names")
@@ -195,7 +197,7 @@ def cut(log: list[Sent | Crash], chance: random.Random, cuts: Cuts) -> Iterator[
 def _merged(
     one: Sequence[Sent | Crash], other: Sequence[Sent | Crash], chance: random.Random
 ) -> Iterator[Sent | Crash]:
-    """Both, each in its order."""
+    """Merges both randomly, each in its order."""
     sides = [iter(one), iter(other)]
     turns = [0] * len(one) + [1] * len(other)
     chance.shuffle(turns)
@@ -204,7 +206,7 @@ def _merged(
 
 
 def as_written(writer: Plan, topic: str, value: bytes | None) -> bytes | None:
-    """A value as it stands in its topic."""
+    """A value in the format of its topic."""
     outputs = [o for o in writer.service.outputs if o.topic == topic]
     if value is None or outputs[0].format != JSON:
         return value

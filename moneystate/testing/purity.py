@@ -1,7 +1,8 @@
-"""What in a service's functions can make its results depend on more than the logs, or is lost: found in their source.
+"""Finds code in a service's functions that may make results depend on more than the logs, or whose change is lost.
 
-A help, no proof: names are resolved as the module has them now, and calls are followed into functions of the service's
-own packages. What is reached in another way is not seen; `moneystate.testing.generated` runs the service, too.
+This helps, but is no proof. Names are resolved in the module as it is now, and calls are followed into functions of the
+service's own packages. Code that is reached in another way is not checked. `moneystate.testing.generated` also runs the
+service.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ CLOCK, RANDOM, IO, SET, FLOAT, HASH, KEPT = "clock", "random", "I/O", "set order
 INSTEAD: Final[Mapping[str, str]] = {
     CLOCK: "use ctx.now.",
     RANDOM: "derive it from the record.",
-    IO: "ask others by a topic.",
+    IO: "ask other services through a topic.",
     SET: "iterate over sorted(...).",
     FLOAT: "sum whole numbers or ms.Decimal: a sum of floats depends on its order.",
-    HASH: "it differs from process to process: use the value itself.",
+    HASH: "use the value itself: hashes differ between processes.",
     KEPT: "keep it in a value or a map.",
     **lost.INSTEAD,
 }
@@ -41,19 +42,19 @@ _CHANGES: Final = {"append", "add", "update", "pop", "extend", "insert", "remove
 
 
 class Found(NamedTuple):
-    """`place`: file and line; `function`: where; `kind`: one of `INSTEAD`; `text`: the code."""
+    """Code that may make results depend on more than the logs, or whose change is lost."""
 
-    place: str
+    place: str  # file and line
     function: str
-    kind: str
-    text: str
+    kind: str  # one of `INSTEAD`
+    text: str  # the code
 
     def line(self) -> str:
         return f"{self.place}: {self.function}: {self.kind}: {self.text}. Do: {INSTEAD[self.kind]}"
 
 
 def findings(service: Service[Any]) -> list[Found]:
-    """Of the service's functions, and of those that they call in its own package."""
+    """The findings in the service's functions, and in functions of its own package that they call."""
     plan = Plan(service)
     floats = _float_fields(plan)
     pending: list[Callable[..., Any]] = [*functions_of(service)]
@@ -65,7 +66,7 @@ def findings(service: Service[Any]) -> list[Found]:
             continue
         visited.add(function)
         looked = _Look(function, floats)
-        results += looked.found
+        results += looked.findings
         pending += looked.calls
     for change in lost.lost_changes(plan):
         file = inspect.getsourcefile(change.function) or "?"
@@ -92,12 +93,12 @@ def _is_float(shape: Any) -> bool:
 
 
 class _Look(ast.NodeVisitor):
-    """One function. `calls`: functions of its package that it names."""
+    """Checks one function. `calls`: functions of its package that it names."""
 
     def __init__(self, function: Callable[..., Any], floats: set[str]) -> None:
         self.function = function
         self.floats = floats
-        self.found: list[Found] = []
+        self.findings: list[Found] = []
         self.calls: list[Callable[..., Any]] = []
         self.sets: set[str] = set()
         self.local: set[str] = set()
@@ -115,18 +116,18 @@ class _Look(ast.NodeVisitor):
     def _add(self, node: ast.AST, kind: str) -> None:
         line = self.first + getattr(node, "lineno", 1) - 1
         name = getattr(self.function, "__name__", "?")
-        self.found.append(Found(f"{self.file}:{line}", name, kind, ast.unparse(node).splitlines()[0]))
+        self.findings.append(Found(f"{self.file}:{line}", name, kind, ast.unparse(node).splitlines()[0]))
 
     def _object(self, node: ast.expr) -> Any:
-        """What a name or a path of attributes stands for in the module; None where that is not known."""
+        """The object of a name or attribute path in the module; None: not known."""
         if isinstance(node, ast.Name):
             return None if node.id in self.local else self.names.get(node.id)
         if isinstance(node, ast.Attribute):
-            of = self._object(node.value)
-            return None if of is None else getattr(of, node.attr, None)
+            value = self._object(node.value)
+            return None if value is None else getattr(value, node.attr, None)
         return None
 
-    # What is looked at
+    # The checks
 
     def visit_Name(self, node: ast.Name) -> None:
         self._named(node)
@@ -210,7 +211,7 @@ def _package(function: Callable[..., Any]) -> str:
 
 def _kind(named: Any) -> str | None:
     if isinstance(named, ModuleType):
-        return None  # a module by itself does nothing: what is taken of it does
+        return None  # a module itself does nothing; only its members do
     name = getattr(named, "__name__", "")
     if named is hash or named is id:
         return HASH

@@ -49,7 +49,7 @@ class Sent(NamedTuple):
     partition: int
     offset: int
     value: bytes
-    whole: Whole | None = None  # set where more than the value matters
+    whole: Whole | None = None  # only if more than the value matters
 
     def record(self) -> Input:
         if self.whole is None:
@@ -70,7 +70,7 @@ class Caused(NamedTuple):
 
 
 class Recorder:
-    """A processor that notes which item caused which output."""
+    """A processor that records which item caused which output."""
 
     def __init__(self, inner: ServiceProcessor, caused: list[Caused]) -> None:
         self.inner = inner
@@ -104,7 +104,7 @@ class Recorder:
 
 
 class Run:
-    """`partitions`: of each topic, by its code."""
+    """A run of one service in memory. `partitions` has the number of partitions of each topic, by the topic's code."""
 
     def __init__(
         self, plan: Plan, bound_ms: int, partitions: Mapping[int, int], key_groups: int, dead_letter_errors: bool
@@ -133,11 +133,11 @@ class Run:
         return read
 
     def looked_at(self, topic: int, whole: Whole) -> tuple[int | None, bytes]:
-        """Event time and a key of a record, for what has to be known before it is processed."""
+        """Event time and a key of a record, which must be known before it is processed."""
         record = Letter("", 0, 0, whole.timestamp_ms, whole.key, whole.value, [*whole.headers.items()])
         try:
             decoded = (self.raw if whole.raw else self.canonical)[topic](record)
-        except Exception:  # the batch says what it is
+        except Exception:  # the batch reports the error
             decoded = None
         if decoded is None:
             return None, whole.key or b""
@@ -164,7 +164,7 @@ class Run:
         self.sim.batch(records, drain)
 
     def _lose(self, records: list[Input], drain: bool) -> None:
-        """Run the batch and throw it away, as a process does that ends before it has written."""
+        """Runs the batch and discards the result, as if the process had ended before writing."""
         sim = copy.copy(self.sim)
         sim.states = copy.deepcopy(self.sim.states)
         sim.outputs, sim.changes = [], []
@@ -172,10 +172,10 @@ class Run:
         sim.batch(records, drain)
         self.caused[:] = caused
 
-    # What came out
+    # Output
 
     def written(self, topic: str) -> list[tuple[int, bytes | None, bytes | None, list[Header]]]:
-        """Key group, key, value and headers of what the last batch wrote to a topic."""
+        """Key group, key, value and headers of the records that the last batch wrote to a topic."""
         stream = self.plan.streams.index(topic)
         return [
             (group, key, value, headers)
@@ -185,7 +185,7 @@ class Run:
         ]
 
     def keyed(self, *outputs: Output[Any]) -> list[tuple[str, Any]]:
-        """Keys and records of outputs, in the order of what caused them; a record is None where its key was removed."""
+        """Keys and records of outputs, in the order of their causes. A record is None if its key was removed."""
         plans = [self.plan.outputs[output] for output in outputs]
         codecs = {(plan.stream, plan.codec.header): plan.codec for plan in plans}
         streams = {plan.stream for plan in plans}
@@ -232,19 +232,19 @@ class Run:
         return EntryView(self.plan, self, self.sim.watermark)
 
     def check_indices(self) -> None:
-        """Raises what the function of an index raises, and ServiceError for what an index cannot have."""
+        """Runs the indices' functions. Raises their errors, and ServiceError for values that an index cannot have."""
         everything: Any = self.view().range
         for index in self.plan.service.indices.values():
             list(everything(index))
 
     def check_same(self, other: Run) -> None:
-        """Raises AssertionError where another run of the same log gave anything else."""
+        """Raises AssertionError if another run of the same log gave other results."""
         for topic in self.plan.streams:
             outputs = [output for output in self.plan.outputs if output.topic == topic]
             mine, its = self.keyed(*outputs), other.keyed(*outputs)
             assert mine == its, f"output {topic!r} differs with other batches: {_difference(mine, its)}"
         letters, its_letters = self.dead_letters(), other.dead_letters()
-        if any(i.timed for i in self.plan.service.inputs):  # its log's order is the writer's batches'
+        if any(i.timed for i in self.plan.service.inputs):  # its log's order depends on the writer's batches
             letters, its_letters = sorted(letters), sorted(its_letters)
         assert letters == its_letters, "dead letters differ with other batches"
         held, others = sorted(self.entries()), sorted(other.entries())

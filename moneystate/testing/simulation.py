@@ -33,7 +33,7 @@ class MakesProcessors(Protocol):
 
 
 class Simulation:
-    """One job: its key groups' entries live in `states`. Everything it puts out is in `outputs`, in order."""
+    """One job. `states` has the entries of its key groups, `outputs` all of its outputs in order."""
 
     def __init__(
         self,

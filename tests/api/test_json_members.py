@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moneystate.api.json_members import readable_members
-from moneystate.api.json_text import Number
+from moneystate.api.json_number import Number
 from moneystate.engine.avro import Malformed
 
 REFUSED = {

@@ -16,7 +16,7 @@ from functools import partial
 from moneystate.engine import avro
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import TIMER_RANK, Item, UnorderedRecord
-from moneystate.engine.processor import Change, Convert, InputTopic, Read, Rejected
+from moneystate.engine.processor import Change, Convert, InputTopic, Read, ReadValue, Rejected
 from moneystate.engine.state import StateAccess
 from moneystate.testing.simulation import Input, Simulation
 
@@ -46,16 +46,19 @@ class TinyDecoder:
     def reads(self, formats: Mapping[str, str], converts: Mapping[int, Convert]) -> dict[int, Read]:
         return {}
 
+    def values(self, formats: Mapping[str, str]) -> dict[int, ReadValue]:
+        return {}
+
     def needs_headers(self, topic: int) -> bool:
         return False
 
 
 class Tiny:
-    """`trace`: gets every item that is stepped over, in order; `notes`: every record of the unordered input."""
+    """A small processor."""
 
     def __init__(self, trace: list[Item], notes: list[UnorderedRecord]) -> None:
-        self.trace = trace
-        self.notes = notes
+        self.trace = trace  # gets every item of a step, in order
+        self.notes = notes  # gets every record of the unordered input
 
     def begin(
         self, state: StateAccess, items: Sequence[Item], unordered: Sequence[UnorderedRecord], watermark_before: int

@@ -20,7 +20,8 @@ from moneystate.ports.service import JobSpec
 from moneystate.ports.state import ENGINE_SCHEMAS, USERS, Fact, Pair, Row, Versions
 from moneystate.replica.rows import BY_USER, escape
 from moneystate.savepoint.rescale import rescale
-from moneystate.spark.job import Job, RunOptions
+from moneystate.spark.job import Job
+from moneystate.spark.run_options import RunOptions
 from state_tools.offline import opened
 from state_tools.replay import Replay, open_for_replay
 from tests.engine.tiny import BOUND_MS, DEAD_LETTERS, INPUTS, Tiny, TinyDecoder, decode_window

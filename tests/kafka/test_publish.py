@@ -29,12 +29,12 @@ DEADLINE_S = 60.0
 
 
 class State:
-    """Five entries and three outputs in each key group; its process ends at output `crash_at` of key group 2."""
+    """Five entries and three outputs in each key group."""
 
     watermark = 77
 
     def __init__(self, crash_at: int = -1) -> None:
-        self.crash_at = crash_at
+        self.crash_at = crash_at  # the process ends at this output of key group 2; -1: it does not
 
     def entries(self, group: int) -> Iterable[tuple[bytes, bytes]]:
         return [(f"u{group}-{n}".encode(), b"state") for n in range(5)]

@@ -43,8 +43,7 @@ class Options:
 
 
 class Writer:
-    """The job's output partitions: partition n of `outputs` has the key groups n, n + outputs, ... `counted`: its
-    end-of-batch records say how many records there are; `rules`: they are of version 2, and say these."""
+    """The job's output partitions: partition n of `outputs` has the key groups n, n + outputs, ..."""
 
     def __init__(
         self,
@@ -56,8 +55,8 @@ class Writer:
         **config: str,
     ) -> None:
         self.cluster = cluster
-        self.rules = rules
-        self.counted = counted
+        self.rules = rules  # end-of-batch records have version 2 and these rules; None: version 1
+        self.counted = counted  # end-of-batch records have the number of records
         self.sent: dict[int, Counter[int]] = {}  # records of the open transaction by partition
         self.partitions = partitions
         self.outputs = outputs

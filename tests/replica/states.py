@@ -36,25 +36,25 @@ def entry_of(key: bytes) -> tuple[bytes, bytes]:
 
 @dataclass(frozen=True)
 class Money:
-    """Waits for `session`; `asked`: it is sent to lookup. Its position is `offset`."""
+    """Money that waits."""
 
     id: str
-    session: str
-    offset: int
+    session: str  # the one that it waits for
+    offset: int  # its position
     order_time_ms: int
-    asked: bool = False
+    asked: bool = False  # it has been sent to lookup
 
 
 @dataclass(frozen=True)
 class State:
-    """`sessions`: id, expires in ms; `seen`: money id, time in ms; `pages`: how many (a power of two)."""
+    """The state of a user."""
 
     country: str | None = None
     birth_year: str | None = None
-    sessions: tuple[tuple[str, int], ...] = ()
-    seen: tuple[tuple[str, int], ...] = ()
+    sessions: tuple[tuple[str, int], ...] = ()  # id, expires in ms
+    seen: tuple[tuple[str, int], ...] = ()  # money id, time in ms
     money: tuple[Money, ...] = ()
-    pages: int = 1
+    pages: int = 1  # number of pages, a power of two
 
 
 def entries(user: bytes, state: State | None) -> Entries:

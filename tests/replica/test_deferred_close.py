@@ -85,7 +85,7 @@ def test_without_a_look_into_the_folder_all_is_let_go(db: Db, caplog: pytest.Log
     held.folder = folder / "gone"
     held.poll(1.0)
     assert handles(log) == before
-    assert "readers clean up" in caplog.text
+    assert "readers close deleted files themselves" in caplog.text
     held.folder = folder
     held.poll(2.0)
     assert handles(log) == before + 1

@@ -15,7 +15,7 @@ from tests.replica.states import State, changes, entries
 from tests.replica.test_store_model import Replica
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "replica"
-EARLIER = GOLDEN / "v2.hex"
+EARLIER = GOLDEN / "v3.hex"
 BEFORE = State(country="ES", sessions=(("s-1", 99),), seen=(("m-1", 3),))
 AFTER = State(country="FR", sessions=(("s-1", 99),))
 

@@ -38,7 +38,7 @@ from tests.api.test_index import Plain, S, check_equal, market_events
 
 MODEL = ServiceReplica("tests.api.services.market:service")
 KEPT = 4
-GOLDEN = Path(__file__).parent.parent / "golden" / "replica" / "service-v3.hex"
+GOLDEN = Path(__file__).parent.parent / "golden" / "replica" / "service-v4.hex"
 T = TypeVar("T")
 SELLERS = ["", "a", "ab", "b", "é", "\x00"]
 
@@ -335,6 +335,24 @@ def test_a_listing_of_a_map_ends_its_page_where_keys_have_no_entry_of_it(
         marks.append(page.after)
     assert [(item.owner, item.id) for item in items] == [(b"29", b"x")]
     assert len(marks) > 3
+
+
+@pytest.mark.parametrize("ids", [["x", "xa", "xab", "xb"], ["x", "x\x00", "x\x00\x01", "x\x01", "é", "é\U0010ffff"]])
+def test_a_listing_of_an_earlier_version_has_ids_that_begin_others_once(replica: Market, ids: list[str]) -> None:
+    """The past row of such an id must not come after those of the longer ones."""
+    for time, cents in enumerate((5, 6, 7)):
+        replica.batch([Offered("a", id, cents, [], time * S) for id in ids])
+    replica.batch([Moved("b", "ES", 1, 4 * S)])
+    for batch, snapshot in replica.readable().items():
+        kind, there = snapshot.plan.kinds["offers"], dict(replica.view(batch).entries(market.offers, "a"))
+        listed: list[Any] = []
+        page = snapshot.entries_of(kind, b"a", b"", 1, None)
+        for _ in ids:
+            listed += page.items
+            if page.after is not None:
+                page = snapshot.entries_of(kind, b"a", b"", 1, page.after)
+        assert page.after is None
+        assert [(item.id.decode(), item.record) for item in listed] == sorted(there.items())
 
 
 def test_the_rows_of_a_service_are_the_golden_ones(replica: Market) -> None:

@@ -79,10 +79,10 @@ class Model:
 
 
 class Replica:
-    """Store and reader of a new folder; each batch has a watermark of its number, and `rules`."""
+    """Store and reader of a new folder. A batch's watermark is its number."""
 
     def __init__(self, rules: dict[str, int] | None = None) -> None:
-        self.rules = rules or {}
+        self.rules = rules or {}  # of each batch
         self.data = tempfile.mkdtemp(prefix="moneystate-test-")
         self.name = files.begin_generation(self.data)
         self.batch = 0

@@ -1,7 +1,8 @@
 """The value formats `json` and `confluent`: conversion to and from the canonical form (DESIGN.md, section 4).
 
-Inside the project a value is always Avro single-object encoding with one of the project's current schemas: the
-canonical form. A format turns what stands in a topic into it, or refuses with a reason for the dead letters, and back.
+Inside the project a value is always in the canonical form: Avro single-object encoding with one of the project's
+current schemas. A format converts a topic's values to the canonical form and back. It rejects values with the reason
+for the dead letter.
 """
 
 from moneystate.kafka.formats.base import Reason, Undecodable, ValueFormat, make_format, subject_of

@@ -21,22 +21,20 @@ Reason = Literal[
 
 
 class Undecodable(Exception):
-    """A record for the dead letters (DESIGN.md, section 3). No fault of the program, so not in the tree of errors.
-
-    `detail` names fields and what was expected of them, never their values: those may be personal data.
-    """
+    """A record for the dead letters (DESIGN.md, section 3). It is not an error of the program and therefore outside the
+    error tree."""
 
     def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(reason, detail)
         self.reason: Reason = reason
-        self.detail = detail
+        self.detail = detail  # names fields and what was expected, never values: those may be personal data
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.detail}" if self.detail else self.reason
 
 
 class ValueFormat(Protocol):
-    """How values stand in a topic. An instance may be pickled into a Spark task: connections are no part of it."""
+    """How values are encoded in a topic. An instance may be pickled into a Spark task, so it has no connections."""
 
     @property
     def name(self) -> str: ...
@@ -45,7 +43,7 @@ class ValueFormat(Protocol):
         """A topic's value as single-object encoding of a current schema. Raises Undecodable."""
 
     def from_canonical(self, value: bytes) -> bytes:
-        """A value in canonical form as it stands in the topic. Raises Undecodable if it is not in canonical form."""
+        """The topic's value for a value in canonical form. Raises Undecodable if it is not in canonical form."""
 
 
 def subject_of(topic: str) -> str:
@@ -63,19 +61,21 @@ def make_format(
     """The format `json` or `confluent`. The latter needs the registry's URL, and for writing the subject. `id_wait_s`:
     how long it waits for an id that the registry does not know; None: as long as a batch does.
 
-    Raises ConfigError for another name, no URL or one that is none. Nothing is asked of the registry yet.
+    Raises ConfigError for another name, and for a missing or malformed URL. The registry is not asked yet.
     """
-    # Imported when asked for: a job whose topics are all plain Avro loads no HTTP client in its workers.
+    # Imported only here: a job with topics in Avro alone loads no HTTP client in its workers.
     if name == "json":
         from moneystate.kafka.formats.json_format import JsonFormat
 
         return JsonFormat(schemas)
     if name == "confluent":
         if not registry_url:
-            raise ConfigError("The format confluent needs a schema registry.", "give the registry's URL.")
+            raise ConfigError(
+                "format confluent: expected the URL of a schema registry, found none.", "give --schema-registry."
+            )
         from moneystate.kafka.formats.confluent import ConfluentFormat
         from moneystate.kafka.formats.registry import ID_WAIT_S, RegistryClient
 
         wait_s = ID_WAIT_S if id_wait_s is None else id_wait_s
         return ConfluentFormat(schemas, RegistryClient(registry_url), subject, wait_s)
-    raise ConfigError(f"There is no value format {name!r}.", "take json or confluent.")
+    raise ConfigError(f"format {name!r}: expected a known value format.", "use json or confluent.")

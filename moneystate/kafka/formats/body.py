@@ -1,7 +1,7 @@
 """Strictly validates an Avro body: one pass over its bytes, each of which must be accounted for.
 
-fastavro alone does not do: it takes any byte as a boolean, an int of more than 32 bits, and says nothing of bytes that
-are left over. The walk is compiled to closures, one for each part of a schema, since it is done for every record.
+fastavro alone is not strict enough: it accepts any byte as a boolean, ints of more than 32 bits, and ignores bytes that
+are left over. Validation runs for every record, so it is compiled to closures, one for each part of a schema.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 
 def check_body(skip: Skip, buf: bytes, pos: int) -> None:
-    """Raises Undecodable unless exactly one value stands in `buf` from `pos` to the end."""
+    """Raises Undecodable unless `buf` has exactly one value from `pos` to the end."""
     try:
         end = skip(buf, pos)
     except Malformed as error:
@@ -62,7 +62,7 @@ def _compile(schema: Any, named: dict[str, Skip]) -> Skip:
 
 
 def _reference(name: str, named: dict[str, Skip]) -> Skip:
-    """A type by its name. Looked up when used, since a record may contain itself."""
+    """A type by its name. It is looked up when used, because a record may contain itself."""
     return lambda buf, pos: named[name](buf, pos)
 
 
@@ -91,8 +91,8 @@ def _union(branches: list[Skip]) -> Skip:
 
 
 def _blocks(item: Skip) -> Skip:
-    """An array or map. A count beyond the bytes that are left is refused even for items that take no byte (null): no
-    writer needs it, and four bytes could ask for years of work."""
+    """An array or map. A count larger than the bytes that are left is rejected even if items take no bytes (null): no
+    writer needs it, and four bytes could cause years of work."""
 
     def skip(buf: bytes, pos: int) -> int:
         while True:
@@ -134,7 +134,7 @@ def _fixed(size: int) -> Skip:
 
 def _decimal(precision: int) -> Skip:
     limit = 10**precision
-    always_fits = (limit.bit_length() - 1) // 8  # in so few bytes no number reaches the limit
+    always_fits = (limit.bit_length() - 1) // 8  # no number of so few bytes reaches the limit
 
     def skip(buf: bytes, pos: int) -> int:
         start, end = skip_bytes(buf, pos)

@@ -17,14 +17,14 @@ _MAGIC = 0
 
 
 class ConfluentFormat:
-    """Values of any writer schema in the registry that resolves to a schema of ours of the same full name.
+    """Values of any writer schema in the registry that resolves to a schema of ours with the same full name.
 
-    An id that no registry gives out, and a schema that is of no use here (another type, JSON Schema or Protobuf, one
-    that refers to other subjects, amounts of another scale, times of another unit), is `unknown_schema`. An id that the
-    registry does not know yet is waited for, for `id_wait_s`: a replay may find it known, so it must not become a dead
-    letter. UnknownSchemaId then ends the batch, as RegistryUnavailable does where the registry gives no answer.
-    Written is our schema, registered under `subject`; without a subject the format only reads. Types of several names
-    under one subject need its compatibility rule to be NONE.
+    A record is rejected as `unknown_schema` if its schema cannot be used: another type, JSON Schema or Protobuf,
+    references to other subjects, amounts with another scale, times in another unit. It is also rejected if its id is
+    not one that a registry can assign. If the registry does not know the id yet, this waits for `id_wait_s`. A replay
+    may find the id known, so the record must not become a dead letter: UnknownSchemaId then ends the batch, as
+    RegistryUnavailable does if the registry does not answer. Values are written with our schema. Several type names
+    under one subject need the compatibility rule NONE.
     """
 
     name = "confluent"
@@ -34,7 +34,7 @@ class ConfluentFormat:
     ) -> None:
         self._schemas = schemas
         self._registry = registry
-        self._subject = subject
+        self._subject = subject  # our schema is registered under it; None: the format only reads
         self._id_wait_s = id_wait_s
         self._readers: dict[int, Reader] = {}
 
@@ -54,7 +54,9 @@ class ConfluentFormat:
 
     def from_canonical(self, value: bytes) -> bytes:
         if self._subject is None:
-            raise ConfigError("The format confluent has no subject to write under.", "give the topic's subject.")
+            raise ConfigError(
+                "format confluent: expected a subject to write under, found none.", "give the topic's subject."
+            )
         type_schema = self._schemas.open(value)
         return (
             _FRAME.pack(_MAGIC, self._registry.register(self._subject, type_schema.source_text)) + value[HEADER_BYTES:]

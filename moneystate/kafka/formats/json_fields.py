@@ -5,7 +5,7 @@
     timestamp-millis  ISO-8601 text (`iso_time`), nothing else      [null, T]   null, or as T
     decimal           number, exact                                 boolean     true, false
 
-A schema with another type in it is refused when the format is made.
+A schema with any other type is refused when the format is created.
 """
 
 from __future__ import annotations
@@ -73,7 +73,10 @@ def _carrier(schema: Any, named: dict[str, Carrier]) -> Carrier:
     if isinstance(schema, str):
         known = _PLAIN.get(schema) or named.get(schema)
         if known is None:
-            raise ConfigError(f"The format json does not carry Avro's {schema}.", "leave the topic at plain Avro.")
+            raise ConfigError(
+                f"format json: expected types that JSON can hold, found Avro's {schema}.",
+                "leave the topic in plain Avro.",
+            )
         return known
     kind, logical = schema["type"], schema.get("logicalType")
     if kind == "record":
@@ -102,7 +105,9 @@ def _default_bytes(schema: Any, default: Any, carrier: Carrier) -> bytes:
 
 def _nullable(branches: list[Any], named: dict[str, Carrier]) -> Carrier:
     if len(branches) != 2 or "null" not in branches:
-        raise ConfigError("The format json carries no union but null with one type.", "leave the topic at plain Avro.")
+        raise ConfigError(
+            "format json: expected unions of null and one type, found another union.", "leave the topic in plain Avro."
+        )
     null_index = branches.index("null")
     carrier = _carrier(branches[1 - null_index], named)
     null_byte, value_byte = bytes([null_index << 1]), bytes([(1 - null_index) << 1])
@@ -137,8 +142,8 @@ def _enum(symbols: list[str]) -> Carrier:
 
 
 def _decimal(precision: int, scale: int) -> Carrier:
-    """Written in the fewest bytes, as Java does it. fastavro takes one more for -128, -32768 and so on: such a value
-    comes back from JSON as the same number, a byte shorter."""
+    """A decimal. It is written in the fewest bytes, as Java does it. fastavro uses one byte more for -128, -32768 and
+    so on: such a value comes back from JSON as the same number, one byte shorter."""
     one = 10**scale
 
     def encode(value: Any, out: bytearray) -> None:
@@ -158,8 +163,8 @@ def _decimal(precision: int, scale: int) -> Carrier:
 def unscaled_of(value: object, precision: int, scale: int) -> int:
     """A JSON number (int or Decimal) times 10**scale, exactly, or Malformed: nothing is ever rounded.
 
-    What counts is the number, not how it is spelled: `1.50000` and `15e-1` are 1.5 and fit four places, `1.00001` does
-    not. The digits are looked at before any power is taken, so that `1e999999999` costs nothing.
+    Only the number counts, not its spelling: `1.50000` and `15e-1` are 1.5 and fit four places, `1.00001` does not. The
+    digits are checked before any power is computed, so that `1e999999999` costs nothing.
     """
     if type(value) is not int and type(value) is not Decimal:
         raise Malformed("not a number")

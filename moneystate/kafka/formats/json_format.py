@@ -18,13 +18,14 @@ _WHITESPACE = " \t\n\r"  # JSON's, which is less than Python's
 class JsonFormat:
     """Objects such as `{"type":"Heartbeat","processedAt":"2020-12-16T00:00:00.000Z"}` in UTF-8.
 
-    Read: members that the schema does not name are ignored, as producers may be ahead of this program; a field with a
-    default may be absent; null only where the schema allows it. Times are ISO-8601 text with an offset, never numbers.
-    Decimals are exact: one that four places and 20 digits cannot hold does not decode, while zeros at the end do no
-    harm (1.50000 is 1.5). A name twice in one object, NaN, half of a surrogate pair or a byte order mark do not decode.
+    Reading: members that the schema does not name are ignored, because producers may be newer than this program. A
+    field with a default may be absent. Null is valid only where the schema allows it. Times are ISO-8601 text with an
+    offset, never numbers. Decimals are exact: a number that does not fit into four places and 20 digits does not
+    decode; zeros at the end are harmless (1.50000 is 1.5). A name twice in one object, NaN, half of a surrogate pair
+    and a byte order mark do not decode.
 
-    Written: `type` first, then the fields in the schema's order, all of them; times in UTC to the millisecond; decimals
-    with all of their places.
+    Writing: `type` first, then all fields in the schema's order. Times are in UTC to the millisecond, decimals have all
+    of their places.
     """
 
     name = "json"
@@ -62,7 +63,8 @@ class JsonFormat:
 def _top_level(type_schema: TypeSchema) -> Carrier:
     if any(field["name"] == "type" for field in type_schema.parsed["fields"]):
         raise ConfigError(
-            f"{type_schema.name} has a field named type, which the format json needs.", "rename the field."
+            f"{type_schema.name}: expected no field named type, which the format json needs, found one.",
+            "rename the field.",
         )
     return record_carrier(type_schema.parsed, {}, type_schema.name)
 
@@ -89,7 +91,7 @@ def _parse(value: bytes | None) -> object:
 
 
 def _unique(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Which of two members of one name counts is each parser's own choice: such a text says nothing reliable."""
+    """Rejects objects with a name twice: parsers differ in which of the two members counts."""
     unique = dict(members)
     if len(unique) != len(members):
         raise Malformed("a name stands twice in one object")

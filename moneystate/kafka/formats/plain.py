@@ -1,6 +1,6 @@
 """The schemas of a plain service's topics, generated from its records.
 
-Services are named by MODULE:NAME, which is how Spark's processes find them.
+Services are named by MODULE:NAME. By this name Spark's processes find them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def has_further_versions(service: str) -> bool:
 
 
 def schema_set(service: str) -> SchemaSet:
-    """What the service reads and writes, and the other released versions of it."""
+    """The schemas that the service reads and writes, and their other released versions."""
     current = topic_schemas(plan_of(service))
     released = trees.tree_of(trees.read_folder(folder_of(service)))
     mine = SchemaSet(current.values())

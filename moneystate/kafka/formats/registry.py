@@ -53,12 +53,12 @@ ANSWERS: dict[str, Answers] = {}
 
 
 class RegistryClient:
-    """Pickled without the HTTP client, which is made with the first request and keeps no connection open between two:
-    requests are rare, and what Spark forks and drops with its workers should hold no sockets.
+    """Reads and registers schemas.
 
-    A request is tried `attempts` times, waiting `first_wait_s` and then twice as long each time, and gives up on a try
-    after `timeout_s`: enough for a restart of one registry node behind a balancer. Longer outages are the
-    business of whoever runs the batch again.
+    It is pickled without the HTTP client. The first request creates that client. It keeps no connection open between
+    requests: requests are rare, and processes that Spark forks and drops should hold no sockets. The attempts are
+    enough for a restart of one registry node behind a balancer. Longer outages are left to whoever runs the batch
+    again.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class RegistryClient:
         base, self._auth = _split_url(url)
         self.shown_url = base  # without the password: it goes into messages
         self._attempts = attempts
-        self._first_wait_s = first_wait_s
-        self._timeout_s = timeout_s
+        self._first_wait_s = first_wait_s  # before the second attempt; doubles with each one
+        self._timeout_s = timeout_s  # of one attempt
         self._sleep = sleep
         self._client: httpx.Client | None = None
 

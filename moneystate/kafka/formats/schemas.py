@@ -44,13 +44,14 @@ class TypeSchema:
 
 
 class SchemaSet:
-    """Current schemas by short name, full name and fingerprint; `others`: further released versions, by fingerprint as
-    text. Pickled as its sources: the compiled checks are no data."""
+    """Current schemas by short name, full name and fingerprint. It is pickled as its sources, because the compiled
+    checks cannot be pickled."""
 
     def __init__(self, sources: Iterable[dict[str, Any]], others: Iterable[dict[str, Any]] = ()) -> None:
         types = [_type_schema(source) for source in sources]
         self.by_name = {t.name: t for t in types}
         self.by_fingerprint = {t.fingerprint: t for t in types}
+        # further released versions, as text, by fingerprint
         self.others = {fingerprint_of(source): json.dumps(source) for source in others}
         self._by_full_name = {alias: t for t in types for alias in t.aliases} | {t.full_name: t for t in types}
         if len(self.by_name) != len(types):

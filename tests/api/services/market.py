@@ -18,11 +18,11 @@ class Moved:
 
 @dataclass(frozen=True)
 class Offered:
-    """`cents` 0: no more."""
+    """An offer of a seller."""
 
     seller: str
     item: str
-    cents: int
+    cents: int  # 0: withdrawn
     tags: list[str]
     at: ms.Millis
 

@@ -1,0 +1,130 @@
+"""`Json`, a field of any JSON: one document by its canonical text (`moneystate.api.json_text`).
+
+Not compiled, as objects are made past `__init__` here.
+"""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from moneystate.api.json_number import Number
+from moneystate.api.json_text import MAX_LEVELS, as_written, canonical_text, check_levels, parse, quote, written
+from moneystate.engine.avro import Malformed
+
+
+class Json:
+    """Any JSON, immutable. `text`: its canonical text; equality and hash go by it."""
+
+    __slots__ = ("text",)
+
+    text: str
+
+    def __init__(self, text: str) -> None:
+        """Raises ValueError where `text` is not JSON, or one that the module's rules refuse."""
+        try:
+            text.encode()
+            canonical = text if as_written(text) is not None else canonical_text(parse(text))
+        except (Malformed, UnicodeEncodeError) as e:
+            raise ValueError(str(e)) from None
+        object.__setattr__(self, "text", canonical)
+
+    @classmethod
+    def of(cls, value: Any) -> Json:
+        """From Python's objects: dict, list, tuple, str, int, float, Decimal, bool, None and Json."""
+        return cls(_render(value, 0))
+
+    def value(self) -> Any:
+        """As Python's objects; numbers are int where they are whole, else Decimal. One with an exponent that Decimal
+        has no room for, of some 18 digits, is Infinity or 0, as it is to readers that take it for a float."""
+        return _plain(parse(self.text))
+
+    def members(self) -> dict[str, Json]:
+        """Of an object, in the order of their names; of anything else, none."""
+        document = as_written(self.text)
+        if document is not None:
+            return {n: json_as_is(written(value)) for n, value in document.items()} if type(document) is dict else {}
+        parsed = parse(self.text)
+        return {n: json_of(value) for n, value in parsed.items()} if type(parsed) is dict else {}
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError("ms.Json cannot be changed; make another by ms.Json.of(...)")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Json) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __repr__(self) -> str:
+        return f"Json({self.text!r})"
+
+    def __reduce__(self) -> tuple[type[Json], tuple[str]]:
+        return Json, (self.text,)
+
+
+def json_of(parsed: Any) -> Json:
+    """From what `parse` gave."""
+    return json_as_is(canonical_text(parsed))
+
+
+def json_in_record(parsed: Any) -> Json:
+    """The same, of a part of what was parsed as a record. Raises Malformed."""
+    text = canonical_text(parsed)
+    if text.count("[") + text.count("{") > MAX_LEVELS:
+        check_levels(parsed, 0, MAX_LEVELS)
+    return json_as_is(text)
+
+
+def json_as_is(canonical: str) -> Json:
+    """Of a text that is canonical already, and is not looked at again."""
+    made = _new(Json)
+    _set_text(made, canonical)
+    return made
+
+
+def json_of_text(text: str) -> Json:
+    """Of a text that was read as UTF-8. Raises Malformed."""
+    return json_as_is(text) if as_written(text) is not None else json_of(parse(text))
+
+
+def _plain(parsed: Any) -> Any:
+    if isinstance(parsed, Number):
+        return int(parsed) if parsed.lstrip("-").isdigit() else _decimal(parsed)
+    if isinstance(parsed, dict):
+        return {name: _plain(value) for name, value in parsed.items()}
+    if isinstance(parsed, list):
+        return [_plain(value) for value in parsed]
+    return parsed
+
+
+def _decimal(number: Number) -> Decimal:
+    try:
+        return Decimal(number)
+    except InvalidOperation:
+        return Decimal(float(number))
+
+
+def _render(value: Any, level: int) -> str:
+    """Python's objects as a JSON text, which `Json` then checks."""
+    if level > MAX_LEVELS:
+        raise ValueError(f"more than {MAX_LEVELS} levels")
+    if isinstance(value, Json):
+        return value.text
+    if isinstance(value, dict):
+        for name in value:
+            if not isinstance(name, str):
+                raise TypeError(f"expected str as the name of a member, found {type(name).__name__}")
+        return "{" + ",".join([quote(name) + ":" + _render(item, level + 1) for name, item in value.items()]) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ",".join([_render(item, level + 1) for item in value]) + "]"
+    if isinstance(value, Decimal):
+        return str(value)
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return json.dumps(value, ensure_ascii=False)
+    raise TypeError(f"expected a value that JSON has, found {type(value).__name__}")
+
+
+_new: Final = object.__new__
+_set_text: Final[Any] = Json.__dict__["text"].__set__  # half the time of object.__setattr__
