@@ -43,15 +43,13 @@ FIRST_OF_EACH = 5  # differences of the output that are shown
 
 @dataclass(frozen=True)
 class OutputComparison:
-    """Of the first output topic's records by key and value: how many the replay gives, how many of them Kafka lacks,
-    and how many Kafka has besides. `before`: what the checkpoint did not write itself may be there, too. `examples`:
-    keys of some that are missing or more."""
+    """Records of the first output topic, compared by key and value."""
 
-    expected: int
-    missing: int
-    more: int
-    before: bool
-    examples: list[bytes]
+    expected: int  # records of the replay
+    missing: int  # of these, not in Kafka
+    more: int  # records in Kafka that the replay did not give
+    before: bool  # the topic may also have records that this checkpoint did not write
+    examples: list[bytes]  # some keys that are missing or more
 
     def agrees(self) -> bool:
         return not self.missing and (self.before or not self.more)
@@ -59,12 +57,12 @@ class OutputComparison:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`output` None: not compared, as `notes` say; `records`: replayed."""
+    """The result of `verify-replay`."""
 
-    records: int
+    records: int  # number of records replayed
     state: Comparison
     fingerprint: str
-    output: OutputComparison | None
+    output: OutputComparison | None  # None: not compared; `notes` say why
     notes: list[str]
 
     def agrees(self) -> bool:
@@ -72,7 +70,8 @@ class Verdict:
 
 
 class Replay:
-    """`options`: what to connect with; prefix, key groups and cut are the checkpoint's."""
+    """Replays a checkpoint's input. `options` say how to connect; topic prefix, key groups and end come from the
+    checkpoint."""
 
     def __init__(self, job: JobSpec, checkpoint: Checkpoint, options: BootstrapOptions, most: int) -> None:
         self.job = job

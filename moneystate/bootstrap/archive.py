@@ -1,6 +1,6 @@
 """Archives topics from Kafka into files (`moneystate.bootstrap.layout`).
 
-What is finished is kept: the same command goes on there.
+Finished files are kept. The same command resumes an archive that was stopped.
 """
 
 from __future__ import annotations
@@ -30,37 +30,36 @@ from moneystate.kafka.starting import EARLIEST, resolve_start
 
 @dataclass(frozen=True)
 class ArchiveOptions:
-    """`starting_offsets`, `as_of`: where each partition's range begins and ends; `records_per_file`: offsets of one
-    file at most; `file_format`: moneystate.bootstrap.files; `schemas`: as in `JobSpec`."""
+    """What to archive, and where."""
 
     bootstrap_servers: str
     out: Path
     topic_prefix: str = ""
-    starting_offsets: str = EARLIEST
-    as_of: str = "end"
+    starting_offsets: str = EARLIEST  # where each partition's range begins
+    as_of: str = "end"  # where each partition's range ends
     initial_highs: Path | None = None
-    records_per_file: int = 100_000
-    file_format: str = AVRO
+    records_per_file: int = 100_000  # at most so many offsets in one file
+    file_format: str = AVRO  # one of moneystate.bootstrap.files
     formats: dict[str, str] = field(default_factory=dict)
     registry_url: str | None = None
     kafka_config: dict[str, str] = field(default_factory=dict)
-    schemas: str = ""
+    schemas: str = ""  # as in `JobSpec`
 
 
 @dataclass(frozen=True)
 class PartitionWork:
-    """Offsets `start` to `end`, of which those before `done` are archived; `high`: the note's."""
+    """Offsets `start` to before `end` of one partition."""
 
     topic: str
     partition: int
     start: int
-    done: int
+    done: int  # offsets before this one are archived
     end: int
-    high: int | None
+    high: int | None  # the initial high of the partition's note
 
 
 class Archiver:
-    """One run. Opening it looks at everything and writes nothing."""
+    """One run. The constructor checks everything and writes nothing."""
 
     def __init__(self, options: ArchiveOptions, inputs: list[InputTopic], decoder: Decoder) -> None:
         o = self.options = options
@@ -96,7 +95,7 @@ class Archiver:
         return end_offsets
 
     def _planned(self, tp: TopicPartition, start: int) -> PartitionWork:
-        """What is left to do of a partition. An earlier run's note says where it began."""
+        """The remaining work for a partition. An earlier run's note says where the archive began."""
         folder = self.folder(tp)
         note = read_note(folder)
         first = self.starts[self.names[tp]]
@@ -112,17 +111,17 @@ class Archiver:
         done = note.start + sum(int(name["offsets"]) for name in note.files.values())
         if done < first and done < self.ends[tp]:
             raise RetentionError(
-                f"{tp[0]}, partition {tp[1]}: expected to go on at offset {done}, the log begins at {first}.",
-                "what is between them is lost; give another --archive.",
+                f"{tp[0]}, partition {tp[1]}: expected to continue at offset {done}, but the log begins at {first}.",
+                "the records in between are lost; give another --archive.",
             )
         return PartitionWork(*tp, note.start, done, max(done, self.ends[tp]), note.initial_high)
 
     def _known_high(self, tp: TopicPartition, start: int, first: int) -> int | None:
-        """Of a range that does not begin at its partition's beginning: what was given for it; it is worked out when
-        archiving where the log still has all before it."""
+        """The initial high of a range that does not start at its partition's beginning, if the user gave one. Otherwise
+        it is computed while archiving, from the records before the range."""
         if start > 0 and first > 0 and tp not in self.highs:
             raise RetentionError(
-                f"{tp[0]}, partition {tp[1]}: expected a log from offset 0 on, it begins at {first}.", BEGIN_ADVICE
+                f"{tp[0]}, partition {tp[1]}: expected a log from offset 0 on, found one from {first} on.", BEGIN_ADVICE
             )
         return self.highs.get(tp)
 
@@ -133,7 +132,7 @@ class Archiver:
         return sum(w.end - w.start for w in self.work)
 
     def run(self, on_progress: Callable[[int], None]) -> None:
-        """Archive all; `on_progress` is told how many offsets are done. Raises MoneystateError."""
+        """Archives everything. Calls `on_progress` with the number of finished offsets. Raises MoneystateError."""
         o = self.options
         reader = RangeReader(o.bootstrap_servers, o.kafka_config, f"{o.topic_prefix or 'moneystate'}-archive")
         done = sum(w.done - w.start for w in self.work)
@@ -181,7 +180,7 @@ class Archiver:
         high = NO_TIME
         for message in reader.read([Range(*self.names[tp], 0, start)]):
             if tp[0] in self.timed and header_of(headers_of(message), MARK) is None:
-                continue  # marks alone move it
+                continue  # only marks advance its time
             try:
                 event_time_ms = self.times.event_time(code, letter_of(message))
             except Rejected:

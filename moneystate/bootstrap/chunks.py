@@ -10,13 +10,13 @@ from bisect import bisect_right
 from moneystate.bootstrap.history import PartitionHistory
 from moneystate.engine.plan import Backlog, TopicPartition, share
 
-POINTS_AHEAD = 8  # of a partition that a chunk's end is looked for among
+POINTS_AHEAD = 8  # of each partition, among which the end of a chunk is searched
 
-Chunk = dict[TopicPartition, tuple[int, int]]  # offsets from, to (not in it), of all partitions
+Chunk = dict[TopicPartition, tuple[int, int]]  # first offset and end offset of each partition
 
 
 def cut_into_chunks(partitions: list[PartitionHistory], most: int) -> list[Chunk]:
-    """Chunks of at most `most` offsets that together are all of `partitions`; one at least."""
+    """Cuts all of `partitions` into chunks of at most `most` offsets, at least one."""
     positions = {p.tp: p.start for p in partitions}
     chunks: list[Chunk] = []
     while True:
@@ -28,7 +28,7 @@ def cut_into_chunks(partitions: list[PartitionHistory], most: int) -> list[Chunk
 
 
 def _backlog(p: PartitionHistory, position: int) -> Backlog:
-    """What is left of a partition, with its way through event time from `position` on."""
+    """The rest of a partition from `position` on, with its known event times."""
     after = bisect_right(p.points, (position, 1 << 62))
     ahead = [(offset - position, ms) for offset, ms in p.points[after : after + POINTS_AHEAD]]
     if after == 0:
@@ -45,18 +45,18 @@ def _backlog(p: PartitionHistory, position: int) -> Backlog:
 
 
 def _from_head(ahead: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The first known time stands for the head's, too."""
+    """Uses the first known time for the head, too."""
     return [(0, ahead[0][1]), *ahead[1:]] if ahead else []
 
 
 def _run_on(before: tuple[int, int], last: tuple[int, int], offset: int) -> int:
-    """Event time from the last point to `offset`, at the rate of the stretch before it."""
+    """The event time at `offset`, at the rate between the last two points."""
     if last[0] == before[0]:
         return 0
     return max(0, last[1] - before[1]) * (offset - last[0]) // (last[0] - before[0])
 
 
 def _slope(before: tuple[int, int], last: tuple[int, int], offset: int) -> list[tuple[int, int]]:
-    """A second point beyond the last one, so that the rate is known."""
+    """A second point beyond the last one, which gives the rate."""
     n = last[0] - before[0]
     return [] if n == 0 else [(n, last[1] + _run_on(before, last, offset + n))]

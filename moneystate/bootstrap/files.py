@@ -2,7 +2,7 @@
 
 A record has the fields of Spark's Kafka source: offset, timestamp (ms), timestampType (-1 none, 0 create, 1 log append
 time, as Kafka numbers them), key, headers ([{key, value}]), value. In JSON lines bytes are Base64, and a `value` that
-is an object stands for its own JSON text. Where `offset` is left out, a record's place in its file is its order.
+is an object means its JSON text. If `offset` is left out, records are ordered by their place in the file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_OFFSET: Final = -1
 NO_TIMESTAMP: Final = -1
 NO_TIMESTAMP_TYPE: Final = -1
 ROWS_PER_BATCH = 8192
-DEFLATE_LEVEL = 1  # of zlib: three times smaller at a quarter of the time that its default takes
+DEFLATE_LEVEL = 1  # of zlib: files are a third of the size, in a quarter of the time of zlib's default level
 
 HEADER = {
     "type": "record",
@@ -91,7 +91,7 @@ def read_file(path: Path) -> Iterator[ArchivedRecord]:
             yield _archived_record(fields)
     except ArchiveError:
         raise
-    except Exception as e:  # what a damaged file makes the libraries raise is of many kinds
+    except Exception as e:  # the libraries raise many kinds of errors for damaged files
         reason = " ".join(str(e).split()) or type(e).__name__
         raise ArchiveError(f"{path}: expected a whole archive file, but {reason}.", "restore the file.") from None
 
@@ -137,7 +137,7 @@ def _read_parquet(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _in_ms(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Timestamps as Spark writes them are no numbers."""
+    """Converts Spark's timestamps to numbers."""
     place = batch.schema.get_field_index("timestamp")
     if place < 0 or not pa.types.is_timestamp(batch.schema.field(place).type):
         return batch

@@ -27,7 +27,7 @@ from moneystate.savepoint.format import write_output, write_state
 
 @dataclass(frozen=True)
 class GroupSpec:
-    """What computing a key group needs."""
+    """The input for computing a key group."""
 
     work: Path
     chunks: int
@@ -43,7 +43,7 @@ class GroupSpec:
 
 @dataclass(frozen=True)
 class GroupResult:
-    """What computing a key group gave."""
+    """The result of computing a key group."""
 
     watermark: int
     counts: dict[str, int]
@@ -61,7 +61,7 @@ def result_path(work: Path, group: int) -> Path:
 
 
 def run_group(spec: GroupSpec, group: int) -> None:
-    """Write a key group's files and what is known of it, unless an earlier run has."""
+    """Writes a key group's files and result, unless an earlier run has written them."""
     if not result_path(spec.work, group).exists():
         write_json(result_path(spec.work, group), asdict(_Run(spec, group).whole()))
 
@@ -97,7 +97,7 @@ class _Run:
         )  # fmt: skip
 
     def _outputs(self) -> Iterator[Output]:
-        """Runs chunk after chunk; a chunk's outputs are in memory at a time."""
+        """Runs one chunk after the other, with the outputs of one chunk in memory."""
         s = self.spec
         for chunk in range(s.chunks):
             blocks = [read_shuffle_file(shuffle_path(s.work, chunk, task), self.group) for task in range(s.tasks)]
@@ -111,7 +111,7 @@ class _Run:
 
 
 def _beginning(highs: dict[Partition, int]) -> dict[bytes, bytes]:
-    """The state before the first record: none, or what is known of before it."""
+    """The state before the first record: empty, or a clock with the initial highs."""
     if not highs:
         return {}
     clock = Clock()

@@ -17,7 +17,7 @@ from moneystate.kafka.starting import offsets_from_file, time_ms
 
 END = "end"
 AS_OF, INITIAL_HIGHS = "--as-of", "--initial-highs"
-BEGIN_ADVICE = f"give what is missing as another --from, or begin there with {INITIAL_HIGHS} FILE."
+BEGIN_ADVICE = f"give the missing records with another --from, or start there with {INITIAL_HIGHS} FILE."
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ def check_unchanged(history: History) -> None:
     for file_range in [file_range for partition in history.partitions for file_range in partition.files]:
         if _stamp(file_range.path) != file_range.stamp:
             raise ArchiveError(
-                f"{file_range.path}: expected the file that this bootstrap began with, it has changed since.",
-                "put it back, or remove the --work folder to begin anew.",
+                f"{file_range.path}: expected the file that this bootstrap began with, found a changed one.",
+                "put it back, or remove the --work folder to start from the beginning.",
             )
 
 
@@ -209,7 +209,7 @@ def archive_cut(history: PartitionHistory, facts: list[FileFacts]) -> int | None
 
 
 def archive_topic_ids(archived: Mapping[TopicPartition, ArchivedPartition], topics: list[str]) -> dict[str, str]:
-    """By topic, empty where no note says. Raises ArchiveError where notes differ."""
+    """The topic ids by topic; empty: no note has one. Raises ArchiveError if notes differ."""
     ids: dict[str, str] = {}
     for topic in topics:
         known = sorted({n.topic_id for (t, _), f in archived.items() if t == topic for n in f.notes if n.topic_id})
@@ -230,12 +230,12 @@ def from_kafka(
     if start is None:
         if first > 0 and tp not in highs:
             raise RetentionError(
-                f"{tp[0]}, partition {tp[1]}: expected a log from offset 0 on, it begins at {first}.", BEGIN_ADVICE
+                f"{tp[0]}, partition {tp[1]}: expected a log from offset 0 on, found one from {first} on.", BEGIN_ADVICE
             )
         start = first
     if not first <= start <= log.ends[tp]:
         raise RetentionError(
-            f"{tp[0]}, partition {tp[1]}: expected a log with offset {start}, it holds {first} to {log.ends[tp]}.",
+            f"{tp[0]}, partition {tp[1]}: expected a log with offset {start}, found {first} to {log.ends[tp]}.",
             "read it from an archive.",
         )
     return PartitionHistory(*tp, start, log.cut[tp], highs.get(tp), [], start)
@@ -246,14 +246,14 @@ def joined(archived: PartitionHistory, log: KafkaLog) -> PartitionHistory:
     tp, end = archived.tp, archived.end
     if archived.counted:
         raise ConfigError(
-            f"--from kafka: expected an archive with offsets before it, {archived.files[0].path} has none.",
+            f"--from kafka: expected an archive with offsets, found none in {archived.files[0].path}.",
             "give only one of the two.",
         )
     if tp not in log.starts or not log.starts[tp] <= end <= log.ends[tp]:
         has = f"{log.starts[tp]} to {log.ends[tp]}" if tp in log.starts else "no such partition"
         raise RetentionError(
-            f"{tp[0]}, partition {tp[1]}: expected Kafka to go on at offset {end} as the archive ends, it has {has}.",
-            "archive what is missing, or give the archive of this cluster.",
+            f"{tp[0]}, partition {tp[1]}: expected Kafka to continue at offset {end}, the archive's end, found {has}.",
+            "archive the missing records, or give the archive of this cluster.",
         )
     return PartitionHistory(
         *tp, archived.start, max(end, log.cut[tp]), archived.initial_high, archived.files, end, archived.points

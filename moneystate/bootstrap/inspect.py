@@ -16,7 +16,7 @@ from moneystate.engine.processor import Rejected
 from moneystate.engine.reading import EventTimes
 from moneystate.errors import ArchiveError, ConfigError, StepError
 
-POINT_EVERY = 2_000  # records from one look at the event time to the next
+POINT_EVERY = 2_000  # the event time is read once in so many records
 ARCHIVE_ADVICE = "restore the file."
 
 
@@ -33,11 +33,11 @@ class FileFacts:
 
 
 class Inspector:
-    """`topic`: its code; `at_ms`: a time whose place is looked for, None for none."""
+    """Finds where times are in files."""
 
     def __init__(self, times: EventTimes, at_ms: int | None) -> None:
         self.times = times
-        self.at_ms = at_ms
+        self.at_ms = at_ms  # the time to find; None: none
 
     def inspect(self, file: ArchiveFile, topic: int) -> FileFacts:
         """Reads the whole file. Raises ArchiveError if it is incomplete, out of order, or not what its name and note
@@ -59,7 +59,7 @@ class Inspector:
             actual = hashlib.file_digest(f, "sha256").hexdigest()
         if actual != file.sha256:
             raise ArchiveError(
-                f"{path}: expected the content that was archived, its SHA-256 is another.", ARCHIVE_ADVICE
+                f"{path}: expected the content that was archived, found another SHA-256.", ARCHIVE_ADVICE
             )
 
     def _read(
@@ -73,7 +73,7 @@ class Inspector:
             if number == 0:
                 facts.has_offsets = has_offset
             elif has_offset != facts.has_offsets:
-                raise ArchiveError(f"{path}: expected offsets in all records or in none.", ARCHIVE_ADVICE)
+                raise ArchiveError(f"{path}: expected offsets in all records or in none, found both.", ARCHIVE_ADVICE)
             if has_offset:
                 self._check_offset(path, file, before, record.offset)
                 before = record.offset
@@ -118,5 +118,5 @@ class Inspector:
         letter = Letter("", 0, record.offset, record.timestamp_ms, record.key, record.value, record.headers)
         try:
             return self.times.event_time(topic, letter)
-        except (Rejected, StepError):  # a look decides nothing
+        except (Rejected, StepError):  # the inspection decides nothing; the first phase does
             return None

@@ -1,12 +1,13 @@
 """The bootstrap: a batch job on Spark that runs a history through the engine into a savepoint.
 
-1. *look*: names, notes, offsets, topics; every archive file is read once. Nothing is written; what is wrong is told.
-2. *read*: chunk by chunk, each source task its partitions, through the live job's intake into segments.
-3. *run*: each key group through its segments in the order of the chunks, by the live job's `run_batch`, its state in
-   memory; then its entries and outputs are written.
-4. *publish*: the savepoint gets its name.
+1. *inspect*: checks names, notes, offsets and topics, and reads every archive file once. It writes nothing and reports
+   errors.
+2. *read*: each source task reads its partitions, chunk by chunk, through the live job's intake into shuffle files.
+3. *run*: each key group runs its blocks in the order of the chunks, with the live job's `run_batch` and its state in
+   memory. Then its entries and outputs are written.
+4. *publish*: renames the savepoint to its final name.
 
-What is finished of 2 and 3 is kept in the work folder; the same command goes on there, to the same cut.
+The work folder keeps the finished parts of 2 and 3. The same command resumes there, up to the same cut.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from moneystate.savepoint.format import partial as partial_folder
 from moneystate.savepoint.manifest import BOOTSTRAP, FileInfo, Manifest
 from moneystate.savepoint.manifest import NAME as MANIFEST
 
-INSPECTING, READING, RUNNING = "looking at files", "reading records", "running key groups"
+INSPECTING, READING, RUNNING = "inspecting files", "reading records", "running key groups"
 
 
 @dataclass(frozen=True)
@@ -96,12 +97,16 @@ class Bootstrap:
         """Renames the prepared savepoint to its final name and removes the work folder."""
         out = self.options.out.absolute()
         made = self.work / "savepoint"
-        if made.stat().st_dev != out.parent.stat().st_dev:  # first beside its place, so that it appears whole
+        if (
+            made.stat().st_dev != out.parent.stat().st_dev
+        ):  # first beside its final place, so that it appears there at once
             beside = partial_folder(out)
             shutil.rmtree(beside, ignore_errors=True)
             made = Path(shutil.copytree(made, beside))
         made.rename(out)
-        (self.work / works.NAME).unlink()  # without it this is no earlier run, wherever the removal is broken off
+        (
+            self.work / works.NAME
+        ).unlink()  # without this file the folder does not count as an earlier run, even if the removal is interrupted
         shutil.rmtree(self.work)
 
     def _on(self, tasks: Tasks, sources: Sources, started: BootstrapPlan | None) -> Prepared:
@@ -160,7 +165,7 @@ class Bootstrap:
         return facts
 
     def _tell(self, phase: str, sizes: dict[Path, int]) -> None:
-        """`sizes`: what each file that the phase writes counts for."""
+        """Reports progress. `sizes`: how much each file of the phase counts."""
         done = sum(size for path, size in sizes.items() if path.exists())
         self.on_progress(Progress(phase, done, sum(sizes.values())))
 
@@ -208,7 +213,7 @@ class Bootstrap:
             streams=self.job.streams,
         )
 
-    # What tasks are told
+    # What tasks need
 
     def _source(self) -> SourceSpec:
         o, job = self.options, self.job
@@ -262,7 +267,7 @@ def _listed(offsets: Mapping[TopicPartition, int] | None) -> list[Any] | None:
 
 
 def _spread(history: History, tasks: int) -> list[list[int]]:
-    """The partitions by source task, the largest first to the least loaded."""
+    """The partitions of each source task: the largest first, to the least loaded task."""
     tasks = max(1, min(tasks, len(history.partitions)))
     loads = [0] * tasks
     places: list[list[int]] = [[] for _ in range(tasks)]
@@ -275,7 +280,7 @@ def _spread(history: History, tasks: int) -> list[list[int]]:
 
 
 def _slices(n: int, slices: int) -> Iterator[range]:
-    """0 .. n-1 in so many consecutive parts, none empty."""
+    """Splits 0 .. n-1 into `slices` consecutive ranges, none of them empty."""
     for k in range(slices):
         part = range(n * k // slices, n * (k + 1) // slices)
         if part:
@@ -283,7 +288,7 @@ def _slices(n: int, slices: int) -> Iterator[range]:
 
 
 def _sizes(work: Path, started: BootstrapPlan) -> dict[Path, int]:
-    """Of each segment: how many offsets it is made of."""
+    """The number of offsets in each shuffle file."""
     partitions = started.history.partitions
     sizes = {}
     for number, chunk in enumerate(started.chunks):

@@ -3,9 +3,9 @@
     DIR/<topic without prefix>/<partition>/<first offset>-<last offset>.avro | .parquet | .jsonl
     DIR/<topic without prefix>/<partition>/_range.json      the note of `moneystate archive`; optional
 
-A file's name says which offsets it holds in full: those of them that are not in it were never to be read (compacted,
-aborted, transaction markers). Files whose records have no offsets may have any name: they are read in the order of
-their names, numbers as numbers, and their records are counted from 0.
+A file's name gives its range of offsets. The file is complete: missing offsets of the range never had a readable record
+(compacted, aborted, transaction markers). Files whose records have no offsets may have any name. They are read in the
+order of their names, with numbers compared as numbers, and their records are counted from 0.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ class RangeNote:
 
 
 def read_note(folder: Path) -> RangeNote | None:
-    """Reads a note. None: there is none. Raises ArchiveError for an invalid one."""
+    """Reads a note; None: there is none. Raises ArchiveError for an invalid note."""
     path = folder / NOTE
     if not path.exists():
         return None
     try:
         fields = json.loads(path.read_text())
         if fields.get("version", NOTE_VERSION) > NOTE_VERSION:
-            raise ValueError(f"version {fields['version']} is of a newer program")
+            raise ValueError(f"version {fields['version']} is from a newer program")
         return RangeNote(
             int(fields.get("start", 0)),
             int(fields.get("end", -1)),
@@ -101,8 +101,8 @@ class ArchivedPartition:
 
 
 def find_archives(folders: list[Path], topics: list[str]) -> dict[TopicPartition, ArchivedPartition]:
-    """All partitions of `topics` in the archives. Raises ArchiveError where names and notes show that something is
-    missing, overlaps or is no archive."""
+    """All partitions of `topics` in the archives. Raises ArchiveError if names and notes show that something is
+    missing, overlaps or does not belong to an archive."""
     archived: dict[TopicPartition, ArchivedPartition] = {}
     for topic in topics:
         places = [folder / topic for folder in folders if (folder / topic).is_dir()]
@@ -156,13 +156,13 @@ def _add(partition: ArchivedPartition, folder: Path) -> None:
         about = listed.pop(path.name, None) if note is not None and note.files else {}
         if about is None:
             raise ArchiveError(
-                f"{path}: expected a file that {NOTE} lists, it does not.",
+                f"{path}: expected a file that {NOTE} lists, found another one.",
                 "finish the archive: the same command again.",
             )
         partition.files.append(ArchiveFile(str(path), first, last, about.get("records"), about.get("sha256")))
     if listed:
         raise ArchiveError(
-            f"{folder / min(listed)}: expected the file that {NOTE} lists, it is missing.", "restore the file."
+            f"{folder / min(listed)}: expected the file that {NOTE} lists, found none.", "restore the file."
         )
     if note is not None:
         partition.notes.append(note)
@@ -180,13 +180,12 @@ def _sort(partition: ArchivedPartition) -> None:
         if before is not None and before.last is not None:
             if file.first <= before.last:
                 raise ArchiveError(
-                    f"{file.path}: expected offsets from {before.last + 1} on, its own overlap with those of "
-                    f"{before.path}.",
+                    f"{file.path}: expected offsets from {before.last + 1} on, found an overlap with {before.path}.",
                     "keep one of the two.",
                 )
             if file.first > before.last + 1:
                 raise ArchiveError(
-                    f"{file.path}: expected offsets from {before.last + 1} on, those before {file.first} are missing.",
+                    f"{file.path}: expected offsets from {before.last + 1} on, found none before {file.first}.",
                     "restore the missing file.",
                 )
         before = file
@@ -199,8 +198,7 @@ def _check_end(partition: ArchivedPartition) -> None:
         if note.end > have:
             raise ArchiveError(
                 f"{partition.topic}, partition {partition.partition}: expected files up to offset {note.end - 1} as "
-                f"{NOTE} "
-                f"says, they end with {have - 1}.",
+                f"in {NOTE}, found them up to {have - 1}.",
                 "finish the archive: the same command again.",
             )
 

@@ -29,7 +29,7 @@ class ReadUnit:
 
 
 def read_unit(spec: SourceSpec, unit: ReadUnit) -> None:
-    """Write the segments of those chunks that have none yet. Raises ArchiveError, BrokerError and RetentionError."""
+    """Writes the shuffle files that chunks lack. Raises ArchiveError, BrokerError and RetentionError."""
     cursors = {p.tp: FileCursor(p) for p in unit.partitions}
     try:
         for number, chunk in unit.chunks.items():
@@ -37,7 +37,7 @@ def read_unit(spec: SourceSpec, unit: ReadUnit) -> None:
             if not path.exists():
                 write_shuffle_file(path, _blocks(spec, unit, chunk, cursors))
     finally:
-        discard_readers()  # what they have read ahead is of no use to other tasks
+        discard_readers()  # other tasks cannot use the records that they have read ahead
 
 
 def _blocks(spec: SourceSpec, unit: ReadUnit, chunk: Chunk, cursors: dict[tuple[str, int], FileCursor]) -> list[bytes]:
@@ -74,20 +74,20 @@ def _take_files(
 
 
 class FileCursor:
-    """A partition's files, read on from range to range."""
+    """Reads a partition's files, one range after the other."""
 
     def __init__(self, history: PartitionHistory) -> None:
         self.history = history
-        self.at = -1
+        self.position = -1
         self.records: Iterator[tuple[int, ArchivedRecord]] = iter(())
         self.next: tuple[int, ArchivedRecord] | None = None
 
     def between(self, start: int, end: int) -> Iterator[tuple[int, ArchivedRecord]]:
-        """Offset and record of those from `start` to `end`. Raises ArchiveError."""
-        if start != self.at:
+        """Offset and record of each record from `start` to before `end`. Raises ArchiveError."""
+        if start != self.position:
             self.records = self._from(start)
             self.next = next(self.records, None)
-        self.at = end
+        self.position = end
         while self.next is not None and self.next[0] < end:
             yield self.next
             self.next = next(self.records, None)

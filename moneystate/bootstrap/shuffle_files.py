@@ -2,7 +2,8 @@
 
     number of key groups (4 bytes, big-endian), length of each block (8 bytes each), the blocks
 
-Blocks are `moneystate.engine.block`'s: read by the program version that wrote them (`moneystate.bootstrap.work`).
+Blocks are those of `moneystate.engine.block`. Only the program version that wrote them can read them
+(`moneystate.bootstrap.work`).
 """
 
 from __future__ import annotations
@@ -40,5 +41,7 @@ def read_shuffle_file(path: Path, group: int) -> bytes:
         f.seek(sum(lengths[:group]), os.SEEK_CUR)
         block = f.read(lengths[group])
     if len(block) != lengths[group]:
-        raise JobError(f"{path}: expected a whole file, it is cut off.", "remove the work folder and start again.")
+        raise JobError(
+            f"{path}: expected a complete file, found one that is cut off.", "remove the work folder and start again."
+        )
     return block

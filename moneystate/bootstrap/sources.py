@@ -34,14 +34,14 @@ from moneystate.kafka.offsets import log_ends, log_starts, offsets_at, topic_sta
 from moneystate.kafka.planner import Planner
 from moneystate.kafka.source_spec import SourceSpec, load_decoder
 
-PROBES = 32  # into each partition's way through event time, at most
+PROBES = 32  # samples of event times in each partition, at most
 RECORDS_PER_PROBE = 10_000  # at least
 
 InspectAll = Callable[[Callable[[tuple[ArchiveFile, int]], FileFacts], list[tuple[ArchiveFile, int]]], list[FileFacts]]
 
 
 class Sources:
-    """Opening raises whatever names, notes and broker show to be wrong."""
+    """The sources of a bootstrap. The constructor checks names, notes and the broker, and raises their errors."""
 
     def __init__(self, options: BootstrapOptions, inputs: list[InputTopic]) -> None:
         options.check()
@@ -77,8 +77,8 @@ class Sources:
         )
 
     def history(self, spec: SourceSpec, inspect_all: InspectAll) -> History:
-        """Reads all archive files once, by `inspect_all`, and looks into the logs. Raises ArchiveError, ConfigError
-        and RetentionError."""
+        """Reads all archive files once, with `inspect_all`, and samples the logs. Raises ArchiveError, ConfigError and
+        RetentionError."""
         archived, times = self._archived(spec, inspect_all)
         unknown = sorted((self.cut.offsets.keys() | self.highs.keys()) - (archived.keys() | self._logged()))
         if unknown:
@@ -91,7 +91,7 @@ class Sources:
         return History(self._with_points(spec, partitions), self._topic_ids())
 
     def _topic_ids(self) -> Mapping[str, str]:
-        """Raises ArchiveError where an archive is of another topic than the one that is in Kafka now."""
+        """Raises ArchiveError if an archive is of another topic than the one that Kafka has now."""
         archived = archive_topic_ids(self.archives, self.topics)
         if self.log is None:
             return archived
@@ -99,8 +99,8 @@ class Sources:
             if known and known != self.log.topic_ids.get(topic, known):
                 raise ArchiveError(
                     f"{topic}: expected the archive of the topic in Kafka ({self.log.topic_ids[topic]}), found that of "
-                    f"{known}: the topic was deleted and made anew, or is of another cluster.",
-                    "bootstrap from the archive alone, or archive the topic that is there now.",
+                    f"{known}: the topic was deleted and created again, or is on another cluster.",
+                    "bootstrap from the archive alone, or archive the current topic.",
                 )
         return self.log.topic_ids
 
@@ -110,7 +110,7 @@ class Sources:
     def _archived(
         self, spec: SourceSpec, inspect_all: InspectAll
     ) -> tuple[dict[TopicPartition, PartitionHistory], dict[TopicPartition, int | None]]:
-        """Each partition's whole archive, and where the time of the cut is in it."""
+        """Each partition's whole archive, and the offset of the cut's time in it."""
         codes = {t.name: t.code for t in self.inputs}
         files = [
             (file, codes[partition_archive.topic])
@@ -140,7 +140,7 @@ class Sources:
         return history if time is None else cut_at(history, time)
 
     def _with_points(self, spec: SourceSpec, partitions: list[PartitionHistory]) -> list[PartitionHistory]:
-        """Event times along what is read from Kafka."""
+        """Adds sampled event times to the partitions that are read from Kafka."""
         spans = {p.tp: (p.kafka_from, p.end) for p in partitions if p.kafka_from is not None and p.kafka_from < p.end}
         probes = min(PROBES, 1 + sum(end - start for start, end in spans.values()) // RECORDS_PER_PROBE)
         points: dict[TopicPartition, dict[int, int]] = {p.tp: {} for p in partitions}
@@ -155,7 +155,7 @@ class Sources:
 
 
 class _Inspection:
-    """What inspects a file, in whatever process."""
+    """Inspects a file, in any process."""
 
     def __init__(self, spec: SourceSpec, at_ms: int | None) -> None:
         self.spec = spec
@@ -168,7 +168,7 @@ class _Inspection:
 
 
 def initial_highs(history: History, inputs: list[InputTopic]) -> Mapping[tuple[int, int], int]:
-    """By topic code: what a key group's clock begins with."""
+    """The highs with which a key group's clock begins, by topic code."""
     codes = {t.name: t.code for t in inputs if t.ordered}
     return {
         (codes[p.topic], p.partition): p.initial_high

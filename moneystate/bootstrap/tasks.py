@@ -25,7 +25,7 @@ class Tasks(Protocol):
     def cores(self) -> int: ...
 
     def run(self, function: Callable[[Any], Any], arguments: list[Any], on_poll: Callable[[], None]) -> list[Any]:
-        """What `function` gives for each; `on_poll` is called now and then meanwhile."""
+        """The results of `function` for each argument. Calls `on_poll` repeatedly meanwhile."""
         ...
 
 
@@ -66,8 +66,8 @@ class SparkTasks:
 def own_session(
     name: str, master: str | None, partitions: int, spark_config: dict[str, str], work: Path
 ) -> Iterator[SparkSession]:
-    """A session for the time of the context; its errors as one line. Its log is kept in the work folder, where there is
-    one by then."""
+    """A Spark session for the duration of the context. Its errors become one line. Its log is in the work folder, if
+    that exists by then."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     scratch = Path(tempfile.mkdtemp(prefix="moneystate-"))
     log = None if under_spark_submit() else scratch / "driver.log"
@@ -83,7 +83,7 @@ def own_session(
                 shutil.copy(log, kept_log)
             raise as_one_line(e, kept_log if kept_log.exists() else None) from e
         finally:
-            with contextlib.suppress(Exception):  # of a JVM that is gone: it must not hide why
+            with contextlib.suppress(Exception):  # from a dead JVM: it must not hide the first error
                 session.stop()
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""The work folder of a bootstrap: its plan and what is finished, so that it can be resumed.
+"""The work folder of a bootstrap: its plan and its finished parts, so that it can be resumed.
 
 bootstrap.json   the settings, the history with its cut, and the chunks: the same for every run on this folder
 segments/        moneystate.bootstrap.shuffle_files
-savepoint/       the savepoint in the making, results/ what is known of its key groups
+savepoint/       the unfinished savepoint; results/ has the results of its key groups
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ VERSION = 2
 
 @dataclass(frozen=True)
 class BootstrapPlan:
-    """What the start of a bootstrap decided."""
+    """The decisions of a bootstrap's start."""
 
     history: History
     chunks: list[Chunk]
@@ -35,7 +35,7 @@ class BootstrapPlan:
 
 
 def settings_of(rules: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """What must be the same when a bootstrap is resumed: also what decides whether its segments can be read."""
+    """Settings that must be the same when a bootstrap is resumed, including those that its shuffle files depend on."""
     python = ".".join(str(n) for n in sys.version_info[:2])
     program = {"version": VERSION, "program": version("moneystate"), "python": python, "marshal": marshal.version}
     settings: dict[str, Any] = json.loads(json.dumps({**program, **more, "rules": dict(rules)}))
@@ -51,11 +51,11 @@ def resume(work: Path, settings: Mapping[str, Any]) -> BootstrapPlan | None:
         started = BootstrapPlan(_history(saved["history"]), [_chunk(c) for c in saved["chunks"]], saved["tasks"])
         before = saved["settings"]
     except (OSError, ValueError, KeyError, TypeError) as e:
-        raise SetupError(f"{work / NAME}: expected what a bootstrap left, but {e}.", "remove the folder.") from None
+        raise SetupError(f"{work / NAME}: expected the plan of a bootstrap, but {e}.", "remove the folder.") from None
     other = sorted(name for name in settings.keys() | before.keys() if settings.get(name) != before.get(name))
     if other:
         raise SetupError(
-            f"{work}: expected a bootstrap with the same settings to go on with, {', '.join(other)} changed.",
+            f"{work}: expected a bootstrap with the same settings to resume, found changes in {', '.join(other)}.",
             "give the same flags, remove the folder, or give another --work.",
         )
     return started

@@ -52,10 +52,10 @@ def archive(
     as_of: AsOf = "end",
     initial_highs: InitialHighs = None,
     records_per_file: Annotated[
-        int, option("records-per-file", "Offsets of one file at most.", Panel.state, NUMBER, least=1)
+        int, option("records-per-file", "Most offsets in one file.", Panel.state, NUMBER, least=1)
     ] = 100_000,
     file_format: Annotated[
-        FileFormat, choice("file-format", "Of the files.", Panel.state, FileFormat)
+        FileFormat, choice("file-format", "Format of the files.", Panel.state, FileFormat)
     ] = FileFormat.avro,
     session_lookup: Lookup = SessionLookup.none,
     service: PlainService = "",

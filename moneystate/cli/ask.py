@@ -30,11 +30,11 @@ VERBS = ("get", "list", "entries", "watch", "explain", "diff", "schema", "call")
 
 @dataclass(frozen=True)
 class Question:
-    """`words`: after the verb or query."""
+    """A question to a server about a service's state."""
 
     client: Client
     schema: s.GetSchemaResponse
-    words: list[str]
+    words: list[str]  # the arguments after the verb or query
     read_at: header_pb2.At | None
     since: str
     low: str
@@ -51,13 +51,13 @@ def complete_service(incomplete: str) -> list[str]:
 def complete_question(context: typer.Context, incomplete: str) -> list[str]:
     """Verbs, and the queries that the service declares."""
     names = list(VERBS)
-    with suppress(MoneystateError):  # a name that is only known to the server
+    with suppress(MoneystateError):  # only the server knows the name
         names += plan_of(services.load(context.params["service"])).queries
     return [name for name in names if name.startswith(incomplete)]
 
 
 def complete_word(context: typer.Context, incomplete: str) -> list[str]:
-    """States and indices, where one is named."""
+    """Completes the names of states and indices."""
     try:
         plan = plan_of(services.load(context.params["service"]))
     except MoneystateError:
@@ -96,11 +96,15 @@ def ask(
     at_time: AtTime = "",
     since: SinceVersion = "",
     low: Annotated[
-        str, option("low", "Of list INDEX: from this value on; parts of a tuple by commas.", Panel.question, "VALUE")
+        str,
+        option(
+            "low",
+            "For list INDEX: start at this value; parts of a tuple are separated by commas.",
+            Panel.question,
+            "VALUE",
+        ),
     ] = "",
-    high: Annotated[
-        str, option("high", "Of list INDEX: up to this value, itself left out.", Panel.question, "VALUE")
-    ] = "",
+    high: Annotated[str, option("high", "For list INDEX: stop before this value.", Panel.question, "VALUE")] = "",
     limit: Limit = 100,
     count: Count = 0,
     json: Json = False,
@@ -113,11 +117,11 @@ def ask(
     ask SERVICE list STATE [PREFIX]      records by key
     ask SERVICE list INDEX [PART...]     records by index, in its order
     ask SERVICE entries MAP KEY [PREFIX] entries of a map
-    ask SERVICE explain STATE KEY [ID]   what a record was, version by version
-    ask SERVICE diff --since VERSION     what is not the same since then
+    ask SERVICE explain STATE KEY [ID]   the history of a record, by version
+    ask SERVICE diff --since VERSION     what has changed since then
     ask SERVICE watch [KEY]              changes as they become readable
     ask SERVICE schema                   what the service declares
-    ask SERVICE call QUERY [ARGUMENT...] a query that is named like one of these
+    ask SERVICE call QUERY [ARGUMENT...] a query with the name of a verb above
     """
     schema = client.call("State.GetSchema", s.GetSchemaRequest())
     expected = _names_of(service)
@@ -137,14 +141,14 @@ def ask(
 
 
 def _names_of(service: str) -> list[str]:
-    """As served."""
+    """The names under which the service may be served."""
     if ":" in service or service in KNOWN:
         return [service_at(reference).name for reference in services.load_all(service)]
     return [service]
 
 
 def _first(question: Question, usage: str) -> tuple[str, Question]:
-    """The first word, and what is left."""
+    """The first word, and the question without it."""
     if not question.words:
         raise ConfigError(f"ask: expected {usage}, found no argument.", "see moneystate ask --help.")
     rest = {**vars(question), "words": question.words[1:]}
@@ -152,7 +156,7 @@ def _first(question: Question, usage: str) -> tuple[str, Question]:
 
 
 def _words(question: Question, least: int, most: int, usage: str) -> list[str]:
-    """Padded with empty ones."""
+    """The words, padded with empty ones."""
     words = question.words
     if not least <= len(words) <= most:
         raise ConfigError(f"ask: expected {usage}, found {len(words)} arguments.", "see moneystate ask --help.")
@@ -198,7 +202,7 @@ def _arguments(query: str, fields: list[dict[str, Any]], words: list[str]) -> st
 
 
 def _typed(where: str, kind: Any, text: str) -> Any:
-    """As JSON has it."""
+    """The argument as a JSON value."""
     plain = kind if isinstance(kind, str) else kind.get("type") if isinstance(kind, dict) else "json"
     if plain in ("string", "enum") or (isinstance(kind, dict) and kind.get("logicalType") == "timestamp-millis"):
         return text
@@ -292,7 +296,7 @@ def _explain(question: Question) -> None:
 def _diff(question: Question) -> None:
     _words(question, 0, 0, "diff --since VERSION")
     if not question.since:
-        raise ConfigError("ask diff: expected --since EPOCH/BATCH, found none.", "say since which version.")
+        raise ConfigError("ask diff: expected --since EPOCH/BATCH, found none.", "add --since EPOCH/BATCH.")
     request = s.DiffRequest(to=question.read_at)
     getattr(request, "from").CopyFrom(header_pb2.At(version=parse_version(question.since, "--since")))
     list_pages(

@@ -14,7 +14,7 @@ MASKED = "(masked)"
 
 
 def as_json(record: s.Record) -> dict[str, Any]:
-    """One JSON object; `record` null: there is none."""
+    """A record as a JSON object. `record` null: there is none."""
     named = record.name
     about = {"state": named.state, "key": named.key, **({"id": named.id} if named.id else {})}
     masked = {"masked": list(record.masked)} if record.masked else {}

@@ -78,10 +78,12 @@ def bootstrap(
     as_of: AsOf = "end",
     with_output: Annotated[
         bool,
-        option("with-output", "Keep the output of before the cut; a start from the savepoint writes it.", Panel.state),
+        option(
+            "with-output", "Keep the output up to the cut; a job that starts from the savepoint writes it.", Panel.state
+        ),
     ] = False,
     review_first: Annotated[
-        bool, option("review", "Show what the state would be, and ask before the savepoint is made.", Panel.run)
+        bool, option("review", "Show a summary of the state, and ask before making the savepoint.", Panel.run)
     ] = False,
     compare_with: Annotated[
         str,
@@ -119,11 +121,11 @@ def bootstrap(
 ) -> None:
     """Make a savepoint from history.
 
-    It is the state that a live job would have.
+    It has the state that a live job would have.
 
-    The command reads Kafka, archives or both, up to a cut. Start a job from the savepoint with --initial-state. What
-    is finished is kept beside --out (or in --work) until the end: the same command resumes a run that was stopped.
-    --source-tasks is one for each core if it is not given.
+    The command reads Kafka, archives or both, up to a cut. Start a job from the savepoint with --initial-state.
+    Finished work is kept beside --out (or in --work) until the end, so the same command resumes a run that was
+    stopped. The default of --source-tasks is one for each core.
     """
     if (compare_with or yes) and not review_first:
         raise ConfigError("--compare-with, --yes: expected --review as well.", "add --review.")
@@ -164,7 +166,7 @@ def bootstrap(
         run = Bootstrap(job, options, lambda p: progress.show(p.phase, p.done, p.total))
         prepared = run.prepare()
     if review_first and not review(spec.state, prepared, compare_with, yes):
-        typer.echo(f"{out} is not made; the same command goes on from {options.work_folder}.", err=True)
+        typer.echo(f"{out} was not made; the same command resumes from {options.work_folder}.", err=True)
         raise typer.Exit(1)
     run.publish()
     _tell(prepared, out, json_output, quiet)
@@ -190,7 +192,7 @@ def _tell(prepared: Prepared, out: Path, json_output: bool, quiet: bool) -> None
     console.print(f"{out}: {prepared.records:,} records, {prepared.users:,} users, fingerprint {m.fingerprint}")
     if prepared.silent:
         console.print(
-            f"[yellow]{', '.join(prepared.silent)}: no record yet, so the watermark stands and all events wait.[/] "
+            f"[yellow]{', '.join(prepared.silent)}: no record yet, so the watermark is held and all events wait.[/] "
             "They are in the savepoint's buffer."
         )
     if m.plan is None:

@@ -17,17 +17,18 @@ from moneystate.testing.purity import findings
 
 def check(
     service: Annotated[
-        str, typer.Argument(metavar="MODULE:SERVICE", help="By its module, or the module's file, and its name.")
+        str,
+        typer.Argument(metavar="MODULE:SERVICE", help="The service: its module, or the module's file, and its name."),
     ],
     records: Annotated[int, option("records", "How many records to generate.", Panel.run, NUMBER, least=0)] = 500,
     seed: Annotated[int, seed()] = 0,
     json_output: Json = False,
 ) -> None:
-    """Look for what makes a plain service impure.
+    """Look for code that makes a plain service impure.
 
-    That is: clocks, random numbers, I/O, orders of sets, summed floats and values kept in the module. The service also
-    runs on generated records in random batches. The command ends with code 0 if nothing is found, else with 1. It
-    helps, and proves nothing.
+    It finds clocks, random numbers, I/O, iteration over sets, summed floats and values kept in the module. The service
+    also runs on generated records in random batches. The command ends with code 0 if it finds nothing, otherwise with
+    1. A clean check is no proof.
     """
     declared = service_at(load(service))
     problems = findings(declared)

@@ -14,7 +14,7 @@ from state_tools.entries import count_schemas
 
 
 def check_checkpoint(tree: Tree, folder: Path, functions: Functions) -> list[Finding]:
-    """A finding for each version in the newest state; one for a plan of a newer program."""
+    """One finding for each version in the newest state, or one for a plan of a newer program."""
     checkpoint = Checkpoint(str(folder))
     findings = []
     try:

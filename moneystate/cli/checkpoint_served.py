@@ -1,6 +1,6 @@
 """`moneystate checkpoint fingerprint, compare` for a query server: the users part of the state, as of one version.
 
-A server knows no buffered events and no highs, as they are in no changelog."""
+A server has no buffered events and no highs, because the changelog does not have them."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from state_tools.offline import opened
 
 PAGE = 1000
 STATE = registry.DEFAULT.state
-KEY_GROUPS = 256  # where no savepoint says otherwise: of a million users, some thousand in memory at a time
+KEY_GROUPS = 256  # unless a savepoint has another number; of a million users, a few thousand are in memory at a time
 
 
 @dataclass(frozen=True)
 class Moment:
-    """What a state is of. `version`: EPOCH/BATCH of a server's, empty of a savepoint's."""
+    """The version that a state belongs to."""
 
-    version: str
+    version: str  # EPOCH/BATCH if it is a server's; empty if it is a savepoint's
     watermark: int
 
     def __str__(self) -> str:
@@ -54,15 +54,15 @@ class Moment:
 
 @dataclass(frozen=True)
 class ServedComparison:
-    """`places`, `moments`: of one and of the other."""
+    """Two states and their differences."""
 
-    places: tuple[str, str]
-    moments: tuple[Moment, Moment]
+    places: tuple[str, str]  # of the first and the second state
+    moments: tuple[Moment, Moment]  # of the first and the second state
     result: Comparison
 
 
 def is_server(place: str) -> bool:
-    """Raises ConfigError where it is nothing that has a state."""
+    """Whether the place is a server's address. Raises ConfigError if it is nothing that has a state."""
     if Path(place).exists():
         return False
     if is_address(place):
@@ -111,10 +111,10 @@ def compare(
     most: int,
     progress: WorkProgress,
 ) -> ServedComparison:
-    """At least one of the places is a server. `dedup_ttl_ms`: where both are."""
+    """Compares two places, at least one of which is a server. `dedup_ttl_ms`: used if both are."""
     servers = [place for place in places if is_server(place)]
     for place in servers:
-        with connect(place) as client:  # before a checkpoint is read, which takes a while
+        with connect(place) as client:  # before reading a checkpoint, which takes a while
             client.call("Status.GetStatus", status_pb2.GetStatusRequest())
     with ExitStack() as stack:
         saved = next((stack.enter_context(opened(STATE, place)) for place in places if place not in servers), None)
@@ -147,7 +147,7 @@ def tell_comparison(comparison: ServedComparison, json_output: bool) -> None:
     console = Console(soft_wrap=True, highlight=False, markup=False)
     if first:
         facts_view.print_differences(console, first, *comparison.places)
-    console.print("compared: what is known of users; a server has no buffered events")
+    console.print("compared: the users; a server has no buffered events")
     if one.watermark != other.watermark:
         console.print(
             f"these are different moments: {comparison.places[0]} is of {one}, {comparison.places[1]} of {other}"

@@ -1,4 +1,5 @@
-"""`moneystate checkpoint export, fingerprint, compare, show`: state that no job is running on, or that a server has."""
+"""`moneystate checkpoint export, fingerprint, compare, show`: state of a stopped job, of a savepoint, or of a
+server."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +18,7 @@ from moneystate.cli import checkpoint_served, checkpoint_view, facts_view, regis
 from moneystate.cli.command import add
 from moneystate.cli.connection import Connect, connecting
 from moneystate.cli.durations import parse_ms
+from moneystate.cli.option import flagged
 from moneystate.cli.options import (
     DEDUP_TTL,
     AtTime,
@@ -55,11 +58,23 @@ Place = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class StateFlags:
+    """The flags of commands that take a state from a folder or from a server."""
+
+    at_version: AtVersion = ""
+    at_time: AtTime = ""
+    dedup_ttl: DedupTtl = DEDUP_TTL
+    service: PlainService = ""
+    json_output: Json = False
+    quiet: Quiet = False
+
+
 def register(app: typer.Typer) -> None:
     add(app, export_state, "export")
     add(app, show, "show")
-    add(app, connecting(fingerprint), "fingerprint")
-    add(app, connecting(compare_states), "compare")
+    add(app, connecting(flagged(fingerprint, "flags", StateFlags)), "fingerprint")
+    add(app, connecting(flagged(compare_states, "flags", StateFlags)), "compare")
 
 
 def export_state(
@@ -91,32 +106,23 @@ def export_state(
     _tell(Savepoint(out), json_output)
 
 
-def fingerprint(
-    place: Place,
-    connect: Connect,
-    at_version: AtVersion = "",
-    at_time: AtTime = "",
-    dedup_ttl: DedupTtl = DEDUP_TTL,
-    service: PlainService = "",
-    json_output: Json = False,
-    quiet: Quiet = False,
-) -> None:
+def fingerprint(place: Place, connect: Connect, flags: StateFlags) -> None:
     """Print a state's fingerprint.
 
-    It is the same for the same state, however that is stored. Of a server the command prints the first part, that of
-    the users, and version and watermark on stderr. --dedup-ttl is used where only servers are named.
+    Equal states have equal fingerprints, however they are stored. For a server the command prints the first part, the
+    users, and version and watermark on stderr. --dedup-ttl is used only if all places are servers.
     """
-    read_at = parse_at(at_version, at_time)
+    read_at = parse_at(flags.at_version, flags.at_time)
     if checkpoint_served.is_server(place):
-        ttl_ms = parse_ms(dedup_ttl, "--dedup-ttl", 1)
-        with WorkProgress(quiet) as progress:
+        ttl_ms = parse_ms(flags.dedup_ttl, "--dedup-ttl", 1)
+        with WorkProgress(flags.quiet) as progress:
             served = checkpoint_served.fingerprint(connect, place, read_at, ttl_ms, progress)
-        checkpoint_served.tell_fingerprint(served, json_output)
+        checkpoint_served.tell_fingerprint(served, flags.json_output)
         return
     checkpoint_served.check_no_moment(read_at)
-    with opened(registry.service_of(place, service).state, place) as savepoint:
+    with opened(registry.service_of(place, flags.service).state, place) as savepoint:
         m = savepoint.manifest
-        if json_output:
+        if flags.json_output:
             users, _, buffer = m.fingerprint.partition("-")
             watermark = facts_view.time_ms(m.watermark)
             typer.echo(json.dumps({"fingerprint": m.fingerprint, "users": users, "buffer": buffer, **watermark}))
@@ -128,31 +134,26 @@ def compare_states(
     one: Place,
     other: Place,
     connect: Connect,
+    flags: StateFlags,
     limit: Limit = 20,
-    at_version: AtVersion = "",
-    at_time: AtTime = "",
-    dedup_ttl: DedupTtl = DEDUP_TTL,
-    service: PlainService = "",
-    json_output: Json = False,
-    quiet: Quiet = False,
 ) -> None:
     """Show the differences of two states.
 
-    With a server as one of them, what is known of users is compared. --dedup-ttl is used where only servers are named.
-    The command ends with code 0 if there is no difference, else with 1.
+    If one of them is a server, only the users are compared. --dedup-ttl is used only if both are servers. The command
+    ends with code 0 if there is no difference, otherwise with 1.
     """
-    read_at = parse_at(at_version, at_time)
+    read_at = parse_at(flags.at_version, flags.at_time)
     if any([checkpoint_served.is_server(one), checkpoint_served.is_server(other)]):
-        ttl_ms = parse_ms(dedup_ttl, "--dedup-ttl", 1)
-        with WorkProgress(quiet) as progress:
+        ttl_ms = parse_ms(flags.dedup_ttl, "--dedup-ttl", 1)
+        with WorkProgress(flags.quiet) as progress:
             sides = checkpoint_served.compare(connect, (one, other), read_at, ttl_ms, limit, progress)
-        checkpoint_served.tell_comparison(sides, json_output)
+        checkpoint_served.tell_comparison(sides, flags.json_output)
         raise typer.Exit(1 if sides.result.total else 0)
     checkpoint_served.check_no_moment(read_at)
-    state = _state_of_both(one, other, service)
+    state = _state_of_both(one, other, flags.service)
     with opened(state, one) as a, opened(state, other) as b:
         comparison = compare(state, a, b, limit)
-    if json_output:
+    if flags.json_output:
         typer.echo(
             json.dumps({"differences": comparison.total, "first": [facts_view.as_json(d) for d in comparison.first]})
         )
@@ -190,7 +191,7 @@ def show(
 
 
 def _state_of_both(one: str, other: str, service: str) -> StateModel:
-    """Raises ConfigError for states of two services."""
+    """The state model of both places. Raises ConfigError if they belong to different services."""
     services = [registry.service_of(folder, service) for folder in (one, other)]
     if services[0].name != services[1].name:
         raise ConfigError(
@@ -219,7 +220,7 @@ def _tell(savepoint: Savepoint, json_output: bool) -> None:
 
 @contextmanager
 def _counting(out: Path, total: int, quiet: bool) -> Iterator[None]:
-    """Shows how many key groups are written, by their files: Spark's tasks write them."""
+    """Shows how many key groups are written. It counts their files, because Spark's tasks write them."""
     over = threading.Event()
     with WorkProgress(quiet) as progress:
 

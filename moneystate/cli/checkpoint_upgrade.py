@@ -1,15 +1,16 @@
 """`moneystate checkpoint upgrade` and `downgrade`: rewrite all of a checkpoint's state in one version, without a
 replay.
 
-A job in use brings each entry to the current version when it next touches it. These runs of the job read no input: each
-batch rewrites the entries of a share of the key groups, in the transaction with the changelog and the markers. How far
-they are stands in the plans, so a run that was stopped or killed goes on where it was.
+A running job rewrites each entry in the current version when it next changes it. The runs of these commands read no
+input. Each batch rewrites the entries of a share of the key groups, in one transaction with the changelog and the
+markers. The plans record the progress, so a run that was stopped or killed can be resumed.
 """
 
 from __future__ import annotations
 
 import json
 import signal
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,7 +23,7 @@ from moneystate.api.folders import avro_root, folder_of
 from moneystate.cli import registry, services
 from moneystate.cli.checkpoint_schemas import count_state
 from moneystate.cli.command import add
-from moneystate.cli.option import NUMBER, Panel, check_given, option, pairs
+from moneystate.cli.option import NUMBER, Panel, check_given, flagged, option, pairs
 from moneystate.cli.options import (
     BootstrapServers,
     CheckpointFolder,
@@ -42,62 +43,53 @@ from moneystate.ports.service import ServiceSpec
 from moneystate.ports.state import Versions
 from moneystate.schemas.tree import Tree, read_folder, tree_of
 from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.job import Job, RunOptions
+from moneystate.spark.job import Job
 from moneystate.spark.progress import BatchProgress
+from moneystate.spark.run_options import RunOptions
 from state_tools.downgrade_check import check_downgrade
 
 Batches = Annotated[
     int,
     option(
-        "batches", "Batches of the whole run, each with a share of the key groups; the more, the smaller.", Panel.run,
+        "batches", "Number of batches of the whole run; each rewrites a share of the key groups.", Panel.run,
         NUMBER, least=1,
     ),
 ]  # fmt: skip
-DryRun = Annotated[bool, option("dry-run", "Only count the entries by version; asks no broker.", Panel.run)]
+DryRun = Annotated[bool, option("dry-run", "Only count the entries by version; needs no broker.", Panel.run)]
+
+
+@dataclass(frozen=True)
+class RewriteFlags:
+    """The flags that both commands have."""
+
+    bootstrap_servers: BootstrapServers = ""
+    batches: Batches = 16
+    dry_run: DryRun = False
+    service: PlainService = ""
+    master: Master = ""
+    kafka_config: KafkaConfig = None
+    kafka_config_file: KafkaConfigFile = None
+    spark_config: SparkConfig = None
+    json_output: Json = False
 
 
 def register(app: typer.Typer) -> None:
-    add(app, upgrade, "upgrade")
-    add(app, downgrade, "downgrade")
+    add(app, flagged(upgrade, "flags", RewriteFlags), "upgrade")
+    add(app, flagged(downgrade, "flags", RewriteFlags), "downgrade")
 
 
-def upgrade(
-    checkpoint: CheckpointFolder,
-    bootstrap_servers: BootstrapServers = "",
-    batches: Batches = 16,
-    dry_run: DryRun = False,
-    service: PlainService = "",
-    master: Master = "",
-    kafka_config: KafkaConfig = None,
-    kafka_config_file: KafkaConfigFile = None,
-    spark_config: SparkConfig = None,
-    json_output: Json = False,
-) -> None:
+def upgrade(checkpoint: CheckpointFolder, flags: RewriteFlags) -> None:
     """Rewrite all state in the current state version.
 
-    The job must not run meanwhile.
+    The job must not run at the same time.
     """
-    existing = _existing(checkpoint)
-    if dry_run:
-        _show_counts(existing, service, STATE_VERSION, json_output)
-        return
-    kafka = kafka_settings(kafka_config_file, kafka_config)
-    options = _options(existing, bootstrap_servers, (batches, STATE_VERSION), master, kafka, spark_config or [])
-    _run(existing, service, options, "upgrade", json_output)
+    _rewrite(_existing(checkpoint), flags, STATE_VERSION, "upgrade")
 
 
 def downgrade(
     checkpoint: CheckpointFolder,
+    flags: RewriteFlags,
     to: Annotated[int, option("to", "The state version that the older program knows.", Panel.state, NUMBER, least=1)],
-    bootstrap_servers: BootstrapServers = "",
-    batches: Batches = 16,
-    dry_run: DryRun = False,
-    service: PlainService = "",
-    master: Master = "",
-    kafka_config: KafkaConfig = None,
-    kafka_config_file: KafkaConfigFile = None,
-    spark_config: SparkConfig = None,
-    json_output: Json = False,
 ) -> None:
     """Rewrite all state in an earlier version.
 
@@ -107,18 +99,20 @@ def downgrade(
     if not 0 < to < STATE_VERSION:
         raise ConfigError(f"--to {to}: expected an earlier state version.", f"give 1 to {STATE_VERSION - 1}.")
     existing = _existing(checkpoint)
-    written = _service(existing, service).state.versions.written
+    written = _service(existing, flags.service).state.versions.written
     if to not in written:
         raise ConfigError(
             f"--to {to}: expected a state version of this service, found none of that number.",
             f"give one of {', '.join(map(str, sorted(written)))}.",
         )
-    if dry_run:
-        _show_counts(existing, service, to, json_output)
-        return
-    kafka = kafka_settings(kafka_config_file, kafka_config)
-    options = _options(existing, bootstrap_servers, (batches, to), master, kafka, spark_config or [])
-    _run(existing, service, options, "downgrade", json_output)
+    _rewrite(existing, flags, to, "downgrade")
+
+
+def _rewrite(existing: Checkpoint, flags: RewriteFlags, version: int, title: str) -> None:
+    if flags.dry_run:
+        _show_counts(existing, flags.service, version, flags.json_output)
+    else:
+        _run(existing, flags.service, _options(existing, flags, version), title, flags.json_output)
 
 
 def _existing(folder: str) -> Checkpoint:
@@ -132,39 +126,32 @@ def _existing(folder: str) -> Checkpoint:
 
 
 def _check_no_input_planned(checkpoint: Checkpoint) -> None:
-    """A batch of the job that is planned and not finished needs the job's own flags, such as the topics' formats."""
+    """Refuses a checkpoint with an unfinished batch, which needs the job's own flags, such as the topics' formats."""
     planned = checkpoint.last_planned()
     if planned > checkpoint.last_committed() and plans.from_offset(checkpoint.offset(planned)).rewrite is None:
         raise CheckpointError(
-            f"{checkpoint.root}: expected all batches of the job to be finished, batch {planned} is planned.",
+            f"{checkpoint.root}: expected all batches of the job to be finished, found batch {planned} unfinished.",
             "finish it first: moneystate enrich --finish-batch, with the program that planned it.",
         )
 
 
-def _options(
-    existing: Checkpoint,
-    brokers: str,
-    rewrite: tuple[int, int],
-    master: str,
-    kafka_config: dict[str, str],
-    spark_config: list[str],
-) -> RunOptions:
-    """`rewrite`: batches, never more than key groups, and state version."""
-    check_given(bootstrap_servers=brokers)
+def _options(existing: Checkpoint, flags: RewriteFlags, version: int) -> RunOptions:
+    kafka_config = kafka_settings(flags.kafka_config_file, flags.kafka_config)
+    check_given(bootstrap_servers=flags.bootstrap_servers)
     settings = existing.settings()
     return RunOptions(
-        bootstrap_servers=brokers,
+        bootstrap_servers=flags.bootstrap_servers,
         checkpoint=str(existing.root),
         topic_prefix=settings["topic_prefix"],
         application_id=settings["application_id"],
         bounded=True,
         key_groups=settings["key_groups"],
         partitions=settings["partitions"],
-        master=master or None,
+        master=flags.master or None,
         create_topics=False,
         kafka_config=kafka_config,
-        spark_config=pairs(spark_config, "--spark-config"),
-        rewrite=(min(rewrite[0], settings["key_groups"]), rewrite[1]),
+        spark_config=pairs(flags.spark_config or [], "--spark-config"),
+        rewrite=(min(flags.batches, settings["key_groups"]), version),
     )
 
 
@@ -173,7 +160,7 @@ def _service(checkpoint: Checkpoint, given: str) -> ServiceSpec:
 
 
 def kept_rules(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The rules of the last batch: with others, time could move on though nothing is read."""
+    """The rules of the last batch. With other rules, time could advance although nothing is read."""
     return checkpoint.rules(str(checkpoint.offset(checkpoint.last_planned())["rules"]))
 
 
@@ -217,7 +204,7 @@ class _Bar:
         self.task = self.progress.add_task(title, total=shares + 1, completed=self.done)
 
     def _done(self, batch: int) -> int:
-        """How many batches are done after a batch, the closing one with them: the plans tell."""
+        """How many batches are done after a batch, including the closing one, according to the plans."""
         return plans.next_share(plans.from_offset(self.checkpoint.offset(batch)), self.shares, self.version)
 
     def batch(self, progress: BatchProgress) -> None:
@@ -230,14 +217,14 @@ class _Bar:
         return f"{self.title}: {self.entries:,} entries, {self.entries / max(self.seconds, 1e-9):,.0f}/s"
 
     def say(self) -> None:
-        whole = f"the state is of version {self.version}"
-        state = whole if self.done > self.shares else "stopped; start it again to go on"
+        whole = f"the state has version {self.version}"
+        state = whole if self.done > self.shares else "stopped; run the command again to continue"
         done = f"{min(self.done, self.shares)}/{self.shares} batches"
         self.console.print(f"{self.line()}, {done}; {state}", highlight=False)
 
 
 def _show_counts(checkpoint: Checkpoint, given: str, version: int, json_output: bool) -> None:
-    """The entries by record and version, and whether they are to be rewritten."""
+    """Shows the entries by record and version, and how many must be rewritten."""
     trees = [avro_root(), folder_of(services.load(given))] if given else [avro_root()]
     tree = tree_of({path: content for root in trees for path, content in read_folder(root).items()})
     rows = _rows(tree, _service(checkpoint, given).state.versions, count_state(checkpoint.root), version)

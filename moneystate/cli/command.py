@@ -1,4 +1,4 @@
-"""Commands and groups of commands: their help is in panels, nothing in it is cut off, and each takes --config."""
+"""Commands and groups of commands. Their help is in panels and never cut off, and each command takes --config."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from moneystate.cli import renamed
+from moneystate.cli import renamed, variables
 from moneystate.cli.option import Panel
 from moneystate.cli.settings_file import ConfigFile, words_of
 
 ARGUMENTS, COMMANDS, HELP = "Arguments", "Commands", "Help"
 OPTION_PANELS = [*(panel.value for panel in Panel), HELP]
-RULES_TAKE = {"ignore_unknown_options": True}  # flags of rules are among the words
-WHOLE = 10_000  # characters: a summary is wrapped, never cut
+RULES_TAKE = {"ignore_unknown_options": True}  # the flags of rules are passed on as arguments
+WHOLE = 10_000  # characters; summaries are wrapped, never cut off
 
 Row = tuple[str, str]
 
@@ -27,7 +27,8 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         words = words_of(ctx)
         renamed.check_options(words, args)
-        for line in renamed.warnings(words, os.environ):
+        root = ctx.find_root().command
+        for line in [*renamed.warnings(words, os.environ), *variables.warnings(root, os.environ)]:
             typer.echo(line, err=True)
         return super().parse_args(ctx, args)
 
@@ -69,13 +70,13 @@ def add(
     panel: str | None = None,
     rules_take: bool = False,
 ) -> None:
-    """`panel`: of the commands in the group's help. `rules_take`: a flag can be that of a service's rule."""
+    """Adds a command. `panel`: its panel in the group's help. `rules_take`: accepts flags of a service's rules."""
     settings = RULES_TAKE if rules_take else None
     group.command(name, cls=Command, rich_help_panel=panel, context_settings=settings)(_configured(command))
 
 
 def _configured(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with a --config, whose values are the defaults of the others; the command asks the context for it."""
+    """The command with the flag --config, whose file has the defaults of the other flags."""
 
     @functools.wraps(command)
     def run(config: Any, **given: Any) -> Any:
@@ -90,7 +91,7 @@ def _configured(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _rows(command: Any, ctx: Any, kind: str, other: str) -> list[tuple[str, Row]]:
-    """With their panels; `other`: of those without one."""
+    """The rows of the help with their panels. `other`: the panel of rows without one."""
     parameters = [parameter for parameter in command.get_params(ctx) if parameter.param_type_name == kind]
     records = [(parameter.rich_help_panel or other, parameter.get_help_record(ctx)) for parameter in parameters]
     return [(panel, record) for panel, record in records if record is not None]

@@ -33,7 +33,7 @@ ADVICE = {
     grpc.StatusCode.PERMISSION_DENIED: "use a token or a certificate with the scope.",
     grpc.StatusCode.DEADLINE_EXCEEDED: "raise --timeout, or ask for less.",
 }
-NO_ANSWER = 3  # of commands whose code 1 means something else
+NO_ANSWER = 3  # for commands whose code 1 means something else
 
 Address = Annotated[str, option("address", "The query server.", Panel.server, ADDRESS)]
 Timeout = Annotated[str, option("timeout", "How long an answer may take.", Panel.server, DURATION)]
@@ -43,7 +43,7 @@ Connect = Callable[[str], Connected]  # to an address
 
 
 def connected(command: Callable[..., None]) -> Callable[..., None]:
-    """The flags of a connection in place of the parameter `client`; errors of the call as one line."""
+    """Replaces the parameter `client` with the flags of a connection. Errors of calls become one line."""
 
     @functools.wraps(command)
     def run(client: Connected, **given: Any) -> None:
@@ -54,8 +54,8 @@ def connected(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def connecting(command: Callable[..., None]) -> Callable[..., None]:
-    """As `connected`, for servers that are named by arguments: the parameter is `connect`. Exit code 1 is left to the
-    command."""
+    """As `connected`, for commands whose arguments name the servers. The parameter is `connect`. Exit code 1 is
+    reserved for the command."""
     return flagged(command, "connect", _connecting)
 
 
@@ -100,7 +100,7 @@ def _opened(target: Target, timeout: str, named_by: str) -> Iterator[Client]:
 
 
 def _told(error: grpc.RpcError, address: str, named_by: str) -> MoneystateError:
-    call: Any = error  # grpc's own errors of calls are calls, too
+    call: Any = error  # grpc's errors of calls are also calls
     code, message = call.code(), " ".join((call.details() or "").split())
     if code is grpc.StatusCode.UNAVAILABLE:
         do = f"check {named_by} and --tls-ca, and that the server runs."

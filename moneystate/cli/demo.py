@@ -1,4 +1,4 @@
-"""`moneystate demo`: a service on a broker of its own, with made-up events."""
+"""`moneystate demo`: a service with invented events, on its own broker."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ BROKEN_EXIT_CODE = 1
 def demo(
     service: Annotated[str, typer.Argument(metavar="SERVICE", help=f"One of {', '.join(DEMOS)}.")] = "enrichment",
 ) -> None:
-    """Show a service with made-up events.
+    """Show a service with invented events.
 
     The events go through a broker that is started for the demo and through the real job. The demo shows whether each
-    promise was held. It takes about a minute and leaves nothing behind. The command ends with code 0 if every promise
-    was held, else with 1.
+    promise is kept. It takes about a minute and leaves nothing behind. The command ends with code 0 if every promise is
+    kept, otherwise with 1.
     """
     if service not in DEMOS:
         raise ConfigError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,16 +19,19 @@ from moneystate.spark.progress import BatchProgress
 LOG_EVERY_S = 10.0
 RATE_BATCHES = 5
 SHOWN_IDLE = 3
+SHOWN_COUNTERS = 4  # of a service's own, those that have counted most
 
 
 class Display:
-    """On stderr: stdout is for results."""
+    """Writes to stderr, because stdout is for results."""
 
-    def __init__(self, quiet: bool, title: str = "") -> None:
-        """`title`: of one among several, which write lines and share no line that changes."""
+    def __init__(self, quiet: bool, title: str = "", counters: Sequence[str] = ()) -> None:
+        """`title`: of one among several, which write lines and share no line that changes; `counters`: those that
+        are shown at 0, too."""
         self.console = Console(stderr=True)
         self.quiet = quiet
         self.title = title
+        self.counters = counters
         self.recent: deque[BatchProgress] = deque(maxlen=RATE_BATCHES)
         self.last: BatchProgress | None = None
         self.records = 0
@@ -46,15 +50,15 @@ class Display:
             self.live.stop()
 
     def new_inputs(self, topics: list[str]) -> None:
-        """Also where the progress is not shown: a mistyped prefix would be a job that waits for ever."""
+        """Warns even without progress: with a mistyped prefix the job would wait for ever."""
         missing = f"{', '.join(topics)}: no such input topics, created empty."
-        self.warning(f"{missing} If records should be there, check --topic-prefix.")
+        self.warning(f"{missing} If they should have records, check --topic-prefix.")
 
     def warning(self, text: str) -> None:
         self.console.print(f"[yellow]warning:[/] {escape(text)}", highlight=False, soft_wrap=True)
 
     def publishing(self, entries: int) -> None:
-        """Before the first batch: how much of the state it begins with is in the changelog."""
+        """Shows, before the first batch, how much of the initial state is in the changelog."""
         if self.live is not None:
             self.live.update(f"state to the changelog: {entries:,} entries")
 
@@ -77,9 +81,14 @@ class Display:
         p = self.last
         assert p is not None
         parts = [f"batch {p.batch}", f"{self.rate():,.0f} records/s", f"watermark {_time(p)} {_lag(p)}".rstrip()]
-        counts = [f"{name} {n:,}" for name, n in _counts(p)]
+        counts = [f"{name} {n:,}" for name, n in self._counts(p)]
         texts = [f"{name} {text}" for name, text in [*_oldest(p), *_partitions(p)]]
         return (f"{self.title}: " if self.title else "") + ", ".join([*parts, *counts, *texts])
+
+    def _counts(self, p: BatchProgress) -> list[tuple[str, int]]:
+        always = [("buffered", p.buffered), *[(name, p.count(name)) for name in self.counters]]
+        letters = ("dead letters", sum(p.dead_letters().values()))
+        return [*always, letters, *p.largest(SHOWN_COUNTERS, self.counters)]
 
     def _table(self, p: BatchProgress) -> RenderableType:
         cells: list[tuple[str, str]] = [
@@ -88,20 +97,21 @@ class Display:
             ("watermark", _time(p)),
             ("lag", _lag(p)),
         ]
-        cells += [(name, f"{n:,}") for name, n in _counts(p)]
+        cells += [(name, f"{n:,}") for name, n in self._counts(p)]
         cells += [*_oldest(p), *_partitions(p)]
         names = [name for name, _ in cells]
         return fitting(names, [[text for _, text in cells]], self.console.width, right=names)
 
     def goodbye(self, stands: bool) -> None:
-        """The last line. `stands`: the run ended with its input, so a partition without a record holds all back."""
+        """The last line. `stands`: the run ended with its input, so a partition without a record holds everything
+        back."""
         p = self.last
         if self.quiet or p is None:
             return
         self._say(f"{self.records:,} records read, {self.outputs:,} written; {self.line()}")
         if stands and p.silent:
             self._say(
-                f"[yellow]{', '.join(p.silent)}: no record yet, so the watermark stands and nothing is put out.[/] "
+                f"[yellow]{', '.join(p.silent)}: no record yet, so the watermark is held and nothing is put out.[/] "
                 "Send it a record or a Heartbeat, or end the run with --drain."
             )
 
@@ -131,17 +141,12 @@ class Display:
         }
 
 
-def _counts(p: BatchProgress) -> list[tuple[str, int]]:
-    named = [(name, p.count(name)) for name in ("waiting", "looking_up", "late", "duplicates")]
-    return [("buffered", p.buffered), *named, ("dead letters", sum(p.dead_letters().values()))]
-
-
 def _oldest(p: BatchProgress) -> list[tuple[str, str]]:
     return [] if p.oldest_wait_ms is None else [("oldest wait", f"{p.oldest_wait_ms / 1000:.0f}s")]
 
 
 def _partitions(p: BatchProgress) -> list[tuple[str, str]]:
-    """What decides the watermark: which partition holds it back, which ones are idle."""
+    """The partition that holds the watermark back, and the idle ones."""
     held = [] if p.held_by is None or p.drained else [("held by", p.held_by)]
     if not p.idle:
         return held
@@ -158,7 +163,7 @@ def _time(p: BatchProgress) -> str:
 
 
 def _lag(p: BatchProgress) -> str:
-    """How far the watermark is behind the wall clock; nothing to say of old data."""
+    """How far the watermark is behind the wall clock; empty for old data."""
     if p.watermark_ms is None:
         return ""
     seconds = time.time() - p.watermark_ms / 1000

@@ -12,7 +12,7 @@ from moneystate.ports import state
 from moneystate.ports.state import Field
 from moneystate.savepoint.compare import Difference
 
-LEAST_TIME_MS = 10**10  # smaller numbers are no times of any event
+LEAST_TIME_MS = 10**10  # smaller numbers are not event times
 TEXT_CHARACTERS = 60
 
 
@@ -21,18 +21,18 @@ def time_text(ms: int) -> str:
 
 
 def time_ms(ms: int) -> dict[str, int | None]:
-    """The watermark for JSON; null where there is none or the job is drained."""
+    """The watermark for JSON; null: there is none, or the job is drained."""
     return {"watermark_ms": None if ms in (NO_TIME, END_OF_TIME) else ms}
 
 
 def field_text(field: Field) -> str:
-    """Of a value, which is cut off where it is long."""
+    """The text of a value, cut off if it is long."""
     text = whole_text(field)
     return text if len(text) <= TEXT_CHARACTERS else text[: TEXT_CHARACTERS - 1] + "…"
 
 
 def whole_text(field: Field) -> str:
-    """Of an id, which is not."""
+    """The text of an id, never cut off."""
     if field is None:
         return "-"
     if isinstance(field, int):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
 from enum import StrEnum
 from typing import Annotated
@@ -19,8 +17,9 @@ from moneystate.cli.options import BootstrapServers, KafkaConfig, KafkaConfigFil
 from moneystate.errors import BrokerError, ConfigError
 from moneystate.kafka.client import admin_client, base_config, check_reachable, new_client
 from moneystate.kafka.heartbeats import Heartbeats
+from moneystate.stop_signals import stop_signals
 
-LOOKS = 4  # in the time after which a partition is quiet
+LOOKS = 4  # polls within the time after which a partition is quiet
 
 
 class HeartbeatFormat(StrEnum):
@@ -31,18 +30,18 @@ class HeartbeatFormat(StrEnum):
 def heartbeat(
     bootstrap_servers: BootstrapServers,
     topics: Annotated[
-        str, option("topics", "Topics, without their prefix, with commas between them.", Panel.topics, "TOPIC,...")
+        str, option("topics", "Topics without their prefix, separated by commas.", Panel.topics, "TOPIC,...")
     ],
     topic_prefix: TopicPrefix = "",
     after: Annotated[
         str,
-        option("after", "A partition without a record for so long gets a heartbeat.", Panel.run, DURATION),
+        option("after", "A partition without a record for this long gets a heartbeat.", Panel.run, DURATION),
     ] = "5s",
     allowance: Annotated[
         str,
         option(
             "allowance",
-            "A heartbeat's time is so far behind the wall clock: how late producers may write.",
+            "How late producers may write: a heartbeat's time is this far behind the wall clock.",
             Panel.run,
             DURATION,
         ),
@@ -56,13 +55,13 @@ def heartbeat(
 ) -> None:
     """Write heartbeats into quiet partitions.
 
-    Such partitions then hold no watermark back, and time advances by the logs alone: a replay has the same results.
-    Records later than the allowance and the job's bound together are late. With --quiet, the command does not say that
-    a broker is away. It ends with code 0 after SIGTERM.
+    Quiet partitions then do not hold the watermark back, and time advances by the logs alone, so a replay has the same
+    results. Records that arrive later than the allowance plus the job's bound are late. With --quiet, the command does
+    not report an unreachable broker. It ends with code 0 after SIGTERM.
     """
     names = [topic_prefix + name.strip() for name in topics.split(",") if name.strip()]
     if not names:
-        raise ConfigError("--topics: expected a topic, found none.", "name topics with commas between them.")
+        raise ConfigError("--topics: expected a topic, found none.", "give topics, separated by commas.")
     after_s = parse_ms(after, "--after", 100) / 1000
     allowance_ms = parse_ms(allowance, "--allowance")
     codec = Codec(HEARTBEAT_RECORD)
@@ -73,16 +72,14 @@ def heartbeat(
     beats = Heartbeats(
         admin_client(bootstrap_servers, kafka), producer, names, after_s, lambda time_ms: write(Heartbeat(time_ms))
     )
-    over = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: over.set())
     away = False
-    while not over.is_set():
-        try:
-            beats.turn(time.monotonic(), time.time_ns() // 1_000_000 - allowance_ms)
-            away = False
-        except BrokerError as e:
-            if not away and not quiet:
-                typer.echo(f"warning: {e}", err=True)
-            away = True
-        over.wait(after_s / LOOKS)
+    with stop_signals() as stopped:
+        while not stopped.is_set():
+            try:
+                beats.turn(time.monotonic(), time.time_ns() // 1_000_000 - allowance_ms)
+                away = False
+            except BrokerError as e:
+                if not away and not quiet:
+                    typer.echo(f"warning: {e}", err=True)
+                away = True
+            stopped.wait(after_s / LOOKS)

@@ -30,7 +30,7 @@ from moneystate.errors import CheckpointError, ConfigError
 from moneystate.kafka.starting import EARLIEST
 from moneystate.ports.service import JobSpec, ServiceSpec
 from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.job import RunOptions
+from moneystate.spark.run_options import RunOptions
 
 
 def job_options(
@@ -38,16 +38,19 @@ def job_options(
     checkpoint: CheckpointFolder,
     topic_prefix: TopicPrefix = "",
     until_caught_up: Annotated[
-        bool, option("until-caught-up", "Read what is in the topics at the start, then end.", Panel.run)
+        bool, option("until-caught-up", "Read the records that the topics have at the start, then end.", Panel.run)
     ] = False,
     drain: Annotated[
-        bool, option("drain", "At the end of a bounded run release all that waits. It ends the checkpoint.", Panel.run)
+        bool,
+        option(
+            "drain", "At the end of a bounded run, release everything that waits. This ends the checkpoint.", Panel.run
+        ),
     ] = False,
     idle_timeout: Annotated[
         str,
         option(
             "idle-timeout",
-            "In a live run, a partition without news for so long holds nothing back.",
+            "In a live run, a partition without new records for this long is idle.",
             Panel.run,
             DURATION,
         ),
@@ -60,7 +63,7 @@ def job_options(
             "Names transactions, markers and the consumer group.",
             Panel.state,
             "NAME",
-            shown="topic prefix and service; of the enrichment: topic prefix, or moneystate",
+            shown="topic prefix and service; for the enrichment: topic prefix, or moneystate",
         ),
     ] = "",
     new_epoch: Annotated[
@@ -68,20 +71,20 @@ def job_options(
         option("new-epoch", "Let a new checkpoint take over from the one that wrote the output so far.", Panel.state),
     ] = False,
     initial_state: Annotated[
-        str, option("initial-state", "Folder of a savepoint that a new checkpoint begins with.", Panel.state, PATH)
+        str, option("initial-state", "Folder of the savepoint from which a new checkpoint starts.", Panel.state, PATH)
     ] = "",
     initial_offsets: Annotated[
         str,
         option(
             "initial-offsets",
-            "JSON file {topic: {partition: offset}}: where to go on after a savepoint of other topics.",
+            "JSON file {topic: {partition: offset}}: where to continue after a savepoint of other topics.",
             Panel.state,
             PATH,
         ),
     ] = "",
     finish_batch: Annotated[
         bool,
-        option("finish-batch", "Only run the batch that is planned, by the rules it was planned with.", Panel.run),
+        option("finish-batch", "Only run the unfinished batch, with the rules of its plan.", Panel.run),
     ] = False,
     key_groups: KeyGroups = 64,
     partitions: Partitions = 4,
@@ -90,7 +93,7 @@ def job_options(
     ] = 200_000,
     trigger_interval: Annotated[
         str,
-        option("trigger-interval", "Least time from batch to batch; 0s: as fast as they go.", Panel.run, DURATION),
+        option("trigger-interval", "Least time between batch starts; 0s: without a pause.", Panel.run, DURATION),
     ] = "0s",
     schema_registry: SchemaRegistry = "",
     create_topics: CreateTopics = True,
@@ -103,7 +106,7 @@ def job_options(
     kafka_config_file: KafkaConfigFile = None,
     spark_config: SparkConfig = None,
 ) -> RunOptions:
-    """Raises ConfigError for what does not fit together."""
+    """Raises ConfigError for flags that contradict each other."""
     check_given(bootstrap_servers=bootstrap_servers, checkpoint=checkpoint)
     _check_together(drain, until_caught_up, key_groups, partitions)
     _check_initial(initial_state, initial_offsets, starting_offsets)
@@ -138,7 +141,7 @@ def job_options(
 def _check_together(drain: bool, until_caught_up: bool, key_groups: int, partitions: int) -> None:
     """Raises ConfigError."""
     if drain and not until_caught_up:
-        raise ConfigError("--drain: expected a bounded run.", "add --until-caught-up.")
+        raise ConfigError("--drain: expected a bounded run, found a live one.", "add --until-caught-up.")
     if partitions > key_groups:
         raise ConfigError(
             f"--partitions {partitions}: expected no more than the {key_groups} key groups.",
@@ -149,16 +152,18 @@ def _check_together(drain: bool, until_caught_up: bool, key_groups: int, partiti
 def _check_initial(initial_state: str, initial_offsets: str, starting_offsets: str) -> None:
     """Raises ConfigError."""
     if initial_offsets and not initial_state:
-        raise ConfigError("--initial-offsets: expected --initial-state.", "use --starting-offsets without a savepoint.")
+        raise ConfigError(
+            "--initial-offsets: expected --initial-state as well.", "use --starting-offsets without a savepoint."
+        )
     if initial_state and starting_offsets != EARLIEST:
         raise ConfigError(
-            "--starting-offsets: expected to be left out with --initial-state, which says where to go on.",
-            "give --initial-offsets where its offsets are those of other topics.",
+            "--starting-offsets: expected no value with --initial-state, which says where to continue.",
+            "leave it out, or give --initial-offsets if the savepoint is of other topics.",
         )
 
 
 def planned_job(service: ServiceSpec, checkpoint: str) -> JobSpec:
-    """The job by the rules that the unfinished batch was planned with, as far as flags choose them."""
+    """The job with the rules of the unfinished batch's plan, as far as flags choose them."""
     existing = Checkpoint(checkpoint)
     planned = None if existing.is_new() else existing.planned_rules()
     if planned is None:

@@ -20,7 +20,7 @@ from moneystate.errors import SetupError
 
 NOT_RUNNING_EXIT_CODE = 3
 
-SCOPE = "KAFKA"  # of the variables: a port and a folder are everybody's
+SCOPE = "KAFKA"  # prefix of the variables, because port and folder are common names
 PortOption = Annotated[int, port(SCOPE)]
 DataDirOption = Annotated[
     Path | None,
@@ -39,9 +39,9 @@ def start(
         str, option("heap", "Heap of the Java process, as for -Xmx.", Panel.run, "SIZE", scope=SCOPE)
     ] = "512m",
 ) -> None:
-    """Start the broker in the background, print its bootstrap servers.
+    """Start the broker in the background and print its bootstrap servers.
 
-    The first start downloads Kafka (43 MB). Topics are not created by themselves.
+    The first start downloads Kafka (43 MB). Topics are not created automatically.
     """
     folder = _folder(port_number, data_dir)
     broker = DevBroker(folder, port_number, heap=heap, detach=True, progress=lambda line: typer.echo(line, err=True))
@@ -59,7 +59,7 @@ def start(
 
 
 def stop(port_number: PortOption = DEFAULT_PORT, data_dir: DataDirOption = None) -> None:
-    """Stop the broker; its data stays."""
+    """Stop the broker and keep its data."""
     folder = _folder(port_number, data_dir)
     broker = DevBroker(folder)
     running = broker.running
@@ -92,7 +92,7 @@ def status(
 
 
 def _folder(port: int, data_dir: Path | None) -> Path:
-    """A folder for each port, so that brokers on several ports do not meet."""
+    """A folder for each port, so that brokers on different ports do not share one."""
     if data_dir is not None:
         return data_dir.absolute()
     state = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")

@@ -2,7 +2,7 @@
 
 `--NAME` is the variable MONEYSTATE_NAME and the key NAME of the command's table in a configuration file. An option of
 one name has one meaning, one type and one help text in all commands. Options of the development broker and of the fake
-service have variables with a prefix, as their names are everybody's.
+service have common names, so their variables have a prefix.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from moneystate.errors import ConfigError
 from moneystate.serving import addresses
 
 T = TypeVar("T")
-Check = Callable[[str, str], object]  # of a text that is not empty, and the option's name for the error
+Check = Callable[[str, str], object]  # checks a text that is not empty; gets the option's name for the error
 
 PREFIX: Final = "MONEYSTATE_"
 
@@ -38,7 +38,7 @@ PAIR: Final = "NAME=VALUE"
 
 
 def check_addresses(text: str, flag: str) -> None:
-    """Of brokers, HOST:PORT,..., perhaps PROTOCOL://HOST:PORT. Raises ConfigError."""
+    """Checks addresses of brokers, HOST:PORT,..., perhaps PROTOCOL://HOST:PORT. Raises ConfigError."""
     for address in text.split(","):
         addresses.split(re.sub(r"^\w+://", "", address.strip()), flag)
 
@@ -77,9 +77,8 @@ def option(
     most: int | None = None,
     shown: bool | str | None = None,
 ) -> typer.models.OptionInfo:
-    """Without `metavar` a switch, --NAME or --no-NAME. `scope`: goes before the variable's name. `least` and `most`: of
-    a number. `shown`: the default as the help says it; a
-    switch is off."""
+    """An option. Without `metavar` it is a switch, --NAME or --no-NAME, which is off by default. `scope`: a prefix of
+    the variable's name. `least` and `most`: limits of a number. `shown`: the default as the help shows it."""
     info: typer.models.OptionInfo = typer.Option(
         f"--{name}" if metavar else f"--{name}/--no-{name}",
         help=help,
@@ -95,8 +94,8 @@ def option(
 
 
 def repeated(name: str, help: str, panel: Panel, metavar: str) -> typer.models.OptionInfo:
-    """An option that may be given several times. Its variable has the values between semicolons or on lines of their
-    own: blanks are parts of values."""
+    """An option that may be given several times. Its variable has the values separated by semicolons or line ends.
+    Blanks are parts of values."""
     info: typer.models.OptionInfo = typer.Option(
         f"--{name}",
         help=f"{help} May be repeated.",
@@ -142,7 +141,7 @@ def check_given(**values: str) -> None:
 
 
 def pairs(texts: list[str], flag: str) -> dict[str, str]:
-    """NAME=VALUE, several times. Raises ConfigError, which does not repeat what may be a secret."""
+    """Parses NAME=VALUE texts. Raises ConfigError, which does not repeat the text, because it may be a secret."""
     values = {}
     for number, text in enumerate(texts, 1):
         name, equals, value = text.partition("=")
@@ -156,7 +155,7 @@ def pairs(texts: list[str], flag: str) -> dict[str, str]:
 
 
 def flagged(command: Callable[..., T], parameter: str, make: Callable[..., Any]) -> Callable[..., T]:
-    """The options of `make` in place of the parameter that takes what it makes."""
+    """Replaces a parameter of a command with the options of `make`, whose result it gets."""
     flags = inspect.signature(make, eval_str=True).parameters
     own = inspect.signature(command, eval_str=True)
     other_parameters = [p for name, p in own.parameters.items() if name != parameter]

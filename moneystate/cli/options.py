@@ -1,4 +1,4 @@
-"""The options that several commands have in common, each declared once, and what is made of them."""
+"""The options that several commands share, each declared once, and the functions that evaluate them."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ Lookup = Annotated[
 # checkpoint and state
 
 CheckpointFolder = Annotated[str, option("checkpoint", "Folder of a job's state and progress.", Panel.state, PATH)]
-Savepoint = Annotated[Path, option("out", "Folder to make: the savepoint.", Panel.state, PATH)]
+Savepoint = Annotated[Path, option("out", "Folder of the savepoint to make.", Panel.state, PATH)]
 
 
 def key_groups(shown: str | None = None) -> typer.models.OptionInfo:
@@ -130,8 +130,8 @@ InitialHighs = Annotated[
     Path | None,
     option(
         "initial-highs",
-        "JSON file {topic: {partition: ms or null}}: highest event times before ranges whose beginning Kafka no "
-        "longer has.",
+        "JSON file {topic: {partition: ms or null}}: highest event times before ranges that do not start at the "
+        "partition's beginning.",
         Panel.input,
         PATH,
     ),
@@ -145,12 +145,12 @@ def source_tasks(shown: str | None = None) -> typer.models.OptionInfo:
 SourceTasks = Annotated[int, source_tasks()]
 SourceTasksOrCores = Annotated[int | None, source_tasks("one for each core")]
 MaxRecordsPerChunk = Annotated[
-    int, option("max-records-per-chunk", "Records of one chunk at most.", Panel.input, NUMBER, least=1)
+    int, option("max-records-per-chunk", "Most records in one chunk.", Panel.input, NUMBER, least=1)
 ]
 
 # topics
 
-TopicPrefix = Annotated[str, option("topic-prefix", "Goes before each topic's name.", Panel.topics, "TEXT")]
+TopicPrefix = Annotated[str, option("topic-prefix", "Prefix of each topic's name.", Panel.topics, "TEXT")]
 Format = Annotated[
     list[str] | None,
     repeated("format", "Format of a topic, without its prefix: avro, json or confluent.", Panel.topics, "TOPIC=FORMAT"),
@@ -189,23 +189,25 @@ KafkaConfigFile = Annotated[
     Path | None,
     option("kafka-config-file", "Properties file of such settings; --kafka-config overrides it.", Panel.kafka, PATH),
 ]
-Master = Annotated[str, option("master", "Spark master; else what spark-submit says, or local[*].", Panel.spark, "URL")]
+Master = Annotated[
+    str, option("master", "Spark master; default: the one of spark-submit, or local[*].", Panel.spark, "URL")
+]
 SparkConfig = Annotated[list[str] | None, repeated("spark-config", "A setting of Spark.", Panel.spark, PAIR)]
 
-# TLS and tokens: the same words for whoever shows a certificate and asks for one
+# TLS and tokens: the same names for both sides
 
 TlsCa = Annotated[
     str,
     option(
         "tls-ca",
-        "PEM file: who must have signed the other side's certificate. Queries use TLS if it is given; serve then "
-        "requires a certificate of its callers.",
+        "PEM file: the authorities that may sign the other side's certificate. With it, queries use TLS, and serve "
+        "requires certificates from callers.",
         Panel.security,
         PATH,
     ),
 ]
 TlsCert = Annotated[
-    str, option("tls-cert", "PEM file: the certificate to show. Read again when it changes.", Panel.security, PATH)
+    str, option("tls-cert", "PEM file: the certificate to present. Read again when it changes.", Panel.security, PATH)
 ]
 TlsKey = Annotated[str, option("tls-key", "PEM file: the key of --tls-cert.", Panel.security, PATH)]
 TokenFile = Annotated[str, option("token-file", "File with the bearer token to send.", Panel.security, PATH)]
@@ -218,7 +220,7 @@ MetricsPort = Annotated[
 MetricsHost = Annotated[
     str,
     option(
-        "metrics-host", "Address for --metrics-port. Metrics need no token: 0.0.0.0 shows them to everybody.",
+        "metrics-host", "Address for --metrics-port. Metrics need no token, so with 0.0.0.0 everybody can read them.",
         Panel.metrics, "HOST",
     ),
 ]  # fmt: skip
@@ -228,10 +230,10 @@ MetricsHost = Annotated[
 AtVersion = Annotated[str, option("at-version", "As of this version.", Panel.question, VERSION)]
 AtTime = Annotated[str, option("at-time", "As of this event time, ISO-8601 with its zone.", Panel.question, TIME)]
 SinceVersion = Annotated[
-    str, option("since", "Changes since this version; without, watch begins now.", Panel.question, VERSION)
+    str, option("since", "Changes since this version; by default, watch begins now.", Panel.question, VERSION)
 ]
 Count = Annotated[
-    int, option("count", "Of watch: end after so many changes; 0: never.", Panel.question, NUMBER, least=0)
+    int, option("count", "For watch: end after this many changes; 0: never.", Panel.question, NUMBER, least=0)
 ]
 
 
@@ -245,13 +247,13 @@ def port(scope: str) -> typer.models.OptionInfo:
 
 # output
 
-Limit = Annotated[int, option("limit", "Show at most so many.", Panel.output, NUMBER, least=1)]
+Limit = Annotated[int, option("limit", "Show at most this many.", Panel.output, NUMBER, least=1)]
 Json = Annotated[bool, option("json", "Print JSON, for programs.", Panel.output)]
 Quiet = Annotated[bool, option("quiet", "Show no progress.", Panel.output)]
 
 
 def kafka_settings(file: Path | None, texts: list[str] | None) -> dict[str, str]:
-    """For all Kafka clients. Raises ConfigError."""
+    """The settings for all Kafka clients. Raises ConfigError."""
     return settings.kafka_settings(file, pairs(texts or [], settings.FLAG))
 
 
@@ -268,7 +270,7 @@ def replication(factor: int, min_insync: int) -> Replication:
 def formats(
     texts: list[str], registry_url: str, known: list[str], declared: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Format by topic without prefix, of the topics `known`; `declared`: of those that no flag names. Raises
+    """The formats of the topics `known`, without prefix. `declared`: formats of topics that no flag names. Raises
     ConfigError."""
     declared = declared or {}
     by_topic = {**declared, **pairs(texts, "--format")}

@@ -26,7 +26,7 @@ from moneystate.spark.deployment import Change, changes
 from moneystate.spark.startup import settings_of
 
 REFUSED_EXIT_CODE = 1
-NEW_PLAN = "run moneystate plan --save with the same flags, and approve that."
+NEW_PLAN = "run moneystate plan --save with the same flags, and approve its file."
 MOST_TEXT = 60  # characters of a value in the table
 
 
@@ -35,10 +35,10 @@ def plan_services(
     save: Annotated[Path | None, option("save", "File to write, for `run --approved`.", Panel.output, PATH)] = None,
     json_output: Json = False,
 ) -> None:
-    """Show what `run` with the same words would change.
+    """Show what `run` with the same arguments would change.
 
-    That is: rules, inputs, topics, schemas and state. Nothing is changed. With --save, `run --approved FILE` refuses to
-    start if it would change anything else.
+    It shows changes of rules, inputs, topics, schemas and state, and changes nothing itself. With --save, `run
+    --approved FILE` refuses to start if it would change anything else.
     """
     planned = _planned(prepared)
     if save is not None:
@@ -55,8 +55,8 @@ plan = flagged(plan_services, "prepared", prepare)
 
 
 def check_approved(file: Path, prepared: list[Prepared]) -> None:
-    """Raises ConfigError where a start would change anything else than what `file` says. What it says and is changed
-    already is well: so a job that was started by it can be started again."""
+    """Raises ConfigError if a start would make a change that is not in `file`. Changes in the file that are already
+    made are fine, so that a job can be started again with the same file."""
     try:
         approved = json.loads(file.read_text())
     except (OSError, ValueError) as e:
@@ -73,7 +73,7 @@ def check_approved(file: Path, prepared: list[Prepared]) -> None:
 
 
 def _difference(approved: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """The first thing that is not approved; empty: all is."""
+    """The first change that is not approved; empty: all are."""
     for service, mine in now.items():
         if service not in approved:
             return f"the service {service}"

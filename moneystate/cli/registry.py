@@ -31,26 +31,26 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "lookup-worker": lookup_worker,
     "fake-session-service": fake_session_service,
 }
-DEFAULT: Final = ENRICHMENT  # of commands that name no service: its flags are theirs, `query.v1` is its
+# The service of commands that name none: they have its flags, and `query.v1` is its contract.
+DEFAULT: Final = ENRICHMENT
 
 
 def service_of(folder: str, given: str = "") -> ServiceSpec:
-    """The service whose state a savepoint or a checkpoint is; `given`: where a plain one is, MODULE:SERVICE. Raises
-    CheckpointError."""
+    """The service of a savepoint or checkpoint. `given`: MODULE:SERVICE of a plain service. Raises CheckpointError."""
     job = job_of(folder)
     if not given:
         return named(folder, job)
     mine = [reference for reference in services.load_all(given) if service_at(reference).name == job]
     if not mine:
         raise CheckpointError(
-            f"{folder}: expected the state of {given}, found that of {job}.", "give its own service as --service."
+            f"{folder}: expected the state of {given}, found that of {job}.", "give --service with that service."
         )
     return plain_service(mine[0], rules_of(folder))
 
 
 def face_of(reference: str) -> Face:
-    """Of `serve`: that of the plain service, or of the default where there is none. Raises ServiceError for queries
-    that cannot be asked."""
+    """The face for `serve`: of the plain service, or of the default service. Raises ServiceError for queries that
+    cannot be called."""
     if not reference:
         return QUERY
     plan_of(reference).queries  # noqa: B018 (it checks them)
@@ -58,12 +58,12 @@ def face_of(reference: str) -> Face:
 
 
 def chosen(reference: str) -> ServiceSpec:
-    """Of commands that make a state: the plain service, or the default where there is none."""
+    """The service for commands that make a state: the plain service, or the default service."""
     return plain_service(reference) if reference else DEFAULT
 
 
 def named(folder: str, job: str) -> ServiceSpec:
-    """One of this project's."""
+    """A service of this project, by the name of its job."""
     service = SERVICES.get(job)
     if service is not None:
         return service
@@ -72,5 +72,5 @@ def named(folder: str, job: str) -> ServiceSpec:
             return plain_service(path, rules_of(folder))
     raise CheckpointError(
         f"{folder}: expected the state of one of {', '.join([*SERVICES, *KNOWN])}, found that of {job}.",
-        "say where that service is: --service MODULE:SERVICE.",
+        "name that service with --service MODULE:SERVICE.",
     )

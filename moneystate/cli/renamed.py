@@ -1,4 +1,4 @@
-"""Commands, flags and variables that have other names now: using an old one is an error that says the new one
+"""Commands, flags and variables that were renamed. Using an old name is an error that names the new one
 (docs/renames.md)."""
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ VARIABLES: Final = {
     "MONEYSTATE_KAFKA_DIR": "MONEYSTATE_KAFKA_DATA_DIR",
     "MONEYSTATE_BEARER_TOKEN_FILE": "MONEYSTATE_TOKEN_FILE",
 }
-# by command: variables that others still read
+# by command: variables that only other commands still read
 VARIABLES_OF: Final = {
     "lookup-worker": {"MONEYSTATE_TIMEOUT": "MONEYSTATE_CALL_TIMEOUT", "MONEYSTATE_DATA": "MONEYSTATE_INDEX"},
     "archive": {"MONEYSTATE_OUT": "MONEYSTATE_ARCHIVE"},
@@ -54,7 +54,7 @@ VARIABLES_OF: Final = {
 
 
 def option(command: Sequence[str], name: str) -> str:
-    """The new name; empty: it is no old one. `command`: its words."""
+    """The new name of a flag; empty: it was not renamed. `command`: the command's words."""
     return OPTIONS.get(command[0] if command else "", {}).get(name, "")
 
 
@@ -81,7 +81,7 @@ def check_variables(environ: Mapping[str, str]) -> None:
 
 
 def warnings(command: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """Of variables that the command no longer reads, and others do."""
+    """Warnings about variables that other commands read, but this one no longer does."""
     renamed = VARIABLES_OF.get(" ".join(command), {})
     return [
         f"warning: {old}: {' '.join(command)} reads {new}. Do: set that, if the variable was meant for this command."

@@ -26,15 +26,16 @@ COUNTS = ("waiting", "looking_up", "duplicates", "late")
 
 
 def check_review(checkpoint: str, yes: bool) -> None:
-    """Before all the work. Raises ConfigError where nobody can be asked, CheckpointError where there is none."""
+    """Checks before the work starts. Raises ConfigError if nobody can be asked, and CheckpointError if there is no
+    checkpoint."""
     if not yes and not sys.stderr.isatty():
-        raise ConfigError("--review: expected a terminal to ask on.", "add --yes.")
+        raise ConfigError("--review: expected a terminal to ask on, found none.", "add --yes.")
     if checkpoint and not is_savepoint(checkpoint):
         open_checkpoint(checkpoint)
 
 
 def review(state: StateModel, prepared: Prepared, checkpoint: str, yes: bool) -> bool:
-    """Show it; whether to go on."""
+    """Shows the review, and returns whether to make the savepoint."""
     console = Console(stderr=True, soft_wrap=True, highlight=False)
     console.print(_numbers(prepared))
     console.print(f"fingerprint {prepared.savepoint.manifest.fingerprint}")
@@ -45,7 +46,7 @@ def review(state: StateModel, prepared: Prepared, checkpoint: str, yes: bool) ->
         if comparison.first:
             facts_view.print_differences(console, comparison.first, "bootstrap", "live")
         console.print(
-            f"{comparison.total:,} differences to {checkpoint}" if comparison.total else f"the same as {checkpoint}"
+            f"{comparison.total:,} differences from {checkpoint}" if comparison.total else f"the same as {checkpoint}"
         )
     return yes or typer.confirm("Make the savepoint?", err=True)
 
@@ -65,7 +66,7 @@ def _numbers(prepared: Prepared) -> Table:
 
 
 def _print_sample(console: Console, state: StateModel, savepoint: Savepoint) -> None:
-    """The first users of the first key group that has any: what is known of each, by kind."""
+    """Shows the first users of the first key group that has any: the facts about each, by kind."""
     rows: list[list[str]] = []
     for user, user_facts in _users(state, savepoint):
         by_kind: dict[str, list[Fact]] = {}

@@ -1,7 +1,7 @@
 """A plain service's rules as flags of its commands.
 
-A rule `wait_ms` is the flag `--wait` with a duration, any other rule the flag of its name. With several services,
-`--orders.wait` is the rule of the service orders alone.
+A rule `wait_ms` is the flag `--wait` with a duration. Any other rule is the flag with its name. With several services,
+`--orders.wait` sets the rule only for the service orders.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from moneystate.errors import ConfigError
 
 
 class Flag(NamedTuple):
-    """A rule as a flag; `declared`: its type."""
+    """A rule as a flag."""
 
     rule: str
-    declared: Any
+    declared: Any  # the rule's type
 
 
 class Given(NamedTuple):
@@ -49,7 +49,7 @@ def parted(words: Sequence[str]) -> Given:
 
 
 def rules_by_service(references: Sequence[str], given: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """The rules that flags give, for each service. Raises ConfigError for a flag that is none of theirs."""
+    """The rules that flags set, for each service. Raises ConfigError for a flag that no service has."""
     services = [made_at(reference) for reference in references]
     by_service: list[dict[str, Any]] = [{} for _ in services]
     for name, text in given:
@@ -58,7 +58,10 @@ def rules_by_service(references: Sequence[str], given: Sequence[tuple[str, str]]
         if not mine:
             known = sorted({flag for made in services for flag in flags(made.rules)})
             raise ConfigError(
-                f"{name}: expected a flag or a rule, found neither.", f"rules here are {', '.join(known) or 'none'}."
+                f"{name}: expected a flag of the command or a rule of the service, found neither.",
+                f"use one of the rules {', '.join(known)}."
+                if known
+                else "leave it out: the service declares no rules.",
             )
         for rules, flag in mine:
             rules[flag.rule] = from_text(flag.declared, text, flag.rule.endswith(MS), name, parse_ms)
@@ -66,22 +69,22 @@ def rules_by_service(references: Sequence[str], given: Sequence[tuple[str, str]]
 
 
 def rules_given(reference: str, words: Sequence[str]) -> dict[str, Any]:
-    """The rules among the words of a command of one service, by its reference; empty: of one that has no rules as
-    words. Raises ConfigError for other words."""
+    """The rules among the words of a command for one service. `reference` empty: the service has no rules as flags.
+    Raises ConfigError for other words."""
     given = parted(words)
     if given.services:
         raise ConfigError(
-            f"{given.services[0]}: expected flags alone, found another word.", "name the service as --service."
+            f"{given.services[0]}: expected only flags, found another word.", "name the service with --service."
         )
     if not reference:
         if given.rules:
-            raise ConfigError(f"{given.rules[0][0]}: expected a flag, found none of that name.", "see --help.")
+            raise ConfigError(f"{given.rules[0][0]}: expected a flag of the command, found another one.", "see --help.")
         return {}
     return rules_by_service([reference], given.rules)[0]
 
 
 def flags(rules: Any) -> Mapping[str, Flag]:
-    """Of a service's rules, those that a flag can give."""
+    """The rules of a service that can be set by flags."""
     if rules is None:
         return {}
     declared = field_types(type(rules))

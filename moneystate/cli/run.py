@@ -15,7 +15,8 @@ from moneystate.cli.option import PATH, Panel, flagged, option
 from moneystate.cli.options import Json, Quiet
 from moneystate.cli.plan import check_approved
 from moneystate.cli.service_jobs import Prepared, prepare
-from moneystate.spark.job import Job, RunOptions, run_together
+from moneystate.spark.job import Job, run_together
+from moneystate.spark.run_options import RunOptions
 
 
 def run_services(
@@ -40,7 +41,7 @@ def run_services(
     """
     if approved is not None:
         check_approved(approved, prepared)
-    displays = [Display(quiet, one.spec.name if len(prepared) > 1 else "") for one in prepared]
+    displays = [Display(quiet, one.spec.name if len(prepared) > 1 else "", one.spec.counters) for one in prepared]
     jobs = [_job(one, display) for one, display in zip(prepared, displays, strict=True)]
     _run(jobs, displays)
     _say(displays, jobs, prepared[0].options, json_output)

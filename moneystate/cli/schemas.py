@@ -1,6 +1,6 @@
 """`moneystate schemas`: checks whether a schema change may be released, and whether this program can read a state.
 
-Exit codes: 0 all is well, 1 something is not allowed, 2 wrong use.
+Exit codes: 0 everything is allowed, 1 something is not, 2 wrong use.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def check_command(
     if against:
         folder = Path(against)
         if folder.is_dir() and not Checkpoint(against).is_new():
-            # imported here: Spark's session is of no use to the other checks
+            # imported here, because only this check needs a Spark session
             from moneystate.cli.checkpoint_schemas import check_checkpoint
 
             findings += check_checkpoint(tree, folder, functions)
@@ -89,9 +89,10 @@ def release_command(
     ] = None,
     avro: FolderOption = None,
 ) -> None:
-    """Put new versions on the list of releases.
+    """Add new versions to the list of releases.
 
-    From then on they are not edited any more. Of a plain service, the command writes the schemas of its records first.
+    Released versions must not be edited any more. For a plain service, the command first writes the schemas of its
+    records.
     """
     if service:
         typer.echo("\n".join(release_service(services.load(service))) or "nothing new")
@@ -115,7 +116,7 @@ def release_command(
 
 
 def functions_for(root: Path) -> Functions:
-    """This program's migrations, and the golden bytes where the folder is in a checkout."""
+    """This program's migrations, and the golden bytes if the folder is in a checkout."""
     golden = root.parent / "tests" / "golden"
     files = None
     if golden.is_dir():

@@ -37,9 +37,9 @@ def _limit(name: str, help: str) -> typer.models.OptionInfo:
 def serve(
     context: typer.Context,
     bootstrap_servers: BootstrapServers,
-    data: Annotated[str, option("data", "Folder of the replica; made where it does not exist.", Panel.server, PATH)],
+    data: Annotated[str, option("data", "Folder of the replica; created if it does not exist.", Panel.server, PATH)],
     listen: Annotated[
-        str, option("listen", "Address to answer on; port 0: a free one.", Panel.server, ADDRESS)
+        str, option("listen", "Address to listen on; port 0: a free one.", Panel.server, ADDRESS)
     ] = DEFAULT_LISTEN,
     topic_prefix: TopicPrefix = "",
     service: PlainService = "",
@@ -48,7 +48,7 @@ def serve(
         int,
         option(
             "history-versions",
-            "Keep no more than so many versions; 0: as --history says.",
+            "Keep no more than this many versions; 0: only --history limits them.",
             Panel.server,
             NUMBER,
             least=0,
@@ -56,13 +56,15 @@ def serve(
     ] = 0,
     lineage: Annotated[
         bool,
-        option("lineage", "Follow the enriched events too: explains money that was put out.", Panel.server, shown="on"),
+        option(
+            "lineage", "Also follow the enriched events, to explain money that was put out.", Panel.server, shown="on"
+        ),
     ] = True,
     workers: Annotated[
         int,
         option(
             "workers",
-            "Processes that answer, beside the one that follows the log.",
+            "Processes that answer queries, in addition to the follower.",
             Panel.server,
             NUMBER,
             least=1,
@@ -70,7 +72,7 @@ def serve(
         ),
     ] = 1,
     grace: Annotated[
-        str, option("grace", "On SIGTERM, running calls have so long to finish.", Panel.server, DURATION)
+        str, option("grace", "How long running calls may take to finish after SIGTERM.", Panel.server, DURATION)
     ] = "10s",
     metrics_port: MetricsPort = 0,
     metrics_host: MetricsHost = "127.0.0.1",
@@ -89,12 +91,14 @@ def serve(
     token_audience: Annotated[
         str, option("token-audience", "Tokens must be for this audience.", Panel.security, "NAME")
     ] = "",
-    token_issuer: Annotated[str, option("token-issuer", "Tokens must be of this issuer.", Panel.security, "NAME")] = "",
+    token_issuer: Annotated[
+        str, option("token-issuer", "Tokens must be from this issuer.", Panel.security, "NAME")
+    ] = "",
     scopes: Annotated[
         str,
         option(
             "scopes",
-            "What callers may do where there are no tokens.",
+            "What callers without tokens may do.",
             Panel.security,
             "SCOPE,...",
             shown="on loopback everything",

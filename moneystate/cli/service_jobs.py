@@ -36,7 +36,7 @@ from moneystate.ports.service import JobSpec
 from moneystate.savepoint.manifest import read_manifest
 from moneystate.schemas.services import check_released
 from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.job import RunOptions
+from moneystate.spark.run_options import RunOptions
 
 
 class OnError(StrEnum):

@@ -27,18 +27,18 @@ from moneystate.cli.service_config import read_file
 from moneystate.errors import ConfigError
 
 RUN, PLAN = "run", "plan"  # plan takes the flags of run
-# commands of services of any name: tables that are none of a command are theirs
+# commands for any service: tables that belong to no command are services'
 OF_SERVICES: Final = (
     RUN, PLAN, "archive", "ask", "bootstrap", "check", "checkpoint", "heartbeat", "schemas", "serve", "state",
     "verify-replay",
 )  # fmt: skip
-NO_OPTIONS: Final = ("help", "config")  # of the command line alone
+NO_OPTIONS: Final = ("help", "config")  # only on the command line
 
 Table = Mapping[str, Any]
 
 
 def load(context: typer.Context, path: Path | None) -> Path | None:
-    """Make the file's values the defaults of the command's flags: a flag or its variable still overrides them. Raises
+    """Makes the file's values the defaults of the command's flags. Flags and variables override them. Raises
     ConfigError."""
     if path is None:
         return None
@@ -53,7 +53,7 @@ def load(context: typer.Context, path: Path | None) -> Path | None:
 
 
 def words_of(context: Any) -> list[str]:
-    """The words of a command, without that of the program."""
+    """The words of a command, without the program's name."""
     words: list[str] = []
     while context.parent is not None:
         words.insert(0, str(context.info_name))
@@ -76,7 +76,7 @@ ConfigFile = Annotated[
 
 
 def _values(root: Any, content: Table, words: list[str]) -> dict[str, Any]:
-    """What the tables of the command and of its groups say, by parameter. They are checked."""
+    """The values of the command's and its groups' tables, by parameter. The tables are already checked."""
     command = root
     given: dict[str, Any] = {}
     for word in words:
@@ -92,7 +92,7 @@ def _values(root: Any, content: Table, words: list[str]) -> dict[str, Any]:
 
 
 def options_of(command: Any) -> dict[str, Any]:
-    """By name, those that a file may have."""
+    """The options that a file may have, by name."""
     named = {opt.lstrip("-"): p for p in command.params if p.param_type_name == "option" for opt in p.opts}
     return {name: parameter for name, parameter in named.items() if name not in NO_OPTIONS}
 
@@ -104,14 +104,14 @@ class _File:
         self.path = path
 
     def check_root(self, root: Any, content: Table, services: bool) -> None:
-        """`services`: whether there can be tables of services of any name."""
+        """`services`: the file may have tables of services with any name."""
         for name, table in content.items():
             if name in root.commands:
                 self._check_table(root.commands[name], [name], table)
             elif not (services or name in KNOWN) or not isinstance(table, dict):
                 self._refuse(
                     f"expected a table for each command, found {name!r}",
-                    f"commands are {', '.join(sorted(root.commands))}",
+                    f"use one of {', '.join(sorted(root.commands))}",
                 )
 
     def _check_table(self, command: Any, words: list[str], table: Any) -> None:
@@ -149,7 +149,7 @@ def _flag(key: str) -> str:
 
 
 def _value(parameter: Any, value: Any) -> Any:
-    """A table stands for a flag that is given several times as NAME=VALUE."""
+    """The value for a parameter. A table means a flag that is given several times as NAME=VALUE."""
     if not parameter.multiple:
         return value
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""`moneystate state`: what the enrichment knows, asked of a query server."""
+"""`moneystate state`: asks a query server about the enrichment's state."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ FIELDS = {
 
 
 UserArgument = Annotated[str, typer.Argument(metavar="USER", help="User id.")]
-OneUser = Annotated[str, typer.Argument(metavar="USER", help="Of this user only.")]
+OneUser = Annotated[str, typer.Argument(metavar="USER", help="Only this user.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -72,7 +72,7 @@ def get(
     at_time: AtTime = "",
     json: Json = False,
 ) -> None:
-    """A user's state; of several users, all of one version."""
+    """Show users' states, all of one version."""
     read_at = parse_at(at_version, at_time)
     if len(user) == 1:
         one = client.call("Query.GetUser", query_pb2.GetUserRequest(user_id=user[0], at=read_at))
@@ -89,7 +89,7 @@ def session(
     at_time: AtTime = "",
     json: Json = False,
 ) -> None:
-    """Whose session it is, and until when."""
+    """Show whose session it is, and how long it is valid."""
     request = query_pb2.GetSessionRequest(session_id=id, at=parse_at(at_version, at_time))
     answer = client.call("Query.GetSession", request)
     show_answer(answer, json, lambda: tables.session(answer))
@@ -99,7 +99,7 @@ def users(
     client: Client,
     prefix: Annotated[str, option("prefix", "Ids that begin with this.", Panel.question, "TEXT")] = "",
     start: Annotated[str, option("start", "From this id on.", Panel.question, "USER")] = "",
-    end: Annotated[str, option("end", "Up to this id, itself left out.", Panel.question, "USER")] = "",
+    end: Annotated[str, option("end", "Stop before this id.", Panel.question, "USER")] = "",
     country: Annotated[
         str,
         option("country", "Resident country. Needs the scope state.read.personal.", Panel.question, "CODE"),
@@ -109,7 +109,7 @@ def users(
     limit: Limit = 100,
     json: Json = False,
 ) -> None:
-    """Users by id; with --json one line each."""
+    """List users by id; with --json one line each."""
     request = query_pb2.ListUsersRequest(
         prefix=prefix, start=start, end=end, resident_country_code=country, at=parse_at(at_version, at_time)
     )
@@ -119,16 +119,16 @@ def users(
 def pending(
     client: Client,
     reason: Annotated[
-        Reason | None, choice("reason", "Only money that waits for this.", Panel.question, Reason)
+        Reason | None, choice("reason", "Only money that waits for this reason.", Panel.question, Reason)
     ] = None,
     at_version: AtVersion = "",
     at_time: AtTime = "",
     limit: Limit = 100,
     json: Json = False,
 ) -> None:
-    """Money that is not put out yet, and why.
+    """List money that is not put out yet, and why.
 
-    The oldest comes first; with --json one line each.
+    The oldest is first; with --json one line each.
     """
     wanted = REASONS[reason] if reason else user_pb2.PENDING_REASON_UNSPECIFIED
     request = query_pb2.ListPendingRequest(reason=wanted, at=parse_at(at_version, at_time))
@@ -138,15 +138,15 @@ def pending(
 def explain(
     client: Client,
     money_id: Annotated[str, typer.Argument(metavar="MONEY", help="Id of a payment or transaction.")] = "",
-    user: Annotated[str, option("user", "In place of money: a field of this user.", Panel.question, "USER")] = "",
+    user: Annotated[str, option("user", "Instead of money: a field of this user.", Panel.question, "USER")] = "",
     field: Annotated[Field, choice("field", "With --user: which field.", Panel.question, Field)] = Field.country,
     at_version: AtVersion = "",
     at_time: AtTime = "",
     json: Json = False,
 ) -> None:
-    """The events that a value comes from."""
+    """Show the events that a value comes from."""
     if bool(money_id) == bool(user):
-        raise ConfigError("explain: expected a money id or --user, found both or none.", "give one of the two.")
+        raise ConfigError("explain: expected a money id or --user, found both or none.", "give one of them.")
     request = query_pb2.ExplainRequest(at=parse_at(at_version, at_time))
     if user:
         request.user_field.CopyFrom(query_pb2.UserFieldOf(user_id=user, field=FIELDS[field]))
@@ -172,14 +172,14 @@ def diff(
     limit: Limit = 100,
     json: Json = False,
 ) -> None:
-    """What changed between two versions.
+    """Show what changed between two versions.
 
     With --json one line for each user.
     """
     before = parse_at(from_version, from_time, "--from-version", "--from-time")
     after = parse_at(to_version, to_time, "--to-version", "--to-time")
     if before is None:
-        raise ConfigError("diff: expected --from-version or --from-time, found neither.", "say since when.")
+        raise ConfigError("diff: expected --from-version or --from-time, found neither.", "give one of them.")
     if user:
         request = query_pb2.DiffUserRequest(user_id=user, to=after)
         getattr(request, "from").CopyFrom(before)
@@ -198,7 +198,7 @@ def watch(
     count: Count = 0,
     json: Json = False,
 ) -> None:
-    """Changes as they become readable, until interrupted.
+    """Show changes as they become readable, until interrupted.
 
     With --json one line for each message.
     """
@@ -221,7 +221,7 @@ def watch(
 
 
 def status(client: Client, json: Json = False) -> None:
-    """How current and how large the replica is."""
+    """Show how current and how large the replica is."""
     answer = client.call("Status.GetStatus", status_pb2.GetStatusRequest())
     show_answer(answer, json, lambda: tables.status(answer))
 
@@ -230,11 +230,11 @@ def forget(
     client: Client,
     user: UserArgument,
     request_id: Annotated[
-        str, option("request-id", "Names the request.", Panel.question, "ID", shown="one is made up")
+        str, option("request-id", "Names the request.", Panel.question, "ID", shown="a random one")
     ] = "",
     json: Json = False,
 ) -> None:
-    """Have a user erased from state and history.
+    """Erase a user from state and history.
 
     Needs the scope state.admin. docs/queries.md has the limits.
     """
@@ -244,7 +244,7 @@ def forget(
 
 
 def forgotten(client: Client, user: UserArgument, json: Json = False) -> None:
-    """The proof that a user was erased.
+    """Show the proof that a user was erased.
 
     Needs the scope state.admin.
     """
@@ -286,7 +286,8 @@ def list_pages(
     show: Callable[[Any, list[Any]], None],
     line: Callable[[Any], str] | None = None,
 ) -> None:
-    """Page by page until `limit`; a progress line where it takes longer than a page. `line`: of an item in JSON."""
+    """Lists page by page up to `limit`, with a progress line if there is more than one page. `line`: an item as
+    JSON."""
     items: list[Any] = []
     began = time.monotonic()
     while True:

@@ -15,9 +15,9 @@ from moneystate.cli.tables import print_table
 from moneystate.query.v1 import admin_pb2, header_pb2, query_pb2, status_pb2, user_pb2, watch_pb2
 
 PIPE_WIDTH = 1_000
-DRAINED_MS = 2**61  # from here on a watermark says that the input has ended
+DRAINED_MS = 2**61  # a watermark from here on means that the input has ended
 
-# a pipe has no width: rows must not be broken for it
+# a pipe has no width, so rows must not be broken
 console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
@@ -34,7 +34,7 @@ def results(answer: query_pb2.BatchGetUsersResponse) -> None:
         if not result.HasField("user"):
             say(f"{result.user_id}: nothing is known")
     for id in answer.unanswered_user_ids:
-        say(f"{id}: left out, as the answer grew too big; ask again")
+        say(f"{id}: left out, because the answer is too large; ask for it separately")
 
 
 def users(header: header_pb2.Header, user_list: Sequence[user_pb2.User]) -> None:
@@ -98,7 +98,7 @@ def changes(header: header_pb2.Header, user_changes: Sequence[query_pb2.UserChan
 
 
 def watched(header: header_pb2.Header, watched_changes: Iterable[watch_pb2.WatchedChange]) -> None:
-    """A line for each change: a stream has no table's width to wait for."""
+    """Prints a line for each change, because a stream cannot wait for a table's widths."""
     for change in watched_changes:
         known = ", ".join(f"{k} {v}" for k, v in _facts(change.user).items()) if change.HasField("user") else "gone"
         say(f"{version(header.version)}  {change.user_id}: {known or 'nothing left'}")
@@ -121,7 +121,7 @@ def status(answer: status_pb2.GetStatusResponse) -> None:
 
 def forget(user_id: str, answer: admin_pb2.ForgetUserResponse) -> None:
     say(f"asked to forget {user_id}: request {answer.request_id} at {place_of(answer.request)}")
-    say("`moneystate state forgotten` shows the proof once the job has done it.")
+    say("`moneystate state forgotten` shows the proof once the job has erased the user.")
 
 
 def forgotten(user_id: str, answer: admin_pb2.GetForgottenResponse) -> None:
@@ -152,7 +152,7 @@ def _user_rows(view: user_pb2.User) -> list[list[Any]]:
 
 
 def _facts(view: user_pb2.User) -> dict[str, str]:
-    """A user in few words, to show what changed."""
+    """A user in a few words, to show changes."""
     return {
         name: text
         for name, text in (
@@ -182,7 +182,8 @@ def _pending_table(pending_money: Sequence[user_pb2.PendingMoney]) -> None:
 
 
 def table(columns: list[str], rows: Iterable[Sequence[Any]], title: str = "") -> None:
-    """Text as it is: a value from an event must not be read as markup, nor its control characters reach a terminal."""
+    """Prints texts literally: values from events must not be read as markup, and their control characters must not
+    reach a terminal."""
     cells = [[_plain(str(cell)) for cell in row] for row in rows]
     if cells:
         print_table(console, columns, cells, _plain(title).plain)

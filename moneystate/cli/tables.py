@@ -1,5 +1,5 @@
-"""Tables for people: as wide as they need to be, or, where the terminal is narrower, a list of fields for each row. No
-cell is cut off or broken, so an id can be copied."""
+"""Tables for people. A table that does not fit the terminal becomes a list of fields for each row. No cell is cut off
+or broken, so ids can be copied."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RULE = "-"
 def fitting(
     columns: Sequence[str], rows: Iterable[Sequence[Cell]], width: int, title: str = "", right: Sequence[str] = ()
 ) -> RenderableType:
-    """For a screen of so many characters. `right`: columns of numbers."""
+    """The table, or the list of fields, for `width` characters. `right`: columns of numbers."""
     cells = [[_text(cell) for cell in row] for row in rows]
     table = Table(box=None, pad_edge=False, title=_text(title) if title else None, title_justify="left")
     for name in columns:
@@ -38,7 +38,7 @@ def print_table(
     title: str = "",
     right: Sequence[str] = (),
 ) -> None:
-    """Where the output is no terminal its lines are as long as they need to be."""
+    """Prints a table. If the output is not a terminal, lines are as long as necessary."""
     console = console if console.is_terminal else Console(file=console.file, width=UNBOUNDED)
     console.print(fitting(columns, rows, console.width, title, right), soft_wrap=True)
 
@@ -48,7 +48,7 @@ def print_fields(console: Console, values: Mapping[str, Cell]) -> None:
 
 
 def _fields(columns: Sequence[str], rows: Sequence[Sequence[Text]], title: str) -> Text:
-    """A line for each field; rows are apart by a rule."""
+    """A line for each field, with a rule between rows."""
     longest = max(map(len, columns), default=0)
     blocks = [
         Text("\n").join(

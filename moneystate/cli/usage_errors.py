@@ -12,7 +12,7 @@ NUMBERS = {int: "a whole number", float: "a number"}
 
 
 def told(error: TyperException) -> str:
-    """The help where a command was left out."""
+    """The error as one line, or the help if the command is missing."""
     message = error.format_message().strip()
     if message.startswith("Usage:"):
         return message

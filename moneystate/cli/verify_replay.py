@@ -54,9 +54,9 @@ def verify_replay(
 ) -> None:
     """Replay the logs and compare with a checkpoint.
 
-    The logs are replayed in scratch space, up to where the checkpoint of a stopped job stands. State and enriched
-    output are compared, and --limit differences shown. The command ends with code 0 if they agree, else with 1. It is
-    refused where retention or compaction has removed a part of the inputs.
+    The command replays the logs in a scratch folder, up to the checkpoint of a stopped job. It compares state and
+    enriched output, and shows --limit differences. It ends with code 0 if they agree, otherwise with 1. It is refused
+    if retention or compaction has removed a part of the inputs.
     """
     opened = open_for_replay(checkpoint)
     spec = registry.service_of(checkpoint, service)
@@ -64,7 +64,8 @@ def verify_replay(
     job = spec.job(rules)
     if not job.is_program_of(rules):
         raise CheckpointError(
-            f"{checkpoint}: the last batch was run by another version of the program.", "verify it with that version."
+            f"{checkpoint}: expected the program that ran the last batch, found another version.",
+            "verify it with that version.",
         )
     scratch = Path(tempfile.mkdtemp(prefix="moneystate-replay-", dir=work_folder))
     options = BootstrapOptions(
@@ -112,7 +113,7 @@ def _tell(verdict: Verdict) -> None:
     console.print(f"{verdict.records:,} records replayed; state: {state}")
     output = verdict.output
     if output is not None:
-        besides = "of before" if output.before else "too many"
+        besides = "from before the checkpoint" if output.before else "too many"
         console.print(f"output: {output.expected:,} expected, {output.missing:,} missing, {output.more:,} {besides}")
         if output.examples and not output.agrees():
             console.print("users: " + ", ".join(facts_view.whole_text(key) for key in output.examples))

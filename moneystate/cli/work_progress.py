@@ -14,7 +14,7 @@ LOG_EVERY_S = 10.0
 
 
 class WorkProgress:
-    """On stderr: stdout is for results."""
+    """Writes to stderr, because stdout is for results."""
 
     def __init__(self, quiet: bool) -> None:
         console = Console(stderr=True)
@@ -28,7 +28,7 @@ class WorkProgress:
                 TextColumn("{task.fields[rate]}"),
             )
             self.bar = Progress(*columns, TimeElapsedColumn(), console=console)
-        self.phases: dict[str, tuple[float, int]] = {}  # when it began, and how much of it was done by then
+        self.phases: dict[str, tuple[float, int]] = {}  # when each phase began, and how much of it was done by then
         self.bars: dict[str, TaskID] = {}
         self.logged_at = time.monotonic()
 

@@ -1,11 +1,11 @@
 """Commands for other processes: `python -m moneystate.devbroker java | jars | watch DATA_DIR`.
 
-`java` prints the Java that will be used; `jars` prints the folder of the broker's jars, which it fetches first if need
-be (progress on stderr): the set-up script calls both. An error is one line on stderr and exit code 3.
+`java` prints the Java that will be used. `jars` prints the folder of the broker's jars, and downloads them first if
+necessary (progress on stderr). The set-up script calls both. An error is one line on stderr and exit code 3.
 
-`watch` stops the broker on DATA_DIR when the process that started it has gone. The starter holds the other end of this
-process's standard input and never writes to it. The pipe closes when the starter ends in whatever way, SIGKILL
-included, so an aborted test run leaves no JVM behind.
+`watch` stops the broker on DATA_DIR when the process that started it has ended. The starter has the other end of this
+process's standard input and never writes to it. The pipe closes however the starter ends, even by SIGKILL, so an
+aborted test run leaves no JVM behind.
 """
 
 from __future__ import annotations

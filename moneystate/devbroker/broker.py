@@ -34,32 +34,31 @@ from moneystate.devbroker.record import (
 )
 from moneystate.errors import SetupError
 
-# It takes 1.5 s on an idle machine, and longer where the log is long or the cores are busy; past this it hangs.
+# A start takes 1.5 s on an idle machine, and longer if the log is long or the cores are busy. After this time it hangs.
 START_TIMEOUT_S = 60.0
-# A clean stop takes 0.4 s. After this the broker is killed: Kafka recovers its log by itself at the next start.
+# A clean stop takes 0.4 s. After this time the broker is killed. Kafka recovers its log at the next start.
 STOP_TIMEOUT_S = 20.0
 POLL_S = 0.05
-# Between the choice of a free port and Kafka's taking it another process can be faster; then choose anew, this often.
+# Another process may take the free port before Kafka does. Then another port is chosen, up to this often.
 PORT_ATTEMPTS = 3
 LOG_TAIL_LINES = 12
 
 
 class DevBroker:
-    """A broker whose data, configuration, log and record of the process are in `data_dir`.
+    """A broker whose data, configuration, log and process record are in one folder.
 
-    `port` 0 means: any free one, chosen at the first start and kept by this object, so that clients find it again. A
-    broker ends with the process that started it unless `detach` is set. `heap` is as for -Xmx. `settings` go over the
-    broker's own configuration. An object on the folder of a broker that another process started can stop and kill it.
+    An object on the folder of a broker that another process started can stop and kill it.
     """
 
     def __init__(
         self,
         data_dir: Path,
+        # 0: any free one, chosen at the first start and kept by this object, so that clients find it again
         port: int = 0,
         *,
-        heap: str = "512m",
-        detach: bool = False,
-        settings: Mapping[str, str] | None = None,
+        heap: str = "512m",  # as for -Xmx
+        detach: bool = False,  # False: the broker ends with the process that started it
+        settings: Mapping[str, str] | None = None,  # override the broker's own configuration
         progress: Progress = lambda _line: None,
     ) -> None:
         self._data_dir = data_dir.absolute()
@@ -99,16 +98,19 @@ class DevBroker:
         return self._data_dir / "broker.log"
 
     def start(self) -> None:
-        """Start the broker and wait until it answers. Raises SetupError if it does not, with the end of its log."""
+        """Starts the broker and waits until it answers. Raises SetupError, with the end of its log, if it does not."""
         java, jars = find_java(), kafka_jars(self._progress)
         try:
             self._data_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise SetupError(f"The folder {self._data_dir} cannot be made: {error}.", do="choose another") from error
+            raise SetupError(
+                f"{self._data_dir}: expected to create the folder, but {error}.", do="choose another folder."
+            ) from error
         with self._locked():
             if running := self.running:
                 raise SetupError(
-                    f"A broker runs on {self._data_dir} already (process {running.pid}, port {running.port}).",
+                    f"{self._data_dir}: expected no running broker, found one (process {running.pid}, "
+                    f"port {running.port}).",
                     do="stop it first, or choose another folder.",
                 )
             for attempts_left in reversed(range(PORT_ATTEMPTS)):
@@ -116,18 +118,18 @@ class DevBroker:
                     return
 
     def stop(self) -> None:
-        """End the broker in an orderly way, and by SIGKILL if it takes too long. Does nothing if none runs."""
+        """Stops the broker cleanly, or with SIGKILL if that takes too long. Does nothing if none runs."""
         self._end(signal.SIGTERM)
         remove_record(self._data_dir)
 
     def kill(self) -> None:
-        """SIGKILL, as a crash: the record stays behind, as it would."""
+        """Sends SIGKILL, like a crash. The process record stays behind."""
         self._end(signal.SIGKILL)
 
     def _record(self) -> BrokerRecord:
         if running := self.running:
             return running
-        raise SetupError(f"No broker runs on {self._data_dir}.", do="start it first.")
+        raise SetupError(f"{self._data_dir}: expected a running broker, found none.", do="start it first.")
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -136,7 +138,8 @@ class DevBroker:
             yield
 
     def _start_once(self, java: Path, jars: Path, last: bool) -> bool:
-        """One attempt with one choice of ports; False if it lost a race for a port and may try again."""
+        """Makes one attempt with one choice of ports. False: another process took a port, and the caller may try
+        again."""
         port = self._port or _free_port()
         _refuse_taken(port)
         config_file(self._data_dir).write_text(server_properties(self._data_dir, port, _free_port(), self._settings))
@@ -157,12 +160,12 @@ class DevBroker:
             return False
         raise SetupError(
             f"The broker on port {port} {problem}. The end of {self.log_file}: {self._log_tail()}",
-            do="mend what the log names; a damaged development folder may simply be deleted.",
+            do="fix the problem that the log names; a damaged development folder can be deleted.",
         )
 
     def _command(self, java: Path, jars: Path, heap: str, main: str, *arguments: str) -> list[str]:
-        # A serial collector and the first compiler tier only: the broker shares few cores with Spark, mostly for
-        # minutes. Warnings only, or the log grows for ever.
+        # Serial collector and first compiler tier: the broker shares few cores with Spark, usually for minutes. Only
+        # warnings are logged, or the log would grow for ever.
         return [
             *(str(java), f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"),
             *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"),
@@ -186,11 +189,13 @@ class DevBroker:
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
         if done.returncode != 0:
             raise SetupError(
-                f"Kafka could not format {self._data_dir / 'data'}: {self._log_tail()}", do="see the message"
+                f"{self._data_dir / 'data'}: expected Kafka to format it, but: {self._log_tail()}",
+                do="fix the problem that the message names, or delete the folder.",
             )
 
     def _spawn(self, command: list[str], port: int) -> None:
-        # A session of its own: ctrl-C in the terminal reaches the starter only, which then stops the broker in order.
+        # In its own session, so that Ctrl-C in the terminal only reaches the starter, which then stops the broker
+        # cleanly.
         with self.log_file.open("ab") as log:
             self._child = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._data_dir, start_new_session=True
@@ -208,7 +213,7 @@ class DevBroker:
             )
 
     def _wait_until_up(self, bootstrap_servers: str) -> str | None:
-        """None once the broker answers, else what is wrong."""
+        """Waits until the broker answers. Returns None, or what is wrong."""
         assert self._child is not None
         deadline = time.monotonic() + START_TIMEOUT_S
         admin: AdminClient | None = None
@@ -216,7 +221,7 @@ class DevBroker:
             if (code := self._child.poll()) is not None:
                 return f"ended at once with exit code {code}"
             if admin is None and _accepts(bootstrap_servers):
-                # Made only now: librdkafka backs off after a refused connection, and prints each one.
+                # Created only now, because librdkafka backs off after each refused connection and prints it.
                 admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
             if admin is not None and _answers(admin):
                 return None
@@ -225,7 +230,7 @@ class DevBroker:
 
     def _end(self, first_signal: signal.Signals) -> None:
         if self._watcher is not None:
-            # Before the broker: it must not wake up when the broker's id may be another's.
+            # Before the broker, so that it does not act when the process id may belong to another process.
             self._watcher.kill()
             self._watcher.communicate()
             self._watcher = None
@@ -237,7 +242,7 @@ class DevBroker:
 
     def _log_tail(self) -> str:
         text = self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
-        # Without the frames of stack traces, which would push out the exceptions' own lines.
+        # Without stack frames, which would displace the lines of the exceptions.
         lines = [line.strip() for line in text.splitlines() if not line.startswith("\tat ")]
         return " | ".join(lines[-LOG_TAIL_LINES:]) or "(empty)"
 
@@ -267,8 +272,8 @@ def _refuse_taken(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise SetupError(
-                f"The broker cannot have port {port} on 127.0.0.1: {error.strerror}.",
-                do="stop what listens there, or choose another with --port.",
+                f"port {port} on 127.0.0.1: expected a free port for the broker, but {error.strerror}.",
+                do="stop the process that listens there, or choose another port with --port.",
             ) from error
 
 

@@ -19,7 +19,7 @@ def server_properties(data_dir: Path, port: int, controller_port: int, overrides
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "log.dirs": str(data_dir / "data"),
-        # Kafka's own topics default to three replicas and 50 partitions: impossible, and slow to start, on one node.
+        # Kafka's internal topics default to three replicas, impossible on one node, and 50 partitions, slow to start.
         "offsets.topic.replication.factor": "1",
         "offsets.topic.num.partitions": "8",
         "transaction.state.log.replication.factor": "1",
@@ -28,18 +28,19 @@ def server_properties(data_dir: Path, port: int, controller_port: int, overrides
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
         "share.coordinator.state.topic.num.partitions": "1",
-        # A topic that is missing is a mistake to be told, not to be made up for with one partition.
+        # A missing topic is an error. It must not be created silently with one partition.
         "auto.create.topics.enable": "false",
-        # Wait for no further members: consumers get their partitions at once.
+        # Do not wait for further members, so that consumers get their partitions at once.
         "group.initial.rebalance.delay.ms": "0",
-        # What was killed is soon out of the way: consumers may ask for sessions of less than 6 s, and transactions that
-        # are over their time are looked for every second, not every ten.
+        # Killed clients should be out of the way soon: consumers may have session timeouts below 6 s, and the broker
+        # checks for expired transactions every second, not every ten.
         "group.min.session.timeout.ms": "1000",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
         # The default of 128 MB would be a quarter of the heap.
         "log.cleaner.dedupe.buffer.size": "16777216",
-        # After a kill the controller lets the broker's successor in only when the dead one's session has ended (9 s by
-        # default). Not much shorter: a broker starved of its cores for that long is fenced and has its clients retry.
+        # After a kill, the controller admits the next broker only once the session of the dead one has ended (9 s by
+        # default). It is not much shorter, because a broker without CPU time for that long is fenced, and clients
+        # retry.
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
         "num.network.threads": "2",

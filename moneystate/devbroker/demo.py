@@ -1,5 +1,4 @@
-"""Plays a service's demo: sends records that tell a story to a broker and a real run of their own, and shows the
-outputs.
+"""Plays a service's demo: sends the records of a story through its own broker and a real job, and shows the outputs.
 
 held = demo.play("joining", TABLES, STEPS, ["joined"], line)
 """
@@ -35,45 +34,45 @@ RUN_S: Final = 170.0
 READ_S: Final = 30.0
 REASON: Final = "moneystate.reason"  # header of a dead letter
 SEE: Final = "run the demo again."
-FOREIGN: Final = ("MONEYSTATE_", "SPARK_", "PYSPARK_")  # variables of the user's that are not the demo's business
+FOREIGN: Final = ("MONEYSTATE_", "SPARK_", "PYSPARK_")  # the user's variables with these prefixes are ignored
 
 
 class Sent(NamedTuple):
-    """A JSON record at `at_s` seconds of the story, and how it is told."""
+    """A JSON record of the story."""
 
-    at_s: float
+    at_s: float  # seconds since the story's start
     topic: str
     record: dict[str, Any]
-    told: str
+    told: str  # how the demo describes it
 
 
 class Came(NamedTuple):
-    """`value`: None of a tombstone; `reason`: of a dead letter, whose value is not read."""
+    """A record of an output topic."""
 
     topic: str
     key: str
-    value: dict[str, Any] | None
-    reason: str = ""
+    value: dict[str, Any] | None  # None: a tombstone, or a dead letter, whose value is not read
+    reason: str = ""  # why it is a dead letter; empty: it is none
 
 
 @dataclass(frozen=True)
 class Step:
-    """`promised`: the lines of what must come out under `key`, over all outputs, in the order of the outputs."""
+    """A step of the story."""
 
     title: str
     key: str
     sent: tuple[Sent, ...]
-    promised: tuple[str, ...]
+    promised: tuple[str, ...]  # lines that must come out under `key`, over all outputs, in the order of the outputs
 
 
 def play(
     name: str, tables: str, steps: Sequence[Step], outputs: Sequence[str], line: Callable[[Came], str],
     flags: Sequence[str] = ("--bound", "5s"),
 ) -> bool:  # fmt: skip
-    """Whether everything came out as promised; shown on the way. `tables`: the configuration file. Raises SetupError,
-    BrokerError or JobError. Whatever happens, nothing is left of the broker and the run."""
+    """Shows the story, and returns whether all outputs were as promised. `tables`: content of the configuration file.
+    Raises SetupError, BrokerError or JobError. It always cleans up the broker and the run."""
     out, err = Console(highlight=False), Console(stderr=True, highlight=False)
-    out.print(f"[bold]{len(steps)} stories[/] through a real broker and the real job, configured as:")
+    out.print(f"[bold]{_stories(len(steps))}[/] through a real broker and the real job, configured as:")
     out.print(Text(tables.strip() + "\n", "dim"))
     with _ending_in_order(), tempfile.TemporaryDirectory(prefix="moneystate-demo-") as folder:
         broker = DevBroker(Path(folder) / "kafka", heap="256m", progress=lambda text: err.print(Text(text)))
@@ -104,22 +103,28 @@ def _show(out: Console, steps: Sequence[Step], came: list[Came], line: Callable[
         table.add_row(Text("\n").join(told), Text("\n".join(["", *shown])), verdict)
         table.add_section()
     out.print(table)
-    out.print(f"All {len(steps)} stories held." if held else "[bold white on red]A promise was broken.[/]")
+    out.print(f"{_stories(len(steps))} held." if held else "[bold white on red]A promise was broken.[/]")
     return held
 
 
+def _stories(number: int) -> str:
+    return "1 story" if number == 1 else f"{number} stories"
+
+
 def _send(servers: str, sent: list[Sent]) -> None:
-    """In the order of the story's time, into one partition of each topic."""
+    """Sends the records in the order of the story's time, into one partition of each topic."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     topics = sorted({s.topic for s in sent})
-    new = [NewTopic(topic, 1, 1, config={"retention.ms": "-1"}) for topic in topics]  # the times are years back
+    new = [NewTopic(topic, 1, 1, config={"retention.ms": "-1"}) for topic in topics]  # the times are years ago
     for future in admin.create_topics(new).values():
         future.result()
     producer = Producer({"bootstrap.servers": servers, "log_level": 0, "enable.idempotence": True})
     for s in sorted(sent, key=lambda s: s.at_s):
         producer.produce(s.topic, json.dumps(s.record).encode(), partition=0)
     if producer.flush(FLUSH_S):
-        raise BrokerError("expected to send the demo's records.", "try again.")
+        raise BrokerError(
+            "expected to send the demo's records, but the broker did not take them.", "run the demo again."
+        )
 
 
 def _run(name: str, tables: str, servers: str, folder: Path, flags: Sequence[str]) -> None:
@@ -138,7 +143,7 @@ def _run(name: str, tables: str, servers: str, folder: Path, flags: Sequence[str
             stderr=written,
             cwd=folder,
             env=_environment(folder),
-            start_new_session=True,  # ctrl-C in the terminal reaches the demo only, which then ends it
+            start_new_session=True,  # Ctrl-C in the terminal only reaches the demo, which then ends the job
         )
     try:
         code = process.wait(RUN_S)
@@ -160,7 +165,7 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """With Spark's JVM and Python workers, some of which have a process group of their own."""
+    """Kills the job with Spark's JVM and Python workers, some of which have their own process group."""
     try:
         family = psutil.Process(process.pid).children(recursive=True)
     except psutil.NoSuchProcess:
@@ -189,10 +194,10 @@ def _read(servers: str, topic: str) -> Iterator[Came]:
                 partitions.remove(message.partition())
                 continue
             if message is None or error is not None:
-                raise BrokerError(f"expected to read {topic}, found {error or 'nothing'}.", "try again.")
+                raise BrokerError(f"expected to read {topic}, found {error or 'nothing'}.", SEE)
             yield _came(topic, message)
     except KafkaException as e:
-        raise BrokerError(f"expected to read {topic}, found {e}.", "try again.") from None
+        raise BrokerError(f"expected to read {topic}, but {e}.", SEE) from None
     finally:
         consumer.close()
 
@@ -207,7 +212,7 @@ def _came(topic: str, message: Message) -> Came:
 
 @contextmanager
 def _ending_in_order() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the demo as ctrl-C does: everything that it started is gone then."""
+    """Makes SIGTERM and SIGHUP end the demo as Ctrl-C does, with everything that it started."""
 
     def end(number: int, _frame: object) -> None:
         for other in (signal.SIGINT, *before):

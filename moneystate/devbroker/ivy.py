@@ -1,13 +1,14 @@
 """Downloads jars with the Ivy that PySpark ships, without Maven or Docker.
 
-Ivy resolves from Maven Central unless the user's surroundings say otherwise. In this order, first found wins:
+Ivy downloads from Maven Central unless the user's environment names another repository. The first of these that exists
+is used:
 
 1. `MONEYSTATE_IVY_SETTINGS`, an Ivy settings file;
 2. `DEFAULT_ARTIFACT_REPOSITORY`, a repository's address: the variable that Spark's own resolver reads;
 3. `~/.ivy2.5.2/ivysettings.xml`, `~/.ivy2/ivysettings.xml`: the folders of Spark 4 and of Ivy;
 4. the mirror of Central in `~/.m2/settings.xml`.
 
-`HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, which Java does not know, are handed on as its properties.
+Java does not read `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY`, so they are passed to it as properties.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ from xml.sax.saxutils import quoteattr
 from moneystate.devbroker.java import find_java
 from moneystate.errors import SetupError
 
-# 46 jars one after the other: 40 s on a good line. A stalled mirror is given up after this, not waited for.
+# 46 jars, one after the other, take 40 s on a good connection. A stalled mirror is abandoned after this time.
 RESOLVE_TIMEOUT_S = 1200.0
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """One artifact of a Maven repository, with all that it needs at run time."""
+    """One artifact of a Maven repository, with its runtime dependencies."""
 
     organisation: str
     name: str
@@ -39,9 +40,9 @@ class Artifact:
 
 
 def retrieve(artifacts: list[Artifact], into: Path, work_dir: Path) -> None:
-    """Put the jars of the artifacts and of all they need into the folder `into`, named `artifact-revision.jar`.
+    """Puts the jars of the artifacts and their dependencies into the folder `into`, named `artifact-revision.jar`.
 
-    `work_dir` takes Ivy's cache, settings and log; the caller removes it. Raises SetupError with Ivy's complaints.
+    `work_dir` is for Ivy's cache, settings and log; the caller removes it. Raises SetupError with Ivy's messages.
     """
     module_file = work_dir / "ivy.xml"
     module_file.write_text(_module_xml(artifacts))
@@ -57,10 +58,10 @@ def retrieve(artifacts: list[Artifact], into: Path, work_dir: Path) -> None:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, timeout=RESOLVE_TIMEOUT_S, check=False
             )
     except subprocess.TimeoutExpired:
-        raise SetupError(f"Ivy was not done after {RESOLVE_TIMEOUT_S:.0f} s.", do=_HELP) from None
+        raise SetupError(f"Ivy: expected it to fetch the jars within {RESOLVE_TIMEOUT_S:.0f} s.", do=_HELP) from None
     if done.returncode != 0:
         raise SetupError(
-            f"Ivy could not fetch the jars (exit code {done.returncode}): {_complaint(log_file)}", do=_HELP
+            f"Ivy: expected it to fetch the jars, found exit code {done.returncode}: {_complaint(log_file)}", do=_HELP
         )
 
 
@@ -73,11 +74,11 @@ _HELP = (
 def _class_path() -> str:
     pyspark = importlib.util.find_spec("pyspark")
     if pyspark is None or not pyspark.submodule_search_locations:
-        raise SetupError("PySpark is not installed, and Ivy comes with it.", do="make env")
+        raise SetupError("expected PySpark, which includes Ivy, found none.", do="run make env.")
     jars = Path(pyspark.submodule_search_locations[0]) / "jars"
     class_path = [*jars.glob("ivy-*.jar"), *jars.glob("commons-cli-*.jar")]
     if len(class_path) < 2:
-        raise SetupError(f"Ivy and commons-cli were expected among PySpark's jars in {jars}.", do="make clean env")
+        raise SetupError(f"{jars}: expected Ivy and commons-cli among PySpark's jars.", do="run make clean env.")
     return os.pathsep.join(map(str, class_path))
 
 
@@ -95,7 +96,7 @@ def _module_xml(artifacts: list[Artifact]) -> str:
 
 
 def _settings_options(environ: Mapping[str, str], home: Path, work_dir: Path) -> list[str]:
-    """Ivy's `-settings` for what the user's surroundings say, or nothing: Ivy's defaults."""
+    """Ivy's option `-settings` from the user's environment; empty: Ivy's defaults."""
     if named := environ.get("MONEYSTATE_IVY_SETTINGS"):
         return ["-settings", named]
     address = environ.get("DEFAULT_ARTIFACT_REPOSITORY")
@@ -115,7 +116,7 @@ def _settings_options(environ: Mapping[str, str], home: Path, work_dir: Path) ->
 
 
 def _maven_mirror(settings_file: Path) -> str | None:
-    """The address of the first mirror in Maven's settings that stands for Central."""
+    """The address of the first mirror of Central in Maven's settings."""
     try:
         root = ElementTree.parse(settings_file).getroot()
     except (OSError, ElementTree.ParseError):
@@ -142,7 +143,7 @@ def _proxy_options(environ: Mapping[str, str]) -> list[str]:
 
 
 def _complaint(log_file: Path) -> str:
-    """Ivy's own list of problems on one line; it repeats each several times."""
+    """Ivy's problems on one line, without its repetitions."""
     lines = [line.strip() for line in log_file.read_text(errors="replace").splitlines() if line.strip()]
     telling = [line for line in lines if "not found" in line or "unreachable" in line.lower() or "FAILED" in line]
     return " | ".join(dict.fromkeys((telling or lines)[-5:]))

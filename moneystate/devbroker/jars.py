@@ -14,7 +14,7 @@ from moneystate.devbroker.ivy import Artifact, retrieve
 from moneystate.errors import SetupError
 
 KAFKA_VERSION = "4.2.1"
-# Kafka's own artifact brings no logging backend, and without one the broker would die without a word.
+# Kafka's artifact has no logging backend, and without one the broker would die silently.
 ARTIFACTS = [
     Artifact("org.apache.kafka", "kafka_2.13", KAFKA_VERSION),
     Artifact("org.slf4j", "slf4j-simple", "1.7.36"),
@@ -31,9 +31,9 @@ def cache_root() -> Path:
 
 
 def kafka_jars(progress: Progress = lambda _line: None) -> Path:
-    """The folder with the broker's jars; fetches them the first time (43 MB, about 40 s).
+    """The folder with the broker's jars. Downloads them the first time (43 MB, about 40 s).
 
-    The folder appears by one rename, so it is either absent or whole; of two processes the second waits for the first.
+    The folder appears by a rename, so it is complete if it exists. If two processes need it, the second waits.
     """
     folder = cache_root() / f"kafka-{KAFKA_VERSION}"
     if folder.is_dir():
@@ -46,7 +46,8 @@ def kafka_jars(progress: Progress = lambda _line: None) -> Path:
                 _fetch(folder)
     except OSError as error:
         raise SetupError(
-            f"The cache folder {cache_root()} cannot be written: {error}.", do="set MONEYSTATE_CACHE"
+            f"{cache_root()}: expected a cache folder to write to, but {error}.",
+            do="set MONEYSTATE_CACHE to another one.",
         ) from error
     return folder
 
@@ -57,7 +58,9 @@ def _fetch(folder: Path) -> None:
         retrieve(ARTIFACTS, fetched, Path(work))
         missing = [a.name for a in ARTIFACTS if not (fetched / f"{a.name}-{a.revision}.jar").exists()]
         if missing:
-            raise SetupError(f"Ivy reported success but fetched no {' and no '.join(missing)}.", do="check your mirror")
+            raise SetupError(
+                f"Ivy: expected {' and '.join(missing)}, found success without them.", do="check your mirror."
+            )
         shutil.move(fetched, folder)
 
 

@@ -1,7 +1,7 @@
 """Finds a Java on which Spark and the development broker can run.
 
-Spark 4.2 needs Java 17 or later with the module `jdk.incubator.vector`; cut-down runtimes often lack it, and Spark then
-dies at start with a message that names no cause. So each candidate is asked for its modules before it is used.
+Spark 4.2 needs Java 17 or later with the module `jdk.incubator.vector`. Reduced runtimes often lack it, and Spark then
+dies at its start with a message that does not name the cause. So each candidate's modules are listed before it is used.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ INSTALL_HINT = (
     "macOS: brew install openjdk@21. Or set JAVA_HOME to the folder of one that is installed elsewhere."
 )
 
-# Where distributions, Homebrew and the macOS installers put them; each is the folder that JAVA_HOME would name.
+# The folders in which distributions, Homebrew and the macOS installers put a Java, as JAVA_HOME would name it.
 USUAL_FOLDERS = (
     "/usr/lib/jvm/*",
     "/Library/Java/JavaVirtualMachines/*/Contents/Home",
@@ -33,14 +33,14 @@ USUAL_FOLDERS = (
     "/usr/local/opt/openjdk*",
 )
 
-# Listing the modules takes 0.1 s. A Java that hangs is refused, not waited for.
+# Listing the modules takes 0.1 s. A Java that hangs is rejected after this time.
 PROBE_TIMEOUT_S = 30.0
 
 
 def find_java(environ: Mapping[str, str] | None = None, usual_folders: tuple[str, ...] = USUAL_FOLDERS) -> Path:
     """The first suitable `java` of: JAVA_HOME, PATH, the usual folders.
 
-    Raises SetupError with what was found, why it was refused, and what to install.
+    Raises SetupError, which names each candidate, why it was rejected, and what to install.
     """
     refused: list[str] = []
     for origin, java in _candidates(os.environ if environ is None else environ, usual_folders):
@@ -55,7 +55,7 @@ def find_java(environ: Mapping[str, str] | None = None, usual_folders: tuple[str
 
 
 def java_home(java: Path) -> Path:
-    """The folder to set as JAVA_HOME so that Spark's launcher takes this very Java."""
+    """The folder to set as JAVA_HOME so that Spark's launcher uses this Java."""
     return java.resolve().parent.parent
 
 
@@ -81,7 +81,7 @@ def _places(environ: Mapping[str, str], usual_folders: tuple[str, ...]) -> Itera
 
 
 def _problem(java: Path) -> str | None:
-    """Why this Java will not do, or None."""
+    """Why this Java cannot be used; None: it can."""
     try:
         probe = subprocess.run(
             [str(java), "--list-modules"], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False

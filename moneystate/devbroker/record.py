@@ -1,7 +1,7 @@
 """The record of a running broker in its data folder, with which any later process can find and stop it.
 
-A process is named by its id *and* the time when it was started *and* the configuration file on its command line: ids
-are used again, and a process that merely has the id of a broker long gone must never be signalled.
+A process is identified by its id *and* its start time *and* the configuration file on its command line. Process ids are
+reused, and a process that has the id of a former broker must never be signalled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import psutil
 
 RECORD_FILE = "broker.json"
 
-# psutil works the start time out from the boot time, which moves a little when the system's clock is set.
+# psutil computes the start time from the boot time, which changes a little when the system's clock is set.
 START_TIME_TOLERANCE_S = 5.0
 
 
@@ -33,7 +33,7 @@ class BrokerRecord:
 
 
 def config_file(data_dir: Path) -> Path:
-    """The broker's configuration; its path on a command line is what marks a process as the broker of this folder."""
+    """The broker's configuration file. Its path on a command line identifies a process as the broker of this folder."""
     return data_dir / "server.properties"
 
 
@@ -46,7 +46,7 @@ def write_record(data_dir: Path, pid: int, port: int) -> BrokerRecord:
 
 
 def read_record(data_dir: Path) -> BrokerRecord | None:
-    """The record left last, of a broker that may be long gone; None if there is none that can be read."""
+    """The last record, whose broker may have ended long ago; None: there is no readable record."""
     try:
         return BrokerRecord(**json.loads((data_dir / RECORD_FILE).read_text()))
     except (OSError, ValueError, TypeError):
@@ -58,7 +58,8 @@ def remove_record(data_dir: Path) -> None:
 
 
 def running_process(data_dir: Path) -> tuple[BrokerRecord, psutil.Process] | None:
-    """The broker that runs on this folder, or None: never started, stopped, crashed, or its id is another's now."""
+    """The broker that runs on this folder; None: never started, stopped, crashed, or its id belongs to another
+    process."""
     record = read_record(data_dir)
     if record is None:
         return None
@@ -68,6 +69,6 @@ def running_process(data_dir: Path) -> tuple[BrokerRecord, psutil.Process] | Non
         if same_start and str(config_file(data_dir)) in process.cmdline():
             return record, process
     except (psutil.NoSuchProcess, psutil.AccessDenied, ValueError, TypeError):
-        # A zombie has no command line: psutil says ZombieProcess, which is a NoSuchProcess, or gives an empty one.
+        # A zombie has no command line: psutil raises ZombieProcess, which is a NoSuchProcess, or returns an empty one.
         return None
     return None

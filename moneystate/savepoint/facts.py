@@ -1,8 +1,9 @@
 """Splits a job's state into facts that do not depend on how it is stored.
 
-Two states are the same exactly when their facts are: whatever their pages, chunks, key groups, schema versions, and
-however late what has expired is removed. So what influences no result any more is no fact. The service says what its
-entries say (`moneystate.ports.state.StateModel.facts`); buffer and clock are the engine's.
+Two states are the same exactly if their facts are the same, whatever their pages, chunks, key groups and schema
+versions, and however late expired data is removed. So data that can no longer affect a result is not a fact. The
+service turns its entries into facts (`moneystate.ports.state.StateModel.facts`); the engine does so for buffer and
+clock.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ class Fingerprint:
 
 
 def of_group(group: int, entries: Iterable[Pair], state: StateModel, rules: Mapping[str, Any]) -> Fingerprint:
-    """Of one key group's entries, sorted by key. The clock, the same in all groups, counts in group 0. Raises
-    Malformed, and CheckpointError for an entry that the service does not know."""
+    """The part of one key group, from its entries sorted by key. The clock is the same in all groups and counts in
+    group 0. Raises Malformed, and CheckpointError for an entry that the service does not know."""
     return of_facts(facts(entries, state, rules, with_clock=group == 0))
 
 

@@ -2,13 +2,13 @@
 
     DIR/manifest.json             moneystate.savepoint.manifest
     DIR/state/group-NNNNN.avro    every entry of the key group's state: {key: bytes, value: bytes}, sorted by key
-    DIR/output/group-NNNNN.avro   what the key group has put out, in order: {stream, key, value, headers}; optional
+    DIR/output/group-NNNNN.avro   the key group's outputs, in order: {stream, key, value, headers}; optional
 
-Avro object container files, so that other tools can read them. A savepoint is written into the folder that `partial`
-names, beside its own, and renamed once it is whole: a folder with a manifest is a whole one.
+The files are Avro object containers, so that other tools can read them. A savepoint is written into the folder
+`partial` beside its own, and renamed once it is complete. So a folder with a manifest is complete.
 
 Writing, from any number of processes: `begin(out)`; for each key group `write_state(partial(out), group, entries)`, and
-`write_output` where output is kept; then `finish(out, manifest)` with the `FileInfo`s that those gave.
+`write_output` if output is kept; then `finish(out, manifest)` with the returned `FileInfo`s.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ OUTPUT_SCHEMA = fastavro.parse_schema(
         ],
     }
 )
-SYNC_BYTES = 256 * 1024  # of a block, which a reader holds as a whole
+SYNC_BYTES = 256 * 1024  # of a block, which a reader has in memory as a whole
 
 
 # Writing
@@ -185,7 +185,7 @@ class Savepoint:
         path = self.folder / info.name
         if _sha256(path) != info.sha256:
             raise SavepointError(
-                f"{path}: expected the content that was written, its SHA-256 is another.", "restore the file."
+                f"{path}: expected the content that was written, found another SHA-256.", "restore the file."
             )
         with path.open("rb") as f:
             for record in fastavro.reader(f):

@@ -9,7 +9,7 @@ from moneystate.engine import clock as clocks
 from moneystate.engine.state import StateAccess
 from moneystate.savepoint.format import Savepoint
 
-SLICE_BYTES = 4 * 1024 * 1024  # put at once: what a key group's load takes of memory
+SLICE_BYTES = 4 * 1024 * 1024  # put in one call; the memory that loading a key group takes
 
 
 def load(folder: str, group: int, state: StateAccess) -> None:

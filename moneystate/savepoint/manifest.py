@@ -1,6 +1,6 @@
 """The manifest of a savepoint: what it is, how it was made, and which files it has.
 
-`manifest.json`, keys sorted. Everything that a start has to check stands here, so that it opens no other file for it.
+`manifest.json`, with sorted keys. It has everything that a start checks, so that a start opens no other file for that.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Manifest:
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Raises SavepointError where there is none, or one of a newer program."""
+    """Raises SavepointError if there is none, or if a newer program made it."""
     path = folder / NAME
     try:
         fields = json.loads(path.read_text())

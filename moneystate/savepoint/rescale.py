@@ -1,11 +1,11 @@
 """Rescales a savepoint to another number of key groups.
 
-A key group is a stretch of the users' hashes (`moneystate.engine.keygroup.key_group_of`), so a new group is made of the
-few old ones whose stretches it meets: one new group's entries are in memory at a time.
+A key group is a range of key hashes (`moneystate.engine.keygroup.key_group_of`), so a new group is made of the few old
+groups whose ranges overlap with it. The entries of one new group are in memory at a time.
 
-Entries of the service go to the group of their owner as they are; one whose owner it does not know is refused. The
-buffer is cut anew: each item goes to the group of its key. The clock's highs and watermark are the same in all groups;
-its counts, which are sums, stay with the first group; its ages are counted anew from what the entries hold back.
+Entries of the service go unchanged to the group of their owner; an entry with an unknown owner is refused. Each item of
+the buffer goes to the group of its key. The clock's highs and watermark are the same in all groups. Its counts are sums
+and go to the first group. Its ages are counted again, from the entries that hold something back.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Spools a service's entries to disk by key group, so that a state of any size can be read one key group at a time.
 
-group-NNNNN    the group's entries in the order in which they came: length of key, of value (4 bytes each), key, value
+group-NNNNN    the group's entries in the order of `put`: length of key, of value (4 bytes each), key, value
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Final
 from moneystate.engine.keygroup import key_group_of
 from moneystate.ports.state import StateModel, owner
 
-BUFFER_BYTES: Final = 8 << 20  # in memory, of all groups together
+BUFFER_BYTES: Final = 8 << 20  # in memory, for all groups together
 _SIZES: Final = struct.Struct(">II")
 
 
 class Spool:
-    """`put` all, then `entries`. `folder` is empty at first and of whoever made it."""
+    """`put` all, then `entries`."""
 
     def __init__(self, state: StateModel, folder: Path, key_groups: int) -> None:
         self.state = state
-        self.folder = folder
+        self.folder = folder  # empty at first; its creator removes it
         self.key_groups = key_groups
         self.buffered: defaultdict[int, bytearray] = defaultdict(bytearray)
         self.buffered_bytes = 0
@@ -49,7 +49,9 @@ class Spool:
 
     def _write(self) -> None:
         for group, records in self.buffered.items():
-            with self._path(group).open("ab") as file:  # one at a time: there may be more groups than open files
+            with self._path(group).open(
+                "ab"
+            ) as file:  # one file at a time, because there may be more groups than file handles
                 file.write(records)
         self.buffered.clear()
         self.buffered_bytes = 0

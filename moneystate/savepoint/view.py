@@ -1,6 +1,6 @@
 """The state of one owner, or of a whole job, as plain data for people and programs, with times in ISO-8601.
 
-What has expired is shown until it is removed: whoever looks at a checkpoint wants to see what is there.
+Expired data is shown until it is removed, because people inspect a checkpoint to see what it contains.
 """
 
 from __future__ import annotations

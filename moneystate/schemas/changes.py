@@ -1,8 +1,8 @@
 """Lists the changes between two versions of a schema, and what each means for readers.
 
-A change is backward compatible where a reader of the new version can read what the old one wrote, forward compatible
-where a reader of the old version can read what the new one writes, fully where both hold. All changes together allow
-what `moneystate.schemas.resolve` allows for the whole.
+A change is backward compatible if a reader of the new version can read records of the old version, and forward
+compatible if a reader of the old version can read records of the new version; fully compatible if both hold. A list of
+changes is as compatible as `moneystate.schemas.resolve` says for the whole schema.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def compatibility(backward: bool, forward: bool) -> str:
 
 
 def changes(old: Type, new: Type) -> list[Change]:
-    """All changes from `old` to `new`, a top-level record's schema mostly."""
+    """All changes from `old` to `new`, which are usually top-level records."""
     return list(_Walk().types(old, new, new.short if isinstance(new, Named) else new.kind))
 
 
@@ -72,7 +72,7 @@ class _Walk:
     def _name(self, old: Named, new: Named, path: str) -> Iterator[Change]:
         if old.short == new.short:
             return
-        fix = "readers that know the old name alone have to be upgraded first."
+        fix = "upgrade readers that only know the old name first."
         if not same_name(new, old):
             fix = f'add "aliases": ["{old.name}"] to {new.short}.'
         yield Change(
@@ -110,7 +110,7 @@ class _Walk:
                 yield _removed(f, new, path)
         remaining = [f.name for f in old.fields if any(n.name == f.name for n in new.fields)]
         if remaining != [f.name for f in new.fields if f.name in remaining]:
-            yield Change(path, "fields reordered", "its fields stand in another order", True, True)
+            yield Change(path, "fields reordered", "its fields are in another order", True, True)
 
     def _unions(self, old: Type, new: Type, path: str) -> Iterator[Change]:
         old_branches = old.branches if isinstance(old, Union) else [old]
@@ -129,11 +129,11 @@ class _Walk:
         for o in old_branches:
             if all(o is not known for known, _ in pairs):
                 read = reads(new, o)
-                fix = "" if read else f"keep the branch {shown(o)}: it is in what was written."
-                yield Change(path, "branch removed", f"it may not be {shown(o)} any more", read, True, fix)
+                fix = "" if read else f"keep the branch {shown(o)}, because existing records have it."
+                yield Change(path, "branch removed", f"it can no longer be {shown(o)}", read, True, fix)
         order = [o for n in new_branches for o, known in pairs if known is n]
         if order != [o for o in old_branches if any(o is known for known, _ in pairs)]:
-            text = "the branches of its union stand in another order; a default belongs to the first one"
+            text = "the branches of its union are in another order; a default belongs to the first one"
             yield Change(path, "branches reordered", text, True, True)
 
 
@@ -141,25 +141,25 @@ def _added(f: Field, path: str) -> Change:
     text = f"a new field {f.name}, {shown(f.type)}"
     if f.has_default:
         return Change(f"{path}.{f.name}", "field added with default", text, True, True)
-    fix = "give it a default: what was written before does not have it."
+    fix = "give it a default, because existing records do not have it."
     return Change(f"{path}.{f.name}", "field added without default", text, False, True, fix)
 
 
 def _renamed_only(gone: Field, now: Field, new: Record, path: str) -> Change:
-    """A field is gone and one of the same type is new: most likely the same one."""
-    text = f"{gone.name} is gone, {now.name} of the same type is new"
+    """A field was removed and one of the same type was added: probably the same field."""
+    text = f"{gone.name} was removed, {now.name} of the same type was added"
     fix = f'if it is {gone.name} under another name, add "aliases": ["{gone.name}"]; else give it a default.'
     forward = _removed(gone, new, path).forward
     return Change(f"{path}.{now.name}", "field renamed without alias", text, False, forward, fix)
 
 
 def _removed(f: Field, new: Record, path: str) -> Change:
-    text = f"the field {f.name} is gone"
+    text = f"the field {f.name} was removed"
     if f.has_default:
         return Change(f"{path}.{f.name}", "field removed with default", text, True, True)
     under_alias = written_field(f, new)
     forward = under_alias is not None and reads(f.type, under_alias.type)
-    fix = "keep it, or release a version in which it has a default, and remove it once all readers have that one."
+    fix = "keep it, or release a version in which it has a default, and remove it once all readers have that version."
     return Change(f"{path}.{f.name}", "field removed without default", text, True, forward, "" if forward else fix)
 
 
@@ -182,23 +182,23 @@ def _enums(old: Enum, new: Enum, path: str) -> Iterator[Change]:
     fewer = [symbol for symbol in old.symbols if symbol not in new.symbols]
     if more:
         known = old.default is not None
-        fix = "" if known else "give the enum a default in a version of its own first, and let all readers have it."
+        fix = "" if known else "first release a version in which the enum has a default, and upgrade all readers to it."
         text = f"enum {new.short} gains {', '.join(more)}"
         yield Change(path, "enum symbol added", text, True, known, fix)
     if fewer:
         known = new.default is not None
-        fix = "" if known else "keep the symbols, or give the enum a default that stands for them."
+        fix = "" if known else "keep the symbols, or give the enum a default, as which they are read."
         text = f"enum {new.short} loses {', '.join(fewer)}"
         yield Change(path, "enum symbol removed", text, known, True, fix)
     common = [symbol for symbol in old.symbols if symbol in new.symbols]
     if common != [symbol for symbol in new.symbols if symbol in old.symbols]:
-        text = f"the symbols of enum {new.short} stand in another order: readers go by name, copied bytes do not"
+        text = f"the symbols of enum {new.short} are in another order: readers use names, but copied bytes do not"
         yield Change(path, "enum reordered", text, True, True)
 
 
 def _fixed(old: Fixed, new: Fixed, path: str) -> Iterator[Change]:
     if old.size != new.size:
-        fix = "take a new name and a union of both: a fixed has its size for good."
+        fix = "use a new name and a union of both, because the size of a fixed cannot change."
         text = f"fixed {new.short} has {new.size} bytes, had {old.size}"
         yield Change(path, "fixed size changed", text, False, False, fix)
     elif shown_meaning(old) != shown_meaning(new):
@@ -206,7 +206,7 @@ def _fixed(old: Fixed, new: Fixed, path: str) -> Iterator[Change]:
 
 
 def _plain(old: Type, new: Type, path: str) -> Iterator[Change]:
-    """Types that are not made of parts, or of which one is."""
+    """Changes between primitive types, or between a primitive and a composite type."""
     if isinstance(old, Primitive) and isinstance(new, Primitive) and old.kind == new.kind:
         if shown_meaning(old) != shown_meaning(new):
             yield _meaning(old, new, path)
@@ -215,7 +215,7 @@ def _plain(old: Type, new: Type, path: str) -> Iterator[Change]:
     rule = "type widened" if backward else "type narrowed" if forward else "type changed"
     fix = ""
     if not backward:
-        fix = f"keep {shown(old)}, or add a field of another name and a function that fills it."
+        fix = f"keep {shown(old)}, or add a field with another name and a function that fills it."
     elif not forward:
         fix = f"a reader of {shown(old)} cannot take it: upgrade readers first."
     yield Change(path, rule, f"{shown(new)}, was {shown(old)}", backward, forward, fix)
@@ -225,7 +225,9 @@ def _meaning(old: Primitive | Fixed, new: Primitive | Fixed, path: str) -> Chang
     backward, forward = reads(new, old), reads(old, new)
     text = f"{shown_meaning(new)}, was {shown_meaning(old)}"
     rule = "logical type changed"
-    fix = "the same bytes would mean something else: add a field of another name and a function that fills it."
+    fix = (
+        "add a field with another name and a function that fills it, because the same bytes would change their meaning."
+    )
     if old.logical == new.logical == "decimal":
         rule = "decimal scale changed" if old.scale != new.scale else "decimal precision changed"
         if old.scale == new.scale:

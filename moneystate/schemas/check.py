@@ -1,11 +1,11 @@
 """Checks a folder of schemas: releases are unedited, versions are consecutive, and each can be read.
 
-What is asked of a new version (`RULES`):
+The requirements for a new version (`RULES`):
 
 - state: a function from the version before (the core reads by functions, docs/evolution.md), with golden bytes;
-- events: BACKWARD with all versions before, which stay in the logs; and the current one, which the program reads, can
-  read every version: producers may be ahead;
-- lookups, enriched and headers: FULL with all versions before. Job and consumers are replaced one after the other.
+- events: BACKWARD with all earlier versions, which remain in the logs. The current version, which the program reads,
+  can read every version, because producers may be newer;
+- lookups, enriched and headers: FULL with all earlier versions. Job and consumers are upgraded one after the other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from moneystate.schemas.tree import STATE, Tree, Version, is_state
 
 FUNCTION: Final = "function"
 RULES: Final = {STATE: FUNCTION, "events": BACKWARD, "lookups": FULL, "enriched": FULL, "headers": FULL}
-RESTORE: Final = "restore the file; what is to change goes into a new version."
+RESTORE: Final = "restore the file, and make the change in a new version."
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Finding:
     versions: str  # such as `v1 -> v2`
     path: str  # record and field, or the file
     rule: str  # a fixed name
-    compatibility: str  # full, backward, forward, incompatible, or "" if it is no change
+    compatibility: str  # full, backward, forward, incompatible, or "" if nothing changed
     text: str
     fix: str
     ok: bool  # whether it is allowed
@@ -95,7 +95,7 @@ def _edited(now: Version, fingerprint: str) -> Finding:
 
 
 def _missing(name: str, number: int, path: str) -> Finding:
-    text = f"v{number} is released and not there any more: what was written with it cannot be read"
+    text = f"v{number} is released, but its file is missing: records of that version cannot be read"
     return Finding(name, f"v{number}", path, "released version missing", "", text, "restore the file.", False)
 
 
@@ -142,7 +142,7 @@ def _same_fingerprints(tree: Tree) -> Iterator[Finding]:
 
 
 def _pairs(versions: Mapping[int, Version]) -> list[tuple[Version, Version]]:
-    """Each version with the next one that is there."""
+    """Each version with the next existing one."""
     numbers = sorted(versions)
     return [(versions[a], versions[b]) for a, b in itertools.pairwise(numbers)]
 
@@ -208,12 +208,12 @@ def _topic(tree: Tree, name: str) -> Iterator[Finding]:
             yield from _far(earlier, version, rule)
         if not reads(current.type, version.type):
             text = f"the program reads v{current.number}, which cannot read v{number}"
-            fix = f"make v{number} readable, or let the program go on to it: schemas release --current {name}={number}."
+            fix = f"make v{number} readable, or let the program use it: schemas release --current {name}={number}."
             yield Finding(name, f"v{number}", version.path, "not readable", "", text, fix, False)
 
 
 def _far(old: Version, new: Version, rule: str) -> Iterator[Finding]:
-    """Versions that do not follow one another: only what is not allowed is told."""
+    """For versions that are not consecutive: only changes that are not allowed."""
     for change in changes(old.type, new.type):
         if not (change.backward and (rule != FULL or change.forward)):
             yield _of_change(change, old, new, False)
@@ -225,7 +225,7 @@ def check_state_entries(tree: Tree, counts: Mapping[str, int], functions: Functi
     for fingerprint, n in sorted(counts.items()):
         version = tree.of_fingerprint(fingerprint)
         if version is None:
-            text = f"{n:,} entries of a schema that this program does not know: they are newer"
+            text = f"{n:,} entries of a schema that this program does not know, because it is newer"
             fix = "run the program that wrote them, or a newer one."
             findings.append(Finding("state", "", fingerprint, "unknown schema", "", text, fix, False))
             continue

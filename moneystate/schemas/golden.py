@@ -1,6 +1,7 @@
-"""Golden bytes of a plain service's state records: what each released version wrote, and what it reads as now.
+"""Golden bytes of a plain service's state records: the bytes that each released version wrote, and the record that they
+are read as.
 
-They are made once, by `schemas release`, and never again: a change of a codec or of an `@ms.upgrade` function shows.
+`schemas release` makes them once. They never change, so they reveal a changed codec or `@ms.upgrade` function.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 from moneystate.api.cells import RecordKind
 from moneystate.api.folders import folder_of
-from moneystate.api.json_text import Json
+from moneystate.api.json_value import Json
 from moneystate.api.plans import plan_of
 from moneystate.api.reference import path_of
 from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
@@ -35,7 +36,7 @@ _PLAIN: Final[dict[str, Any]] = {
 
 
 def check_samples(service: str) -> None:
-    """Raises ServiceError for a record of state that refuses the values of golden bytes."""
+    """Raises ServiceError for a state record that rejects the values of golden bytes."""
     for kind in _kinds(service):
         cls = kind.codec.record.cls
         try:
@@ -48,8 +49,7 @@ def check_samples(service: str) -> None:
 
 
 def keep(service: str, tree: Tree) -> None:
-    """Write the golden bytes of the newest versions, and what is read from those of earlier ones, where they are not
-    there."""
+    """Writes missing golden bytes of the newest versions, and missing records that are read from earlier ones."""
     for kind in _kinds(service):
         record = kind.codec.record
         newest = max(tree.versions[f"{STATE}/{record.short}"])
@@ -67,7 +67,7 @@ def keep(service: str, tree: Tree) -> None:
 
 
 def findings(service: str, tree: Tree) -> Iterator[Finding]:
-    """What is missing, and what is read differently by now."""
+    """Golden bytes that are missing, or that are read differently now."""
     for kind in _kinds(service):
         record = kind.codec.record
         name = f"{STATE}/{record.short}"
@@ -83,7 +83,7 @@ def findings(service: str, tree: Tree) -> Iterator[Finding]:
 
 
 def _filled(shape: Shape) -> Any:
-    """A value in which everything says something."""
+    """A value whose parts all differ from their defaults."""
     if isinstance(shape, Record):
         return shape.cls(**{f.name: _filled(f.shape) for f in shape.fields})
     if isinstance(shape, Maybe):
@@ -112,7 +112,7 @@ def _problem(kind: RecordKind, source: Path, expected: Path) -> str:
 
 
 def _kinds(service: str) -> list[RecordKind]:
-    """One for each record."""
+    """One kind for each record."""
     return list({kind.codec.record.name: kind for kind in plan_of(service).kinds.values()}.values())
 
 
@@ -121,7 +121,7 @@ def _read(kind: RecordKind, value: bytes) -> Any:
     if header == kind.codec.header:
         return kind.codec.decode(value)
     if header not in kind.earlier_records:
-        raise Malformed("of a version that there is no function for")
+        raise Malformed("a version without an upgrade function")
     return kind.earlier_records[header](value, HEADER_BYTES)[0]
 
 

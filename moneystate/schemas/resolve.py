@@ -1,7 +1,7 @@
 """Decides whether a reader of one schema can read records of another (Avro 1.12, "Schema Resolution").
 
-Stricter than Avro in what would read the same bytes as something else without a word: a decimal of another scale, a
-time in another unit, text as a number with a logical type.
+It is stricter than Avro where the same bytes would silently change their meaning: a decimal of another scale, a time in
+another unit, text as a number with a logical type.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def _reads_fields(reader: Record, writer: Record, seen: Seen) -> bool:
 
 
 def written_field(f: Field, writer: Record) -> Field | None:
-    """The writer's field that the reader's field takes: of its name, else of one of its aliases."""
+    """The writer's field for a reader's field: the one with its name, otherwise with one of its aliases."""
     by_name = {written.name: written for written in writer.fields}
     return next((by_name[name] for name in (f.name, *f.aliases) if name in by_name), None)
 
 
 def candidates(reader: Union, writer: Type) -> list[Type]:
-    """The branches that a value of `writer` may be read as: the one of its own kind where there is one. A reader that
-    tries them in order would take that one, too, and must not get a number's meaning past it by promotion."""
+    """The branches as which a value of `writer` may be read. If a branch has its own kind, it is the only one: a reader
+    that tries the branches in order uses it, too, and promotion must not give a number another meaning."""
     own = [branch for branch in reader.branches if of_one_kind(branch, writer)]
     return own or reader.branches
 
@@ -80,14 +80,14 @@ def of_one_kind(reader: Type, writer: Type) -> bool:
 
 
 def same_name(reader: Named, writer: Named) -> bool:
-    """The namespace does not count."""
+    """Whether the names are equal without their namespaces."""
     shorts = [alias.rpartition(".")[2] for alias in reader.aliases]
     return writer.short in (reader.short, *shorts)
 
 
 def same_meaning(reader: Primitive | Fixed, writer: Primitive | Fixed) -> bool:
-    """A reader without a logical type takes the plain value; a plain number gets the reader's meaning. A decimal's
-    precision may grow, its scale may not change."""
+    """Whether the logical types fit. A reader without one reads the plain value; a plain number gets the reader's
+    meaning. A decimal's precision may grow, but its scale must not change."""
     if not reader.logical:
         return True
     if not writer.logical:

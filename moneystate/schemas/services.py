@@ -1,9 +1,9 @@
 """The released schemas of plain services: generated from their records, kept in `avro/<service>/`, never edited.
 
-events/<Type>.avsc, events/<Type>/v<N>.avsc    what stands in its topics, read or written
-state/<Record>/v<N>.avsc                       its records of state
-golden/<Record>/v<N>.json                      bytes of a record of that version, and what it says
-golden/<Record>/v<N>-to-v<M>.json              what a program of version M read from these bytes
+events/<Type>.avsc, events/<Type>/v<N>.avsc    records of its input and output topics
+state/<Record>/v<N>.avsc                       its state records
+golden/<Record>/v<N>.json                      bytes of a record of that version, and their content
+golden/<Record>/v<N>-to-v<M>.json              the record that a program of version M read from these bytes
 released.json                                  the list of releases (`moneystate.schemas.tree`)
 """
 
@@ -56,8 +56,8 @@ def declared(service: str, tree: Tree) -> Iterator[Declared]:
 
 
 def _scales(schema: Any) -> list[int | None]:
-    """Of all bytes in it that are a decimal, None of others: a fingerprint does not tell them, and they say what a
-    number is."""
+    """The scales of all bytes types in a schema; None: not a decimal. Fingerprints do not include scales, which decide
+    the value of a number."""
     if isinstance(schema, list):
         return [scale for branch in schema for scale in _scales(branch)]
     if not isinstance(schema, dict):
@@ -81,12 +81,12 @@ def unreleased(service: str) -> list[str]:
 
 
 def _current(tree: Tree, name: str) -> int | None:
-    """The version that a program must have. Of state it is the newest."""
+    """The version that a program must have. For state it is the newest."""
     return max(tree.versions[name]) if is_state(name) else tree.current.get(name)
 
 
 def functions_of(service: str) -> Functions:
-    """The versions of records of state that the service reads besides the current ones."""
+    """The versions of state records that the service can read besides the current ones."""
     up = {header[len(MAGIC) :].hex() for kind in plan_of(service).kinds.values() for header in kind.earlier_records}
     return Functions(up, [], remedy=REMEDY)
 
@@ -96,9 +96,9 @@ def check_released(service: str) -> None:
     names = unreleased(service)
     if names:
         raise ServiceError(
-            f"{path_of(service)}: expected records as they are released in {folder_of(service)}, found others: "
+            f"{path_of(service)}: expected the records released in {folder_of(service)}, found changes: "
             f"{', '.join(names)}.",
-            f"moneystate schemas release {path_of(service)}, and keep the files with the service.",
+            f"run moneystate schemas release {path_of(service)}, and keep the files with the service.",
         )
 
 
@@ -114,8 +114,8 @@ def findings_of(service: str) -> list[Finding]:
 
 
 def release_service(service: str) -> list[str]:
-    """Writes the schemas that are not released yet. Returns their names and versions. Raises ConfigError, with
-    nothing written, for a change that is not allowed."""
+    """Writes the schemas that are not released yet. Returns their names and versions. For a change that is not allowed
+    it raises ConfigError and writes nothing."""
     root = folder_of(service)
     files = read_folder(root)
     tree = tree_of(files)

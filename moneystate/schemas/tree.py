@@ -1,10 +1,10 @@
 """The folder of schemas on disk or in a commit, with its list of releases.
 
 state/<Record>/v<N>.avsc              versions of a state record
-<events|lookups|enriched|headers>/<Type>.avsc         version 1 of what stands in topics
+<events|lookups|enriched|headers>/<Type>.avsc         version 1 of a type in topics
 <events|lookups|enriched|headers>/<Type>/v<N>.avsc    its further versions, from 2 on
-released.json                         all released versions, by fingerprint and SHA-256, and which one is current:
-                                      what this program reads and writes. Of state it is the newest.
+released.json                         all released versions, by fingerprint and SHA-256, and the current one, which
+                                      this program reads and writes. For state it is the newest.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Tree:
         return next((v for mine in self.versions.values() for v in mine.values() if v.fingerprint == text), None)
 
     def current_version(self, name: str) -> Version:
-        """What this program reads and writes."""
+        """The version that this program reads and writes."""
         mine = self.versions[name]
         newest = max(mine) if is_state(name) else min(mine)
         return mine.get(self.current.get(name, newest), mine[newest])
@@ -72,12 +72,12 @@ def is_state(name: str) -> bool:
 
 
 def has_further_versions(root: Path) -> bool:
-    """Whether there is more than one version of any type that stands in topics."""
+    """Whether any type in topics has more than one version."""
     return any(next((root / folder).glob("*/v*.avsc"), None) for folder in TOPIC_FOLDERS)
 
 
 def read_folder(root: Path) -> dict[str, bytes]:
-    """The files below `root`, by their path from there, without those of folders with a list of their own."""
+    """The files below `root`, by relative path, without folders that have their own list of releases."""
     others = [path.parent for path in root.glob(f"*/{RELEASED}")]
     paths = [path for path in root.rglob("*.avsc") if not any(other in path.parents for other in others)]
     return {path.relative_to(root).as_posix(): path.read_bytes() for path in sorted([*paths, *root.glob(RELEASED)])}
@@ -140,7 +140,8 @@ def _releases(content: bytes) -> tuple[dict[str, dict[int, Release]], dict[str, 
 
 
 def release(tree: Tree, current: Mapping[str, int]) -> str:
-    """The text of the list of releases with all versions of the tree; `current` of topics' types, as it shall be."""
+    """The text of the list of releases with all versions of the tree. `current`: the new current versions of types in
+    topics."""
     released: dict[str, Any] = {}
     for name, mine in sorted(tree.versions.items()):
         versions = {str(n): {"fingerprint": v.fingerprint, "sha256": v.sha256} for n, v in sorted(mine.items())}

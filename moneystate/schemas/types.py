@@ -1,7 +1,7 @@
 """Avro schemas as resolved types: just what schema resolution needs.
 
-Unlike the canonical form it has aliases, defaults and logical types: they are no part of a fingerprint, yet decide
-what a reader makes of the bytes.
+Unlike the canonical form, it has aliases, defaults and logical types. They are not part of a fingerprint, but decide
+how a reader understands the bytes.
 """
 
 from __future__ import annotations
@@ -138,13 +138,13 @@ class _Parser:
             symbols = tuple(schema["symbols"])
             default = schema.get("default")
             if default is not None and default not in symbols:
-                raise BadSchema(f"{name}: its default {default!r} is no symbol of it")
+                raise BadSchema(f"{name}: its default {default!r} is not one of its symbols")
             self.named[name] = Enum("enum", name, aliases, symbols, default)
         elif schema["type"] == "fixed":
             self.named[name] = Fixed("fixed", name, aliases, schema["size"], *_logical(schema))
         else:
             record = Record("record", name, aliases)
-            self.named[name] = record  # before its fields: they may refer to it
+            self.named[name] = record  # before its fields, which may refer to it
             record.fields.extend(self._field(f, name, inside) for f in schema["fields"])
         return self.named[name]
 
@@ -153,7 +153,7 @@ class _Parser:
         parsed_field = Field(f["name"], field_type, tuple(f.get("aliases", ())), "default" in f, f.get("default"))
         if parsed_field.has_default and not fits(field_type, parsed_field.default):
             first = " of the union's first branch" if isinstance(field_type, Union) else ""
-            raise BadSchema(f"{record}.{parsed_field.name}: its default {parsed_field.default!r} is no value{first}")
+            raise BadSchema(f"{record}.{parsed_field.name}: its default {parsed_field.default!r} is not a value{first}")
         return parsed_field
 
 
@@ -166,7 +166,7 @@ def _logical(schema: dict[str, Any]) -> tuple[str, int, int]:
 
 
 def fits(schema_type: Type, default: Any) -> bool:
-    """Whether a default, as JSON, is a value of the type; of a union only its first branch counts, as of old."""
+    """Whether a default, as JSON, is a value of the type; for a union only its first branch counts."""
     if isinstance(schema_type, Union):
         return fits(schema_type.branches[0], default)
     if isinstance(schema_type, Record):
@@ -200,7 +200,7 @@ def _fits_primitive(kind: str, default: Any) -> bool:
 
 
 def _are_bytes(default: str) -> bool:
-    """In JSON a byte is the character of its number."""
+    """Whether a default is valid for bytes: in JSON each byte is the character with its number."""
     return all(ord(character) < 256 for character in default)
 
 

@@ -1,10 +1,10 @@
-"""The checkpoint folder: Spark's logs in it, and what we keep beside them in `moneystate/`.
+"""The checkpoint folder: Spark's logs, and the job's own files in `moneystate/`.
 
 offsets/N, commits/N, metadata, state/   Spark's
-moneystate/settings.json                 what is fixed for the life of the checkpoint
+moneystate/settings.json                 settings that are fixed for the life of the checkpoint
 moneystate/start.json                    the offset that batch 0 starts at, replaced epochs, the savepoint
-moneystate/rules/<hash>.json             the rules of each run, by the hash that stands in the plans
-moneystate/code.json                     which functions the service had at the last start
+moneystate/rules/<hash>.json             the rules of each run, by their hash in the plans
+moneystate/code.json                     digest of the service's functions at the last start
 moneystate/awaited.json                  of a drained job: how many replies its last batch left open
 """
 
@@ -39,7 +39,8 @@ class Checkpoint:
             existing = existing.parent
         if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
             raise CheckpointError(
-                f"{self.root}: expected a folder that can be written to.", "choose another or change its rights."
+                f"{self.root}: expected a folder that can be written to.",
+                "choose another one, or change its permissions.",
             )
 
     def is_new(self) -> bool:
@@ -52,9 +53,9 @@ class Checkpoint:
         return _read(self.own / "start.json")
 
     def begin(self, settings: Mapping[str, Any], start: Mapping[str, Any]) -> None:
-        """Make a new checkpoint. The settings come last: a folder without them is no checkpoint.
+        """Makes a new checkpoint. The settings are written last: a folder without them is not a checkpoint.
 
-        The query id is ours to choose: Spark takes the one that it finds. So it is known before the first batch.
+        It also chooses the query id, which Spark then uses. So the id is known before the first batch.
         """
         self.own.mkdir(parents=True, exist_ok=True)
         _write(self.root / "metadata", {"id": str(uuid.uuid4())})
@@ -72,12 +73,12 @@ class Checkpoint:
         return _read(self.own / "rules" / f"{rules_hash}.json")
 
     def latest_rules(self) -> dict[str, Any]:
-        """The rules of the last planned batch; empty if a start ended before it had written them."""
+        """The rules of the last planned batch; empty: a start ended before it had written them."""
         rules_hash = self.offset(self.last_planned())["rules"]
         return self.rules(rules_hash) if (self.own / "rules" / f"{rules_hash}.json").exists() else {}
 
     def epoch(self) -> str | None:
-        """Spark's query id, None before the first start."""
+        """Spark's query id; None: before the first start."""
         metadata = self.root / "metadata"
         return str(_read(metadata)["id"]) if metadata.exists() else None
 
@@ -88,7 +89,7 @@ class Checkpoint:
         return _last_number(self.root / "commits")
 
     def offset(self, batch: int) -> dict[str, Any]:
-        """The end offset of a planned batch; of batch -1 the start of the checkpoint."""
+        """The end offset of a planned batch. For batch -1: the start of the checkpoint."""
         if batch < 0:
             offset: dict[str, Any] = self.start()["offset"]
         else:
@@ -96,7 +97,7 @@ class Checkpoint:
         return offset
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
-        """Raises CheckpointError where this checkpoint was made with others."""
+        """Raises CheckpointError if this checkpoint was made with other settings."""
         made_with = self.settings()
         for name, value in settings.items():
             if made_with.get(name) != value:
@@ -108,7 +109,7 @@ class Checkpoint:
                 )
 
     def check_version(self) -> None:
-        """Raises CheckpointError where a newer program planned the last batch."""
+        """Raises CheckpointError if a newer program planned the last batch."""
         try:
             plans.check_version(self.offset(self.last_planned()))
         except plans.NewerProgram as e:
@@ -117,7 +118,7 @@ class Checkpoint:
             ) from None
 
     def code(self) -> str:
-        """The digest of the service's functions at the last start; empty where it is not known."""
+        """The digest of the service's functions at the last start; empty: not known."""
         file = self.own / "code.json"
         return str(_read(file)["code"]) if file.exists() else ""
 
@@ -126,7 +127,7 @@ class Checkpoint:
             _write(self.own / "code.json", {"code": code})
 
     def save_open_requests(self, batch: int, n: int) -> None:
-        """How many replies are open after a drained batch, before Spark has it in its commit log."""
+        """Records how many replies are open after a drained batch, before Spark writes its commit log."""
         _write(self.own / "awaited.json", {"batch": batch, "open": n})
 
     def open_requests(self) -> int:
@@ -137,33 +138,33 @@ class Checkpoint:
         return int(_read(file)["open"])
 
     def check_not_drained(self, reads_replies: bool) -> None:
-        """Raises DrainedError where nothing is left to do, or not by this run: one that `reads_replies` does."""
+        """Raises DrainedError if nothing is left to do, or if replies are left and this run does not read them."""
         last = self.last_committed()
         if last < 0 or not self.offset(last)["drain"] or self.last_planned() > last:
-            return  # a planned batch of replies is to be finished, whatever is open after it
+            return  # a planned batch of replies must be finished, whatever is open after it
         open_requests = self.open_requests()
         if not open_requests:
             raise DrainedError(
-                f"{self.root}: expected a checkpoint that can go on, found one ended by --drain.",
+                f"{self.root}: expected a checkpoint that can continue, found one that --drain has ended.",
                 "take a new checkpoint folder.",
             )
         if not reads_replies:
             raise DrainedError(
-                f"{self.root}: expected a run that only reads the replies of {open_requests} open lookups: it was "
-                f"drained.",
+                f"{self.root}: expected a run that only reads the replies to {open_requests} open lookups, because the "
+                "checkpoint was drained.",
                 "start it with --until-caught-up --drain --session-lookup topic, or take a new checkpoint folder.",
             )
 
     def planned_rules(self) -> str | None:
-        """The hash of the rules of a batch that is planned and not finished, None if there is none."""
+        """The hash of the rules of the unfinished batch; None: there is none."""
         planned = self.last_planned()
         if planned <= self.last_committed():
             return None
         return str(self.offset(planned)["rules"])
 
     def changed_rules(self, rules: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-        """The rules that an unfinished batch was planned with where they are others than `rules`, and those; None for
-        one that only the other program has."""
+        """The rules in which the plan of an unfinished batch differs from `rules`: the planned value and the new one.
+        None: that program does not have the rule."""
         planned = self.planned_rules()
         if planned is None or planned == plans.rules_hash(rules):
             return {}
@@ -172,21 +173,21 @@ class Checkpoint:
         return {name: (then, now) for name, (then, now) in pairs.items() if then != now}
 
     def changed_flags(self, rules: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-        """The same, of what a flag can have changed: none gives or takes a rule."""
+        """As `changed_rules`, but only rules that both programs have: only these can have been changed by a flag."""
         planned = self.planned_rules()
         changed = {} if planned is None else rule_changes(self.rules(planned), rules)
         return {name: pair for name, pair in changed.items() if None not in pair}
 
     def replan(self, rules: Mapping[str, Any]) -> None:
-        """Have the unfinished batch read what it was planned to, by other rules."""
+        """Lets the unfinished batch read its planned offsets, with other rules."""
         file = self.root / "offsets" / str(self.last_planned())
         plan = {**self.offset(self.last_planned()), "rules": plans.rules_hash(rules)}
         lines = [*file.read_text().splitlines()[:-1], json.dumps(plan)]
-        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Spark's checksum, which it does without
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Spark's checksum, which Spark does not require
         _replace(file, "\n".join(lines))
 
     def check_rules(self, rules: Mapping[str, Any]) -> None:
-        """Raises RulesError where an unfinished batch was planned with other flags; as to another program, see
+        """Raises RulesError if an unfinished batch was planned with other flags. For another program, see
         `moneystate.spark.startup.check_plan`."""
         changed = [f"{name} {before} -> {now}" for name, (before, now) in self.changed_flags(rules).items()]
         if not changed:
@@ -209,13 +210,13 @@ def _read(path: Path) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(path.read_text())
     except (OSError, ValueError) as e:
         raise CheckpointError(
-            f"{path}: expected a file of the checkpoint, found {e}.", "restore the checkpoint."
+            f"{path}: expected a file of the checkpoint, but {e}.", "restore the checkpoint from a copy."
         ) from None
     return content
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
-    """Whole or not at all, also when the machine goes down."""
+    """Writes a file atomically, even if the machine fails."""
     _replace(path, json.dumps(content, sort_keys=True, indent=1))
 
 

@@ -1,8 +1,8 @@
 """The JVM's class data archive, which saves about a third of the processor time of a start.
 
-Java can write the classes that a run has loaded and checked into a file (`-XX:ArchiveClassesAtExit`), which later runs
-map into memory (`-XX:SharedArchiveFile`). It fits one Java and one class path only; Java looks itself, and starts as it
-does without where the archive does not fit. `moneystate/spark/jvm/make_class_archive.py` makes it.
+Java can write the classes that a run has loaded and verified into a file (`-XX:ArchiveClassesAtExit`), which later runs
+map into memory (`-XX:SharedArchiveFile`). An archive fits one Java and one class path. Java checks this itself, and
+starts without the archive if it does not fit. `moneystate/spark/jvm/make_class_archive.py` makes it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def archive_file(java: Path, our_jar: Path) -> Path:
 
 
 def archive_options(java: Path, our_jar: Path) -> str:
-    """The JVM's options to start with the archive; empty where there is none."""
+    """The JVM's options to start with the archive; empty: there is none."""
     file = archive_file(java, our_jar)
     return USE.format(file) if file.exists() else ""
 

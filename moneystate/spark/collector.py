@@ -1,6 +1,6 @@
 """Tunes Python's garbage collector in Spark's workers.
 
-A batch makes hundreds of thousands of tuples and hardly any cycles: what looks at them all finds nothing.
+A batch creates hundreds of thousands of tuples and hardly any cycles, so a collection costs much and finds nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def no_collection() -> Iterator[None]:
 
 
 class RareCollector:
-    """Stands for the module `gc` in PySpark's daemon, which has a worker collect after each task: each time it would
-    look through the records that are read ahead for the next batch, a tenth of what a source's worker does."""
+    """Replaces the module `gc` in PySpark's daemon, which makes a worker collect after each task. Each collection would
+    traverse the records that are read ahead for the next batch. That is a tenth of the work of a source's worker."""
 
     def __init__(self) -> None:
         self.tasks = 0

@@ -1,8 +1,8 @@
-"""Spark's Python daemon, with the workers' imports done before the fork and the sink host beside it.
+"""Spark's Python daemon. It imports the workers' modules before it forks them, and starts the sink host.
 
-Spark forks its Python workers from a daemon that has imported little, so each worker spends a second or more on the
-same imports, six of them on two cores in a job's first batch. Imported before the fork, they cost that once. No thread
-may be started here: it would not live on in the workers.
+Spark forks its Python workers from a daemon that has imported little. So each worker spends a second or more on the
+same imports; in a job's first batch there are six workers on two cores. Imported before the fork, the modules cost this
+time once. This module must not start threads: they would not survive the fork.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def preload() -> None:
     for name in MODULES:
         try:
             importlib.import_module(name)
-        except ImportError as e:  # a worker that needs it says so in its own words
+        except ImportError as e:  # a worker that needs it reports the error
             print(f"not preloaded: {name} ({e})", file=sys.stderr)
-    # A batch makes many tuples and hardly any cycles, so the collector need not look often, and at all these modules'
-    # objects never.
+    # A batch creates many tuples and hardly any cycles, so collections can be rare, and need not traverse the objects
+    # of these modules at all.
     gc.collect()
     gc.freeze()
     gc.set_threshold(200_000, 20, 50)

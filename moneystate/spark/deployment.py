@@ -1,4 +1,4 @@
-"""What a start would change: a job as it would run now, against the checkpoint that it would go on with."""
+"""What a start would change: compares a job as it would run now with the checkpoint that it would continue."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ FIXED: Final = ("key_groups", "partitions", "application_id", "topic_prefix")
 
 
 class Change(NamedTuple):
-    """`part`: checkpoint, batch, setting, rule, input, schema, state or program; `effect`: what it means, in words."""
+    """Something that a deployment changes."""
 
-    part: str
+    part: str  # checkpoint, batch, setting, rule, input, schema, state or program
     name: str
     before: Any
     after: Any
-    effect: str
+    effect: str  # in words
     refused: bool = False
 
 
 def changes(
     spec: JobSpec, settings: Mapping[str, Any], checkpoint: Checkpoint, savepoint: Manifest | None = None
 ) -> list[Change]:
-    """`settings`: what is fixed for the life of a checkpoint, as the start would have it; `savepoint`: the one that a
-    new checkpoint would begin with."""
+    """`settings`: the start's values of settings that are fixed for the life of a checkpoint; `savepoint`: from which a
+    new checkpoint would start."""
     if checkpoint.is_new() and savepoint is not None:
         return _of_savepoint(spec, settings, savepoint)
     if checkpoint.is_new():
-        return [Change("checkpoint", spec.name, None, NEW, "the job begins anew")]
+        return [Change("checkpoint", spec.name, None, NEW, "the job starts from the beginning")]
     before = checkpoint.latest_rules()
     read = plans.from_offset(checkpoint.offset(checkpoint.last_planned())).topic_ids
     return [
@@ -52,7 +52,7 @@ def _of_savepoint(spec: JobSpec, settings: Mapping[str, Any], savepoint: Manifes
     read = spec_topics(spec) if savepoint.plan is None else set(plans.from_offset(savepoint.plan).topic_ids)
     refused = "as in the savepoint: start with its rules, a later start may change them"
     return [
-        Change("checkpoint", spec.name, None, NEW, "the job begins with the savepoint"),
+        Change("checkpoint", spec.name, None, NEW, "the job starts from the savepoint"),
         *[
             Change("setting", name, was, settings[name], "as in the savepoint", refused=True)
             for name, was in fixed.items()
@@ -81,7 +81,7 @@ def _batch(rules: Mapping[str, Any], checkpoint: Checkpoint) -> Iterator[Change]
         return
     number = checkpoint.last_planned()
     if checkpoint.changed_flags(rules):
-        effect = "planned by other rules: finish it first, with --finish-batch and its own rules"
+        effect = "planned with other rules: finish it first, with --finish-batch and these rules"
         yield Change("batch", str(number), "planned", None, effect, refused=True)
     else:
         yield Change("batch", str(number), "planned", None, "this program takes it over if no part of it is written")
@@ -98,18 +98,18 @@ def _inputs(spec: JobSpec, before: Mapping[str, Any], read: set[str]) -> Iterato
     for topic in sorted(now - read):
         yield Change("input", topic, None, "read", "from its first offset; events behind the watermark are late")
     for topic in sorted(read - now):
-        yield Change("input", topic, "read", None, "not read any more; what is buffered of it is still processed")
+        yield Change("input", topic, "read", None, "no longer read; its buffered events are still processed")
     for topic in changed_timed(before, spec.rules):
         kinds = ("ordinary", "timed")
         is_timed = topic in spec.rules.get(TIMED, [])
-        effect = "what is buffered of it has no place in the other order"
+        effect = "its buffered events have no place in the other order"
         yield Change("input", topic, kinds[not is_timed], kinds[is_timed], effect, refused=True)
 
 
 def _versions(rules: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Change]:
     known, schemas = set(before.get("known_schemas", [])), set(rules.get("known_schemas", []))
     if schemas - known:
-        effect = "records of these schemas are read, which were dead letters"
+        effect = "records of these schemas are read; they were dead letters before"
         yield Change("schema", "known", None, sorted(schemas - known), effect)
     if known - schemas:
         yield Change("schema", "known", sorted(known - schemas), None, "records of these schemas become dead letters")

@@ -1,7 +1,7 @@
 """The entry cache: copies of key groups' entries on a Python worker's local disk, in RocksDB.
 
-They are this process's own: a worker that goes loses them, and the next one reads the segments in Spark's state store
-(`moneystate.engine.log_structured`). So nothing is written ahead or synced. A row is the key group (4 bytes,
+They belong to this process. They are lost with the worker, and the next one reads the segments in Spark's state store
+(`moneystate.engine.log_structured`). So there is no write-ahead log and no sync. A row's key is the key group (4 bytes,
 big-endian) and the entry's key.
 """
 
@@ -25,17 +25,16 @@ PREFIX: Final = "moneystate-entries-"
 SEGMENTS_PREFIX: Final = "moneystate-runs-"
 BLOCK_CACHE_BYTES: Final = 64 << 20
 WRITE_BUFFER_BYTES: Final = 64 << 20
-# Merged late: bloom filters spare most looks into the files, and a file in a higher level is one written again
+# Files are compacted late: bloom filters avoid most reads of them, and each level rewrites a file
 FILES_UNMERGED: Final = 16
 GROUP_BYTES: Final = 4
 
 
 class RocksEntryCache:
-    """`moneystate.engine.log_structured.EntryCache` in a folder. `files`: the segments that this machine's workers
-    have."""
+    """`moneystate.engine.log_structured.EntryCache` in a folder."""
 
     def __init__(self, folder: Path, files: SegmentFiles) -> None:
-        self.files = files
+        self.files = files  # the segments that workers on this machine have
         self.db = Rdict(str(folder), _options())
         unlogged = WriteOptions()
         unlogged.disable_wal = True  # type: ignore[method-assign, assignment]  # the stubs take it for a method
@@ -80,7 +79,7 @@ class RocksEntryCache:
         self.expected.pop(group, None)
 
     def items(self, group: int, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        bounds = ReadOptions()  # kept here: the iterator has no more than a pointer into it
+        bounds = ReadOptions()  # kept in a variable, because the iterator only has a pointer to it
         bounds.set_iterate_upper_bound((group + 1).to_bytes(GROUP_BYTES, "big"))
         first = group.to_bytes(GROUP_BYTES, "big") + prefix
         rows: Any = self.db.items(from_key=first, read_opt=bounds)
@@ -100,7 +99,7 @@ def _options() -> Options:
     options.set_level_zero_stop_writes_trigger(3 * FILES_UNMERGED)
     options.set_keep_log_file_num(1)
     blocks = BlockBasedOptions()
-    blocks.set_bloom_filter(10, False)  # users are asked for that are not there yet
+    blocks.set_bloom_filter(10, False)  # many reads are for users that do not exist yet
     blocks.set_block_cache(Cache(BLOCK_CACHE_BYTES))
     options.set_block_based_table_factory(blocks)
     return options
@@ -117,7 +116,7 @@ def entry_cache(run: str) -> RocksEntryCache:
 
 
 def _folder() -> Path:
-    """A new folder, of which Spark removes all at its end. What workers left that are gone is removed now."""
+    """A new folder, which Spark removes at its end. Folders of dead workers are removed now."""
     local = scratch_folder()
     for left in local.glob(f"{PREFIX}*"):
         if not psutil.pid_exists(int(left.name.removeprefix(PREFIX).partition("-")[0])):

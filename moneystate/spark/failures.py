@@ -15,11 +15,11 @@ _THEIRS = re.compile(r"^(?:Caused by: )?((?:[\w$]+\.)*\w+(?:Error|Exception): (?
 
 
 def as_one_line(e: Exception, log: Path | None = None) -> MoneystateError:
-    """The error of ours inside what Spark makes of it; else the innermost one that it tells of."""
+    """The project's own error inside Spark's exception; otherwise the innermost error in it."""
     if isinstance(e, MoneystateError):
         return e
     if isinstance(e, (ConnectionError, Py4JNetworkError)):
-        return JobError("the Spark job failed: its JVM is gone.", _advice(log))
+        return JobError("the Spark job failed: its JVM has died.", _advice(log))
     text = str(e)
     ours = _OURS.findall(text)
     if ours:
@@ -31,4 +31,4 @@ def as_one_line(e: Exception, log: Path | None = None) -> MoneystateError:
 
 
 def _advice(log: Path | None) -> str:
-    return f"see {log or 'the log'}; start again once the cause is gone."
+    return f"see {log or 'the log'}; start again once the cause is removed."

@@ -1,4 +1,5 @@
-"""The state that a new checkpoint begins with: a savepoint that fits, or nothing after another checkpoint."""
+"""The initial state of a new checkpoint: a savepoint that fits, or nothing when it takes over from another
+checkpoint."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ OFFSETS_FLAG = "--initial-offsets"
 
 
 class SavepointInitialState:
-    """A savepoint as `moneystate.kafka.publish.InitialState`. Without output of its own, its records are the requests
-    that are still open: nobody may know of them where it goes."""
+    """A savepoint as `moneystate.kafka.publish.InitialState`. If it has no output, its records are the open requests,
+    because nobody may know of them in the new place."""
 
     def __init__(self, savepoint: Savepoint, asked_again: AskedAgain) -> None:
         self.savepoint = savepoint
@@ -63,12 +64,12 @@ def open_initial(folder: str) -> Savepoint:
 
 
 def check_same(folder: str, note: Mapping[str, str] | None) -> None:
-    """The same command may start a checkpoint again. Raises SavepointError where it began with something else."""
+    """The same command may start a checkpoint again. Raises SavepointError if it began with something else."""
     if note is None or (Path(folder).exists() and note_of(open_initial(folder))["manifest"] != note["manifest"]):
         began = "none" if note is None else note["folder"]
         raise SavepointError(
             f"--initial-state {folder}: expected the savepoint that the checkpoint began with ({began}).",
-            "leave the flag out to go on, or take a new checkpoint folder.",
+            "leave the flag out to continue, or use a new checkpoint folder.",
         )
 
 
@@ -86,7 +87,7 @@ def check_fits(manifest: Manifest, job: str, key_groups: int, rules: Mapping[str
             f"{key_groups}.",
         )
     check_timed_inputs(manifest.rules, rules, "--initial-state")
-    # another version of the program is a reason for a savepoint, not against it
+    # a savepoint is meant for other versions of the program
     changed = rule_changes(manifest.rules, rules).items()
     other = [f"{name} {value}, found {now}" for name, (value, now) in changed if name in manifest.rules]
     if other:
@@ -108,14 +109,14 @@ def check_fits(manifest: Manifest, job: str, key_groups: int, rules: Mapping[str
         )
     if manifest.plan is not None and manifest.plan["drain"]:
         raise DrainedError(
-            "--initial-state: expected a savepoint that can go on, found a drained one.",
+            "--initial-state: expected a savepoint that can continue, found a drained one.",
             "bootstrap from the logs instead.",
         )
 
 
 def check_origin(manifest: Manifest, markers: Mapping[bytes, Marker], application_id: str, partitions: int) -> None:
-    """The markers may be those of the checkpoint that the savepoint is of, as it was then. Raises MarkerError for
-    others: their batches are not in the savepoint and would be written again."""
+    """Markers must be from the savepoint's own checkpoint, and not newer. Raises MarkerError for others: the savepoint
+    does not have their batches, so they would be written again."""
     for number in range(partitions):
         marker = markers.get(marker_key(application_id, number))
         if marker is None:
@@ -129,7 +130,7 @@ def check_origin(manifest: Manifest, markers: Mapping[bytes, Marker], applicatio
         if marker.epoch == manifest.origins[-1] and marker.next_batch > manifest.origin_batch:
             raise MarkerError(
                 f"--initial-state: expected output up to batch {manifest.origin_batch} as in the savepoint, Kafka has "
-                f"batches before {marker.next_batch}: what came since would be written again.",
+                f"batches before {marker.next_batch}: later batches would be written again.",
                 "make a savepoint of the newest state, or roll back on purpose with --new-epoch.",
             )
 
@@ -152,14 +153,14 @@ def start_plan(
         return _elsewhere(known, here, rules_hash, offsets_from_file(Path(offsets_file), inputs, OFFSETS_FLAG))
     if manifest.plan is None:
         raise SavepointError(
-            "--initial-state: expected a savepoint that knows its offsets, this one was made of records without.",
+            "--initial-state: expected a savepoint with offsets, found one of an archive without.",
             f"say with {OFFSETS_FLAG} FILE where to go on in each partition.",
         )
     for name, topic_id in known.topic_ids.items():
         if here.get(name, topic_id) != topic_id:
             raise SavepointError(
-                f"{prefix}{name}: expected the topic that the savepoint was made of, found another of that name (made "
-                "anew, or on another cluster): its offsets mean other records.",
+                f"{prefix}{name}: expected the topic of the savepoint, found another of this name (created again, "
+                "or on another cluster): its offsets mean other records.",
                 f"say with {OFFSETS_FLAG} FILE where to go on in each partition.",
             )
     return Plan(rules_hash, {**known.topic_ids, **here}, known.partitions, False, known.tick)

@@ -1,8 +1,8 @@
 """Handles signals of a JVM that the job did not start: under spark-submit, YARN, Kubernetes and the shell signal the
 JVM.
 
-Left to itself it ends at once, and this process with it, whatever batch is in hand. With a handler of ours it does
-nothing but tell this process, whose end it waits for and whose exit code it takes.
+By default the JVM ends at once, and this process with it, in the middle of a batch. With the handler of this module it
+only notifies this process, waits for its end, and takes over its exit code.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class _Handler:
 
 
 def stop_with_jvm(session: SparkSession, stop: Callable[[], None]) -> None:
-    """Have `stop` called, from another thread, when the JVM is told to stop."""
+    """Calls `stop`, from another thread, when the JVM is told to stop."""
     gateway = session.sparkContext._gateway
     assert gateway is not None
     ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]

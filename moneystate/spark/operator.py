@@ -52,9 +52,7 @@ class GroupResult(NamedTuple):
 
 
 class KeyGroupOperator(StatefulProcessor):
-    """`make`: builds the service's processor, once in each Python worker and batch; `partitions`: of the operator;
-    `initial`: folder of a savepoint that key groups without state begin with, empty for none; `topics`: their names
-    by what stands for them in items, for errors; `bounds`: as `run_batch` takes them.
+    """Runs the key groups of one operator partition.
 
     Each exchange with the state store makes both sides wait for one another. So a task first gathers the blocks of its
     key groups, up to `TOGETHER_BYTES`, and then reads for all of them, runs them and writes for all of them.
@@ -71,13 +69,13 @@ class KeyGroupOperator(StatefulProcessor):
         topics: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
         self.run = uuid.uuid4().hex
-        self.make = make
+        self.make = make  # builds the service's processor, once in each Python worker and batch
         self.key_groups = key_groups
-        self.partitions = partitions
-        self.bounds = dict(bounds)
+        self.partitions = partitions  # of the operator
+        self.bounds = dict(bounds)  # as in `run_batch`
         self.pipelined = pipelined
-        self.initial = initial
-        self.topics = dict(topics)
+        self.initial = initial  # folder of the savepoint that key groups without state begin with; empty: none
+        self.topics = dict(topics)  # topic names by their number in items, for errors
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.stores = stores_of(handle.getMapState(STATE_NAME, KEY_SCHEMA, VALUE_SCHEMA), self.pipelined)
@@ -110,7 +108,7 @@ class KeyGroupOperator(StatefulProcessor):
         self.stores.apply_to_each(changes)
 
     def _results(self, gathered: list[tuple[int, Block]], changes: list[tuple[int, list[Change]]]) -> Iterator[bytes]:
-        """Packed. `changes`: those of the state store are added to it, by Spark's key."""
+        """The packed results. Adds the changes of the state store to `changes`, by Spark's key."""
         firsts = self.stores.get_of_each([key for key, _ in gathered], MANIFEST_KEY)
         for (key, block), first in zip(gathered, firsts, strict=True):
             group = key % self.key_groups

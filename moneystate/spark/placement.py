@@ -1,8 +1,8 @@
 """Places key groups evenly on the operator's partitions.
 
-Spark sends a row to partition `pmod(murmur3(key), n)`. Left to itself that gives one of two partitions up to a quarter
-more key groups than the other; so a key group's key is the first number of the form `group + key_groups * k` that
-Spark places on partition `group mod n`. The group is read back as `key mod key_groups`.
+Spark sends a row to partition `pmod(murmur3(key), n)`. With consecutive keys, one of two partitions could get a quarter
+more key groups than the other. So a key group's key is the first number of the form `group + key_groups * k` that Spark
+places on partition `group mod n`. The group is `key mod key_groups`.
 """
 
 from __future__ import annotations

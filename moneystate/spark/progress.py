@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from moneystate.engine.deadletter import COUNT_PREFIX
@@ -34,6 +35,12 @@ class BatchProgress:
 
     def count(self, name: str) -> int:
         return self.counts.get(name, 0)
+
+    def largest(self, most: int, without: Sequence[str]) -> list[tuple[str, int]]:
+        """The counters that have counted most, besides dead letters and those of `without`."""
+        own = [(name, n) for name, n in self.counts.items() if n and name not in without]
+        own = [(name, n) for name, n in own if not name.startswith(COUNT_PREFIX)]
+        return sorted(own, key=lambda named: (-named[1], named[0]))[:most]
 
     def dead_letters(self) -> dict[str, int]:
         return {k.removeprefix(COUNT_PREFIX): n for k, n in sorted(self.counts.items()) if k.startswith(COUNT_PREFIX)}

@@ -1,8 +1,8 @@
 """Result files: the operator's results on their way to the sink, beside the Python workers.
 
-Operator and sink are one task, on one machine; rows between them go through the JVM, which copies them half a dozen
-times for nothing. So a row names a file with the results of some key groups, as the operator packs them, and whoever
-writes them to Kafka reads it, once: the name is gone when it is open. What a task leaves that ends in between goes with
+Operator and sink run in one task, on one machine. Rows between them pass through the JVM, which copies them several
+times for nothing. So a row only names a file with the packed results of some key groups. The process that writes them
+to Kafka reads the file once, and unlinks it when it opens it. Files of a task that ends in between are removed with
 Spark's local folders.
 """
 
@@ -30,8 +30,8 @@ def read_results(row: bytes) -> Iterator[bytes]:
         file = path.open("rb")
     except FileNotFoundError:
         raise JobError(
-            f"{path}: expected results of the stateful operator, found no such file.",
-            "Spark's local folders have to stay as they are while the job runs; start it again.",
+            f"{path}: expected results of the stateful operator, but the file does not exist.",
+            "leave Spark's local folders alone while the job runs, and start it again.",
         ) from None
     with file:
         path.unlink()

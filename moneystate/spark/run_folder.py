@@ -1,9 +1,9 @@
-"""The run folder: everything that a run, its JVM and their workers write and do not need afterwards.
+"""The run folder: temporary files of a run, its JVM and their workers.
 
-    <local dir>/moneystate-<digest of user and job>/run-*/     `lock` is held by the run's process as long as it lives
+    <local dir>/moneystate-<digest of user and job>/run-*/     the run's process holds `lock` as long as it lives
 
-The next run of the same job removes what runs have left that were killed. A run that lives keeps its folder: the system
-lets go of a lock when its process ends, however that ends.
+The next run of the same job removes the folders of killed runs. Folders of live runs stay: the system releases a lock
+when its process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def local_dirs(spark_config: Mapping[str, str]) -> list[Path]:
 
 
 class RunFolder:
-    """A run folder in each of `within`, until the process ends. `job`: the same for all runs of a job."""
+    """A run folder in each folder of `within`, until the process ends. `job` is the same for all runs of a job."""
 
     def __init__(self, within: list[Path], job: str) -> None:
         name = f"moneystate-{hashlib.sha256(f'{os.getuid()} {job}'.encode()).hexdigest()[:16]}"
@@ -41,7 +41,7 @@ class RunFolder:
         atexit.register(self.remove)
         for folder in within:
             mine = _own(folder / name)
-            _remove_left(mine)  # first: what is left may have filled the disk
+            _remove_left(mine)  # first, because leftover files may have filled the disk
             path, lock = _new(mine)
             self.paths.append(path)
             self.locks.append(lock)
@@ -58,7 +58,7 @@ class RunFolder:
 
 
 def _own(folder: Path) -> Path:
-    """Raises SetupError where the folder cannot be made, or somebody else has."""
+    """Raises SetupError if the folder cannot be made, or belongs to another user."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         owner = folder.lstat().st_uid
@@ -66,7 +66,7 @@ def _own(folder: Path) -> Path:
         raise _refused(folder, e) from None
     if owner != os.getuid() or folder.is_symlink():
         raise SetupError(
-            f"{folder}: expected a folder of this user, it is another's.",
+            f"{folder}: expected a folder of this user, found one of another user.",
             "remove it, or name another place with --spark-config spark.local.dir=FOLDER.",
         )
     return folder
@@ -80,7 +80,8 @@ def _refused(folder: Path, e: OSError) -> SetupError:
 
 
 def _new(job: Path) -> tuple[Path, IO[str]]:
-    """A new folder with its lock. Another start may take it for a killed run's until it is locked: then once more."""
+    """A new folder with its lock. Until it is locked, another start may remove it as a killed run's; then this tries
+    again."""
     while True:
         job.mkdir(mode=0o700, exist_ok=True)
         try:
@@ -96,7 +97,7 @@ def _new(job: Path) -> tuple[Path, IO[str]]:
 
 
 def _locked(lock: IO[str]) -> bool:
-    """Raises OSError where the file system has no locks."""
+    """Raises OSError if the file system has no locks."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -106,7 +107,7 @@ def _locked(lock: IO[str]) -> bool:
 
 def _remove_left(job: Path) -> None:
     for left in job.glob(f"{PREFIX}*"):
-        # one may be removed by another, this very moment
+        # another run may be removing the same folder
         with contextlib.suppress(OSError), (left / LOCK).open("a") as lock:
             if _locked(lock):
                 shutil.rmtree(left, ignore_errors=True)

@@ -37,18 +37,18 @@ class Running:
         self.query = query
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended: by itself, or because it is told to stop and has no batch in hand. Raises what the
-        query failed with."""
-        if self.query.awaitTermination(seconds):  # type: ignore[arg-type]  # it takes parts of a second, too
+        """Whether it has ended: by itself, or because it was told to stop and runs no batch. Raises the query's
+        error."""
+        if self.query.awaitTermination(seconds):  # type: ignore[arg-type]  # it accepts fractions of a second, too
             return True
         try:
             self.job.check_alone()
         except InstanceError as e:
-            self.job.failure = e  # what a batch says that is interrupted does not count
+            self.job.failure = e  # errors of the interrupted batch do not count
             self.query.stop()
             raise
-        # The planner has seen the stop file; or the query waits for its next trigger, and what that asks the
-        # planner for comes after the stop file.
+        # Either the planner has seen the stop file, or the query waits for its next trigger. Then the planner will see
+        # the stop file when it is asked for that batch.
         if self.job.stopped_file.exists() or (self.job.stop_file.exists() and _waits(self.query)):
             self.query.stop()
             return True

@@ -1,6 +1,6 @@
 """Scratch files of the Python workers, in Spark's local folders, which Spark removes at its end.
 
-A file is a sequence of frames, each behind its length (8 bytes, big-endian). It lives no longer than a run of the job.
+A file is a sequence of frames. Before each is its length (8 bytes, big-endian). Files do not outlive the run.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Shares segments of key groups' state between the workers of a machine, as files.
 
-Spark gives a key group to another worker from batch to batch, and a merge reads what several of them wrote. Spark's
-state store has it all, but a value of 256 KB takes its server and the socket some 5 ms. So who has a segment keeps it
-here. Nothing depends on a file: what is not here is read from the store. A name says all that tells segments apart
-within one run of the job, in which a batch that is done again writes the same.
+Spark moves key groups between workers from batch to batch, and a merge reads segments that several workers wrote. They
+are all in Spark's state store, but there a value of 256 KB takes about 5 ms. So workers also keep segments in files.
+Nothing depends on a file: a missing one is read from the store. The name identifies a segment within one run of the
+job. A batch that runs again writes the same segment.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class SegmentFiles:
         return frames if sum(map(len, frames)) == segment.size else None
 
     def keep(self, group: int, origin: int, segment: Segment, chunks: Sequence[bytes]) -> None:
-        self.forget(group, origin, segment)  # of an attempt that failed
-        with contextlib.suppress(OSError):  # a full disk: then without
+        self.forget(group, origin, segment)  # it may be from a failed attempt
+        with contextlib.suppress(OSError):  # the disk is full: the segment stays in the store
             write_frames(".", chunks, self.folder).replace(self._path(group, origin, segment))
 
     def forget(self, group: int, origin: int, segment: Segment) -> None:

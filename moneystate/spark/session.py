@@ -32,7 +32,7 @@ FIXED = {
     "spark.speculation": "false",  # two attempts at one output partition would fence each other
     "spark.sql.streaming.stateStore.providerClass": f"{STATE}.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # W moves with the data: without, nothing changes
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # only data advances the watermark
     ARROW_ROWS: "16",  # rows are blocks and chunks of up to megabytes
     "spark.python.worker.reuse": "true",  # consumers and copies of the state live in the workers
     "spark.python.daemon.module": "moneystate.spark.daemon",
@@ -42,12 +42,13 @@ DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.memory": "2g",
-    # The JVM's own work here is little and native (RocksDB, sockets): the optimizing compiler cost more than it gained
+    # The JVM does little work here, most of it native (RocksDB, sockets): the optimizing compiler cost more than it
+    # saved
     JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.log.level": "ERROR",
-    # Without its pages nobody reads what Spark keeps for them: by default 100,000 tasks and 1,000 plans, the last hours
-    # of a quick job, on the heap. Who turns the pages on sets these as well.
+    # Spark's web pages are off, so the data that it keeps for them is useless: by default 100,000 tasks and 1,000 plans
+    # on the heap, the last hours of a fast job. Set these as well to use the pages.
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "40",
     "spark.ui.retainedTasks": "400",
@@ -68,11 +69,11 @@ def open_session(
     local_checkpoint: bool = False,
     own: RunFolder | None = None,
 ) -> SparkSession:
-    """`master` None: as spark-submit says, else local[*]. `more`: settings of the user.
+    """`master` None: as spark-submit says, otherwise local[*]. `more`: the user's settings.
 
-    `log`: file for all that the JVM and its Python workers print, else stderr. Under spark-submit the JVM is not ours,
-    and prints where spark-submit does. `local_checkpoint`: all checkpoints of the session are folders of this machine.
-    `own`: for the files of a JVM that is ours, and of its workers.
+    `log`: file for everything that the JVM and its Python workers print; None: stderr. Under spark-submit the job does
+    not start the JVM, and the JVM prints where spark-submit does. `local_checkpoint`: all checkpoints of the session
+    are folders on this machine. `own`: for the files of a JVM that the job starts, and of its workers.
     """
     if not under_spark_submit():
         java = find_java()
@@ -97,7 +98,7 @@ def open_session(
 
 
 def worker_python(master: str) -> str:
-    """The command with which Spark starts Python; on this machine, one with a path that imports PySpark quickly."""
+    """The command with which Spark starts Python. In a local run it has a path that imports PySpark quickly."""
     if not master.startswith("local") or not os.access(WORKER_PYTHON, os.X_OK):
         return sys.executable
     os.environ["MONEYSTATE_PYTHON"] = sys.executable
@@ -105,20 +106,20 @@ def worker_python(master: str) -> str:
 
 
 def _in_one_jvm(master: str) -> bool:
-    """Not `local-cluster[...]`, whose executors have class paths of their own."""
+    """Not `local-cluster[...]`, whose executors have their own class paths."""
     return master == "local" or master.startswith("local[")
 
 
 def with_our_classes(more: dict[str, str], java: Path, local_checkpoint: bool) -> dict[str, str]:
-    """The settings with our jar, and its checkpoint files where the user has not chosen others.
+    """The settings with our jar, and with its checkpoint file manager unless the user has chosen another one.
 
-    The jar in any case: a process has one JVM, which the first of its sessions starts.
+    The jar is always added: a process has one JVM, which its first session starts.
     """
     try:
         jar = our_jar(java)
     except SetupError as error:
         if local_checkpoint:
-            print(f"warning: checkpoint files will be written by Spark's slower way. {error}", file=sys.stderr)
+            print(f"warning: Spark's own, slower code will write the checkpoint files. {error}", file=sys.stderr)
         return more
     if local_checkpoint:
         more = {CHECKPOINT_FILES: LOCAL_CHECKPOINT_FILES, **more}
@@ -127,14 +128,14 @@ def with_our_classes(more: dict[str, str], java: Path, local_checkpoint: bool) -
 
 
 def _with_archive(options: str, java: Path, jar: Path) -> str:
-    """Java takes one archive at a time: one that the user names, or is making, is left alone."""
+    """Java uses one archive at a time, so an archive that the user names or makes is left alone."""
     if "SharedArchiveFile" in options or "ArchiveClassesAtExit" in options:
         return options
     return f"{options} {archive_options(java, jar)}".rstrip()
 
 
 def _with_folder(more: dict[str, str], own: RunFolder) -> dict[str, str]:
-    """Spark's local folders, and the JVM's temporary one, where sessions have their artifacts."""
+    """Adds Spark's local folders and the JVM's temporary folder, which has the sessions' artifacts."""
     options = more.get(JAVA_OPTIONS, DEFAULTS[JAVA_OPTIONS])
     return {
         **more,
@@ -144,23 +145,23 @@ def _with_folder(more: dict[str, str], own: RunFolder) -> dict[str, str]:
 
 
 def _open_context(conf: SparkConf, log: Path | None) -> SparkContext:
-    # prints a stack trace where the JVM is gone, beside the one line that says so
+    # it would print a stack trace if the JVM has died, in addition to our line
     AccumulatorTCPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
         if log is None or under_spark_submit():
             return SparkContext(conf=conf)
-        with _anew(log).open("wb") as out, _without_local_dirs():
+        with _new_log(log).open("wb") as out, _without_local_dirs():
             gateway = launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
         return SparkContext(conf=conf, gateway=gateway)
     finally:
-        # SparkContext puts a handler in place that cancels the batch in hand
+        # SparkContext installs a handler that cancels the current batch
         signal.signal(signal.SIGINT, on_interrupt)
 
 
 @contextmanager
 def _without_local_dirs() -> Iterator[None]:
-    """Spark takes this variable before its setting, which a run folder has been made of."""
+    """In Spark, this variable overrides the setting with the run folder."""
     told = os.environ.pop("SPARK_LOCAL_DIRS", None)
     try:
         yield
@@ -169,8 +170,8 @@ def _without_local_dirs() -> Iterator[None]:
             os.environ["SPARK_LOCAL_DIRS"] = told
 
 
-def _anew(log: Path) -> Path:
-    """The log of the run before is kept, too: after a crash it is the one that counts."""
+def _new_log(log: Path) -> Path:
+    """Renames the previous run's log, which is the relevant one after a crash. Returns the path for the new one."""
     if log.exists():
         log.replace(log.with_name(log.name + ".1"))
     return log

@@ -83,7 +83,7 @@ class Report:
 
 
 def run_sink(results: DataFrame, spec: SinkSpec, batch: BatchId) -> Report:
-    """Write a batch; the only action on `results`, which are rows of `moneystate.spark.result_files`."""
+    """Writes a batch. This is the only action on `results`, which are rows of `moneystate.spark.result_files`."""
 
     def write(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
@@ -105,7 +105,7 @@ def _rows(batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
 
 
 def hand_over(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterable[bytes]) -> Report:
-    """`write_partition` in the sink host, where this worker's daemon has one."""
+    """Runs `write_partition` in the sink host, if this worker's daemon has one."""
     if not sink_host.is_there():
         return write_partition(spec, partition, batch, rows)
     place = (spec.config.bootstrap_servers, spec.config.application_id, partition)
@@ -114,7 +114,7 @@ def hand_over(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterable[byt
 
 
 def write_partition(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterable[bytes]) -> Report:
-    """One output partition's batch, from the operator's rows."""
+    """Writes one output partition's batch from the operator's rows."""
     sink = cached_sink(spec.config, partition)
     convert = writers(spec.formats, spec.stream_names, spec.topic_prefix, spec.registry_url, spec.schemas)
     report = Report()

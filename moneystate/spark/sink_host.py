@@ -1,19 +1,19 @@
 """The sink host: the process that writes to Kafka for all Python workers of a Spark daemon.
 
-Spark hands an output partition's task to another worker from batch to batch, and a transactional producer can only go
-on in the process that it lives in (`moneystate.kafka.sink`). So the producers live here, a process beside the workers:
+Spark moves an output partition's task between workers from batch to batch, but a transactional producer cannot move to
+another process (`moneystate.kafka.sink`). So the producers live in this process beside the workers:
 
     daemon --fork--> sink host     (`start`, before the first worker)
        \\---fork--> worker          has the daemon's end of the door
                       \\--- one end of a socket pair through the door, for each batch of an output partition (`write`)
 
-The door is a pair of sockets that goes on by inheritance: it has no address, so nobody else can open it and no file is
-left behind. A connection carries, in frames of `multiprocessing.connection`: the output partition and the arguments of
-`target`, pickled; then the operator's rows as they are; an empty frame as their end; and back the answer or
-the error, pickled. The host reads a frame when it has written the one before, and the socket holds the worker back.
+The door is a pair of sockets that processes inherit. It has no address, so nobody else can open it, and it leaves no
+file behind. A connection carries frames of `multiprocessing.connection`: the output partition and the arguments of
+`target`, pickled; the operator's rows, unchanged; an empty frame as their end; and back the result or the error,
+pickled. The host reads a frame once it has written the one before, so the socket slows the worker down if necessary.
 
-librdkafka and threads are for the host alone, after the fork: what a daemon has of them does not live on in its
-children. The host ends with the daemon.
+Only the host uses librdkafka and threads, after the fork: neither survives a fork of the daemon. The host ends with the
+daemon.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from typing import Any
 
 from moneystate.errors import JobError, MoneystateError
 
-WATCH_MS = 1000  # how often the host looks whether the daemon is there, for one that dies while its workers live on
+WATCH_MS = 1000  # how often the host checks for the daemon, in case it dies before its workers
 END = b""
 
-_door: socket.socket | None = None  # this process's way to the host, where there is one
+_door: socket.socket | None = None  # this process's connection to the host; None: there is no host
 
 
 def start(target: Callable[..., Any]) -> None:
-    """Fork the host, which writes by `target(*arguments, rows)`. For the daemon: processes that it forks from then
-    on find the host."""
+    """Forks the host, which calls `target(*arguments, rows)` to write. Called by the daemon: processes that it forks
+    later find the host."""
     global _door
     daemon = os.getpid()
     _door, inner = socket.socketpair()
@@ -85,7 +85,7 @@ def _send_all(connection: Connection, frames: Iterable[bytes]) -> None:
     for frame in frames:
         try:
             connection.send_bytes(frame)
-        except ConnectionError:  # the host reads no further: it says why, or is gone
+        except ConnectionError:  # the host has stopped reading: it says why, or has died
             return
 
 
@@ -99,14 +99,14 @@ def _connect() -> Connection:
 
 def _gone() -> JobError:
     return JobError(
-        "the process that writes to Kafka for Spark's Python workers is gone.",
-        "see the log for why; start again once the cause is gone.",
+        "the process that writes to Kafka for Spark's Python workers has died.",
+        "see the log for the cause; start again once it is removed.",
     )
 
 
 def _stand_alone() -> None:
-    """Ctrl-C and what ends the workers is not for the host: it ends after them. The daemon's stdin and stdout are how
-    the JVM talks to it."""
+    """Detaches the host from Ctrl-C and from signals to the workers, because it ends after them, and from the daemon's
+    stdin and stdout, through which the JVM talks to the daemon."""
     os.setpgid(0, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     null = os.open(os.devnull, os.O_RDONLY)
@@ -125,7 +125,7 @@ class _Host:
         self.newest: dict[Hashable, socket.socket] = {}
 
     def serve(self, door: socket.socket, daemon: int) -> None:
-        """Until the daemon is gone, or all that could come through the door are."""
+        """Serves until the daemon has died, or all processes that could use the door have."""
         poller = select.poll()
         poller.register(door, select.POLLIN)
         while os.getppid() == daemon:
@@ -143,7 +143,7 @@ class _Host:
                 answer = self._write(client, connection)
             except BaseException as e:
                 answer = _as_answer(e)
-            with contextlib.suppress(OSError):  # a worker that is gone: what is committed stays so, see step 6
+            with contextlib.suppress(OSError):  # the worker has died: what is committed stays committed, see step 6
                 connection.send(answer)
 
     def _write(self, client: socket.socket, connection: Connection) -> Any:
@@ -155,18 +155,18 @@ class _Host:
     def _alone_at(self, place: Hashable, client: socket.socket) -> Iterator[None]:
         """One attempt at a time for an output partition, which is one producer; a newer attempt ends the older one.
 
-        The older one may hang: it is told that no more results come, so it aborts, unless it has them all and commits.
-        The newer one waits for that. It is safe whichever happens, and whatever order more than two come in: a batch
-        that was aborted leaves no producer, and after one that was committed the producer's marker is not the one that
-        the same batch follows. Either way the newer attempt begins a new producer, which ends what the older one may
-        have left open, and reads the marker: it writes the batch where it is not there, else nothing.
+        The older attempt may hang. It is told that no more results follow, so it aborts, unless it has all of them and
+        commits. The newer attempt waits for that. Both outcomes are safe, also with more than two attempts in any
+        order: an aborted batch leaves no producer, and after a committed batch the producer's marker is not the one
+        that the same batch follows. In both cases the newer attempt starts a new producer, which ends open transactions
+        of the older one, and reads the marker. It writes the batch only if the marker does not have it.
         """
         with self.guard:
             lock = self.places.setdefault(place, threading.Lock())
             older = self.newest.get(place)
             self.newest[place] = client
             if older is not None:
-                with contextlib.suppress(OSError):  # its worker may be gone
+                with contextlib.suppress(OSError):  # its worker may have died
                     older.shutdown(socket.SHUT_RD)
         try:
             with lock:
@@ -178,7 +178,7 @@ class _Host:
 
 
 def _frames(connection: Connection) -> Iterator[bytes]:
-    """The rows up to their end. Raises JobError where the worker dies before, or gives way to a newer attempt."""
+    """The rows up to their end. Raises JobError if the worker dies first, or is replaced by a newer attempt."""
     try:
         while (frame := connection.recv_bytes()) != END:
             yield frame
@@ -189,7 +189,7 @@ def _frames(connection: Connection) -> Iterator[bytes]:
 
 
 def _as_answer(e: BaseException) -> BaseException:
-    """An error as it can travel; what is not ours is in the log, too."""
+    """The error in a form that can be pickled. Foreign errors are also logged."""
     if isinstance(e, MoneystateError):
         return e
     traceback.print_exception(e)

@@ -1,7 +1,7 @@
 """The Spark data source `moneystate`: plans batches of Kafka records and reads them as blocks (DESIGN.md section 5).
 
-Planning runs in a process of its own beside the driver (`KafkaStreamReader`, through `moneystate.kafka.planner`),
-reading in the tasks' Python workers, one row for each key group: the group's key and its block.
+Planning runs in its own process beside the driver (`KafkaStreamReader`, with `moneystate.kafka.planner`). Reading runs
+in the tasks' Python workers and gives one row for each key group: the group's key and its block.
 """
 
 from __future__ import annotations
@@ -30,8 +30,7 @@ ARROW_BYTES = 512 * 1024 * 1024  # of blocks in one Arrow batch, which holds 2 G
 
 
 class TaskPlan(InputPartition):
-    """What one task of `tasks` reads: (topic code, partition, start, end, holds the watermark) of each partition.
-    `rewrite`: share, shares and version, where the batch rewrites state."""
+    """What one task of `tasks` reads."""
 
     def __init__(
         self,
@@ -45,8 +44,8 @@ class TaskPlan(InputPartition):
         self.task = task
         self.tasks = tasks
         self.drain = drain
-        self.ranges = ranges
-        self.rewrite = rewrite
+        self.ranges = ranges  # (topic code, partition, start, end, holds the watermark)
+        self.rewrite = rewrite  # (share, shares, version) of a batch that rewrites state; None: the batch reads
 
 
 class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -55,7 +54,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._planner: Planner | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"spec": self.spec, "_planner": None}  # a connection does not travel to the tasks
+        return {"spec": self.spec, "_planner": None}  # connections cannot be sent to tasks
 
     @property
     def planner(self) -> Planner:
@@ -69,7 +68,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.spec.start
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadAllAvailable()  # the limit is the planner's: it depends on event time
+        return ReadAllAvailable()  # the planner sets the limit, because it depends on event time
 
     def prepareForTriggerAvailableNow(self) -> None:
         self.planner.fix_target()
@@ -103,14 +102,14 @@ def _arrow_batch(keys: Sequence[int], blocks: Sequence[bytes]) -> pa.RecordBatch
 
 
 def plan_tasks(start: plans.Plan, end: plans.Plan, spec: SourceSpec) -> list[TaskPlan]:
-    """Spread the batch's partitions over a few tasks, the largest ranges first to the least loaded."""
+    """Spreads the batch's partitions over a few tasks: the largest range first, to the least loaded task."""
     codes = {t.name: t.code for t in spec.inputs}
     tasks = max(1, min(spec.source_tasks, len(end.partitions)))
     loads = [0] * tasks
     ranges: list[list[tuple[int, int, int, int, int]]] = [[] for _ in range(tasks)]
 
     def begin(tp: plans.TopicPartition) -> int:
-        # a partition that is new in this plan is read from where its first plan puts it: nothing of it yet
+        # a partition that is new in this plan has no start yet: this batch reads nothing of it
         known = start.partitions.get(tp)
         return end.partitions[tp].end if known is None else known.end
 
@@ -125,7 +124,7 @@ def plan_tasks(start: plans.Plan, end: plans.Plan, spec: SourceSpec) -> list[Tas
 
 
 def read_blocks(spec: SourceSpec, plan: TaskPlan) -> list[bytes]:
-    """One task's records as packed blocks, one for each key group."""
+    """Reads one task's records. Returns packed blocks, one for each key group."""
     intake = open_intake(spec, plan)
     with no_collection():
         take_in(intake, spec, plan.task, plan.ranges)
@@ -146,13 +145,14 @@ def open_intake(spec: SourceSpec, plan: TaskPlan) -> Intake:
         converts,
         spec.max_record_bytes,
         decoder.reads(spec.formats, converts),
+        decoder.values(spec.formats),
     )
     intake.open(plan.task, plan.tasks, plan.drain, None if plan.rewrite is None else plans.Rewrite(*plan.rewrite))
     return intake
 
 
 def take_in(intake: Intake, spec: SourceSpec, slot: int, planned: list[tuple[int, int, int, int, int]]) -> None:
-    """Kafka's records of the planned ranges, by this process's reader number `slot`."""
+    """Reads the records of the planned ranges with this process's reader number `slot`."""
     names = {t.code: spec.topic(t.name) for t in spec.inputs}
     codes = {name: code for code, name in names.items()}
     reader = cached_reader(spec.bootstrap_servers, spec.extra, spec.group, slot, len(planned))

@@ -1,4 +1,4 @@
-"""The looks that a start takes before it writes anything. Each raises the error that the user is shown."""
+"""The checks of a start, before it writes anything. Each raises the error that the user sees."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from moneystate.kafka.topics import partition_counts
 from moneystate.ports.service import STATE_VERSIONS, TIMED, TOPICS, JobSpec
 from moneystate.spark.checkpoint import FORMAT, Checkpoint
 
-CHANGELOG_PARTITIONS = "changelog_partitions"  # among the settings; not of a checkpoint of an earlier version
+CHANGELOG_PARTITIONS = "changelog_partitions"  # one of the settings; checkpoints of earlier versions do not have it
 
 
 def settings_of(job: str, key_groups: int, partitions: int, application_id: str, topic_prefix: str) -> dict[str, Any]:
@@ -34,25 +34,25 @@ def settings_of(job: str, key_groups: int, partitions: int, application_id: str,
 
 
 def check_changelog(admin: AdminClient, checkpoint: Checkpoint, topic: str, finish_batch: bool) -> int | None:
-    """The number of the changelog's partitions among which the job chooses; None where none is chosen yet.
+    """The number of changelog partitions over which the job spreads entries; None: not chosen yet.
 
-    Raises SetupError where the topic has another number by now: who chose by that would look for entries where they
-    are not. A planned batch may be finished all the same, by the number that was chosen.
+    Raises SetupError if the topic has another number now: readers that use that number would look for entries in the
+    wrong partitions. A planned batch may still be finished, with the chosen number.
     """
     chosen = None if checkpoint.is_new() else checkpoint.settings().get(CHANGELOG_PARTITIONS)
     there = partition_counts(admin).get(topic)
     if chosen is not None and there is not None and there != chosen and not (finish_batch and there > chosen):
         raise SetupError(
-            f"{topic}: expected {chosen} partitions, as when the checkpoint was made, found {there}: where an entry "
-            "stands depends on their number.",
+            f"{topic}: expected {chosen} partitions, as when the checkpoint was made, found {there}: the "
+            "partition of an entry depends on their number.",
             "start a new checkpoint from a savepoint: moneystate checkpoint export, then enrich --initial-state.",
         )
     return chosen
 
 
 def check_timed(admin: AdminClient, topics: Sequence[str], writers: int) -> None:
-    """Each partition of a timed stream is written by one output partition alone, and each of these needs one. Raises
-    SetupError; a topic that is missing is created so."""
+    """Checks that timed streams have a partition for each output partition of their writer, because only one may write
+    to a partition. Raises SetupError. Missing topics are created with enough."""
     there = partition_counts(admin)
     for topic in topics:
         if there.get(topic, writers) < writers:
@@ -95,25 +95,25 @@ def check_existing(
 
 
 def changed_timed(before: Mapping[str, Any], rules: Mapping[str, Any]) -> list[str]:
-    """Inputs that have become timed streams, or are none any more. What is buffered of them has no place in the other
+    """Inputs that have become timed streams, or have ceased to be. Their buffered events have no place in the other
     order."""
     timed = {*before.get(TIMED, [])} ^ {*rules.get(TIMED, [])}
     return sorted(timed & {*before.get(TOPICS, {})})
 
 
 def check_timed_inputs(before: Mapping[str, Any], rules: Mapping[str, Any], where: str) -> None:
-    """Raises RulesError for those of `changed_timed`."""
+    """Raises RulesError for inputs of `changed_timed`."""
     for topic in changed_timed(before, rules):
         kinds = ("an ordinary input", "a timed stream")
         is_timed = topic in rules.get(TIMED, [])
         raise RulesError(
             f"{where}: expected {kinds[not is_timed]} in {topic}, as when it was made, found {kinds[is_timed]}.",
-            "declare it as before, or begin with a new checkpoint and no state.",
+            "declare it as before, or start a new checkpoint without state.",
         )
 
 
 def _check_state_versions(checkpoint: Checkpoint, rules: Mapping[str, Any]) -> None:
-    """Of a plain service: a program that lacks a version of its records cannot read what a newer one wrote."""
+    """For a plain service: a program that lacks a version of its records cannot read the state of a newer program."""
     known, written = rules.get(STATE_VERSIONS), checkpoint.latest_rules().get(STATE_VERSIONS)
     if known is not None and written is not None and written > known:
         raise CheckpointError(
@@ -126,8 +126,7 @@ def _check_state_versions(checkpoint: Checkpoint, rules: Mapping[str, Any]) -> N
 def check_markers(
     checkpoint: Checkpoint, markers: Mapping[bytes, Marker], application_id: str, partitions: int, new_epoch: bool
 ) -> list[str]:
-    """The epochs that this checkpoint replaces. Raises MarkerError where Kafka knows another checkpoint than this
-    one."""
+    """The epochs that this checkpoint replaces. Raises MarkerError if the markers are those of another checkpoint."""
     mine = [m for p in range(partitions) if (m := markers.get(marker_key(application_id, p))) is not None]
     epoch = checkpoint.epoch()
     if checkpoint.is_new():
@@ -136,7 +135,7 @@ def check_markers(
             raise MarkerError(
                 f"{checkpoint.root}: expected the checkpoint that wrote the output of application {application_id}, "
                 "found a new one: it would write everything again.",
-                "give the old checkpoint folder, start anew on purpose with --new-epoch, or take another "
+                "give the old checkpoint folder, start from the beginning on purpose with --new-epoch, or use another "
                 "--application-id.",
             )
         return others
@@ -146,7 +145,7 @@ def check_markers(
         raise MarkerError(
             f"{checkpoint.root}: expected markers of this checkpoint (epoch {epoch}), found those of {others[0]}: "
             "another checkpoint has taken over this application.",
-            "go on with that one, or give this one an --application-id of its own.",
+            "use that one, or give this one its own --application-id.",
         )
     _check_not_rolled_back(checkpoint, [m for m in mine if m.epoch == epoch])
     return []
@@ -156,7 +155,7 @@ def _check_not_rolled_back(checkpoint: Checkpoint, mine: list[Marker]) -> None:
     ahead = max((m.next_batch for m in mine), default=0)
     if ahead > checkpoint.last_planned() + 1:
         raise MarkerError(
-            f"{checkpoint.root}: expected to be at batch {ahead} as Kafka's markers are, is at "
+            f"{checkpoint.root}: expected to be at batch {ahead} as Kafka's markers are, found batch "
             f"{checkpoint.last_planned()}: the checkpoint was rolled back or restored.",
             "restore the newest copy, or start a new checkpoint with --new-epoch.",
         )
@@ -165,8 +164,8 @@ def _check_not_rolled_back(checkpoint: Checkpoint, mine: list[Marker]) -> None:
 def check_plan(
     checkpoint: Checkpoint, markers: Mapping[bytes, Marker], settings: Mapping[str, Any], rules: Mapping[str, Any]
 ) -> None:
-    """An unfinished batch that another program planned may be run by this one where nothing of it is written: what
-    ended it may be mended in this one. Raises RulesError where a part is."""
+    """This program may run an unfinished batch of another program if no part of it is written: it may have the fix for
+    the error that ended the batch. Raises RulesError if a part is written."""
     changed = checkpoint.changed_rules(rules)
     if not changed:
         return
@@ -176,15 +175,15 @@ def check_plan(
         raise RulesError(
             f"{checkpoint.root}: expected the program that planned batch {planned}, as output partition "
             f"{written[0]} has it already; this one differs in {names}.",
-            f"finish it with --finish-batch and a program of the same {names}: mend in it what ended the batch, if "
-            "anything did; or start a new checkpoint from a savepoint or with --new-epoch.",
+            f"finish it with --finish-batch and a program with the same {names}, with a fix for the error that ended "
+            "the batch, if there was one; or start a new checkpoint from a savepoint or with --new-epoch.",
         )
 
 
 def written_partitions(
     checkpoint: Checkpoint, markers: Mapping[bytes, Marker], settings: Mapping[str, Any]
 ) -> list[int]:
-    """The output partitions that have the batch that is planned and not finished; none where there is no such batch."""
+    """The output partitions that have written the unfinished batch; empty if all batches are finished."""
     planned, epoch = checkpoint.last_planned(), checkpoint.epoch()
     if checkpoint.planned_rules() is None:
         return []
@@ -193,7 +192,7 @@ def written_partitions(
 
 
 def written_part(checkpoint: Checkpoint, markers: Mapping[bytes, Marker]) -> str:
-    """What there is to say of a batch that ends with an error, as far as its markers are read; empty: nothing."""
+    """For the error of a batch: which output partitions have already written it; empty: none that is known."""
     written = written_partitions(checkpoint, markers, checkpoint.settings())
     if not written:
         return ""
@@ -202,14 +201,14 @@ def written_part(checkpoint: Checkpoint, markers: Mapping[bytes, Marker]) -> str
 
 
 def other_code(checkpoint: Checkpoint, markers: Mapping[bytes, Marker], settings: Mapping[str, Any], code: str) -> str:
-    """What there is to say of a batch that one program has begun to write and this one ends; empty: nothing."""
+    """A warning, if another program has begun to write the batch that this one will finish; empty: none."""
     written = written_partitions(checkpoint, markers, settings)
     if not written or checkpoint.code() in ("", code):
         return ""
     return (
         f"{checkpoint.root}: the service's functions have changed, and output partition {written[0]} has batch "
         f"{checkpoint.last_planned()} already. This run writes the rest of the batch. If the change is more than a "
-        "mend of what ended the batch: stop, and finish it with the functions as they were and --finish-batch."
+        "fix of the error that ended the batch: stop, and finish it with the old functions and --finish-batch."
     )
 
 
@@ -218,14 +217,15 @@ def _has(marker: Marker, epoch: str | None, batch: int) -> bool:
 
 
 def check_retention(admin: AdminClient, checkpoint: Checkpoint, topic_prefix: str) -> None:
-    """The topics must be those that were read, with the next records and all that was planned still in their logs."""
+    """Checks that the topics are those that were read, and that their logs still have the next and all planned
+    records."""
     plan = plans.from_offset(checkpoint.offset(checkpoint.last_committed()))
     planned = plans.from_offset(checkpoint.offset(checkpoint.last_planned()))
     check_logs(admin, plan, planned, topic_prefix)
 
 
 def check_logs(admin: AdminClient, plan: plans.Plan, planned: plans.Plan, topic_prefix: str) -> None:
-    """The logs must be those of `plan`, which is to go on, and reach from there to the end of `planned` at least.
+    """Checks that the logs are those of `plan`, and reach at least from its ends to the ends of `planned`.
 
     Raises SetupError for other topics, RetentionError for records that are gone.
     """
@@ -233,15 +233,16 @@ def check_logs(admin: AdminClient, plan: plans.Plan, planned: plans.Plan, topic_
     for name, topic_id in plan.topic_ids.items():
         if states[topic_prefix + name].topic_id != topic_id:
             raise SetupError(
-                f"{topic_prefix}{name}: expected the topic that was read so far, it was deleted and made anew.",
+                f"{topic_prefix}{name}: expected the topic that was read so far, found a new one of this name.",
                 "start a new checkpoint for the new topic.",
             )
     wanted = {(topic_prefix + t, p): planned.end for (t, p), planned in plan.partitions.items()}
     for tp, first in log_starts(admin, wanted).items():
         if first > wanted[tp]:
             raise RetentionError(
-                f"{tp[0]}, partition {tp[1]}: expected to go on at offset {wanted[tp]}, the log begins at {first}.",
-                "start anew from a savepoint or --starting-offsets, and raise the topic's retention.",
+                f"{tp[0]}, partition {tp[1]}: expected to continue at offset {wanted[tp]}, found a log from {first} "
+                "on.",
+                "start a new checkpoint from a savepoint or --starting-offsets, and raise the topic's retention.",
             )
     for tp, end in log_ends(admin, wanted).items():
         known = planned.partitions.get((tp[0].removeprefix(topic_prefix), tp[1]))

@@ -1,16 +1,16 @@
 """Reads and writes key groups' entries in Spark's state store: pipelined, or through the public API.
 
-A `MapState` call costs a round trip on the state socket, 115 µs and far more where the cores are busy; sent many at a
-time and the replies read afterwards, a fraction of that. Only this module knows PySpark's private client for it;
-`PublicStores` does the same with the public calls, and `stores_of` falls back to it where the private parts are not
-what they were in PySpark 4.2.
+A `MapState` call costs a round trip on the state socket: 115 µs, and far more if the cores are busy. Pipelined calls,
+whose replies are read afterwards, cost a fraction of that. Only this module uses PySpark's private client for it.
+`PublicStores` does the same with the public calls, and `stores_of` falls back to it if the private parts are not those
+of PySpark 4.2.
 
-A state variable's calls are for the key that was set last, which PySpark does before it hands over a key's rows.
-Pipelined, any other key can be set in between: so a task asks for all of its key groups at once.
+A state variable's calls refer to the key that was set last. PySpark sets it before it hands over a key's rows.
+Pipelined calls can set any other key in between, so a task asks for all of its key groups at once.
 
 The messages are those of PySpark's `StateMessage.proto`: a request is version (4 bytes, 0), length (4 bytes,
 big-endian), `StateRequest`; a reply is length and `StateResponse` (statusCode = 1, errorMessage = 2, value = 3). They
-are put together by hand, as only the key and the value differ from call to call.
+are encoded by hand, because only the key and the value differ between calls.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ REMOVE_KEY: Final = 9
 
 
 class PipelineError(Exception):
-    """The state server refused a call, or speaks otherwise than PySpark 4.2's."""
+    """The state server refused a call, or its protocol is not that of PySpark 4.2."""
 
 
 class PublicAccess:
@@ -68,7 +68,7 @@ class PublicAccess:
 
 
 class PublicStores:
-    """The stores of key groups by the public calls: only that of the key in hand."""
+    """The stores of key groups through the public calls: only the store of the current key."""
 
     together = False
 
@@ -87,7 +87,7 @@ class PublicStores:
 
 
 class PipelinedStores:
-    """The stores of any key groups of the task, over its state socket."""
+    """The stores of all key groups of the task, over its state socket."""
 
     together = True
 
@@ -99,7 +99,7 @@ class PipelinedStores:
         return PipelinedAccess(self.pipe, self.public, key)
 
     def get_of_each(self, keys: Sequence[int], entry: bytes) -> list[bytes | None]:
-        """The entry of each key group, by Spark's keys of them."""
+        """An entry of each key group. `keys`: Spark's keys of the key groups."""
         requests: list[bytes] = []
         for key in keys:
             requests += [self.pipe.set_key(key), self.pipe.get(entry)]
@@ -114,7 +114,8 @@ class PipelinedStores:
 
 
 class PipelinedAccess:
-    """One key group's entries. A scan has few requests: Spark sends many entries for each, so the public call does."""
+    """One key group's entries. A scan uses the public call: it needs few requests, because Spark sends many entries for
+    each."""
 
     def __init__(self, pipe: Pipe, public: PublicAccess, key: int) -> None:
         self.pipe = pipe
@@ -136,14 +137,14 @@ class PipelinedAccess:
 
 
 class Pipe:
-    """Many requests on the state socket before the first reply is read."""
+    """Sends many requests on the state socket before it reads the first reply."""
 
     def __init__(self, connection: socket.socket, state_name: str) -> None:
         self.connection = connection
         self.name = _field(1, state_name.encode())
 
     def set_key(self, key: int) -> bytes:
-        """The request that what follows it is for this key."""
+        """The request that sets the key for the following requests."""
         return _framed(_field(GROUPING_KEY_REQUEST, _field(SET_KEY, _field(1, _row(key)))))
 
     def get(self, key: bytes) -> bytes:
@@ -158,7 +159,7 @@ class Pipe:
         return _framed(_field(STATE_VARIABLE_REQUEST, _field(MAP_STATE_CALL, self.name + _field(call, body))))
 
     def exchange(self, requests: list[bytes]) -> list[bytes]:
-        """Send all and read as many replies, sending and receiving as the socket allows: neither side waits for the
+        """Sends all requests and reads as many replies, as the socket allows, so that neither side waits for the
         other."""
         outgoing = memoryview(b"".join(requests))
         incoming = bytearray()
@@ -187,7 +188,7 @@ class Pipe:
 
 
 def _take_replies(incoming: bytearray, pos: int, values: list[bytes]) -> int:
-    """Move the complete replies from position `pos` on to `values`; the position after them."""
+    """Moves the complete replies from position `pos` to `values`. Returns the position after them."""
     available = len(incoming)
     while available - pos >= 4:
         (length,) = LENGTH.unpack_from(incoming, pos)
@@ -262,7 +263,7 @@ def _varint(message: bytes, pos: int) -> tuple[int, int]:
 
 
 def stores_of(map_state: Any, pipelined: bool = True) -> PipelinedStores | PublicStores:
-    """The pipelined stores where PySpark's private client is the one that we know, else the public ones."""
+    """The pipelined stores if PySpark's private client is the known one, otherwise the public ones."""
     client = getattr(map_state, "_mapStateClient", None)
     api = getattr(client, "_stateful_processor_api_client", None)
     connection = getattr(api, "_client_socket", None)

@@ -18,6 +18,7 @@ from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.engine.items import END_OF_TIME, Header
 from moneystate.engine.place import MARK, PLACE, cause_of, place_of, time_bytes
 from moneystate.errors import ArchiveError
+from moneystate.ports.service import JobSpec
 from moneystate.savepoint.fingerprint import Fingerprint, of_group
 from moneystate.savepoint.format import Savepoint
 from moneystate.testing.simulation import Input, Simulation
@@ -28,6 +29,23 @@ from tests.bootstrap.harness import Here, write_archive
 MAILBOX = "tests.api.services.mailbox:service"
 LIMITED = "tests.api.services.limited:service"
 TIMES = [10_000, 9_000, 15_000, 7_000, 14_500, 13_000]
+
+
+def check_bootstrap_equals(live: Simulation, job: JobSpec, records: list[Input], tmp_path: Path) -> Savepoint:
+    """The savepoint that a bootstrap makes of the records has the state and the outputs of one live batch."""
+    write_archive(tmp_path / "archive", records, live.partitions, names=plan_of(job.schemas).topics)
+    options = BootstrapOptions(
+        sources=[str(tmp_path / "archive")], out=tmp_path / "made", with_output=True, key_groups=2, partitions=1,
+        max_records_per_chunk=4,
+    )  # fmt: skip
+    Bootstrap(job, options, lambda _: None).run(Here())
+    live.batch(records)
+    made = Savepoint(tmp_path / "made")
+    groups = [of_group(n, sorted(s.entries.items()), job.state, job.rules) for n, s in enumerate(live.states)]
+    assert made.manifest.fingerprint == str(sum(groups, Fingerprint()))
+    outputs = [output for group in range(2) for output in made.outputs(group)]
+    assert sorted(outputs) == sorted(live.outputs)
+    return made
 
 
 def test_a_bootstrap_takes_each_input_with_its_own_bound(tmp_path: Path) -> None:
@@ -43,18 +61,8 @@ def test_a_bootstrap_takes_each_input_with_its_own_bound(tmp_path: Path) -> None
         codec = next(iter(plan.inputs[codes[topic]].values())).codec
         for offset, time in enumerate(TIMES):
             records.append(Input(codes[topic], 0, offset, -1, None, codec.encode(cls(f"k{offset}", time)), []))
-    write_archive(tmp_path / "archive", records, live.partitions, names=plan.topics)
-    options = BootstrapOptions(
-        sources=[str(tmp_path / "archive")], out=tmp_path / "made", with_output=True, key_groups=2, partitions=1,
-        max_records_per_chunk=4,
-    )  # fmt: skip
-    Bootstrap(job, options, lambda _: None).run(Here())
-    live.batch(records)
-    made = Savepoint(tmp_path / "made")
-    groups = [of_group(n, sorted(s.entries.items()), job.state, job.rules) for n, s in enumerate(live.states)]
-    assert made.manifest.fingerprint == str(sum(groups, Fingerprint()))
-    outputs = [output for group in range(2) for output in made.outputs(group)]
-    assert sorted(outputs) == sorted(live.outputs) != []
+    check_bootstrap_equals(live, job, records, tmp_path)
+    assert live.outputs
     assert live.watermark == 13_000  # of slow: 15 s less 2 s
 
 
@@ -105,17 +113,6 @@ def test_a_bootstrap_reads_the_places_and_marks_that_an_archive_has_kept(tmp_pat
             )
             value = codec.encode(Stands(f"x{n}", "xy"[partition], n, "why"))
             records.append(Input(code, partition, n, -1, None, value, headers, whole=True))
-    write_archive(tmp_path / "archive", records, live.partitions, names=plan.topics)
-    options = BootstrapOptions(
-        sources=[str(tmp_path / "archive")], out=tmp_path / "made", with_output=True, key_groups=2, partitions=1,
-        max_records_per_chunk=4,
-    )  # fmt: skip
-    Bootstrap(job, options, lambda _: None).run(Here())
-    live.batch(records)
-    made = Savepoint(tmp_path / "made")
-    groups = [of_group(n, sorted(s.entries.items()), job.state, job.rules) for n, s in enumerate(live.states)]
-    assert made.manifest.fingerprint == str(sum(groups, Fingerprint()))
-    outputs = [output for group in range(2) for output in made.outputs(group)]
-    assert sorted(outputs) == sorted(live.outputs)
-    assert len(outputs) >= 8
+    made = check_bootstrap_equals(live, job, records, tmp_path)
+    assert len(live.outputs) >= 8
     assert (made.manifest.watermark, live.watermark) == (40_000, 40_000)  # the streams have ended, closings have not

@@ -34,7 +34,7 @@ def test_counts_users_and_differences_are_shown_and_nothing_is_made(
     assert f"{prepared.users:,}" in shown
     assert prepared.savepoint.manifest.fingerprint in shown
     assert "money type" in shown
-    assert "differences to" in shown
+    assert "differences from" in shown
     assert not out.exists()
 
 

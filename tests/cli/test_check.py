@@ -94,8 +94,8 @@ def check(
         ("kept.n += hash(e.id) % 2", "hash"),
         ("CACHE[e.id] = 1", "kept in module"),
         ("CACHE.setdefault(e.id, 1)", "kept in module"),
-        ("kept = Kept(1.0)", "state assigned anew"),
-        ("kept.count = 1", "no such field"),
+        ("kept = Kept(1.0)", "state replaced"),
+        ("kept.count = 1", "undeclared field"),
         ("ms.Reject('no')", "not raised"),
     ],
 )

@@ -17,10 +17,10 @@ from typer.core import TyperGroup
 from moneystate.cli import main, renamed
 from moneystate.cli.option import Panel
 from moneystate.cli.settings_file import NO_OPTIONS, options_of
+from moneystate.cli.variables import OF_THE_PROGRAM
 
 ROOT: Any = typer.main.get_command(main.app)
 WIDTH = 80
-OF_THE_PROGRAM = {"MONEYSTATE_CACHE", "MONEYSTATE_IVY_SETTINGS", "MONEYSTATE_PYTHON", "MONEYSTATE_PAUSE_AT"}
 SCOPES = {"kafka": "KAFKA", "fake-session-service": "FAKE"}
 
 
@@ -351,6 +351,21 @@ def test_a_variable_that_others_still_read_is_a_warning(
     assert moneystate(monkeypatch, "lookup-worker", "--help") == 0
     assert moneystate(monkeypatch, "state", "status", "--help") == 0
     assert capfd.readouterr().err == ""
+
+
+def test_a_variable_that_nothing_reads_is_a_warning_that_names_the_closest_one(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MONEYSTATE_TOPIC_PREFX", "x-")
+    monkeypatch.setenv("MONEYSTATE_OWN_NOTE", "x")
+    for known in (*OF_THE_PROGRAM, "MONEYSTATE_KAFKA_PORT", "MONEYSTATE_OUT", "MONEYSTATE_CONFIG"):
+        monkeypatch.setenv(known, "1")
+    assert moneystate(monkeypatch, "state", "status", "--help") == 0
+    nothing, prefix = capfd.readouterr().err.splitlines()
+    assert nothing.startswith("warning: MONEYSTATE_OWN_NOTE: expected the variable of a flag, found none")
+    assert nothing.endswith("Do: see --help of the command, or unset it.")
+    assert prefix.startswith("warning: MONEYSTATE_TOPIC_PREFX: ")
+    assert prefix.endswith("Do: set MONEYSTATE_TOPIC_PREFIX, if that is meant.")
 
 
 def test_each_command_takes_a_configuration_file() -> None:

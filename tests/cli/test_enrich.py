@@ -15,7 +15,7 @@ from moneystate.cli import main
 from moneystate.cli.display import Display
 from moneystate.devbroker import DevBroker
 from moneystate.ports.service import JobSpec
-from moneystate.spark.job import RunOptions
+from moneystate.spark.run_options import RunOptions
 from moneystate.spark.sink import Report
 from services.enrichment.cli import enrich
 

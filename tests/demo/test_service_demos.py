@@ -11,7 +11,10 @@ import pytest
 from tests.demo.test_demo import environment, started_in
 
 RUN_S = 170
-STORIES = {"entities": 5, "joining": 5, "reconciliation": 7, "sequencing": 1, "stock": 5}
+STORIES = {
+    "entities": "5 stories", "joining": "5 stories", "reconciliation": "7 stories", "sequencing": "1 story",
+    "stock": "5 stories",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("service", STORIES)
@@ -23,7 +26,7 @@ def test_all_stories_are_held_and_nothing_is_left_over(service: str, tmp_path: P
         command, env=environment(folder), capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=RUN_S
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"All {STORIES[service]} stories held." in done.stdout
+    assert f"{STORIES[service]} held." in done.stdout
     assert "BROKEN" not in done.stdout
     assert list(folder.iterdir()) == []
     assert started_in(folder) == []

@@ -115,7 +115,7 @@ def test_another_object_on_the_folder_finds_and_stops_it(own_broker: DevBroker, 
 
 def test_a_second_start_on_a_folder_in_use_is_refused(own_broker: DevBroker, tmp_path: Path) -> None:
     pid = own_broker.pid
-    with pytest.raises(SetupError, match="already"):
+    with pytest.raises(SetupError, match="expected no running broker"):
         DevBroker(tmp_path / "broker").start()
     assert own_broker.pid == pid
 

@@ -30,12 +30,12 @@ COMPACTED = (topics.CHANGELOG, topics.COMMITS)
 
 
 class Restored(NamedTuple):
-    """`flags`: of `enrich`, as the checkpoint was made; `second`: the input that is still to come."""
+    """A checkpoint of an earlier release, restored."""
 
     about: dict[str, Any]
-    flags: list[str]
+    flags: list[str]  # of `enrich`, as the checkpoint was made
     first: list[LogRecord]
-    second: list[LogRecord]
+    second: list[LogRecord]  # input that has not been read
 
 
 def restore(version: int, setup: Setup) -> Restored:

@@ -176,9 +176,9 @@ def test_a_decimal_keeps_its_scale_as_the_fingerprint_does_not_tell_it(shop: Sho
     shop.write(imports + V1 + amount.format(5, 2))
     check_released(SERVICE)
     shop.write(imports + V1 + amount.format(5, 3))
-    with pytest.raises(ServiceError, match="found others: state/Total"):
+    with pytest.raises(ServiceError, match="found changes: state/Total"):
         check_released(SERVICE)
-    with pytest.raises(ConfigError, match="the same bytes would mean something else"):
+    with pytest.raises(ConfigError, match="the same bytes would change their meaning"):
         release_service(SERVICE)
     assert bad(findings_of(SERVICE))
 

@@ -115,11 +115,10 @@ def by_key(records: Iterable[Any], key: str) -> dict[str, list[Any]]:
 
 
 class Services:
-    """The services of this module on one broker, their topics without prefix. `replayed`, `bootstrapped`: what
-    `verify-replay` and `bootstrap` said before the last of the input came."""
+    """The services of this module on one broker. Topics are without prefix."""
 
-    replayed: dict[str, Any]
-    bootstrapped: dict[str, Any]
+    replayed: dict[str, Any]  # what `verify-replay` printed before the last of the input arrived
+    bootstrapped: dict[str, Any]  # what `bootstrap` printed before the last of the input arrived
 
     def __init__(self, broker: DevBroker, folder: Path) -> None:
         self.cluster = Cluster(broker.bootstrap_servers, "")

@@ -29,9 +29,9 @@ BEFORE = 160
 
 
 class Chain:
-    """One broker; `replays`: what `verify-replay` said of the first two services."""
+    """The services of this module on one broker."""
 
-    replays: list[dict[str, Any]]
+    replays: list[dict[str, Any]]  # what `verify-replay` printed for the first two services
 
     def __init__(self, broker: DevBroker, folder: Path) -> None:
         self.broker = broker

@@ -321,7 +321,7 @@ def test_keys_are_rotated_without_a_restart(pki: Pki, capfd: pytest.CaptureFixtu
     wait_for(lambda: is_valid(check, after))
     assert is_valid(check, before)
     pki.write("keys.json", b'{"keys": [{"half of')
-    wait_for(lambda: is_valid(check, before) and "Those before stay in use" in capfd.readouterr().err)
+    wait_for(lambda: is_valid(check, before) and "The previous ones stay in use" in capfd.readouterr().err)
     assert is_valid(check, after)
     jwks(pki, jwk(new, es, kid="new"))
     wait_for(lambda: not is_valid(check, before))

@@ -55,7 +55,7 @@ def test_a_server_and_the_jobs_state_are_the_same_users(
         done = moneystate("checkpoint", "compare", one, other, "--dedup-ttl", "1s")  # a savepoint has its own
         assert (done.code, done.err) == (0, "")
         assert done.out.splitlines() == [
-            "compared: what is known of users; a server has no buffered events",
+            "compared: the users; a server has no buffered events",
             "the same users",
         ]
 

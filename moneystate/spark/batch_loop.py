@@ -1,0 +1,90 @@
+"""What runs for each batch of a job in the driver."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.sql import DataFrame
+
+from moneystate.engine import plan as plans
+from moneystate.errors import MoneystateError, StepError
+from moneystate.kafka.failpoints import failpoint
+from moneystate.kafka.groups import GroupProgress
+from moneystate.kafka.markers import read_markers
+from moneystate.kafka.sink import BatchId
+from moneystate.ports.service import JobSpec
+from moneystate.spark import startup
+from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark.failures import as_one_line
+from moneystate.spark.progress import BatchProgress, Meter
+from moneystate.spark.run_options import RunOptions
+from moneystate.spark.sink import Report, SinkSpec, run_sink
+
+
+class BatchJob(Protocol):
+    """The job whose batches these are."""
+
+    spec: JobSpec
+    options: RunOptions
+    checkpoint: Checkpoint
+    on_batch: Callable[[BatchProgress], None]
+    failure: MoneystateError | None
+    log: Path | None  # where Spark prints
+
+
+class BatchLoop:
+    """The function for `foreachBatch`. When Spark calls it, the batch's offsets are in the checkpoint."""
+
+    def __init__(self, job: BatchJob, sink: SinkSpec, drain_complete_file: Path) -> None:
+        self.job = job
+        self.drain_complete_file = drain_complete_file
+        self.sink = sink
+        self.last = Report()
+        self.meter = Meter()
+        o = job.options
+        self.group = GroupProgress(o.bootstrap_servers, o.kafka_config, o.application(), o.topic_prefix)
+        self.group.commit(plans.from_offset(job.checkpoint.offset(job.checkpoint.last_committed())))
+
+    def __call__(self, results: DataFrame, number: int) -> None:
+        try:
+            self._batch(results, number)
+        except Exception as e:
+            self.job.failure = self.job.failure or self._with_written_part(as_one_line(e, self.job.log))
+            raise
+
+    def _with_written_part(self, failure: MoneystateError) -> MoneystateError:
+        """Adds to a step's error which output partitions have written the batch: whoever fixes the step must know."""
+        o, checkpoint = self.job.options, self.job.checkpoint
+        if not isinstance(failure, StepError):
+            return failure
+        with contextlib.suppress(MoneystateError):  # the broker is unreachable: the next start reports it
+            markers = read_markers(o.bootstrap_servers, o.kafka_config, o.topic_prefix + self.job.spec.commits)
+            return StepError(f"{failure} {startup.written_part(checkpoint, markers)}".rstrip())
+        return failure
+
+    def _batch(self, results: DataFrame, number: int) -> None:
+        checkpoint = self.job.checkpoint
+        start, end = checkpoint.offset(number - 1), checkpoint.offset(number)
+        epoch = checkpoint.epoch()
+        assert epoch is not None
+        failpoint("planned", number)
+        report = run_sink(results, self.sink, BatchId(epoch, number, plans.digest(start), plans.digest(end)))
+        failpoint("sunk", number)
+        self.last = report
+        before, after = plans.from_offset(start), plans.from_offset(end)
+        if after.drain:
+            self._drained(number, report)
+        self.group.commit(after)
+        self.job.on_batch(self.meter.measure(number, before, after, report, self.job.spec.inputs))
+
+    def _drained(self, number: int, report: Report) -> None:
+        """Record how many requests are open: for a later start, and for the planner, which reads replies until none
+        is."""
+        pending_counter = self.job.spec.pending_counter
+        open_requests = 0 if pending_counter is None else report.counts.get(pending_counter, 0)
+        self.job.checkpoint.save_open_requests(number, open_requests)
+        if not open_requests:
+            self.drain_complete_file.touch()

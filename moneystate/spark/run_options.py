@@ -1,0 +1,45 @@
+"""The options of one run of a job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from moneystate.kafka.topics import AS_THE_BROKER, Replication
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a job runs. Apart from `formats`, nothing here affects results. Names that end in `_s` are in seconds."""
+
+    bootstrap_servers: str
+    checkpoint: str
+    topic_prefix: str = ""
+    application_id: str = ""
+    bounded: bool = False
+    drain: bool = False
+    replies_s: float = 600.0
+    idle_timeout_s: float = 30.0
+    starting_offsets: str = "earliest"
+    new_epoch: bool = False
+    initial_state: str = ""
+    initial_offsets: str = ""
+    finish_batch: bool = False
+    key_groups: int = 64
+    partitions: int = 4
+    max_records: int = 200_000
+    trigger_interval_s: float = 0.0
+    formats: dict[str, str] = field(default_factory=dict)  # what the topics hold
+    registry_url: str | None = None
+    master: str | None = None
+    create_topics: bool = True
+    topic_partitions: int = 4
+    replication: Replication = AS_THE_BROKER
+    kafka_config: dict[str, str] = field(default_factory=dict)
+    spark_config: dict[str, str] = field(default_factory=dict)
+    source_tasks: int = 2
+    pipelined: bool = True
+    rewrite: tuple[int, int] | None = None  # (number of batches, state version): read nothing, rewrite the state
+
+    def application(self) -> str:
+        """Known to a `Job`."""
+        return self.application_id
