@@ -20,24 +20,33 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 OLDEST: Final = -1
 VALUE, OBJECT, MEMBERS = 0, 1, 2  # of a mark
 Kind: TypeAlias = Literal["created", "patched", "deleted"]
 Status: TypeAlias = Literal["UNKNOWN", "ACTIVE", "DELETED"]
 Marks: TypeAlias = dict[str, list[Any]]
+Stamp: TypeAlias = (
+    str  # sorts as writes do: by time, then events by their ids, then commands by their places in the log
+)
 
 
-class Stamp(NamedTuple):
-    """When a write was made. Events stand before the commands of their time, in the order of their ids (code points,
-    which are in the order of UTF-8 bytes); commands in that of their place in the log, which events leave 0."""
+def event_stamp(time_ms: int, event_id: str) -> Stamp:
+    return f"{_time(time_ms)}:{event_id}"
 
-    time_ms: int
-    is_command: bool
-    partition: int
-    offset: int
-    cause: str
+
+def command_stamp(time_ms: int, partition: int, offset: int, command_id: str) -> Stamp:
+    return f"{_time(time_ms)};{partition:08x}{offset:016x}:{command_id}"
+
+
+def cause_and_time(stamp: Stamp) -> tuple[str, int]:
+    place, _, cause = stamp.partition(":")
+    return cause, int(place[:16], 16) - (1 << 63)
+
+
+def _time(time_ms: int) -> str:
+    return f"{time_ms + (1 << 63):016x}"  # also of times before 1970
 
 
 @dataclass
@@ -68,7 +77,7 @@ class Merge:
 
     def forget(self, time_ms: int) -> None:
         """The stamps up to this time."""
-        limit = bisect(self.stamps, time_ms, key=lambda stamp: stamp.time_ms)
+        limit = bisect(self.stamps, _time(time_ms + 1))
         if limit:
             _renumber(self.marks, [*[OLDEST] * limit, *range(len(self.stamps) - limit), OLDEST])
             del self.stamps[:limit]
@@ -94,11 +103,13 @@ class Merge:
         self._drop_unnamed()
 
     def _drop_unnamed(self) -> None:
-        named = sorted({*_numbers(self.marks)} - {OLDEST})
-        if len(named) < len(self.stamps):
-            new = {old: new for new, old in enumerate(named)}
+        named = {OLDEST}
+        _add_numbers(self.marks, named)
+        if len(named) <= len(self.stamps):
+            numbers = sorted(named)[1:]
+            new = {old: new for new, old in enumerate(numbers)}
             _renumber(self.marks, [*[new.get(old, OLDEST) for old in range(len(self.stamps))], OLDEST])
-            self.stamps = [self.stamps[old] for old in named]
+            self.stamps = [self.stamps[old] for old in numbers]
 
 
 def _apply(members: dict[str, Any], marks: Marks, body: dict[str, Any], number: int) -> None:
@@ -138,11 +149,12 @@ def _remove(members: dict[str, Any], marks: Marks, limit: int) -> None:
             _remove(members[name], mark[MEMBERS], limit)
 
 
-def _numbers(marks: Marks) -> Iterator[int]:
+def _add_numbers(marks: Marks, numbers: set[int]) -> None:
     for mark in marks.values():
-        yield from mark[:MEMBERS]
+        numbers.add(mark[VALUE])
         if len(mark) > 1:
-            yield from _numbers(mark[MEMBERS])
+            numbers.add(mark[OBJECT])
+            _add_numbers(mark[MEMBERS], numbers)
 
 
 def _renumber(marks: Marks, numbers: list[int]) -> None:
@@ -152,7 +164,7 @@ def _renumber(marks: Marks, numbers: list[int]) -> None:
         if len(mark) > 1:
             mark[OBJECT] = numbers[mark[OBJECT]]
             _renumber(mark[MEMBERS], numbers)
-        if mark in ([OLDEST], [OLDEST, OLDEST, {}]):
+        if mark[VALUE] == OLDEST and mark in ([OLDEST], [OLDEST, OLDEST, {}]):
             del marks[name]
 
 

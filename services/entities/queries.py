@@ -11,7 +11,7 @@ from typing import Final
 import moneystate as ms
 from services.entities import texts
 from services.entities.config import Config
-from services.entities.merge import Status
+from services.entities.merge import Status, cause_and_time
 from services.entities.records import Change, Entity, EntityChanged, Stored
 from services.entities.steps import Steps, version_id
 
@@ -84,7 +84,9 @@ class Reader:
 
 def declare_queries(service: ms.Service[Config], steps: Steps) -> None:
     by_status = service.index("by_status", steps.stored, lambda stored: (stored.status, stored.entity_id))
-    by_field = service.index("by_field", steps.stored, _fields)
+    by_field = service.index(
+        "by_field", steps.stored, lambda stored: [(*field, stored.entity_id) for field in stored.fields.items()]
+    )
 
     def page(view: ms.View, listed: Iterator[tuple[str, Stored]], limit: int) -> list[Entity]:
         return [Reader(view, steps, id).now() for id, _ in islice(listed, limit)]
@@ -125,8 +127,4 @@ def declare_queries(service: ms.Service[Config], steps: Steps) -> None:
         """Which event or command each value of an entity is from."""
         reader = Reader(view, steps, entity_id)
         causes = texts.merge_of(reader.text()).causes() if reader.stored.status == "ACTIVE" else ()
-        return [Source(path, stamp and stamp.cause, stamp and stamp.time_ms) for path, stamp in causes]
-
-
-def _fields(stored: Stored) -> list[tuple[str, str, str]]:
-    return [(path, value, stored.entity_id) for path, value in stored.fields.items()]
+        return [Source(path, *(cause_and_time(stamp) if stamp else (None, None))) for path, stamp in causes]

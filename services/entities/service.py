@@ -27,14 +27,9 @@ def entities(config: Config) -> ms.Service[Config]:
         return service.input("entity-events", record, key="entity_id", time="time", format=config.format)
 
     def command(record: type[E]) -> ms.Input[E]:
+        topic, ahead_ms = "entity-commands", 5_000
         return service.input(
-            "entity-commands",
-            record,
-            key="entity_id",
-            time="time",
-            bound_ms=0,
-            max_future_ms=5_000,
-            format=config.format,
+            topic, record, key="entity_id", time="time", bound_ms=0, max_future_ms=ahead_ms, format=config.format
         )
 
     if config.inputs != "commands":

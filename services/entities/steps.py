@@ -7,11 +7,12 @@ from hashlib import blake2b
 from typing import Any, Final, TypeVar
 
 import moneystate as ms
-from moneystate.api.json_text import Number, parse
+from moneystate.api.json_number import Number
+from moneystate.api.json_text import parse
 from services.entities import records as r
 from services.entities import texts
 from services.entities.config import Config
-from services.entities.merge import Kind, Stamp
+from services.entities.merge import Kind, Stamp, cause_and_time, command_stamp, event_stamp
 
 T = TypeVar("T")
 TOO_LARGE_BYTES: Final = 900_000  # Kafka takes records of 1 MB
@@ -56,7 +57,7 @@ class Steps:
         known = known_events.get(e.event_id)
         if known is None:
             known_events.put(e.event_id, r.Known(digest))
-            self._write(ctx, stored, pieces, history, Stamp(e.time, False, 0, 0, e.event_id), KINDS[type(e)], body)
+            self._write(ctx, stored, pieces, history, event_stamp(e.time, e.event_id), KINDS[type(e)], body)
         elif known.digest == digest:  # rule 3
             ctx.count("duplicates")
         else:
@@ -75,7 +76,7 @@ class Steps:
             reason = _refusal(c, stored)
             if reason is None:
                 _, partition, offset = ctx.source
-                stamp = Stamp(ctx.now, True, partition, offset, c.command_id)
+                stamp = command_stamp(ctx.now, partition, offset, c.command_id)
                 self._write(ctx, stored, pieces, history, stamp, KINDS[type(c)], body)
             known = r.Known(digest, _result(c, reason, stored))
             known_commands.put(c.command_id, known)
@@ -99,14 +100,14 @@ class Steps:
         if before == after:
             return
         stored.version += 1
+        cause, _ = cause_and_time(stamp)
         stored.fields = {} if after is None else _fields(merge.document, ctx.rules.fields)
         (old, new), too_large = _fitting(before, after)
-        change = r.EntityChanged(ctx.key, stored.version, ctx.now, old, new, stamp.cause, too_large)
-        ctx.emit(self.changes, change)
+        ctx.emit(self.changes, r.EntityChanged(ctx.key, stored.version, ctx.now, old, new, cause, too_large))
         (whole,), too_large = _fitting(after)
         ctx.emit(self.entities, r.Entity(ctx.key, stored.status, stored.version, whole, too_large))
         (old,), too_large = _fitting(before)
-        history.put(version_id(stored.version), r.Change(ctx.now, stamp.cause, old, too_large))
+        history.put(version_id(stored.version), r.Change(ctx.now, cause, old, too_large))
 
 
 def version_id(version: int) -> str:
@@ -144,7 +145,8 @@ def _result(c: r.Command, reason: r.Reason | None, stored: r.Stored) -> r.Comman
 
 def _fitting(*bodies: ms.Json | None) -> tuple[Sequence[ms.Json | None], bool]:
     """The bodies, or None in place of each where they are too large together."""
-    too_large = sum([len(body.text.encode()) for body in bodies if body is not None]) > TOO_LARGE_BYTES
+    text = "".join([body.text for body in bodies if body is not None])
+    too_large = len(text) > TOO_LARGE_BYTES // 4 and len(text.encode()) > TOO_LARGE_BYTES
     return ([None] * len(bodies) if too_large else bodies), too_large
 
 

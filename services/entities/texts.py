@@ -6,31 +6,33 @@ what is too long for that in the entries `000000`, `000001` and so on of the map
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from typing import Final
+from json import JSONDecoder
+from json.encoder import c_make_encoder, encode_basestring  # type: ignore[attr-defined]
+from typing import Any, Final
 
 import moneystate as ms
-from moneystate.api.json_text import canonical_text, json_as_is, parse
-from services.entities.merge import Merge, Stamp
+from moneystate.api.json_text import canonical_text, parse
+from moneystate.api.json_value import json_as_is
+from services.entities.merge import Merge
 from services.entities.records import Piece, Stored
 
 PIECE: Final = 200_000  # characters, of at most 4 bytes each: a record is below 1 MB
-_WRITER: Final = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"))
+_trace: Final = JSONDecoder().raw_decode
+# The C part of the standard library, without what it wraps around each call.
+_pieces: Final[Any] = c_make_encoder(None, None, encode_basestring, None, ":", ",", False, False, True)
 
 
 def merge_of(text: str) -> Merge:
     if not text:
         return Merge()
-    trace, _, body = text.partition("\n")
-    created, deleted, stamps, marks = json.loads(trace)
-    known = [Stamp(*stamp) for stamp in stamps]
-    return Merge(parse(body), marks, known, created and Stamp(*created), deleted and Stamp(*deleted))
+    (created, deleted, stamps, marks), end = _trace(text)
+    return Merge(parse(text[end + 1 :]), marks, stamps, created, deleted)
 
 
 def text_of(merge: Merge) -> str:
-    trace = _WRITER.encode([merge.created, merge.deleted, merge.stamps, merge.marks])
-    return f"{trace}\n{canonical_text(merge.document)}"
+    trace = _pieces([merge.created, merge.deleted, merge.stamps, merge.marks], 0)
+    return f"{''.join(trace)}\n{canonical_text(merge.document)}"
 
 
 def visible_body(stored: Stored, text: str) -> ms.Json | None:

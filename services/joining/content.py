@@ -15,32 +15,22 @@ Status = Literal["COMPLETE", "PARTIAL", "CANCELLED"]
 
 def content_of(id: str, status: Status, expected: list[str], result: Result, revision: int) -> Joined:
     """Parts of services that are not expected are not shown."""
-    parts: dict[str, JoinedPart] = {}
-    errors: dict[str, ms.Json] = {}
-    bodies = [result.request.body] if result.request is not None else []
-    for service in expected:
-        part = result.parts.get(service)
-        if part is None:
-            continue
-        if part.body is not None:
-            parts[service] = JoinedPart(part.body, part.produced_at)
-            bodies.append(part.body)
-        elif part.error is not None:
-            errors[service] = part.error
-    merged, conflicts = merge(bodies)
+    shown = {service: result.parts[service] for service in expected if service in result.parts}
+    parts = {service: JoinedPart(p.body, p.produced_at) for service, p in shown.items() if p.body is not None}
+    errors = {service: p.error for service, p in shown.items() if p.error is not None}
+    requested = [] if result.request is None or result.request.body is None else [result.request.body]
+    merged, conflicts = merge([*requested, *[part.body for part in parts.values()]])
     return Joined(id, status, revision, parts, errors, list(result.missing), merged, conflicts)
 
 
-def merge(bodies: Iterable[ms.Json | None]) -> tuple[dict[str, ms.Json], list[str]]:
+def merge(bodies: Iterable[ms.Json]) -> tuple[dict[str, ms.Json], list[str]]:
     """The top-level fields of all bodies that are objects: the first value of each, and which have others."""
     merged: dict[str, ms.Json] = {}
-    conflicts: list[str] = []
+    conflicts: set[str] = set()
     for body in bodies:
-        if body is None:
-            continue
         for name, value in body.members().items():
-            if merged.setdefault(name, value) != value and name not in conflicts:
-                conflicts.append(name)
+            if merged.setdefault(name, value) != value:
+                conflicts.add(name)
     return merged, sorted(conflicts)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from moneystate.devbroker.demo import Came, Sent, Step, play
@@ -15,26 +14,19 @@ retention = "60s"
 late_retention = "30s"
 tombstones = true
 """
-START: Final = datetime(2026, 3, 1, 20, tzinfo=UTC)
+START_MS: Final = 1_772_395_200_000
 
 
-def _time(at_s: float) -> str:
-    return (START + timedelta(seconds=at_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
+def _sent(at_s: float, told: str, type: str, time: str, **record: Any) -> Sent:
+    return Sent(at_s, "parts", {"type": type, time: START_MS + int(1_000 * at_s), **record}, told)
 
 
-def _part(game: str, at_s: float, service: str, **content: Any) -> Sent:
-    record = {"type": "Part", "id": game, "service": service, "producedAt": _time(at_s), **content}
-    return Sent(at_s, "parts", record, f"{service}: {', '.join(content)}")
+def _part(at_s: float, service: str, **content: Any) -> Sent:
+    return _sent(at_s, f"{service}: {', '.join(content)}", "Part", "producedAt", service=service, **content)
 
 
-def _requested(game: str, at_s: float, services: list[str]) -> Sent:
-    record = {"type": "PartsRequested", "id": game, "requestedAt": _time(at_s), "services": services}
-    return Sent(at_s, "parts", record, f"requested: {' and '.join(services)}")
-
-
-def _cancelled(game: str, at_s: float) -> Sent:
-    record = {"type": "Cancelled", "id": game, "cancelledAt": _time(at_s)}
-    return Sent(at_s, "parts", record, "cancelled")
+def _step(title: str, id: str, promised: tuple[str, ...], *sent: Sent) -> Step:
+    return Step(title, id, tuple(s._replace(record={"id": id, **s.record}) for s in sent), promised)
 
 
 def line(came: Came) -> str:
@@ -49,51 +41,47 @@ def line(came: Came) -> str:
 
 
 SCORES: Final = {"home": 81, "away": 77}
+GONE: Final = "removed from the topic"
 STEPS: Final = (
-    Step(
-        "All parts are there: complete at once",
+    _step(
+        "All parts are there: complete",
         "game-1",
-        (
-            _part("game-1", 0, "scores", body=SCORES),
-            _part("game-1", 1, "video", body={"url": "v/1"}),
-            _part("game-1", 2, "odds", error={"code": 503}),
-        ),
-        ("COMPLETE, revision 1, errors: odds", "removed from the topic"),
+        ("COMPLETE, revision 1, errors: odds", GONE),
+        _part(0, "scores", body=SCORES),
+        _part(1, "video", body={"url": "v/1"}),
+        _part(2, "odds", error={"code": 503}),
     ),
-    Step(
-        "One is late: partial after 10 s, then corrected",
+    _step(
+        "One is late: partial, then corrected",
         "game-2",
-        (
-            _part("game-2", 3, "scores", body=SCORES),
-            _part("game-2", 4, "odds", body={"home": 1.8}),
-            _part("game-2", 30, "video", body={"url": "v/2"}),
-        ),
-        (
-            "PARTIAL, revision 1, missing: video, conflicts: home",
-            "COMPLETE, revision 2, conflicts: home",
-            "removed from the topic",
-        ),
+        ("PARTIAL, revision 1, missing: video, conflicts: home", "COMPLETE, revision 2, conflicts: home", GONE),
+        _part(3, "scores", body=SCORES),
+        _part(4, "odds", body={"home": 1.8}),
+        _part(30, "video", body={"url": "v/2"}),
     ),
-    Step(
-        "A request waits for other services",
+    _step(
+        "A request: it waits for these alone",
         "game-3",
-        (_requested("game-3", 5, ["scores", "video"]), _part("game-3", 6, "video", body={"url": "v/3"}),
-         _part("game-3", 7, "scores", body=SCORES)),
-        ("COMPLETE, revision 1", "removed from the topic"),
+        ("COMPLETE, revision 1", GONE),
+        _sent(5, "requested: scores and video", "PartsRequested", "requestedAt", services=["scores", "video"]),
+        _part(6, "video", body={"url": "v/3"}),
+        _part(7, "scores", body=SCORES),
     ),
-    Step(
-        "Cancelled: what comes after that is only counted",
+    _step(
+        "Cancelled: later parts are only counted",
         "game-4",
-        (_part("game-4", 8, "scores", body=SCORES), _cancelled("game-4", 9), _part("game-4", 10, "odds", body={})),
-        ("CANCELLED, revision 1, missing: odds video", "removed from the topic"),
+        ("CANCELLED, revision 1, missing: odds video", GONE),
+        _part(8, "scores", body=SCORES),
+        _sent(9, "cancelled", "Cancelled", "cancelledAt"),
+        _part(10, "odds", body={}),
     ),
-    Step(
-        "A service that does not exist: a dead letter",
+    _step(
+        "No such service: a dead letter",
         "game-5",
-        (_part("game-5", 11, "weather", body={"sky": "blue"}),),
         ("dead letter: unknown_service",),
+        _part(11, "weather", body={"sky": "blue"}),
     ),
-)  # fmt: skip
+)
 
 
 def demo() -> bool:

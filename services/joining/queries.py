@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Final
 
 import moneystate as ms
 from services.joining.config import Config
 from services.joining.content import Status, content_of
 from services.joining.records import Known, Open, Result
 from services.joining.rules import expected_of
-
-MOST: Final = 100  # ids of an answer, unless asked for more
 
 
 def declare_queries(service: ms.Service[Config], config: Config, results: ms.Value[Result]) -> None:
@@ -31,12 +28,12 @@ def declare_queries(service: ms.Service[Config], config: Config, results: ms.Val
         return Known(id, "OPEN" if result.missing else "COMPLETE", result.first_at, None, joined)
 
     @service.query
-    def open_ids(view: ms.View, limit: int = MOST) -> list[Open]:
+    def open_ids(view: ms.View, limit: int = 100) -> list[Open]:
         """Those that wait for services, oldest first."""
         return _first(view.range(oldest), limit)
 
     @service.query
-    def missing(view: ms.View, service: str, limit: int = MOST) -> list[Open]:
+    def missing(view: ms.View, service: str, limit: int = 100) -> list[Open]:
         """Those that wait for this service, oldest first."""
         return _first(view.find(by_missing, (service,)), limit)
 

@@ -3,46 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Final, Literal
+from typing import Literal, TypeVar
 
 import moneystate as ms
 from services.joining.config import Config
 from services.joining.records import KeptPart, KeptRequest, Result
 
-NULL: Final = "null"
+K = TypeVar("K", KeptPart, KeptRequest)
 
 
 def present(json: ms.Json | None) -> ms.Json | None:
     """JSON's null counts as absent."""
-    return None if json is None or json.text == NULL else json
+    return None if json is None or json.text == "null" else json
 
 
-def keep_part(result: Result, service: str, part: KeptPart) -> bool:
-    """Rule 2: a body beats an error, else the greater (time, digest) stays. Returns whether it is a duplicate."""
-    before = result.parts.get(service)
+def keep(before: K | None, new: K) -> tuple[K, bool]:
+    """Rules 1 and 2: the one that stays, of parts of a service or of requests, and whether `new` is a duplicate."""
     if before is None:
-        result.parts[service] = part
-        return False
-    if (before.body is None) != (part.body is None):
-        if part.body is not None:
-            result.parts[service] = part
-        return False
-    digest, digest_before = _digest_of_part(part), _digest_of_part(before)
-    if (part.produced_at, digest) > (before.produced_at, digest_before):
-        result.parts[service] = part
-    return digest == digest_before
-
-
-def keep_request(result: Result, request: KeptRequest) -> bool:
-    """Rules 1 and 2: the greatest (time, digest) stays. Returns whether it is a duplicate."""
-    before = result.request
-    if before is None:
-        result.request = request
-        return False
-    digest, digest_before = _digest_of_request(request), _digest_of_request(before)
-    if (request.requested_at, digest) > (before.requested_at, digest_before):
-        result.request = request
-    return digest == digest_before
+        return new, False
+    rank, rank_before = _rank(new), _rank(before)
+    return new if rank > rank_before else before, rank[-1] == rank_before[-1]
 
 
 def expected_of(result: Result, config: Config) -> list[str]:
@@ -61,13 +41,12 @@ def status_at(now: int, result: Result, config: Config) -> Literal["COMPLETE", "
     return "PARTIAL" if config.partial == "emit" and now > result.first_at + config.wait_ms else None
 
 
-def _digest_of_part(part: KeptPart) -> bytes:
-    return _digest(body=part.body, error=part.error)
-
-
-def _digest_of_request(request: KeptRequest) -> bytes:
-    services = None if request.services is None else ms.Json.of(request.services)
-    return _digest(body=request.body, services=services)
+def _rank(one: KeptPart | KeptRequest) -> tuple[bool, int, bytes]:
+    """The greatest stays: a body beats an error, then time decides, then the digest, which is the last."""
+    if isinstance(one, KeptPart):
+        return one.body is not None, one.produced_at, _digest(body=one.body, error=one.error)
+    services = None if one.services is None else ms.Json.of(one.services)
+    return True, one.requested_at, _digest(body=one.body, services=services)
 
 
 def _digest(**members: ms.Json | None) -> bytes:

@@ -1,7 +1,4 @@
-"""Parts of one result from several services, joined by id: complete at once, partial after a wait, corrected later.
-
-The rules are those of docs/joining.md, under the same numbers.
-"""
+"""Parts of one result from several services, joined by id. docs/joining.md has the rules, under the same numbers."""
 
 from __future__ import annotations
 
@@ -10,9 +7,7 @@ from services.joining.config import Config, check
 from services.joining.content import Status, content_of, digest_of_content
 from services.joining.queries import declare_queries
 from services.joining.records import Cancelled, Joined, KeptPart, KeptRequest, Part, PartsRequested, Result
-from services.joining.rules import expected_of, keep_part, keep_request, present, status_at
-
-__all__ = ["Config", "joining"]
+from services.joining.rules import expected_of, keep, present, status_at
 
 
 def joining(config: Config) -> ms.Service[Config]:
@@ -35,17 +30,15 @@ def joining(config: Config) -> ms.Service[Config]:
             raise ms.Reject("body_or_error", "expected a body or an error")
         check_known(ctx, [e.service])
         if is_open(ctx, result):
-            if keep_part(result, e.service, new):
-                ctx.count("duplicates")
-            show(ctx, result)
+            result.parts[e.service], repeated = keep(result.parts.get(e.service), new)
+            show(ctx, result, repeated)
 
     @service.on(requested, results)
     def take_request(ctx: ms.Context[Config], e: PartsRequested, result: Result) -> None:
         check_known(ctx, e.services or [])
         if is_open(ctx, result):
-            if keep_request(result, KeptRequest(e.requested_at, e.services, present(e.body))):
-                ctx.count("duplicates")
-            show(ctx, result)
+            result.request, repeated = keep(result.request, KeptRequest(e.requested_at, e.services, present(e.body)))
+            show(ctx, result, repeated)
 
     @service.on(cancelled, results)
     def cancel(ctx: ms.Context[Config], e: Cancelled, result: Result) -> None:
@@ -97,8 +90,10 @@ def joining(config: Config) -> ms.Service[Config]:
             ctx.at(ends, ctx.now + ctx.rules.retention_ms)
         return True
 
-    def show(ctx: ms.Context[Config], result: Result) -> None:
+    def show(ctx: ms.Context[Config], result: Result, repeated: bool) -> None:
         """Rule 3, after each record."""
+        if repeated:
+            ctx.count("duplicates")
         result.missing = missing_of(ctx, result)
         status = status_at(ctx.now, result, ctx.rules)
         if status is not None:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import fastavro
 
 import moneystate as ms
-from services.reconciliation.records import InventoryItem, Role
+from services.reconciliation.records import Role
 
 DAY_MS = 86_400_000
 MAX_NAME = 200
@@ -37,9 +37,6 @@ class Pair:
     o_ms: int
     report_duplicates: bool = False
     retention_ms: int = 7 * DAY_MS
-
-    def is_expected(self, item: InventoryItem) -> bool:
-        return item.role == self.expected.role and item.store == self.expected.store
 
     def interval_of(self, time_ms: int) -> int:
         """The start of the interval that a time is in."""
@@ -92,7 +89,7 @@ class Config:
 
 
 def check(service: ms.Service[Any], config: Config) -> None:
-    """Raises ServiceError for what cannot be right."""
+    """Raises ServiceError for what cannot be right. Without a pair it is not to be run."""
     if not config.inputs:
         service.fail("inputs: there is none.", "name a topic, or leave out the key.")
     for given in config.inputs:
@@ -102,6 +99,11 @@ def check(service: ms.Service[Any], config: Config) -> None:
             service.fail(f"pairs: the name {name!r} is given {n} times.", "give each pair a name of its own.")
     for pair in config.pairs:
         _check_pair(service, pair)
+    if not config.pairs:
+        service.refuse_start(
+            "pairs: expected one or more, found none.",
+            "give --config FILE with [[reconciliation.pairs]]: name, expected, actual, n, m and o.",
+        )
 
 
 def _check_input(service: ms.Service[Any], given: InputConfig) -> None:

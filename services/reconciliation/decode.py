@@ -19,7 +19,8 @@ from fastavro.schema import fingerprint, parse_schema, to_parsing_canonical_form
 import moneystate as ms
 from moneystate.api import json_parts
 from moneystate.api.codec import Codec
-from moneystate.api.json_text import Number, parse
+from moneystate.api.json_number import Number
+from moneystate.api.json_text import parse
 from moneystate.api.reading import header_text, header_time
 from moneystate.api.shapes import Shapes
 from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Final, Literal, TypeAlias
 
 import moneystate as ms
 from moneystate.engine.avro import Malformed
@@ -31,10 +31,14 @@ class InventoryItem:
     filtered: bool = False
     note: str | None = None
 
-    def __post_init__(self) -> None:
-        """An absent `derived_from_source` is the item's own source, so that items compare as the rules say."""
-        if self.derived_from_source is None:
-            object.__setattr__(self, "derived_from_source", self.source)
+
+def is_resent(item: InventoryItem, first: InventoryItem) -> bool:
+    """Whether the items are equal in every field, with defaults filled in."""
+    return item == first or _filled(item) == _filled(first)
+
+
+def _filled(item: InventoryItem) -> InventoryItem:
+    return replace(item, derived_from_source=item.source) if item.derived_from_source is None else item
 
 
 def checked_time(item: InventoryItem) -> int:
@@ -139,7 +143,10 @@ class Entry:
 
     def clear(self) -> None:
         """Be no entry."""
-        vars(self).update(vars(Entry()))
+        vars(self).update(_NO_ENTRY)
+
+
+_NO_ENTRY: Final = vars(Entry())
 
 
 @dataclass(frozen=True)

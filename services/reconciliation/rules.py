@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from services.reconciliation.config import Pair
 from services.reconciliation.records import CountChange, Entry, Seen
 
 Counted = tuple[int, int, int, int, int, int]  # interval, expected, matched, missing, unexpected, duplicates
+NOTHING: Final = (0, 0, 0, 0, 0)  # all of them without the interval
 
 
 def same_event(a: Seen, b: Seen) -> bool:
@@ -60,7 +62,7 @@ def counted(pair: Pair, entry: Entry) -> Counted | None:
 
 def has_counts(pair: Pair, entry: Entry) -> bool:
     before = counted(pair, entry)
-    return before is not None and any(before[1:])
+    return before is not None and before[1:] != NOTHING
 
 
 def told(pair: Pair, entry: Entry) -> Counted | None:
@@ -73,15 +75,13 @@ def changes(pair: str, before: Counted | None, after: Counted | None) -> list[Co
     """From what a key added before a step to what it adds after it. A key that is removed keeps what it added."""
     if before == after or after is None:
         return []
-    deltas: list[Counted] = []
     if before is None:
-        deltas.append(after)
+        deltas = [after]
     elif before[0] == after[0]:
-        deltas.append(_minus(after, before))
+        deltas = [_minus(after, before)]
     else:
-        deltas.append(_minus((before[0], 0, 0, 0, 0, 0), before))
-        deltas.append(after)
-    return [CountChange(pair, *delta) for delta in deltas if any(delta[1:])]
+        deltas = [_minus((before[0], *NOTHING), before), after]
+    return [CountChange(pair, *delta) for delta in deltas if delta[1:] != NOTHING]
 
 
 def _minus(a: Counted, b: Counted) -> Counted:

@@ -9,7 +9,7 @@ import operator
 import moneystate as ms
 from services.reconciliation.config import Config, Pair, check
 from services.reconciliation.decode import decoder_of
-from services.reconciliation.keys import interval_key, key_text, keys_of, own_id
+from services.reconciliation.keys import interval_key, key_text, keys_of, own_id, part_in, parts_of
 from services.reconciliation.queries import declare_queries
 from services.reconciliation.records import (
     CountChange,
@@ -20,6 +20,7 @@ from services.reconciliation.records import (
     Lost,
     Seen,
     checked_time,
+    is_resent,
 )
 from services.reconciliation.rules import (
     Counted,
@@ -42,7 +43,7 @@ CHANGES = "reconciliation-changes"
 def reconciliation(config: Config) -> ms.Service[Config]:
     service = ms.Service("reconciliation", rules=config)
     check(service, config)
-    pairs = {pair.name: pair for pair in config.pairs}
+    pairs, parts = {pair.name: pair for pair in config.pairs}, parts_of(config.pairs)
 
     findings = service.output(
         FINDINGS, Finding, key=lambda f: key_text(f.pair, f.source, f.event_id), format=config.format
@@ -58,7 +59,7 @@ def reconciliation(config: Config) -> ms.Service[Config]:
 
     inputs = [
         service.input(
-            given.topic, InventoryItem, key=keys_of(config.pairs), time=checked_time, bound_ms=given.bound_ms,
+            given.topic, InventoryItem, key=keys_of(parts), time=checked_time, bound_ms=given.bound_ms,
             format=given.format, decode=decoder_of(given),
         )
         for given in config.inputs
@@ -71,16 +72,17 @@ def reconciliation(config: Config) -> ms.Service[Config]:
 
     @service.on(items, entries, further.at(derived_id))
     def take(ctx: ms.Context[Config], item: InventoryItem, entry: Entry, more: ms.Entries[Seen]) -> None:
-        pair = pairs.get(json.loads(ctx.key)[0])
-        if pair is None:
+        part = part_in(parts, item, ctx.key)
+        if part is None:
             ctx.count("no_pair")
             return
+        pair = part.pair
         if ctx.now > item.event_time + pair.m_ms:
             take_too_late(ctx, pair, item)
             return
         before = told(pair, entry)
         entry.pair, entry.untold = pair.name, False
-        if pair.is_expected(item):
+        if part.is_expected:
             take_expected(ctx, pair, Seen(ctx.now, item), entry, more)
         else:
             take_actual(ctx, pair, Seen(ctx.now, item, entry.actuals + 1), entry, more)
@@ -101,7 +103,7 @@ def reconciliation(config: Config) -> ms.Service[Config]:
 
     def take_again(ctx: ms.Context[Config], pair: Pair, item: InventoryItem, first: Seen, entry: Entry) -> None:
         """Rule 2."""
-        if item == first.item:
+        if is_resent(item, first.item):
             ctx.count("resent")
             return
         ctx.count("duplicates")
@@ -170,12 +172,13 @@ def reconciliation(config: Config) -> ms.Service[Config]:
         if pair is None:  # the configuration has dropped it
             ctx.forget()
             return
-        before = told(pair, entry)
-        entry.untold = False
         due, end = due_at(pair, entry), end_of(pair, entry)
-        if ctx.now >= due:
-            report(ctx, entry)
-        tell(ctx, pair, entry, before)
+        if entry.matched_at is None:
+            before = told(pair, entry)
+            entry.untold = False
+            if ctx.now >= due:
+                report(ctx, entry)
+            tell(ctx, pair, entry, before)
         if ctx.now < end:
             ctx.at(wait, due if ctx.now < due else end)
         else:

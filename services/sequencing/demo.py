@@ -10,14 +10,14 @@ from moneystate.devbroker.demo import Came, Sent, Step, play
 
 TABLES: Final = """
 [sequencing]
-g1 = "6s"
+g1 = "10s"
 k = 1
 g2 = "15s"
 policy = "skip"
 follows_field = "play"
 follows = { assist = ["basket"] }
 """
-SEED: Final = 18
+SEED: Final = 7
 START_MS: Final = 1_772_395_200_000
 GAME: Final = "game-7"
 PLAYS: Final = ("basket", "foul", "assist", "basket", "basket", "foul", "assist", "basket", "foul", "assist", "basket")
@@ -26,9 +26,10 @@ DOUBTED: Final = 5  # and the court sees another play here than the table
 OUTPUTS: Final = ["sequenced-output", "sequenced-requests", "sequenced-findings", "sequencing-dead-letters"]
 LINES: Final = {
     "Sequenced": "{seq:>2}  {body[play]}",
-    "GapSkipped": "skipped {from} to {to}",
-    "EventsRequested": "asked for {from} to {to}",
-    "SequenceConflict": "conflict: {seq}  {event[body][play]}",
+    "GapSkipped": "{from:>2}  never came",
+    "StreamEnded": "{last} plays: the end",
+    "EventsRequested": "asked for: {from:>2}",
+    "SequenceConflict": "a conflict: {seq}  {event[body][play]}",
 }
 
 
@@ -47,9 +48,9 @@ def game(chance: random.Random) -> Iterator[Sent]:
         for producer in chance.choice((["table"], ["court"], ["table", "court"])):
             delay_s = round(chance.random() * (3 if producer == "table" else 9), 1)
             if seq != LOST:
-                yield _event(2 * seq + delay_s, producer, seq, title)
-    yield _event(2 * DOUBTED + 9.5, "court", DOUBTED, "foul")
-    yield _sent(2 * len(PLAYS) + 12, f"table: {len(PLAYS)} plays in all", type="StreamClosed", last=len(PLAYS))
+                yield _event(seq + delay_s, producer, seq, title)
+    yield _event(DOUBTED + 9.5, "court", DOUBTED, "foul")
+    yield _sent(len(PLAYS) + 12, f"table: {len(PLAYS)} plays in all", type="StreamClosed", last=len(PLAYS))
 
 
 def line(came: Came) -> str:
@@ -60,8 +61,8 @@ def line(came: Came) -> str:
 
 def demo() -> bool:
     promised = [f"{seq:>2}  {title}" for seq, title in enumerate(PLAYS, 1)]
-    promised[LOST - 1] = f"skipped {LOST} to {LOST}"
-    promised += ["StreamEnded", f"asked for {LOST} to {LOST}", f"conflict: {DOUBTED}  foul"]
+    promised[LOST - 1] = f"{LOST:>2}  never came"
+    promised += [f"{len(PLAYS)} plays: the end", f"asked for: {LOST:>2}", f"a conflict: {DOUBTED}  foul"]
     sent = tuple(sorted(game(random.Random(SEED)), key=lambda s: s.at_s))
-    step = Step("A game that two producers write, with a lost play and a doubted one", GAME, sent, tuple(promised))
+    step = Step("A game from two producers: one play lost, one doubted", GAME, sent, tuple(promised))
     return play("sequencing", TABLES, [step], OUTPUTS, line)

@@ -26,6 +26,11 @@ def digest_of(e: r.StreamEvent) -> bytes:
     return hashlib.sha256(f"{len(e.event_id)}:{e.event_id}{e.body.text}".encode()).digest()[:8]
 
 
+def check(right: bool) -> None:
+    if not right:
+        raise ms.Reject("out_of_bounds")
+
+
 @dataclass
 class Sequencer:
     """One step. `passed`: the digests of what went out, many to an entry."""
@@ -65,7 +70,7 @@ class Sequencer:
                 self.emit(r.AfterClose(e.stream, e.seq, e))
         elif e.seq < s.next:
             self.come_late(e)
-        elif e.seq > s.next or s.next <= max(s.known, s.top) or not self.put_out(e):
+        elif s.parked or e.seq > s.next or s.next <= max(s.known, s.top) or not self.put_out(e):
             self.hold(e)
 
     def come_late(self, e: r.StreamEvent) -> None:  # rule 2
@@ -118,25 +123,16 @@ class Sequencer:
             s.next = before + 1
 
     def poison(self, e: r.Poisoned) -> None:  # rule 6
-        check(1 <= e.seq <= MOST)
         self.give_up("void", e.seq, e.seq)
         self.ctx.dead_letter("poison")
 
-    def unavailable(self, e: r.EventsUnavailable) -> None:  # rule 5
-        check(1 <= e.from_ <= e.to <= MOST)
-        self.give_up("void", e.from_, e.to)
-
-    def skip(self, e: r.SkipGap) -> None:  # rule 5
-        check(1 <= e.up_to <= MOST)
-        self.give_up("skipped", 1, e.up_to)
-
-    def resume(self, e: r.Resume) -> None:  # rule 7
+    def resume(self, _: r.Resume) -> None:  # rule 7
         s = self.stream
-        if s.parked == "violation" and self.put_out(self.held[held_id(s.next)].event, parks=False):
-            self.let_go(s.next - 1)
+        if s.parked == "violation":
+            self.put_out(self.held[held_id(s.next)].event)
         if s.parked:
             s.parked, s.asked = "", []
-            for gap in self.gaps(s.next):
+            for gap in self.gaps():
                 self.begin_gap(gap.first, gap.last)
 
     def close(self, e: r.StreamClosed) -> None:  # rule 8
@@ -151,6 +147,7 @@ class Sequencer:
 
     def give_up(self, kind: Literal["void", "skipped"], from_: int, to: int) -> None:
         """Those of these numbers that are missing or not known yet. Skipped ones can become void."""
+        check(1 <= from_ <= to <= MOST)
         from_, to = max(from_, self.stream.next), min(to, self.end)
         for run in self.runs.between(from_, to):
             if run.kind == "missing" or kind == "void":
@@ -172,7 +169,8 @@ class Sequencer:
         if self.ctx.rules.k:
             self.arm(self.ctx.now + self.ctx.rules.g1_ms)
 
-    def gaps(self, from_: int) -> Iterator[r.Run]:  # which became known in their order
+    def gaps(self, above: int = 0) -> Iterator[r.Run]:  # which became known in their order
+        from_ = max(above + 1, self.stream.next)
         return (run for run in self.runs.between(from_, self.stream.known) if run.kind == "missing")
 
     def advance(self, until: int) -> None:
@@ -183,13 +181,12 @@ class Sequencer:
             if run is None or run.first > s.next:
                 if s.next > s.known:
                     break
-                if self.put_out(self.held[held_id(s.next)].event):
-                    self.let_go(s.next - 1)
+                self.put_out(self.held[held_id(s.next)].event)
             elif run.kind != "missing":
                 self.pass_run(run)
             elif run.stalled or not self.is_over(run, until):
                 break
-        if s.last is not None and s.next > s.last and not s.ended:
+        if s.last is not None and s.next > s.last and not (s.parked or s.ended):
             self.emit(r.StreamEnded(self.ctx.key, s.last))
             s.ended, s.close_at = True, None
             s.forget_at = self.ctx.now + self.ctx.rules.closed_retention_ms  # rule 8: till then the stream is a mark
@@ -197,15 +194,15 @@ class Sequencer:
         self.arm(s.close_at)
         self.arm(None if s.held else s.forget_at)
 
-    def put_out(self, e: r.StreamEvent, parks: bool = True) -> bool:
-        """False where it parks the stream instead (rule 10)."""
+    def put_out(self, e: r.StreamEvent) -> bool:
+        """False where it parks the stream instead (rule 10), as it does once."""
         s, rules, violates = self.stream, self.ctx.rules, []
         if rules.follows:
             member = e.body.members().get(rules.follows_field)
             value = member.value() if member is not None and member.text.startswith('"') else None
             if s.previous is not None and value not in rules.follows[s.previous]:
                 violates = [s.previous]
-                if rules.violation == "park" and parks:
+                if rules.violation == "park" and not s.parked:
                     self.park("violation")
                     return False
             s.previous = value if value in rules.follows else None
@@ -214,6 +211,8 @@ class Sequencer:
         entry = self.passed.get(id)
         before = entry.packed if entry is not None else b""  # which ends before `slot`, as numbers go out in order
         self.passed.put(id, ms.Packed(before.ljust(slot, NONE) + DIGEST.pack(self.ctx.now, digest_of(e))))
+        if e.seq <= s.known:
+            self.let_go(e.seq)
         s.next = e.seq + 1
         return True
 
@@ -263,33 +262,25 @@ class Sequencer:
             self.ctx.forget()
 
     def request(self) -> None:  # rule 4
-        rules, due = self.ctx.rules, []
-        asked = [*self.stream.asked, *[0] * rules.k][: rules.k]
+        asked, rules, requests = self.stream.asked, self.ctx.rules, []
+        asked += [0] * (rules.k - len(asked))
         for n in range(rules.k):
-            for gap in self.gaps(asked[n] + 1):
-                due_at = gap.since + (n + 1) * rules.g1_ms
-                if due_at > self.ctx.now:
-                    self.arm(due_at)
+            for gap in self.gaps(above=asked[n]):
+                due = gap.since + (n + 1) * rules.g1_ms
+                if due > self.ctx.now:
+                    self.arm(due)
                     break
-                due.append((gap.first, gap.last, n + 1))
+                requests.append(r.EventsRequested(self.ctx.key, gap.first, gap.last, n + 1))
                 asked[n] = gap.last
-            else:
-                asked[n] = self.stream.known
-        for numbers in sorted(due):
-            self.emit(r.EventsRequested(self.ctx.key, *numbers))
-        self.stream.asked = asked
-
-
-def check(right: bool) -> None:
-    if not right:
-        raise ms.Reject("out_of_bounds")
+        for request in sorted(requests, key=lambda one: one.from_):
+            self.emit(request)
 
 
 STEPS: Final[dict[type, Callable[[Sequencer, Any], None]]] = {
     r.StreamEvent: Sequencer.event,
-    r.EventsUnavailable: Sequencer.unavailable,
+    r.EventsUnavailable: lambda step, e: step.give_up("void", e.from_, e.to),  # rule 5
     r.StreamOpened: Sequencer.open,
-    r.SkipGap: Sequencer.skip,
+    r.SkipGap: lambda step, e: step.give_up("skipped", 1, e.up_to),  # rule 5
     r.Resume: Sequencer.resume,
     r.StreamClosed: Sequencer.close,
     r.Poisoned: Sequencer.poison,

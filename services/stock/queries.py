@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, Final
 
 import moneystate as ms
-from services.stock.ledger import NONE, hold_prefix
+from services.stock.ledger import hold_prefix, level, nothing_of
 from services.stock.records import Hold, Reservation, Sku, StockLevel
 
 LIMIT: Final = 1_000
@@ -22,7 +22,8 @@ def declare(
 
     @service.query
     def available(view: ms.View, pool: str, sku: str) -> StockLevel:
-        return level(pool, sku, view.entry(skus, pool, sku) or NONE)
+        its = view.entry(skus, pool, sku)
+        return level(pool, sku, its or nothing_of())
 
     @service.query
     def stock(view: ms.View, pool: str, prefix: str = "", limit: int = LIMIT) -> list[StockLevel]:
@@ -50,7 +51,3 @@ def declare(
     ) -> list[Reservation]:
         """Open ones that expire from `since` to `before` (left out), in ms, the first first."""
         return [its for _, _, its in islice(view.range(by_due, (pool, since), (pool, before)), limit)]
-
-
-def level(pool: str, sku: str, its: Sku) -> StockLevel:
-    return StockLevel(pool, sku, its.on_hand, its.reserved, its.on_hand - its.reserved)

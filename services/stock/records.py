@@ -1,8 +1,9 @@
-"""The records that the ledger reads, writes and stores."""
+"""The records of the ledger and the saga. Those that each command makes are not frozen: a frozen one takes four times
+as long to make."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import moneystate as ms
@@ -18,30 +19,37 @@ class PoolCommand:
 
 
 @dataclass(frozen=True)
-class Adjust(PoolCommand):
+class SkuCommand(PoolCommand):
+    sku: str
+
+
+@dataclass(frozen=True)
+class Adjust(SkuCommand):
     """Change what is on hand by `quantity`."""
 
-    sku: str
     quantity: int
 
 
 @dataclass(frozen=True)
-class Count(PoolCommand):
+class Count(SkuCommand):
     """At `time`, `on_hand` were counted."""
 
-    sku: str
     on_hand: int
 
 
 @dataclass(frozen=True)
+class ReservationCommand(PoolCommand):
+    reservation_id: str
+
+
+@dataclass
 class Line:
     sku: str
     quantity: int
 
 
 @dataclass(frozen=True)
-class Reserve(PoolCommand):
-    reservation_id: str
+class Reserve(ReservationCommand):
     lines: list[Line]
     ttl_ms: int
     order_id: str | None = None
@@ -49,16 +57,13 @@ class Reserve(PoolCommand):
 
 
 @dataclass(frozen=True)
-class Confirm(PoolCommand):
+class Confirm(ReservationCommand):
     """`quantities`: by sku, None for all that is held."""
 
-    reservation_id: str
     quantities: dict[str, int] | None = None
 
 
-@dataclass(frozen=True)
-class Cancel(PoolCommand):
-    reservation_id: str
+class Cancel(ReservationCommand): ...
 
 
 Command: TypeAlias = Adjust | Count | Reserve | Confirm | Cancel
@@ -67,15 +72,13 @@ COMMANDS = (Adjust, Count, Reserve, Confirm, Cancel)
 # Events: the topic stock-events. `on_hand` and `reserved` of a sku stand after the event.
 
 
-@dataclass(frozen=True)
-class EventLine:
-    sku: str
-    quantity: int
+@dataclass
+class EventLine(Line):
     on_hand: int
     reserved: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReservationEvent:
     pool: str
     reservation_id: str
@@ -96,7 +99,7 @@ class Cancelled(ReservationEvent): ...
 class Expired(ReservationEvent): ...
 
 
-@dataclass(frozen=True)
+@dataclass
 class Adjusted:
     """`quantity`: the change; `counted`: by a Count."""
 
@@ -113,16 +116,14 @@ EVENTS = (Reserved, Confirmed, Cancelled, Expired, Adjusted)
 # Replies and levels: the topics stock-replies and stock
 
 
-@dataclass(frozen=True)
-class Short:
+@dataclass
+class Short(Line):
     """`quantity`: as asked."""
 
-    sku: str
-    quantity: int
     available: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class StockReply:
     """`lines`: what was granted."""
 
@@ -135,7 +136,7 @@ class StockReply:
     short: list[Short]
 
 
-@dataclass(frozen=True)
+@dataclass
 class StockLevel:
     pool: str
     sku: str
@@ -144,10 +145,10 @@ class StockLevel:
     available: int
 
 
-# State
+# State of the ledger
 
 
-@dataclass(frozen=True)
+@dataclass
 class Sku:
     """`changed_at`: when `on_hand` last changed; `reserves`: how many reservations have ever held it."""
 
@@ -157,16 +158,14 @@ class Sku:
     reserves: int
 
 
-@dataclass(frozen=True)
-class HeldLine:
+@dataclass
+class HeldLine(Line):
     """`number`: of the reservation among all that have ever held the sku."""
 
-    sku: str
-    quantity: int
     number: int
 
 
-@dataclass(frozen=True)
+@dataclass
 class Reservation:
     """`lines`: what is held or, of an ended one, what was confirmed or released."""
 
@@ -179,16 +178,82 @@ class Reservation:
     reason: str | None = None
 
 
-@dataclass(frozen=True)
+@dataclass
 class Hold:
     """That an open reservation holds a sku."""
 
     reservation_id: str
 
 
-@dataclass(frozen=True)
+@dataclass
 class Known:
     """A command that was answered; `digest`: of its content."""
 
     digest: bytes
     reply: StockReply
+
+
+# Orders over several pools: the topics orders and order-results, and the state of an order
+
+
+@dataclass
+class OrderLine(Line):
+    pool: str
+
+
+@dataclass(frozen=True)
+class OrderPlaced:
+    order_id: str
+    lines: list[OrderLine]
+    ttl_ms: int
+    time: ms.Millis
+
+
+@dataclass(frozen=True)
+class OrderDecision:
+    order_id: str
+    time: ms.Millis
+
+
+class OrderConfirmed(OrderDecision): ...
+
+
+class OrderCancelled(OrderDecision): ...
+
+
+@dataclass(frozen=True)
+class OrderResult:
+    """`reason`, `short`: of the pool that refused; `confirmed`: pools that confirmed."""
+
+    order_id: str
+    status: Literal["HELD", "REJECTED", "CANCELLED", "CONFIRMED", "LOST"]
+    reason: str | None
+    short: list[Short]
+    confirmed: list[str]
+    time: ms.Millis
+
+
+@dataclass
+class AskedPool:
+    """`answer`: to the last command that it was sent."""
+
+    pool: str
+    answer: Literal["ASKED", "ACCEPTED", "REFUSED"] = "ASKED"
+
+
+@dataclass
+class Order:
+    """One that has not ended. `decision`: the customer's; `refusal`: of the first pool that did not confirm."""
+
+    phase: Literal["UNKNOWN", "RESERVING", "HELD", "CONFIRMING"] = "UNKNOWN"
+    pools: list[AskedPool] = field(default_factory=list)
+    decision: Literal["OPEN", "CONFIRM", "CANCEL"] = "OPEN"
+    refusal: str | None = None
+
+
+@dataclass
+class EndedOrder:
+    """`unanswered`: pools that get a Cancel once they accept."""
+
+    known: bool = False
+    unanswered: list[str] = field(default_factory=list)

@@ -32,13 +32,13 @@ FROM, TO = 0.1, 0.9  # of the output, by broker timestamp
 
 @dataclass(frozen=True)
 class Result:
-    """`rate`: outputs a second between the 10 % and 90 % points; `start_s`: from its start to its first output."""
+    """The result of one program."""
 
     name: str
-    rate: float
+    rate: float  # outputs per second between the 10 % and 90 % points
     outputs: int
     wall_s: float
-    start_s: float
+    start_s: float  # from its start to its first output
     cpu_s: float
     rss_mb: int
 

@@ -32,16 +32,15 @@ STREAM = "s"
 
 
 class Measured(NamedTuple):
-    """At the end of a second of the stream. `entries`: by state; `largest`: of an entry, in bytes; `micros`: CPU time
-    for each event since the last line."""
+    """Figures at the end of one second of the stream."""
 
     second: int
     sent: int
     held: int
     gaps: int
-    entries: dict[str, int]
-    largest: int
-    micros: float
+    entries: dict[str, int]  # by state
+    largest: int  # largest entry, in bytes
+    micros: float  # CPU time per event since the last line
 
 
 def measure(seconds: int, rate: int, lost: float, g2_ms: int, seed: int = 1) -> Iterator[Measured]:

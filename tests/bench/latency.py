@@ -33,7 +33,7 @@ WALLET, SESSION, USER = "wallet-events", "user-session-events", "user-events"
 
 @dataclass(frozen=True)
 class Latency:
-    """Milliseconds beyond the bound; `joined`: the share that met its session."""
+    """Latencies in ms beyond the bound."""
 
     name: str
     sent: int
@@ -42,7 +42,7 @@ class Latency:
     p99: float
     p999: float
     most: float
-    joined: float
+    joined: float  # share of events that met their session
     cpu_s: float
     rss_mb: int
 

@@ -13,10 +13,9 @@ class Record(NamedTuple):
 
 
 class Load(NamedTuple):
-    """`tables`: the configuration file; `output`: a topic that the job writes to throughout, by which the rate is
-    measured; `records`: so many, in the order of writing."""
+    """The load of one service."""
 
-    tables: str
+    tables: str  # the configuration file
     inputs: Sequence[str]
-    output: str
-    records: Callable[[int], Iterator[Record]]
+    output: str  # a topic that the job writes throughout; its records give the rate
+    records: Callable[[int], Iterator[Record]]  # makes so many records, in the order of writing

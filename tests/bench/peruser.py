@@ -26,8 +26,10 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from moneystate.engine.block import unpack
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import NO_TIME
-from moneystate.spark.job import Job, RunOptions
+from moneystate.spark.job import Job
 from moneystate.spark.operator import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA
+from moneystate.spark.run_options import RunOptions
+from moneystate.spark.running import Running
 from moneystate.spark.session import ARROW_ROWS
 from moneystate.spark.sink import Report
 from moneystate.spark.source import OPTION, MoneystateSource
@@ -95,15 +97,20 @@ class PerUserJob(Job):
 
     outputs = 0
 
-    def _run_query(self, session: SparkSession) -> Report:
+    @property
+    def last(self) -> Report:
+        return Report(outputs=self.outputs)
+
+    def start(self, session: SparkSession) -> Running:
         session.conf.set(ARROW_ROWS, ROWS_PER_BATCH)
         session.dataSource.register(MoneystateSource)
-        blocks = session.readStream.format("moneystate").option(OPTION, self._source().to_json()).load()
+        blocks = (
+            session.readStream.format("moneystate").option(OPTION, self.specs.source(self.stop_file).to_json()).load()
+        )
         events = blocks.mapInArrow(explode, "user binary, item binary")
         results = events.groupBy("user").transformWithState(PerUser(), RESULT, "Append", "None")
         writer = results.writeStream.foreachBatch(self._write).option("checkpointLocation", str(self.checkpoint.root))
-        writer.trigger(availableNow=True).start().awaitTermination()
-        return Report(outputs=self.outputs)
+        return Running(self, writer.trigger(availableNow=True).start())
 
     def _write(self, results: DataFrame, number: int) -> None:
         servers, topic = self.options.bootstrap_servers, self.options.topic_prefix + self.spec.streams[0]
@@ -122,4 +129,6 @@ def main() -> None:
         job = PerUserJob(enrichment_job(Rules()), options, lambda _: None)
         started = time.monotonic()
         report = job.run()
+    if not report.outputs:
+        raise RuntimeError("expected outputs of the per-user baseline, found none: was it the job that ran?")
     print(json.dumps({"outputs": report.outputs, "seconds": time.monotonic() - started}))

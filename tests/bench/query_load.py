@@ -79,9 +79,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Figures:
-    """Times in ms. `cpu`: cores that the server's processes took; `told`: messages to watchers a second; `behind`:
-    records that the replica lagged at the end; `visible`: from a version's last record to the version's first being
-    read, at most: median and longest. None: of no meaning for the bare server."""
+    """The result of one load. Times are in ms. None: does not apply to the bare server."""
 
     name: str
     rate: int
@@ -92,10 +90,11 @@ class Figures:
     p99: float
     p999: float
     most: float
-    cpu: float
+    cpu: float  # cores that the server's processes used
     watchers: int
-    told: float
-    behind: int | None = None
+    told: float  # messages per second to watchers
+    behind: int | None = None  # records that the replica lagged at the end
+    # from a version's last record to the first read of it, at most: median and maximum
     visible: tuple[float, float] | None = None
 
 

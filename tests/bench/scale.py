@@ -42,10 +42,10 @@ USER, MONEY, AT = "u" * 36, "m" * 36, START_MS
 
 @dataclass(frozen=True)
 class Sample:
-    """`users`: that have state, as all outputs of so many users are written; sizes in MB."""
+    """The job at one time. Sizes are in MB."""
 
     seconds: float
-    users: int
+    users: int  # with state, derived from the number of outputs
     checkpoint_mb: float
     rss_mb: float
     cpu_s: float

@@ -35,15 +35,15 @@ RETENTION_MS = 600_000  # of the inputs: the broker's disk, too, is as full at t
 
 @dataclass(frozen=True)
 class Sample:
-    """Sizes in MB; `jvm_mb`, `python_mb`: resident, what processes share counted in each; `cpu_s` since the start."""
+    """The processes at one time. Sizes are in MB."""
 
     seconds: float
-    jvm_mb: float
-    python_mb: float
+    jvm_mb: float  # resident; shared pages count in each process
+    python_mb: float  # resident; shared pages count in each process
     processes: int
     checkpoint_mb: float
     local_mb: float
-    cpu_s: float
+    cpu_s: float  # since the start
 
 
 def sample(tree: Tree, checkpoint: Path, local: Path, seconds: float) -> Sample:
@@ -55,12 +55,12 @@ def sample(tree: Tree, checkpoint: Path, local: Path, seconds: float) -> Sample:
 
 @dataclass(frozen=True)
 class Steady:
-    """`heaps_mb`: what was in use on the JVM's heap after `WARM` of the time and at the end, garbage collected."""
+    """The result of the run."""
 
     samples: list[Sample]
     sent: int
     outputs: int
-    heaps_mb: list[float]
+    heaps_mb: list[float]  # used heap of the JVM after garbage collection: after `WARM` of the time, and at the end
 
 
 def run(servers: str, folder: Path, rate: int, minutes: float, flags: list[str]) -> Steady:

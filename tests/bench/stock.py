@@ -1,108 +1,114 @@
 """Throughput of the stock ledger, beside the same ledger on Kafka Streams (`peers/StockPeer.java`), on one log.
 
-Both must give the same replies; the rate is that of the replies.
+Both must put out the same events, replies and levels. The rate is that of the replies, of which each command has one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import Producer
+from rich.console import Console
+from rich.table import Table
 
 from moneystate.devbroker import DevBroker
-from tests.bench.backlog import PARTITIONS, Result, create_outputs, create_topics, end_of, messages, rate_of, timestamps
+from tests.bench.backlog import PARTITIONS, Result, create_outputs, end_of, messages
+from tests.bench.services import run_service, send
 from tests.bench.streams import run_streams
-from tests.bench.tree import Tree
-from tests.services.stock.load import records
+from tests.services.stock.load import LOAD
 
 SERVICE: Final = "services.stock.service:stock"
 END: Final = "2026-01-01T06:00:00Z"  # after the last expiry
-OUTPUTS: Final = ("stock-events", "stock-replies", "stock")
+REPLIES: Final = "stock-replies"
+OUTPUTS: Final = ("stock-events", REPLIES, "stock")
+
+Written = dict[str, dict[bytes, list[Any]]]  # by topic and key, in order
 
 
-def write(servers: str, prefix: str, count: int) -> int:
-    """The log and a heartbeat after it; how many commands it has."""
-    topic = f"{prefix}stock-commands"
-    create_topics(servers, [topic], PARTITIONS, {"retention.ms": "-1"})
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
-    written = 0
-    for _, pool, value in records(count):
-        producer.produce(topic, value, pool, int(pool.rpartition("-")[2]) % PARTITIONS)
-        written += 1
-        producer.poll(0)
+def prepare(servers: str, prefix: str, commands: int) -> None:
+    """Topics and the log, with a heartbeat after which no reservation is open."""
+    send(servers, LOAD, commands, prefix)
+    create_outputs(servers, [prefix + topic for topic in OUTPUTS if topic != LOAD.output])
+    producer = Producer({"bootstrap.servers": servers})
     for partition in range(PARTITIONS):
         beat = {"type": "Heartbeat", "processedAt": END}
-        producer.produce(topic, json.dumps(beat).encode(), partition=partition)
-    producer.flush()
-    return written
+        producer.produce(f"{prefix}stock-commands", json.dumps(beat).encode(), partition=partition)
+    assert producer.flush(30) == 0
 
 
-def replies(servers: str, prefix: str) -> dict[str, list[Any]]:
-    """By pool, in order."""
-    by_pool: dict[str, list[Any]] = {}
-    for message in messages(servers, f"{prefix}stock-replies"):
-        if message.key():  # else a mark of the timed stream
-            value = json.loads(message.value() or b"")
-            by_pool.setdefault(value["pool"], []).append(value)
-    return by_pool
+def written(servers: str, prefix: str) -> Written:
+    """Without the marks of timed streams, which have no key."""
+    by_topic: Written = {topic: {} for topic in OUTPUTS}
+    for topic, by_key in by_topic.items():
+        for message in messages(servers, prefix + topic):
+            if message.key():
+                by_key.setdefault(message.key() or b"", []).append(json.loads(message.value() or b""))
+    return by_topic
 
 
-def run_ledger(servers: str, prefix: str, flags: list[str]) -> Result:
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        command = [sys.executable, "-m", "moneystate.cli.main", "run", SERVICE, "--bootstrap-servers", servers]
-        command += ["--checkpoint", f"{folder}/checkpoint", "--topic-prefix", prefix, "--until-caught-up", "--json"]
-        started, errors = time.time(), Path(folder) / "err"
-        with errors.open("w") as err:
-            process = subprocess.Popen([*command, "--quiet", *flags], stdout=subprocess.DEVNULL, stderr=err)
-            tree = Tree(process.pid)
-            code = process.wait()
-        tree.end()
-        if code:
-            raise RuntimeError(errors.read_text()[-2000:])
-        return _result("moneystate", servers, prefix, started, tree)
+def counts(outputs: Written) -> dict[str, int]:
+    return {topic: sum(map(len, by_key.values())) for topic, by_key in outputs.items()}
 
 
-def run_peer(servers: str, prefix: str, expected: int) -> Result:
-    """Until it has answered everything."""
-    topic = "stock-replies"
+def run_peer(servers: str, prefix: str, expected: dict[str, int], settings: dict[str, str]) -> Result:
+    """Until it has put out everything that is expected of it."""
 
     def is_done() -> bool:
-        output = prefix + topic
-        return end_of(servers, output) >= expected and len(timestamps(servers, output)) >= expected
+        if any(end_of(servers, prefix + topic) < n for topic, n in expected.items()):
+            return False
+        now = counts(written(servers, prefix))
+        return all(now[topic] >= n for topic, n in expected.items())
 
-    return run_streams(servers, prefix, "StockPeer", topic, is_done, {})
+    return run_streams(servers, prefix, "StockPeer", REPLIES, is_done, settings)
 
 
-def _result(name: str, servers: str, prefix: str, started: float, tree: Tree) -> Result:
-    ended, times_ms = time.time(), timestamps(servers, f"{prefix}stock-replies")
-    start_s = times_ms[0] / 1000 - started
-    return Result(name, rate_of(times_ms), len(times_ms), ended - started, start_s, tree.cpu_s, tree.rss // 2**20)
+def differences(own: Written, peers: Written) -> int:
+    """How many keys of all topics have other records, or the same ones in another order."""
+    return sum(
+        own[topic].get(key) != peers[topic].get(key) for topic in OUTPUTS for key in own[topic].keys() | peers[topic]
+    )
 
 
 def main(arguments: list[str]) -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    p.add_argument("flags", nargs="*", help="after --: flags for moneystate run")
-    p.add_argument("--events", type=int, default=200_000, help="commands, about")
+    p.add_argument("--events", type=int, default=400_000, help="commands, about")
+    p.add_argument("--flag", action="append", default=[], help="for moneystate run: --flag=--max-records-per-batch=5")
+    p.add_argument("--runs", type=int, default=1, help="of each, by turns")
+    p.add_argument("--peer", action="append", default=[], help="NAME=VALUE,...: another setting of the peer")
     p.add_argument("--no-peer", action="store_true", help="the ledger alone")
     a = p.parse_args(arguments)
+    settings = [dict(one.split("=") for one in given.split(",") if one) for given in ["", *a.peer]]
+    results: list[tuple[Result, int]] = []
     with tempfile.TemporaryDirectory(prefix="bench-broker-") as folder, DevBroker(Path(folder), heap="1g") as broker:
         servers = broker.bootstrap_servers
-        prefixes = ["own-"] if a.no_peer else ["own-", "streams-"]
-        for prefix in prefixes:
-            count = write(servers, prefix, a.events)
-            create_outputs(servers, [prefix + topic for topic in OUTPUTS])
-        results = [run_ledger(servers, prefixes[0], a.flags)]
-        if not a.no_peer:
-            results.append(run_peer(servers, prefixes[1], count))
-            assert replies(servers, prefixes[0]) == replies(servers, prefixes[1]), "the replies differ"
-        for r in results:
-            print(f"{r.name}: {r.rate:,.0f} commands/s, {r.cpu_s:.0f} s of CPU, {r.rss_mb:,} MB, {r.wall_s:.0f} s")
-        if not a.no_peer:
-            print(f"moneystate / kafka streams: {results[0].rate / results[1].rate:.2f}")
+        for number in range(a.runs):
+            prefix = f"own{number}-"
+            prepare(servers, prefix, a.events)
+            results.append((run_service(servers, prefix, SERVICE, LOAD, a.flag), 0))
+            own = written(servers, prefix)
+            for setting, given in enumerate([] if a.no_peer else settings):
+                prefix = f"streams{number}-{setting}-"
+                prepare(servers, prefix, a.events)
+                done = run_peer(servers, prefix, counts(own), given)
+                results.append((done, differences(own, written(servers, prefix))))
+            print(f"outputs: {', '.join(f'{topic} {n:,}' for topic, n in counts(own).items())}")
+    show(results)
+
+
+def show(results: list[tuple[Result, int]]) -> None:
+    """Ratios are those of the ledger's run before. `differing`: keys with other outputs than in that run."""
+    table = Table(
+        "what", "commands/s", "commands", "differing", "wall s", "start s", "CPU us/command", "peak MB", "ratio"
+    )
+    own = 0.0
+    for r, differing in results:
+        own = r.rate if r.name == SERVICE else own
+        ratio = "" if r.name == SERVICE else "not the same ledger" if differing else f"{own / r.rate:.2f}"
+        figures = (f"{r.wall_s:.1f}", f"{r.start_s:.1f}", f"{r.cpu_s / r.outputs * 1e6:.0f}", f"{r.rss_mb:,}")
+        name = "stock" if r.name == SERVICE else r.name
+        table.add_row(name, f"{r.rate:,.0f}", f"{r.outputs:,}", f"{differing:,}", *figures, ratio)
+    Console(width=150).print(table)

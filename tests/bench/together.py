@@ -36,12 +36,12 @@ MIB: Final = 2**20
 
 
 class Memory(NamedTuple):
-    """MiB. `parts`: of the PSS, by the program that runs."""
+    """Sizes in MiB."""
 
     peak_rss: float
     rss: float
     pss: float
-    parts: dict[str, float]
+    parts: dict[str, float]  # PSS by program
     processes: int
     seconds: float
 

@@ -57,11 +57,11 @@ class Tree(threading.Thread):
 
 
 class Sampler(threading.Thread, Generic[S]):
-    """A sample each `every_s` seconds, and a last one at the end. `take`: from the seconds since the start."""
+    """Takes a sample every `every_s` seconds, and a last one at the end."""
 
     def __init__(self, take: Callable[[float], S], every_s: float) -> None:
         super().__init__(daemon=True)
-        self.take = take
+        self.take = take  # makes a sample, given the seconds since the start
         self.every_s = every_s
         self.began = time.monotonic()
         self.samples: list[S] = []

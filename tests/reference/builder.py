@@ -39,7 +39,7 @@ def ms(seconds: float) -> int:
 
 
 class LogBuilder:
-    """Appends records to the partitions of the input topics; `partitions` of each timed topic."""
+    """Appends records to the partitions of the input topics. Each timed topic has `partitions`."""
 
     def __init__(self, partitions: int = 1) -> None:
         self.partitions: list[Partition] = [(topic, n) for topic in TIMED_TOPICS for n in range(partitions)]

@@ -74,12 +74,12 @@ Partition = tuple[str, int]  # topic without prefix, partition number
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One Kafka record where it lies in the log; `topic` without prefix, `timestamp_ms` None where it has none."""
+    """One Kafka record at its place in the log."""
 
-    topic: str
+    topic: str  # without prefix
     partition: int
     offset: int
-    timestamp_ms: int | None
+    timestamp_ms: int | None  # None: the record has none
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...] = ()
@@ -87,14 +87,14 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What the output depends on besides the logs. `lookup`: `--session-lookup topic` (True) or `none` (False)."""
+    """All that decides the output besides the logs."""
 
     bound_ms: int = 20_000
     session_ttl_ms: int = 86_400_000
     dedup_ttl_ms: int = 3_600_000
     session_wait_ms: int = 60_000
     max_future_ms: int = 600_000
-    lookup: bool = True
+    lookup: bool = True  # True: `--session-lookup topic`; False: `none`
     max_record_bytes: int = 131_072
 
 
@@ -138,9 +138,9 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class PendingMoney:
-    """Money that waits for its session (`at_ms`: until when) or for its reply (`at_ms`: requestedAt)."""
+    """Money that waits for its session or for its reply."""
 
-    at_ms: int
+    at_ms: int  # until when it waits for its session, or the requestedAt of the lookup
     money: Json
     user_info: Json | None
     first_occurrence: bool
@@ -160,9 +160,9 @@ class UserView:
 
 @dataclass(slots=True)
 class Result:
-    """All that the logs lead to. `watermark_ms` is -inf where a partition has no record, inf after a drain."""
+    """The result that the logs determine."""
 
-    watermark_ms: float
+    watermark_ms: float  # -inf: a partition has no record; inf: drained
     enriched: list[Enriched] = field(default_factory=list)
     requests: list[Json] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)

@@ -79,17 +79,17 @@ def rules(draw: st.DrawFn, least_ms: int = 0) -> Rules:
 
 @dataclass(frozen=True)
 class Draft:
-    """`back_ms`: how far the event time lies behind the time of sending; `stamp`: which Kafka timestamp it gets."""
+    """An event before it gets its times."""
 
     type: str
     fields: Json
     topic: str
     partition: int
-    back_ms: int = 0
+    back_ms: int = 0  # how far its event time is behind its time of sending
     step_ms: int = 0
     time_ms: int | None = None  # in place of the time that follows from `back_ms`
     damage: str = "none"
-    stamp: str = "none"
+    stamp: str = "none"  # which Kafka timestamp it gets
     gap: int = 0
     key: bytes | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()

@@ -44,11 +44,23 @@ class Expected:
 
 
 @dataclass(frozen=True)
+class Look:
+    """A command, without the flags that say where: what it shows, made of what it printed, is what `wanted` makes of
+    the topics as they stand then."""
+
+    words: Sequence[str]
+    shows: Callable[[str], Any]
+    wanted: Callable[[Read], Any]
+
+
+@dataclass(frozen=True)
 class Case:
     """`name`: as `moneystate run` takes it; `services`: the services it stands for, in the order of their stages;
     `tables`: its part of the configuration file; `partitions`: of its input topics; `log`: in the order of writing, at
     least one record for each partition among its first two thirds; `parse`: an output's value, by topic; `beats`: of
-    services that read what they cause, the heartbeats after a share of the log, by their number."""
+    services that read what they cause, the heartbeats after a share of the log, by their number; `quiet_ms`: up to
+    which time `moneystate heartbeat` stands for all producers after the first two thirds; `question`: to a server of
+    the first service, then; `view`: at the end."""
 
     name: str
     services: tuple[str, ...]
@@ -58,6 +70,9 @@ class Case:
     expected: Callable[[Read], Expected]
     parse: Callable[[str, bytes], Any] = lambda _, value: json.loads(value)
     beats: Callable[[float, int], list[Written]] | None = None
+    quiet_ms: int | None = None
+    question: Look | None = None
+    view: Look | None = None
 
 
 class Placed(NamedTuple):

@@ -1,5 +1,6 @@
 """All services that come with the platform, in one Spark application on a real broker: killed in the middle, started
-again, replayed, bootstrapped from history, and rescaled. What they put out is what their references say.
+again, replayed, bootstrapped from history, and rescaled. What they put out is what their references say. Meanwhile
+heartbeats stand for producers that are away, and commands ask and look.
 
 One process does everything after the kill, as most of the time would be that of starting Spark's JVM.
 """
@@ -12,9 +13,11 @@ import json
 import multiprocessing
 import os
 import signal
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from functools import cache
 from importlib import import_module
 from itertools import count
@@ -30,8 +33,9 @@ from moneystate.devbroker import DevBroker
 from moneystate.engine.place import PLACE
 from tests.job.harness import JobProcess
 from tests.kafka.logs import Cluster, wait_until_stable
+from tests.query.serving import Server
 from tests.reference import kafka_log
-from tests.services.live import BOUND_MS, Case, Read, Written
+from tests.services.live import BOUND_MS, Case, Look, Read, Written
 from tests.waiting import until
 
 NAMES: Final = ("entities", "joining", "reconciliation", "sequencing", "stock")
@@ -58,7 +62,8 @@ def set_environment(env: dict[str, str]) -> None:
 
 
 class Live:
-    """`replayed`, `bootstrapped`, `exported`: by service, what the commands said after the kill."""
+    """`replayed`, `bootstrapped`, `exported`: by service, what the commands said after the kill; `looked`: what was
+    looked at, what it showed, and what was wanted then."""
 
     def __init__(self, broker: DevBroker, folder: Path) -> None:
         self.cluster = Cluster(broker.bootstrap_servers, "")
@@ -73,6 +78,7 @@ class Live:
         self.replayed: dict[str, Any] = {}
         self.bootstrapped: dict[str, Any] = {}
         self.exported: dict[str, Any] = {}
+        self.looked: list[tuple[Look, Any, Any]] = []
 
     def send(self, share: float) -> None:
         """Write each case's log up to this share of it."""
@@ -147,9 +153,13 @@ class Commands:
 
     def __call__(self, arguments: list[str]) -> Any:
         """What the command printed as JSON, None if nothing."""
+        printed = self.printed(arguments)
+        return json.loads(printed.splitlines()[-1]) if printed.strip() else None
+
+    def printed(self, arguments: list[str]) -> str:
         code, printed = self.pool.submit(command, arguments).result(COMMAND_S)
         assert code == 0, (arguments, printed)
-        return json.loads(printed.splitlines()[-1]) if printed.strip() else None
+        return printed
 
     @contextlib.contextmanager
     def meanwhile(self, arguments: list[str]) -> Iterator[Callable[[], None]]:
@@ -170,6 +180,7 @@ class Commands:
 def commands(folder: Path) -> Iterator[Commands]:
     env = {"SPARK_LOCAL_IP": "127.0.0.1", "TMPDIR": str(folder)}
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), set_environment, (env,)) as pool:
+        pool.submit(os.getpid).result(COMMAND_S)  # its imports take seconds, in which the clock of heartbeats goes on
         yield Commands(pool)
 
 
@@ -184,8 +195,11 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Live:
             made.cluster.create(topic, partitions)
     made.send(2 / 3)
     kill(made)
-    with commands(folder) as run:
+    with commands(folder) as run, ExitStack() as servers:
+        for case in CASES:
+            stay_quiet(made, case, run)
         run(made.run(CASES, "first", *BEFORE, "--until-caught-up"))
+        serving = {case.name: servers.enter_context(server(made, case)) for case in CASES if case.question}
         for case in LOOPS:
             with run.meanwhile(made.run([case], "first", *BEFORE, *LIVE)) as check:
                 answer_all(made, case, 2 / 3, check)
@@ -194,13 +208,61 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Live:
             made.exported[service] = run(made.offline("checkpoint export", service, "--out", out, *AFTER))
             made.replayed[service] = run(made.offline("verify-replay", service, "--bootstrap-servers", made.servers))
             made.bootstrapped[service] = run(bootstrap(made, service))
+        for case in CASES:
+            if case.question is not None:
+                look(made, case.question, run, "--address", serving[case.name].address, "--json")
+        servers.close()
         made.send(1)
         after = (*AFTER, "--initial-state", str(made.place("exported")))
         run(made.run([case for case in CASES if case not in LOOPS], "second", *after, "--until-caught-up", "--drain"))
         for case in LOOPS:
             with run.meanwhile(made.run([case], "second", *after, *LIVE)) as check:
                 answer_all(made, case, 1, check)
+        for case in CASES:
+            if case.view is not None:
+                look(made, case.view, run, "--bootstrap-servers", made.servers)
     return made
+
+
+def stay_quiet(made: Live, case: Case, run: Commands) -> None:
+    """Nobody writes, and the heartbeats of the command let time go on, to `quiet_ms` of the case."""
+    if case.quiet_ms is None:
+        return
+    allowance = f"{time.time_ns() // 1_000_000 - case.quiet_ms}ms"
+    topics = sorted(case.partitions)
+    flags = ["--topics", ",".join(topics), "--after", "100ms", "--allowance", allowance, "--heartbeat-format", "json"]
+
+    def quiet() -> list[str]:
+        logs = {topic: made.read(topic) for topic in topics}
+        return [topic for topic, log in logs.items() if len(beaten(log)) < case.partitions[topic]]
+
+    with run.meanwhile(["heartbeat", "--bootstrap-servers", made.servers, *flags]):
+        until(lambda: not quiet(), lambda: f"{quiet()}: no heartbeat in a partition", COMMAND_S)
+
+
+def beaten(log: Sequence[Any]) -> set[int]:
+    """The partitions that end with a heartbeat."""
+    last = {r.partition: r.value for r in log}
+    return {partition for partition, value in last.items() if value and b'"Heartbeat"' in value}
+
+
+def server(made: Live, case: Case) -> Server:
+    flags = ("--service", case.services[0], "--config", str(made.config))
+    return Server(made.cluster, made.folder / "replicas" / case.name, *flags, job=made)
+
+
+def look(made: Live, given: Look, run: Commands, *where: str) -> None:
+    """Until it shows what is wanted: a replica follows the log."""
+    wanted = given.wanted(made.read)
+    shown: Any = None
+
+    def shows() -> bool:
+        nonlocal shown
+        shown = given.shows(run.printed([*given.words, *where]))
+        return bool(shown == wanted)
+
+    until(shows, lambda: f"{given.words}: expected {wanted}, found {shown}", COMMAND_S)
+    made.looked.append((given, shown, wanted))
 
 
 def answer_all(made: Live, case: Case, share: float, check: Callable[[], None]) -> None:
@@ -242,6 +304,15 @@ def test_services_that_are_killed_and_rescaled_put_out_what_their_references_say
         assert live.outputs(topic, case, live.read) == by_key, topic
         assert by_key, topic
     assert live.letters(case) == want.letters
+
+
+def test_queries_and_views_show_what_the_topics_say(live: Live) -> None:
+    assert [given for given, _, _ in live.looked] == [
+        *[case.question for case in CASES if case.question], *[case.view for case in CASES if case.view],
+    ]  # fmt: skip
+    for _, shown, wanted in live.looked:
+        assert shown == wanted
+        assert shown
 
 
 @pytest.mark.parametrize("service", SERVICES)

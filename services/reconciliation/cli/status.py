@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +19,7 @@ from moneystate.cli.options import (
     kafka_settings,
 )
 from moneystate.kafka.client import check_reachable
+from moneystate.stop_signals import stop_signals
 from services.reconciliation.cli.board import Board
 from services.reconciliation.cli.follow import Follower
 from services.reconciliation.completeness import COMPLETENESS
@@ -42,7 +41,8 @@ def status(
     """Show how complete the intervals of each pair are.
 
     The command reads the topic reconciliation-completeness and shows the last intervals of each pair, --limit of them.
-    On a terminal it follows the changes until SIGINT or SIGTERM. Green is complete, yellow 99 % or more.
+    On a terminal it follows the changes until SIGINT or SIGTERM, with as many intervals as there are lines for, and
+    ends with code 0. Green is complete, yellow 99 % or more.
     """
     settings = kafka_settings(kafka_config_file, kafka_config)
     check_reachable(bootstrap_servers, settings)
@@ -53,7 +53,7 @@ def status(
         follower.catch_up(board.take, CATCH_UP_S)
         _write(board, svg)
         if once or not console.is_terminal:
-            console.print(board.table(console.width))
+            console.print(board.view(console.width))
         else:
             _follow(board, follower, console, svg)
     finally:
@@ -61,13 +61,14 @@ def status(
 
 
 def _follow(board: Board, follower: Follower, console: Console, svg: Path | None) -> None:
-    over = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: over.set())
-    with Live(board.table(console.width), console=console, auto_refresh=False) as live:
-        while not over.is_set():
-            if follower.poll(board.take):
-                live.update(board.table(console.width), refresh=True)
+    size = console.size
+    with stop_signals() as stopped, Live(board.view(*size), console=console, auto_refresh=False) as live:
+        while not stopped.is_set():
+            is_new = follower.poll(board.take)
+            if is_new or console.size != size:
+                size = console.size
+                live.update(board.view(*size), refresh=True)
+            if is_new:
                 _write(board, svg)
 
 

@@ -82,7 +82,8 @@ public final class StockPeer {
         private void advance(long to) {
             if (to > now && now != Long.MIN_VALUE) {
                 List<KeyValue<String, byte[]>> fired = new ArrayList<>();
-                try (KeyValueIterator<String, byte[]> it = due.range("0", timeKey(to))) {
+                // what is due before `now` has run: a range from the start would read the tombstones of all of it
+                try (KeyValueIterator<String, byte[]> it = due.range(timeKey(now), timeKey(to))) {
                     it.forEachRemaining(fired::add);
                 }
                 for (KeyValue<String, byte[]> timer : fired) {

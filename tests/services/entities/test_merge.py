@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.entities.merge import Merge, Stamp
+from services.entities.merge import Merge, Stamp, cause_and_time, command_stamp, event_stamp
 from tests.services.entities.naive import Write, in_order, patched
 
 # Of each kind at each depth: a value, null, an object, an empty one, and what is below it.
@@ -24,7 +24,7 @@ WRITES = [*(("patched", body) for body in BODIES), ("created", {"a": {"e": 5}}),
 
 
 def stamp_of(n: int) -> Stamp:
-    return Stamp(n, False, 0, 0, f"e{n}")
+    return event_stamp(n, f"e{n}")
 
 
 def merged(writes: list[Write]) -> Merge:
@@ -52,6 +52,28 @@ def test_every_order_of_arrival_of_every_small_set_gives_the_entity(size: int) -
             assert merged([writes[n] for n in order]) == first, [writes[n] for n in order]
 
 
+def test_stamps_sort_by_time_then_events_by_their_ids_then_commands_by_their_places() -> None:
+    parts = [
+        event_stamp(-1 << 62, "z"),
+        command_stamp(-2, 1 << 20, 1 << 40, "z:1"),
+        event_stamp(-1, ":z"),
+        event_stamp(9, ""),
+        event_stamp(9, "a"),
+        event_stamp(9, "a\0"),
+        event_stamp(9, "b"),
+        event_stamp(9, "\uffff"),
+        event_stamp(9, "\U00010000"),
+        command_stamp(9, 2, 10, "z"),
+        command_stamp(9, 2, 9_999_999_999, "y"),
+        command_stamp(9, 10, 3, "a"),
+        event_stamp(10, "a"),
+        event_stamp(1 << 62, ""),
+    ]
+    assert sorted(parts) == parts
+    told = [cause_and_time(stamp) for stamp in parts]
+    assert told[:5] == [("z", -1 << 62), ("z:1", -2), (":z", -1), ("", 9), ("a", 9)]
+
+
 def tree(chance: random.Random, depth: int) -> dict[str, Any]:
     return {name: value(chance, depth) for name in chance.sample("abcd", chance.randrange(1, 4))}
 
@@ -64,8 +86,8 @@ def value(chance: random.Random, depth: int) -> Any:
 
 def random_writes(chance: random.Random, count: int) -> list[Write]:
     """Many of the same time, told apart by ids, places and kinds."""
-    stamps = [Stamp(chance.randrange(count // 3), False, 0, 0, f"e{n}") for n in range(count // 2)]
-    stamps += [Stamp(chance.randrange(count // 3), True, n % 2, n, f"c{n}") for n in range(count - count // 2)]
+    stamps = [event_stamp(chance.randrange(count // 3), f"e{n}") for n in range(count // 2)]
+    stamps += [command_stamp(chance.randrange(count // 3), n % 2, n, f"c{n}") for n in range(count - count // 2)]
     chance.shuffle(stamps)
     kinds = chance.choices(["created", "patched", "deleted"], weights=[4, 40, 1], k=count)
     return [Write(stamp, kind, tree(chance, 3)) for stamp, kind in zip(stamps, kinds, strict=True)]
@@ -88,14 +110,14 @@ def test_what_is_forgotten_makes_no_difference_to_newer_writes(seed: int) -> Non
     chance = random.Random(seed)
     writes = random_writes(chance, 60)
     limit = chance.randrange(20)
-    old = [write for write in writes if write.stamp.time_ms <= limit]
-    new = [write for write in writes if write.stamp.time_ms > limit]
+    old = [write for write in writes if cause_and_time(write.stamp)[1] <= limit]
+    new = [write for write in writes if cause_and_time(write.stamp)[1] > limit]
     early = chance.randrange(len(new) + 1)
     merge = merged([*old, *new[:early]])
     before = deepcopy(merge.document)
     merge.forget(limit)
     assert merge.document == before
-    assert all(stamp.time_ms > limit for stamp in merge.stamps)
+    assert all(cause_and_time(stamp)[1] > limit for stamp in merge.stamps)
     for write in new[early:]:
         merge.write(write.stamp, write.kind, deepcopy(write.body))
         if chance.random() < 0.5:
@@ -115,7 +137,7 @@ def test_forgetting_everything_leaves_the_document_alone() -> None:
 
 def test_each_value_knows_what_wrote_it() -> None:
     merge = patches((2, {"a": {"b": 1}, "x/y": 1, "o": {}}), (1, {"a": {"b": 0, "c~": 2}, "z": 3}))
-    causes = {pointer: stamp and stamp.cause for pointer, stamp in merge.causes()}
+    causes = {pointer: stamp and cause_and_time(stamp)[0] for pointer, stamp in merge.causes()}
     assert causes == {"/a/b": "e2", "/a/c~0": "e1", "/x~1y": "e2", "/o": "e2", "/z": "e1"}
     merge.forget(1)
     assert dict(merge.causes())["/z"] is None

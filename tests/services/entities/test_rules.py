@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from itertools import permutations
 from typing import Any
 
 import pytest
 
 import moneystate as ms
+from moneystate.api.plan import Plan
 from moneystate.errors import ServiceError
 from moneystate.testing import Bench
+from moneystate.testing.run import Run, Sent, Whole
 from services.entities.config import Config
+from services.entities.merge import cause_and_time
 from services.entities.records import (
     CommandResult,
     Created,
@@ -123,7 +128,9 @@ def test_an_event_at_the_end_of_the_merge_window_is_too_old(later_ms: int, too_o
 def test_stamps_older_than_the_merge_window_are_forgotten_and_those_at_its_edge_are_not() -> None:
     early = [Created("a", "e0", T - 1, j('{"m":1}')), Patched("a", "e5", T, j('{"n":5}'))]
     last = Patched("a", "e9", T + WINDOW - 1, j("{}"))
-    assert [stamp.cause for stamp in merge_of(stored(bench_of(*early, last, bound_ms=0)).text).stamps] == ["e5"]
+    assert [cause_and_time(stamp)[0] for stamp in merge_of(stored(bench_of(*early, last, bound_ms=0)).text).stamps] == [
+        "e5"
+    ]
     late = Patched("a", "e1", T, j('{"n":1,"m":2}'))  # as late as can be, and before e5
     bench = bench_of(*early, last, late, bound_ms=0)
     assert out(bench, "entities")[-1].body == j('{"m":2,"n":5}')
@@ -262,6 +269,73 @@ def test_an_entity_of_many_megabytes_is_kept_in_entries_that_kafka_takes() -> No
     assert max(len(value) for _, value in bench.entries()) < 1_000_000
     body: Any = bench.ask(bench.service.queries["entity"], "a").body
     assert body.text.count("x") == 3_000_000
+
+
+@pytest.mark.parametrize("format", ["json", "avro"])
+def test_topics_can_be_json_or_avro(format: Any) -> None:
+    bench = Bench(entities(replace(CONFIG, format=format)))
+    for topic, record in [
+        ("entity-events", Created("a", "e1", T, j('{"n":1.50}'))),
+        ("entity-commands", PatchRequested("c1", "a", T + 1, j('{"m":[]}'), 1)),
+        ("entity-events", Deleted("a", "e2", T + 2)),
+    ]:
+        plan = bench.first.planned(record, None)
+        assert plan is not None
+        codec = plan.codec
+        bench.send_raw(topic, codec.to_json(record) if format == "json" else codec.encode(record))
+        bench.send_raw(topic, codec.encode(record) if format == "json" else codec.to_json(record))
+    assert [change.after for change in out(bench, "entity-changes")] == [j('{"n":1.50}'), j('{"m":[],"n":1.50}'), None]
+    assert len(bench.dead_letters()) == 3
+    assert {output.format for output in bench.service.outputs} == {format}
+    assert {output.topic for output in bench.service.outputs if output.compacted} == {"entities"}
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"type": "Renamed"},
+        {"eventId": 7},
+        {"time": "noon"},
+        {"time": None},
+        {"body": None},
+        {"body": ...},
+        {"entityId": ...},
+        {"eventId": ...},
+    ],
+)
+def test_an_unknown_type_and_a_missing_or_wrong_field_make_a_dead_letter(members: dict[str, Any]) -> None:
+    event = {"type": "Patched", "entityId": "a", "eventId": "e1", "time": T, "body": {"n": 1}}
+    bench = bench_of()
+    for each in (event, {name: value for name, value in {**event, **members}.items() if value is not ...}):
+        bench.send_raw("entity-events", json.dumps(each))
+    assert len(bench.dead_letters()) == 1
+    assert merge_of(stored(bench).text).document == {"n": "1"}
+
+
+@pytest.mark.parametrize(("ahead_ms", "letters"), [(5_000, []), (5_001, ["too_far_ahead"])])
+def test_a_command_may_be_five_seconds_ahead_and_an_event_as_far_as_the_run_says(
+    ahead_ms: int, letters: list[str]
+) -> None:
+    bench = bench_of()
+    command = {"type": "CreateRequested", "commandId": "c", "entityId": "a", "time": T + ahead_ms, "body": {}}
+    event = {"type": "Patched", "entityId": "a", "eventId": "e", "time": T + ahead_ms, "body": {}}
+    bench.send_raw("entity-commands", json.dumps(command), timestamp_ms=T)
+    bench.send_raw("entity-events", json.dumps(event), timestamp_ms=T)
+    assert bench.dead_letters() == letters
+
+
+@pytest.mark.parametrize(("inputs", "waits_ms"), [("both", 20_000), ("commands", 0)])
+def test_a_command_waits_for_the_bound_of_the_events_unless_they_are_not_read(inputs: Any, waits_ms: int) -> None:
+    plan = Plan(entities(replace(CONFIG, inputs=inputs)))
+    run = Run(plan, 20_000, {topic.code: 1 for topic in plan.input_topics()}, 1, False)
+    for topic in plan.input_topics():
+        value = {"entityId": "a", "time": T, "body": {}}
+        ids = {"type": "Patched", "eventId": "e"}
+        if topic.name == "entity-commands":
+            ids = {"type": "CreateRequested", "commandId": "c"}
+        whole = Whole(None, json.dumps({**value, **ids}).encode(), {}, -1, True)
+        run.batch([Sent(topic.code, 0, 0, whole.value or b"", whole)])
+    assert run.sim.watermark == T - waits_ms
 
 
 @pytest.mark.parametrize(("inputs", "topic"), [("events", "entity-events"), ("commands", "entity-commands")])

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import Final
 
-import moneystate as ms
-from services.joining.records import Cancelled, Part
 from tests.services.joining import reference
-from tests.services.joining.reference import Event, Logged, as_written, iso
-from tests.services.joining.workload import SERVICES, events
+from tests.services.joining.reference import Logged, as_written
+from tests.services.joining.workload import SERVICES, as_json, events
 from tests.services.live import BOUND_MS, Case, Expected, Read, Written, with_junk
 
 PARTITIONS: Final = 3
@@ -36,24 +33,6 @@ JUNK: Final[dict[bytes | None, str]] = {
     PART.replace(b'"scores"', b"7") + b',"body":1}': "malformed",
     b'{"type":"Cancelled","id":"id-1"}': "malformed",
 }
-
-
-def as_json(event: Event) -> bytes:
-    """As a producer of its own would write it."""
-    fields = {"type": json.dumps(type(event).__name__), "id": json.dumps(event.id)}
-    if isinstance(event, Cancelled):
-        fields["cancelledAt"] = json.dumps(iso(event.cancelled_at))
-    elif isinstance(event, Part):
-        fields |= {"service": json.dumps(event.service), "producedAt": str(event.produced_at)}
-        fields |= _given(body=event.body, error=event.error)
-    else:
-        fields |= {"requestedAt": json.dumps(iso(event.requested_at)), "services": json.dumps(event.services)}
-        fields |= _given(body=event.body)
-    return ("{ " + " , ".join(f'"{name}" : {text}' for name, text in fields.items()) + "}").encode()
-
-
-def _given(**members: ms.Json | None) -> dict[str, str]:
-    return {name: value.text for name, value in members.items() if value is not None}
 
 
 LOG: Final = list(with_junk(events(18, 600, ids=12), as_json, [*JUNK], PARTITIONS, seed=18))

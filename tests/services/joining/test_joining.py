@@ -10,8 +10,9 @@ import pytest
 import moneystate as ms
 from moneystate.errors import ServiceError
 from moneystate.testing import Bench
+from services.joining.config import Config
 from services.joining.records import Cancelled, Joined, JoinedPart, Part, PartsRequested
-from services.joining.service import Config, joining
+from services.joining.service import joining
 
 S: Final = 1_000
 CONFIG: Final = Config(("a", "b", "c"), ("a", "b"), wait_ms=10 * S, retention_ms=60 * S, late_retention_ms=30 * S)
@@ -124,6 +125,16 @@ def test_cancelled_shows_the_present_content_and_ends_the_id() -> None:
     it.send(part("b", 33, 1))
     it.send(part("a", 34, 1))
     assert it.shown()[1:] == [("COMPLETE", 1, [])]  # anew
+    it.bench.end()
+
+
+def test_a_record_at_the_end_of_the_retention_is_in_time_and_one_after_it_is_late() -> None:
+    it = Joining()
+    it.send(part("a", 1, 1), part("b", 61, 1), part("b", 91, 2))
+    assert it.shown() == [("PARTIAL", 1, ["b"]), ("COMPLETE", 2, [])]
+    assert it.bench.count("late_parts") == 1  # the last moment of the mark, too
+    it.send(part("a", 92, 3))
+    assert it.bench.ask(it.service.queries["by_id"], "x").first_at == 92 * S
     it.bench.end()
 
 

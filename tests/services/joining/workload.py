@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any, Final
 
 import moneystate as ms
 from services.joining.records import Cancelled, Part, PartsRequested
-from tests.services.joining.reference import Event
+from tests.services.joining.reference import Event, iso
 
 SERVICES: Final = ("scores", "odds", "video", "news")
 START_MS: Final = 1_700_000_000_000
@@ -72,3 +73,21 @@ def _services(chance: random.Random) -> list[str] | None:
 
 def _json(chance: random.Random) -> ms.Json:
     return ms.Json("null") if chance.random() < 0.03 else ms.Json.of(chance.choice(BODIES))
+
+
+def as_json(event: Event) -> bytes:
+    """As a producer of its own would write it."""
+    fields = {"type": json.dumps(type(event).__name__), "id": json.dumps(event.id)}
+    if isinstance(event, Cancelled):
+        fields["cancelledAt"] = json.dumps(iso(event.cancelled_at))
+    elif isinstance(event, Part):
+        fields |= {"service": json.dumps(event.service), "producedAt": str(event.produced_at)}
+        fields |= _given(body=event.body, error=event.error)
+    else:
+        fields |= {"requestedAt": json.dumps(iso(event.requested_at)), "services": json.dumps(event.services)}
+        fields |= _given(body=event.body)
+    return ("{ " + " , ".join(f'"{name}" : {text}' for name, text in fields.items()) + "}").encode()
+
+
+def _given(**members: ms.Json | None) -> dict[str, str]:
+    return {name: value.text for name, value in members.items() if value is not None}

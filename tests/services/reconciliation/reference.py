@@ -39,6 +39,13 @@ class RefPair:
     report_duplicates: bool
 
 
+def with_defaults(item: InventoryItem) -> dict[str, object]:
+    fields = dict(vars(item))
+    if fields["derived_from_source"] is None:
+        fields["derived_from_source"] = item.source
+    return fields
+
+
 @dataclass
 class Entry:
     """All that is known of a key."""
@@ -108,7 +115,7 @@ class Reference:
             is_expected = side == pair.expected
             source, id = item.source, item.event_id
             if not is_expected and item.derived_from is not None:
-                source, id = item.derived_from_source or item.source, item.derived_from
+                source, id = str(with_defaults(item)["derived_from_source"]), item.derived_from
             self.take_in_pair(t, pair, (pair.name, source, id), item, is_expected)
 
     def take_in_pair(
@@ -127,7 +134,7 @@ class Reference:
         known = [entry.expected] if is_expected and entry.expected else [] if is_expected else entry.actuals
         for first in known:  # rule 2
             if (first.source, first.event_id) == (item.source, item.event_id):
-                if first == item:
+                if with_defaults(first) == with_defaults(item):
                     self.counts["resent"] += 1
                     return
                 self.counts["duplicates"] += 1

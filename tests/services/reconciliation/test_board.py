@@ -27,10 +27,10 @@ def record(pair: str, hour: int, expected: int, matched: int, missing: int, revi
     )
 
 
-def lines(board: Board, width: int = 140) -> list[list[str]]:
+def lines(board: Board, width: int = 140, height: int = 1_000) -> list[list[str]]:
     console = Console(file=io.StringIO(), width=width)
     with console.capture() as capture:
-        console.print(board.table(width))
+        console.print(board.view(width, height))
     return [line.split() for line in capture.get().splitlines() if line.strip()]
 
 
@@ -60,6 +60,26 @@ def test_a_narrow_screen_shows_what_matters_most() -> None:
     assert lines(b, 80)[2] == wanted
 
 
+@pytest.mark.parametrize("width", [20, 40, 80, 100, 140, 300])
+def test_no_name_and_no_number_is_cut_off(width: int) -> None:
+    name = "shop-" * 39
+
+    def shown(end: str, missing: int) -> list[list[str]]:
+        return lines(board(record(name + end, 1, 2_000_000_000, 5, missing), intervals=1), width)
+
+    assert shown("1", 1_000_000_001) != shown("2", 1_000_000_001)
+    assert shown("1", 1_000_000_001) != shown("1", 1_000_000_002)
+    assert "…" not in str(shown("1", 1_000_000_001))
+
+
+def test_no_more_intervals_are_shown_than_the_screen_has_lines_for() -> None:
+    b = board(*[record(pair, hour, 4, 4, 0) for pair in "ab" for hour in range(9)], intervals=8)
+    rows = lines(b, height=9)[2:]
+    assert [row[0] for row in rows] == ["a", "1970-01-01", "1970-01-01", "b", "1970-01-01", "1970-01-01"]
+    assert len(lines(b)[2:]) == 16
+    assert len(lines(b, height=1)[2:]) == 2
+
+
 def test_one_pair_alone_and_none_at_all() -> None:
     b = board(record("b", 1, 4, 4, 0), record("a", 1, 1, 1, 0), pair="b")
     assert [row[0] for row in lines(b)[2:]] == ["b"]
@@ -71,11 +91,16 @@ def test_what_is_not_complete_is_never_shown_as_100() -> None:
 
 
 def test_the_svg_is_whole_and_asks_nothing_of_the_internet() -> None:
-    svg = board(record("a", 2, 4, 1, 1), record("<&>", 3, 9, 9, 0)).svg()
+    names = ["shop-" * 39 + end for end in "12"]
+    most = record("a", 2, 4_000_000_000, 1_000_000_000, 1)
+    svg = board(most, record("<&>", 3, 9, 9, 0), *[record(name, 3, 9, 9, 0) for name in names]).svg()
     tree = ET.fromstring(svg)
     text = "".join(tree.itertext())
     assert "25.00%" in text.replace("\xa0", " ")
     assert "<&>" in text
+    assert "…" not in text
+    assert text.count("shop-") == 2 * 39
+    assert "2,999,999,999" in text
     assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
 
 

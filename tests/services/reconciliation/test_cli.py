@@ -84,3 +84,11 @@ def test_the_table_is_no_table_of_the_commands_flags(tmp_path: Path, capsys: pyt
     file.write_text(TABLE)
     moneystate("reconciliation", "status", "--config", str(file), "--help")
     assert "--svg" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+@pytest.mark.parametrize("name", ["reconciliation", COMPLETENESS])
+def test_without_pairs_it_is_refused_and_says_what_to_write(command: str, name: str, tmp_path: Path) -> None:
+    flags = ("--bootstrap-servers", "127.0.0.1:1", "--checkpoint", str(tmp_path / "checkpoint"))
+    with pytest.raises(ServiceError, match=r"pairs: .* found none\. Do: give --config .*\[\[reconciliation\.pairs"):
+        moneystate(command, name, *flags)

@@ -9,14 +9,13 @@ from dataclasses import fields, replace
 from typing import Any, Final
 
 from moneystate.api.iso_time import from_ms
-from moneystate.api.json_text import Json
+from moneystate.api.json_value import Json
 from moneystate.api.shapes import camel
 from services.sequencing.config import Config
-from services.sequencing.records import Poisoned
 from tests.services.live import BOUND_MS, Case, Expected, Read, Written, with_junk
 from tests.services.sequencing import reference
 from tests.services.sequencing.reference import Logged
-from tests.services.sequencing.workload import some_log
+from tests.services.sequencing.workload import as_json, some_log
 
 PARTITIONS: Final = 3
 START_MS: Final = 1_700_000_000_000
@@ -44,18 +43,6 @@ JUNK: Final[dict[bytes | None, str]] = {
     b'{"type":"StreamEvent","stream":"a","seq":1,"eventId":"e"}': "malformed",
     b'{"type":"Poisoned","stream":"a","seq":1,"time":1}': "unknown_schema",
 }
-
-
-def as_json(record: Any) -> bytes:
-    """As a producer of its own would write it; what is poisoned has a body that no reader takes."""
-    if isinstance(record, Poisoned):
-        text = json.dumps({"type": "StreamEvent", "stream": record.stream, "seq": record.seq, "time": record.time})
-        return (text[:-1] + ', "eventId": "e", "body": {"a": 1, "a": 2}}').encode()
-    members = {"type": json.dumps(type(record).__name__)}
-    for f in fields(record):
-        value = getattr(record, f.name)
-        members[camel(f.name)] = value.text if isinstance(value, Json) else json.dumps(value)
-    return ("{" + ", ".join(f'"{name}": {text}' for name, text in members.items()) + "}").encode()
 
 
 def as_read(record: Any) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from services.sequencing.config import Config
 from services.sequencing.records import (
@@ -73,18 +73,22 @@ def in_order(log: list[Logged], bound_ms: int) -> list[tuple[int, Logged]]:
 
 def run(log: list[Logged], bound_ms: int, config: Config) -> Results:
     results = Results()
-    ordered = in_order(log, bound_ms)
-    for stream in sorted({one.record.stream for one in log}):
-        model = Model(stream, config, results)
-        for t, one in ordered:
-            if one.record.stream == stream:
-                model.timers(t)
-                model.record(t, one)
-        model.timers(NEVER)
-        if model.touched:
-            results.left.add(stream)
+    results.left = {model.stream for model in models(log, bound_ms, config, NEVER, results) if model.touched}
     results.letters.sort()
     return results
+
+
+def models(log: list[Logged], bound_ms: int, config: Config, until: int, results: Results) -> list[Model]:
+    """What there is of each stream after the log, and after what falls due before `until`."""
+    ordered = in_order(log, bound_ms)
+    made = [Model(stream, config, results) for stream in sorted({one.record.stream for one in log})]
+    for model in made:
+        for t, one in ordered:
+            if one.record.stream == model.stream:
+                model.timers(t)
+                model.record(t, one)
+        model.timers(until)
+    return made
 
 
 class Model:
@@ -103,7 +107,7 @@ class Model:
         self.skipped: set[int] = set()
         self.applied: dict[int, tuple[int, str, Any]] = {}  # t, event id, body
         self.clock: dict[int, tuple[int, int, bool]] = {}  # of each missing number: since, attempts, stall reported
-        self.parked = ""
+        self.parked: Literal["", "gap", "violation"] = ""
         self.let: int | None = None
         self.limit = False
         self.last: int | None = None
@@ -250,7 +254,7 @@ class Model:
     def wrong(self, r: Any) -> str | None:
         """Why a record is a dead letter that has no effect."""
         right = True
-        if isinstance(r, (StreamEvent, Poisoned)):
+        if isinstance(r, StreamEvent):
             right = r.seq >= 1
         elif isinstance(r, EventsUnavailable):
             right = 1 <= r.from_ <= r.to

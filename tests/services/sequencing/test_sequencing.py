@@ -244,6 +244,22 @@ def test_7_a_parked_stream_goes_on_when_it_is_resumed() -> None:
     b.end()
 
 
+def test_7_a_parked_stream_that_is_opened_stays_parked() -> None:
+    b = bench(g1_ms=1 * S, k=0, g2_ms=5 * S, policy="park")
+    b.send(event(3, 1), event(3, 7), r.StreamOpened("game", 8 * S, 5), event(5, 9))
+    assert order(b) == []
+    assert of(b, "findings") == [r.StreamParked("game", "gap"), r.LateAfterSkip("game", 3, event(3, 1))]
+    b.send(r.Resume("game", 10 * S))
+    assert order(b) == [5]
+    b.end()
+    closed = bench(g1_ms=1 * S, k=0, g2_ms=5 * S, policy="park")
+    closed.send(event(3, 1), r.StreamClosed("game", 2 * S, 3), event(3, 7), r.StreamOpened("game", 8 * S, 4))
+    assert order(closed) == []
+    closed.send(r.Resume("game", 9 * S))
+    assert order(closed) == [r.StreamEnded("game", 3)]
+    closed.end()
+
+
 def test_8_a_stream_ends_after_its_last_number() -> None:
     b = bench(closed_retention_ms=10 * S)
     b.send(event(1, 1), r.StreamClosed("game", 2 * S, 3), event(4, 3), event(3, 4), event(2, 5))
@@ -275,6 +291,20 @@ def test_8_last_cannot_be_below_what_there_is() -> None:
     assert b.dead_letters() == ["last_too_low"]
     b.send(r.SkipGap("game", 7 * S, 99))
     assert order(b) == [1, skipped(2, 8), 9, skipped(10, 11), void(12, 12), r.StreamEnded("game", 12)]
+    b.end()
+
+
+def test_8_of_one_time_requests_come_first_then_the_policy_then_the_end() -> None:
+    b = bench(g1_ms=10 * S, k=1, g2_ms=20 * S, closed_wait_ms=10 * S, idle_retention_ms=10 * S)
+    b.send(event(3, 0), r.StreamClosed("game", 10 * S, 7), r.StreamClosed("other", 10 * S, 2), event(8, 21))
+    assert [(out.stream, out.from_, out.to) for out in of(b, "requests")] == [
+        ("game", 1, 2), ("game", 4, 7), ("other", 1, 2),
+    ]  # fmt: skip
+    assert of(b, "findings") == [r.StreamStalled("game", 1, 2), r.AfterClose("game", 8, event(8, 21))]
+    assert {out for out in of(b, "output") if isinstance(out, r.StreamEnded)} == {
+        r.StreamEnded("game", 7), r.StreamEnded("other", 2),
+    }  # fmt: skip
+    assert owners(b) == {b"game", b"other"}  # marks, as closing comes before idle
     b.end()
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
-from services.stock.order_records import OrderCancelled, OrderConfirmed, OrderLine, OrderPlaced
-from services.stock.records import Count
+from services.stock.records import Count, OrderCancelled, OrderConfirmed, OrderLine, OrderPlaced
 from tests.services.stock.workload import START
 
 POOLS: Final = ("north", "south", "west")

@@ -13,7 +13,7 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from services.stock import order_records, records
+from services.stock import records
 from tests.reference.model import LogRecord
 from tests.services.live import Case, Expected, Read, Written
 from tests.services.stock.customers import Customers
@@ -43,8 +43,8 @@ JUNK: Final[dict[bytes | None, str]] = {
     b'{"type":"Reserve","commandId":"c","pool":"p","time":1,"reservationId":"r","lines":[{}],"ttlMs":1}': "malformed",
     json.dumps(LONG).encode(): "text_too_long",
 }
-TYPES: Final = {cls.__name__: cls for cls in (*records.COMMANDS, order_records.OrderPlaced,
-                                              order_records.OrderConfirmed, order_records.OrderCancelled)}  # fmt: skip
+TYPES: Final = {cls.__name__: cls for cls in (*records.COMMANDS, records.OrderPlaced,
+                                              records.OrderConfirmed, records.OrderCancelled)}  # fmt: skip
 
 
 def camel(name: str) -> str:
@@ -82,7 +82,7 @@ def from_json(value: bytes | None) -> Any:
     cls = TYPES[document["type"]]
     members = {f.name: document[camel(f.name)] for f in fields(cls) if camel(f.name) in document} | {"time": time}
     if "lines" in members:
-        line = order_records.OrderLine if cls is order_records.OrderPlaced else records.Line
+        line = records.OrderLine if cls is records.OrderPlaced else records.Line
         members["lines"] = [line(**its) for its in members["lines"]]
     return cls(**members)
 

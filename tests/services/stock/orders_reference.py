@@ -8,8 +8,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.stock.order_records import OrderCancelled, OrderConfirmed, OrderPlaced, OrderResult
-from services.stock.records import Cancel, Cancelled, Confirm, Expired, Line, Reserve, Short, StockReply
+from services.stock.records import (
+    Cancel,
+    Cancelled,
+    Confirm,
+    Expired,
+    Line,
+    OrderCancelled,
+    OrderConfirmed,
+    OrderPlaced,
+    OrderResult,
+    Reserve,
+    Short,
+    StockReply,
+)
 from tests.services.stock.reference import DAY, Place, in_order
 
 

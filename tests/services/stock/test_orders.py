@@ -12,9 +12,21 @@ from moneystate.testing import Bench
 from moneystate.testing.generated import check_batches
 from moneystate.testing.purity import findings
 from services.stock.config import DAY, Config
-from services.stock.order_records import OrderCancelled, OrderConfirmed, OrderLine, OrderPlaced
 from services.stock.orders import OrdersService, orders
-from services.stock.records import Cancelled, Confirm, Confirmed, Count, Expired, Reserve, Reserved, Short
+from services.stock.records import (
+    Cancelled,
+    Confirm,
+    Confirmed,
+    Count,
+    Expired,
+    OrderCancelled,
+    OrderConfirmed,
+    OrderLine,
+    OrderPlaced,
+    Reserve,
+    Reserved,
+    Short,
+)
 from services.stock.service import StockService, stock
 
 T = 1_700_000_000_000
