@@ -123,11 +123,11 @@ class MoneyEnriched:
 
 @dataclass
 class User:
-    """`waited`: how much money has waited, a number for the next."""
+    """What the service knows about a user."""
 
     info: UserInfo | None = None
     money_types: list[str] = field(default_factory=list)
-    waited: int = 0
+    waited: int = 0  # number for the next money that waits; it counts all that has waited
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ _FORM = re.compile(r"(?P<host>[^:/\[\]\s]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})
 
 
 def split(address: str, flag: str) -> tuple[str, int]:
-    """Host and port; an IPv6 host stands in brackets. Raises ConfigError that names `flag`."""
+    """Host and port; an IPv6 host is in brackets. Raises ConfigError that names `flag`."""
     match = _FORM.fullmatch(address)
     if match is None or int(match["port"]) > 65_535:
         raise ConfigError(f"{flag} {address}: expected HOST:PORT.", "for example 127.0.0.1:8484 or [::1]:8484.")
@@ -24,11 +24,11 @@ def is_address(text: str) -> bool:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether what listens there can be reached from this machine only."""
+    """Whether only this machine can reach the address."""
     host, _ = split(address, "address")
     if host == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return False  # a name: who knows where it leads
+        return False  # a name, which may resolve to any address

@@ -14,7 +14,7 @@ from moneystate.serving.callers import Caller
 
 
 class Audit:
-    """`target`: a file that is appended to, "-" for stdout, "" for none. Raises ConfigError."""
+    """The audit log. `target` is a file to append to, "-" for stdout, or "" for none. Raises ConfigError."""
 
     def __init__(self, target: str) -> None:
         self.log: Any = None

@@ -24,9 +24,9 @@ READ_PERSONAL: Final = "state.read.personal"
 ADMIN: Final = "state.admin"
 SCOPES: Final = frozenset({READ, READ_PERSONAL, ADMIN})
 
-CACHED_TOKENS: Final = 10_000  # checking a signature costs about as much as all else of a point read
+CACHED_TOKENS: Final = 10_000  # checking a signature costs about as much as the rest of a point read
 MAX_TOKEN_BYTES: Final = 8_192
-KEYS_LOOK_S: Final = 1.0  # how often the keys' file is looked at for a change
+KEYS_LOOK_S: Final = 1.0  # how often the key file is checked for changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +63,8 @@ class Granted:
 
 
 class TokenCheck:
-    """`key_file` is read again when it changes: a key that is taken out of it ends what its tokens could do. Raises
-    ConfigError for a file without a key that does."""
+    """Checks tokens. The key file is read again when it changes: tokens of a removed key stop working. Raises
+    ConfigError if the file has no usable key."""
 
     def __init__(self, key_file: str, audience: str, issuer: str) -> None:
         try:
@@ -133,13 +133,12 @@ class TokenCheck:
 
 
 class Callers:
-    """Identifies callers. `tokens` None: callers need no token and get `scopes`. `certificates`: callers present
-    certificates, which name those whose token has no subject."""
+    """Identifies callers."""
 
     def __init__(self, tokens: TokenCheck | None, scopes: frozenset[str], certificates: bool) -> None:
-        self.tokens = tokens
-        self.scopes = scopes
-        self.certificates = certificates
+        self.tokens = tokens  # None: callers need no token
+        self.scopes = scopes  # of callers that need no token
+        self.certificates = certificates  # callers present certificates, which name those whose token has no subject
 
     def caller(self, context: Context) -> Caller:
         """Raises Failure NO_TOKEN or BAD_TOKEN."""

@@ -36,20 +36,20 @@ class Call:
     changed: bool = False
 
     async def yield_control(self) -> None:
-        """Between two bounded pieces of a long call: let others run; ends here once the caller is gone or its time
-        is up (its task is cancelled then). Raises Failure DEADLINE."""
+        """Call it between two bounded pieces of a long call, so that other calls run. The call ends here if its caller
+        has gone (its task is cancelled then) or its time is up. Raises Failure DEADLINE."""
         await asyncio.sleep(0)
         self.check_deadline()
 
     def check_deadline(self) -> None:
-        """Raises Failure DEADLINE: nobody waits for the answer any more."""
+        """Raises Failure DEADLINE if nobody waits for the answer any more."""
         if self.context.time_remaining() < 0.0:
             raise Failure("DEADLINE", "expected to answer before the call's deadline; ask for less.")
 
 
-Point = Callable[[Any, Call], Message]  # of bounded time: some ms at most
+Point = Callable[[Any, Call], Message]  # takes a few ms at most
 Unary = Callable[[Any, Call], Awaitable[Message]]
-Streaming = Callable[[Any, Call], AsyncGenerator[bytes]]  # gives encoded answers
+Streaming = Callable[[Any, Call], AsyncGenerator[bytes]]  # yields encoded answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Calls:
         self.is_cut = True
 
     def point(self, name: str, scope: str, handler: Point) -> Wrapped:
-        """Gives the answer's bytes."""
+        """Wraps a handler. It returns the answer's bytes."""
         seconds = self.metrics.seconds.labels(name)
 
         def run(request: Any, context: Context) -> bytes:
@@ -103,14 +103,14 @@ class Calls:
                 with self.rooms.streams.of(call.caller.identity):
                     async with aclosing(handler(request, call)) as answers:
                         async for answer in answers:
-                            way.note_personal(STREAMING)  # a stream has no end to wait for
+                            way.note_personal(STREAMING)  # a stream may never end
                             yield answer
 
         return run
 
     @contextmanager
     def anybodys_stream(self, context: Context) -> Iterator[None]:
-        """A stream of a service that needs no token. Raises Abort if there are too many."""
+        """Counts a stream that needs no token. Raises Abort if there are too many."""
         try:
             with self.rooms.streams.of(machine(context.peer())):
                 yield
@@ -123,11 +123,11 @@ def too_big() -> Failure:
 
 
 _OK: Final = grpc.StatusCode.OK.name
-STREAMING: Final = "STREAMING"  # the audit's outcome of what a stream reads on its way
+STREAMING: Final = "STREAMING"  # the outcome in the audit log of reads by a running stream
 
 
 class _CallLifecycle:
-    """One call's way: who calls, and at its end its status, its count and its line in the audit."""
+    """The lifecycle of a call: its caller, and at the end its status, its count and its line in the audit log."""
 
     def __init__(self, name: str, calls: Calls) -> None:
         self.name = name
@@ -135,7 +135,7 @@ class _CallLifecycle:
         self.call: Call | None = None
 
     def enter(self, context: Context, scope: str) -> Call:
-        """Raises Failure for who may not, and for what comes too late."""
+        """Raises Failure if the caller lacks the scope, or if the deadline has passed."""
         caller = self.calls.callers.caller(context)
         caller.require(scope)
         call = self.call = Call(caller, context)
@@ -146,8 +146,8 @@ class _CallLifecycle:
         return self
 
     def __exit__(self, _: Any, error: BaseException | None, __: Any) -> None:
-        """What a handler refuses goes on as an Abort, an error of ours as it is: the transport tells the log. Any other
-        end (its task was cancelled, its stream closed) is the caller's, or the server's that stops."""
+        """Turns a Failure into an Abort. Other errors pass unchanged, and the transport logs them. Any other end (the
+        task was cancelled, the stream closed) comes from the caller or from the server's shutdown."""
         if error is None:
             self._note(_OK)
         elif isinstance(error, Failure | ReplicaError):
@@ -157,7 +157,7 @@ class _CallLifecycle:
             try:
                 raise abort from None
             finally:
-                del abort  # its traceback has this frame: together they would keep the call until a collection
+                del abort  # its traceback has this frame, and the cycle would keep the call until a garbage collection
         elif isinstance(error, Exception):
             self._note(grpc.StatusCode.INTERNAL.name)
         else:
@@ -168,7 +168,7 @@ class _CallLifecycle:
         self.note_personal(code)
 
     def note_personal(self, outcome: str) -> None:
-        """The audit's line, where there is anything new to say."""
+        """Writes a line to the audit log if there is anything new to record."""
         call = self.call
         if call is not None and (call.touched or call.changed):
             self.calls.audit.write(self.name, call.caller, call.touched, call.version, outcome, call.changed)

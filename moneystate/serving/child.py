@@ -1,9 +1,9 @@
 """Child processes of `moneystate serve`.
 
-A new interpreter, not a fork: gRPC's and librdkafka's threads do not live through one. And not multiprocessing's spawn:
-it would import the whole command line, with Spark, into each child.
+A child is a new interpreter. It is not a fork, because the threads of gRPC and librdkafka do not survive one, and not
+multiprocessing's spawn, which would import the whole command line, with Spark, into each child.
 
-A child may have as many files open as the system lets it: RocksDB keeps all of its own open, at 8 MB each.
+A child raises its limit of open files to the system's maximum, because RocksDB keeps all of its files of 8 MB open.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Child:
 
 
 def start(name: str, run: Callable[..., None], *args: Any) -> Child:
-    """Runs `run(*args, line)` in a process of its own. `line` closes there when this process is gone."""
+    """Runs `run(*args, line)` in a new process. `line` closes there when this process ends."""
     ours, theirs = multiprocessing.Pipe()
     with theirs:
         number = theirs.fileno()

@@ -26,12 +26,12 @@ SERVICES = {
 
 @dataclass(frozen=True)
 class Target:
-    """`address`: HOST:PORT; the rest names PEM files and the file of a token; empty: none."""
+    """The server to call. Empty: not used."""
 
-    address: str
-    ca: str = ""
-    cert: str = ""
-    key: str = ""
+    address: str  # HOST:PORT
+    ca: str = ""  # PEM file
+    cert: str = ""  # PEM file
+    key: str = ""  # PEM file
     token_file: str = ""
 
     def channel(self) -> grpc.Channel:

@@ -1,6 +1,6 @@
 """The errors of calls: the one table of status codes and reasons (proto/moneystate/query/v1/query.proto).
 
-A failure travels as a google.rpc.Status in the trailing metadata: an ErrorInfo with the reason, and where it helps a
+A failure is sent as a google.rpc.Status in the trailing metadata: an ErrorInfo with the reason, and if it helps, a
 BadRequest with the field or a RetryInfo.
 """
 
@@ -18,7 +18,7 @@ from grpc_status.rpc_status import GRPC_DETAILS_METADATA_KEY
 from moneystate.replica import model
 
 DOMAIN: Final = "moneystate"
-RETRY_S: Final = 1.0  # a replica that loads says how it does about as often
+RETRY_S: Final = 1.0  # a loading replica reports its progress about as often
 
 CODES: Final[dict[str, grpc.StatusCode]] = {
     "MALFORMED": grpc.StatusCode.INVALID_ARGUMENT,
@@ -40,8 +40,7 @@ CODES: Final[dict[str, grpc.StatusCode]] = {
 
 
 class Failure(Exception):
-    """Ends a call with an error. `reason`: a key of CODES; `field`: the wrong field of the request; `retry_s`: when
-    to try again; `metadata`: for machines."""
+    """Ends a call with an error."""
 
     def __init__(
         self,
@@ -53,11 +52,11 @@ class Failure(Exception):
         metadata: dict[str, str] | None = None,
     ) -> None:
         super().__init__(message)
-        self.reason = reason
+        self.reason = reason  # a key of CODES
         self.message = message
-        self.field = field
-        self.retry_s = retry_s
-        self.metadata = metadata or {}
+        self.field = field  # the wrong field of the request
+        self.retry_s = retry_s  # when to try again
+        self.metadata = metadata or {}  # for machines
 
     @property
     def code(self) -> grpc.StatusCode:
@@ -95,14 +94,14 @@ def of_store(error: model.ReplicaError) -> Failure:
             oldest, newest = _shown(error.oldest), _shown(error.newest)
             return Failure(
                 "PRUNED",
-                f"expected a version that is kept: {oldest} to {newest}",
+                f"expected a version from {oldest} to {newest}, which the replica has",
                 metadata={"oldest": oldest, "newest": newest},
             )
         case model.Future():
             newest = _shown(error.newest)
             return Failure("FUTURE", f"expected a version up to {newest}, the newest", metadata={"newest": newest})
         case _:
-            return Failure("NOT_CAUGHT_UP", "the replica still loads the state", retry_s=RETRY_S)
+            return Failure("NOT_CAUGHT_UP", "the replica is still loading the state", retry_s=RETRY_S)
 
 
 def _shown(version: model.Version) -> str:

@@ -1,7 +1,7 @@
 """Schedules watchers. It finds out once which watchers a new version concerns, and runs only a few of them in each
 turn of the event loop, so that other callers' reads run in between. If time is short, watchers are notified later.
 
-Nobody else asks the replica for what is newer: what `seen` says is what reads answer from.
+Only this module asks the replica for newer versions. Reads answer from the version in `seen`.
 """
 
 from __future__ import annotations
@@ -18,22 +18,21 @@ from moneystate.replica.model import ReplicaError, Version
 from moneystate.serving.failures import Failure
 from moneystate.serving.reads import Reads
 
-POLL_S: Final = 0.002  # how often the replica is looked at: a look holds reads up for as long as there is to take over
+POLL_S: Final = 0.002  # how often the replica is polled; a poll delays reads while it catches up
 WOKEN_AT_ONCE: Final = 8  # about a millisecond of work
-MANY: Final = 4_000  # users that a version may change before all watchers are woken: to find them takes some 10 ms
-EARLY: Final = 0.3  # the most by which a wait without news is cut short, so that not all end together
+MANY: Final = 4_000  # if a version changes more users, all watchers are woken: finding the users takes about 10 ms
+EARLY: Final = 0.3  # by up to this share a wait without news is shortened, so that not all end at once
 
 
 class Watcher:
-    """One watch stream. `user_id` None: it watches all users. `news`: a version has concerned it since the flag was
-    last cleared."""
+    """One watch stream."""
 
     __slots__ = ("feed", "is_queued", "news", "share", "user_id", "waiting")
 
     def __init__(self, feed: Feed, user_id: str | None) -> None:
         self.feed = feed
-        self.user_id = user_id
-        self.news = False
+        self.user_id = user_id  # None: it watches all users
+        self.news = False  # a version has concerned it since the flag was last cleared
         self.is_queued = False
         self.share = 1.0 - EARLY * random.random()
         self.waiting: asyncio.Future[None] | None = None
@@ -62,7 +61,7 @@ class Watcher:
             finally:
                 self.waiting = None
         if self.feed.draining:
-            raise Failure("DRAINING", "the server is on its way down; go on with `after` at another")
+            raise Failure("DRAINING", "the server is shutting down; continue with `after` at another one")
 
     def wake(self) -> None:
         if self.waiting is not None and not self.waiting.done():
@@ -115,12 +114,12 @@ class Feed:
             self._tell(self._changed(before))
 
     def _changed(self, before: Version | None) -> set[str] | None:
-        """Users that are not as they were; None: not known, or too many."""
+        """Users that have changed; None: not known, or too many."""
         if not self.of_one and not self.of_all:
             return set()
         try:
             return None if before is None else self.reads.changed_since(before, MANY)
-        except ReplicaError:  # it was built anew, or goes back: each watcher is told what that means for it
+        except ReplicaError:  # the replica was rebuilt or went back; each watcher finds out for itself
             return None
 
     def enqueue(self, watcher: Watcher) -> None:

@@ -1,7 +1,7 @@
 """Streams of changes for the watch calls of any service.
 
-Watchers look at the replica, which tells each of them what changed after the version that it has: no queue stands
-between them, so a slow one holds nothing up and costs no memory. What several of them are told is made once.
+Each watcher asks the replica for the changes after its own version. There is no queue in between, so a slow watcher
+blocks nothing and costs no memory. Answers that several watchers get are made once.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from moneystate.serving.feed import Feed, Watcher
 from moneystate.serving.paging import ROOM_BYTES, note
 from moneystate.serving.reads import Pins
 
-PROGRESS_S: Final = 5.0  # a stream without changes says at least so often how far it has come
-KEPT_S: Final = 1.0  # how long an answer serves other watchers: a user who is forgotten must not stay in any
-KEPT_BYTES: Final = 32 << 20
+PROGRESS_S: Final = 5.0  # a stream without changes reports its position at least this often
+# How long an answer is reused for other watchers: short, because forgotten users must not stay in one.
+CACHED_S: Final = 1.0
+CACHED_BYTES: Final = 32 << 20
 
 
 class Position(NamedTuple):
@@ -41,10 +42,10 @@ class Position(NamedTuple):
 
 @dataclass(slots=True)
 class Told:
-    """What a watcher at a position gets next."""
+    """The next answers for watchers at a position."""
 
     version: Version
-    mark: bytes | None  # where the rest of the version starts; None: this is all
+    mark: bytes | None  # where the rest of the version starts; None: this is the whole version
     # Encoded answers, each with the keys that it is about; empty: nothing changed.
     answers: list[tuple[bytes, list[str]]] = field(default_factory=list)
     size: int = 0
@@ -54,8 +55,8 @@ class Told:
 def divided(
     changes: Iterable[tuple[Message, str | None]], empty: Callable[[], Any], more: bool
 ) -> Iterator[tuple[bytes, list[str]]]:
-    """Changes in encoded answers that are not too large, with the keys whose personal fields are in them, None: no
-    such. `empty`: makes an answer; `more`: whether others follow the last one."""
+    """Splits changes into encoded answers that are not too large, each with the keys whose personal fields it has.
+    `changes`: with that key; None: no personal fields. `empty`: makes an answer; `more`: other changes follow."""
     answer, keys, room = empty(), list[str](), MAX_ANSWER_BYTES - ROOM_BYTES
     for change, key in changes:
         size = change.ByteSize()
@@ -72,13 +73,13 @@ def divided(
 
 
 class Following(ABC):
-    """`make` and `progress` are a service's own."""
+    """The base of watch calls. A service implements `make` and `progress`."""
 
     def __init__(self, reads: Pins[Any], feed: Feed) -> None:
         self.pins = reads
         self.feed = feed
-        self.kept: OrderedDict[Position, Told] = OrderedDict()
-        self.kept_bytes = 0
+        self.cached: OrderedDict[Position, Told] = OrderedDict()
+        self.cached_bytes = 0
 
     @abstractmethod
     def make(self, position: Position) -> Told: ...
@@ -90,13 +91,15 @@ class Following(ABC):
     async def follow(
         self, key: str | None, resumed: bool, after: header_pb2.Version, call: Call, form: int = 0
     ) -> AsyncGenerator[bytes]:
-        """Encoded answers. The first comes at once."""
+        """Yields encoded answers, the first one immediately."""
         after_version = requests.version(after, "after") if resumed else self._newest().version
         told_at, mark = float("-inf"), None
         with self.feed.join(key) as watcher:
             await watcher.turn()
             while True:
-                watcher.news = False  # before the look: what comes while this one waits for its caller is news
+                watcher.news = (
+                    False  # before the read: versions that arrive while this watcher waits for its caller are news
+                )
                 told = self._told(Position(key, after_version, mark, call.caller.personal, form))
                 call.version = told.version
                 for answer, keys in told.answers:
@@ -116,30 +119,32 @@ class Following(ABC):
                     told_at = time.monotonic()
                 await self._wait(watcher, told_at, call)
                 if not watcher.news and self.feed.seen is not None:
-                    after_version = self.feed.seen  # no version since concerned it
+                    after_version = self.feed.seen  # no later version concerned it
 
     def _newest(self) -> Header:
         header: Header = self.pins.latest().header
         return header
 
     async def _wait(self, watcher: Watcher, told_at: float, call: Call) -> None:
-        """For news, or until there is something to say all the same. Raises Failure BAD_TOKEN, DRAINING."""
+        """Waits for news, or until a progress report is due. Raises Failure BAD_TOKEN, DRAINING."""
         lasts_s = call.caller.expires_s - time.time()
         await watcher.wait(min(told_at + PROGRESS_S * watcher.share - time.monotonic(), lasts_s))
         if time.time() >= call.caller.expires_s:
             raise Failure("BAD_TOKEN", "expected a valid token, but it has expired")
 
     def _told(self, position: Position) -> Told:
-        """As it was made for another watcher, or new."""
+        """The answers for a position: those made for another watcher, or new ones."""
         now = time.monotonic()
-        while self.kept and (self.kept_bytes > KEPT_BYTES or next(iter(self.kept.values())).made_at + KEPT_S < now):
-            self.kept_bytes -= self.kept.popitem(last=False)[1].size
-        told = self.kept.get(position)
+        while self.cached and (
+            self.cached_bytes > CACHED_BYTES or next(iter(self.cached.values())).made_at + CACHED_S < now
+        ):
+            self.cached_bytes -= self.cached.popitem(last=False)[1].size
+        told = self.cached.get(position)
         if told is None:
             told = self.make(position)
-            if told.answers:  # else it is true of this moment only
+            if told.answers:  # an answer without changes is only valid now
                 told.made_at = now
                 told.size = sum(len(answer) for answer, _ in told.answers)
-                self.kept[position] = told
-                self.kept_bytes += told.size
+                self.cached[position] = told
+                self.cached_bytes += told.size
         return told

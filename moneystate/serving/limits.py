@@ -1,6 +1,6 @@
 """Limits what callers may use at once: streams, and calls that take more than one turn of the loop.
 
-Point reads are answered as they arrive, one by one: they need no limit of their own.
+Point reads are answered one by one as they arrive, so they need no limit.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Limits:
 
 
 class Room:
-    """`reason`: of the failure; `title`: in words."""
+    """A limit on something that calls share."""
 
     def __init__(self, reason: str, title: str, most: int, most_per_caller: int) -> None:
-        self.reason = reason
-        self.title = title
+        self.reason = reason  # of the failure when the limit is reached
+        self.title = title  # what is limited, in words
         self.most = most
         self.most_per_caller = most_per_caller
         self.taken: Counter[str] = Counter()
@@ -39,7 +39,7 @@ class Room:
 
     @contextmanager
     def of(self, who: str) -> Iterator[None]:
-        """Raises Failure where there is none left."""
+        """Raises Failure if the limit is reached."""
         if self.in_all >= self.most:
             raise self._full("server", self.most)
         if self.taken[who] >= self.most_per_caller:

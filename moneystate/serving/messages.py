@@ -8,7 +8,7 @@ from typing import Any
 from moneystate.query.v1 import header_pb2
 from moneystate.replica import model
 
-# What protobuf makes a message of within another one, in half the time of a message that is made and copied.
+# From these fields protobuf makes a nested message in half the time of creating and copying one.
 Fields = dict[str, Any]
 
 

@@ -1,14 +1,14 @@
 """Prometheus metrics of a query server.
 
 Several processes serve one replica: each writes its values to files in the folder that PROMETHEUS_MULTIPROC_DIR names
-(it has to be set before prometheus_client is imported), and one of them answers for all.
+(it must be set before prometheus_client is imported), and one of them reports the values of all.
 """
 
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, multiprocess, start_http_server
 
-# around the promise of 10 ms, and out to scans
+# around the target of 10 ms, and up to scans
 LATENCY_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 
 
@@ -36,19 +36,19 @@ class Metrics:
         )
         self.lag_seconds = Gauge(
             "moneystate_replica_lag_seconds",
-            "Since the replica last had all there is.",
+            "Time since the replica was last up to date.",
             multiprocess_mode="livemax",
             registry=self.registry,
         )
         self.batch = Gauge(
             "moneystate_replica_version_batch",
-            "Batch of the newest whole version.",
+            "Batch of the newest complete version.",
             multiprocess_mode="livemin",
             registry=self.registry,
         )
         self.watermark_seconds = Gauge(
             "moneystate_replica_watermark_seconds",
-            "Watermark of the newest whole version.",
+            "Watermark of the newest complete version.",
             multiprocess_mode="livemin",
             registry=self.registry,
         )

@@ -16,7 +16,7 @@ from moneystate.serving.tls import Certificates, TlsFiles
 
 @dataclass(frozen=True)
 class Security:
-    """Empty: without. `scopes`: of callers where no tokens are asked for, separated by commas."""
+    """Transport security, tokens and the audit log. Empty: not used."""
 
     tls_cert: str = ""
     tls_key: str = ""
@@ -24,11 +24,11 @@ class Security:
     token_key: str = ""
     token_audience: str = ""
     token_issuer: str = ""
-    scopes: str = ""
+    scopes: str = ""  # of callers if no tokens are required, separated by commas
     audit_log: str = ""
 
     def check(self, address: str) -> None:
-        """Raises ConfigError for what does not fit together, or must not listen at `address`."""
+        """Raises ConfigError for options that contradict each other, or that are unsafe at `address`."""
         if bool(self.tls_cert) != bool(self.tls_key):
             raise ConfigError("--tls-cert, --tls-key: expected both or neither, found one.", "give the other, too.")
         if self.client_ca and not self.tls_cert:
@@ -44,8 +44,8 @@ class Security:
             )
         if not addresses.is_loopback(address) and not self._may_be_reached():
             raise ConfigError(
-                f"--listen {address}: expected a loopback address, as others could read all without encryption or "
-                "without saying who they are.",
+                f"--listen {address}: expected a loopback address, because other machines could read everything "
+                "without encryption or without authentication.",
                 "add --tls-cert, --tls-key, and --token-key or --tls-ca.",
             )
         self.granted(address)
@@ -69,7 +69,7 @@ class Security:
             return SCOPES
         if not self.token_key:
             raise ConfigError(
-                f"--listen {address}: expected to be told what callers with a certificate may do.",
+                f"--listen {address}: expected the scopes of callers with a certificate, found none.",
                 "add --scopes state.read, or --token-key.",
             )
         return frozenset()
@@ -109,21 +109,20 @@ class Security:
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """`listen`: HOST:PORT, port 0: a free one; `metrics_port` 0: none; `metrics_host`: where; `page_token_key`: a file;
-    empty: one in `data`."""
+    """Options of `moneystate serve`."""
 
     bootstrap_servers: str
     data: str
-    listen: str
+    listen: str  # HOST:PORT; port 0: any free one
     topic_prefix: str = ""
     history_ms: int | None = None
     history_versions: int | None = None
     follow_lineage: bool = True
     workers: int = 1
     grace_s: float = 10.0
-    metrics_port: int = 0
+    metrics_port: int = 0  # 0: no metrics
     metrics_host: str = "127.0.0.1"
-    page_token_key: str = ""
+    page_token_key: str = ""  # a file; empty: one in `data`
     kafka_config: dict[str, str] = field(default_factory=dict)
     security: Security = field(default_factory=Security)
     limits: Limits = field(default_factory=Limits)

@@ -2,8 +2,8 @@
 
     base64url(format (1 byte) | MAC (16 bytes) | JSON [request digest, versions, after])
 
-The MAC is HMAC-SHA256 over the rest, cut to 16 bytes, with the key of the installation: a token that was changed, made
-elsewhere, or made for another request is refused.
+The MAC is HMAC-SHA256 over the rest, cut to 16 bytes, with the key of the installation. A token is refused if it was
+changed, or made by another installation or for another request.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PageTokens:
     def read(self, request: Message, token: str) -> PagePosition:
         """Raises Failure BAD_PAGE_TOKEN."""
         try:
-            # altchars and validate: urlsafe_b64decode skips what it does not know
+            # altchars and validate, because urlsafe_b64decode skips unknown characters
             padded = token.encode("ascii") + b"=" * (-len(token) % 4)
             raw = base64.b64decode(padded, altchars=b"-_", validate=True)
         except (UnicodeEncodeError, binascii.Error):

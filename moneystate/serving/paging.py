@@ -1,6 +1,6 @@
 """Pins a version and answers in pages, for the calls of any service.
 
-What costs more than a point read is done in bounded pieces, so that point reads of others run in between.
+Calls that cost more than a point read run in bounded pieces, so that other callers' point reads run in between.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from moneystate.serving.page_tokens import PagePosition, PageTokens
 from moneystate.serving.reads import Pinned, Pins
 
 ROOM_BYTES: Final = 64 << 10  # for the header, a page token, and the frames around items
-ITEMS_PER_YIELD: Final = 50  # items that are read at a stretch: a few ms at most
+ITEMS_PER_YIELD: Final = 50  # items that are read without a pause: a few ms at most
 
 Item = TypeVar("Item")
 
@@ -88,7 +88,7 @@ async def fill(
             if not fitting and not len(into):
                 raise too_big()
             if fitting:
-                # the mark after the last one that fits: a pinned read says the same again
+                # the mark after the last item that fits; reading again at a pinned version gives the same
                 page = read(fitting, after)
                 into.extend(made[: len(page.items)])
                 after = page.after
@@ -108,7 +108,7 @@ def note(call: Call, *user_ids: str) -> None:
 
 
 def _fitting(made: list[Any], room: int) -> tuple[int, int]:
-    """How many of them fit, and the room that is left."""
+    """The number of items that fit, and the room that is left."""
     for index, message in enumerate(made):
         size = message.ByteSize() + 8
         if size > room:

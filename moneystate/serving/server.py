@@ -31,9 +31,9 @@ from moneystate.serving.status_service import gauge
 MAX_REQUEST_BYTES: Final = 1 << 20
 MAX_STREAMS: Final = 1_000  # calls at once on one connection
 KEEPALIVE_MS: Final = 30_000
-MIN_PING_MS: Final = 10_000  # clients that ping more often are told to go away
-REPORT_S: Final = 1.0  # how often health and gauges look at the replica
-HEALTH_S: Final = 1.0  # grpcio's health service waits for watchers that do not read what they are told
+MIN_PING_MS: Final = 10_000  # clients that ping more often are disconnected
+REPORT_S: Final = 1.0  # how often health and gauges are updated from the replica
+HEALTH_S: Final = 1.0  # the longest wait for health watchers that do not read their messages
 
 OPTIONS: Final[list[tuple[str, int]]] = [
     ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
@@ -107,13 +107,13 @@ class QueryServer:
             task.result()
 
     async def drain(self, grace_s: float) -> None:
-        """Shuts down: health first, so that no new callers arrive; watchers are told; running calls may finish
-        within `grace_s`, new ones are refused."""
+        """Shuts down. Health changes first, so that no new callers arrive. Watchers are notified. Running calls may
+        finish within `grace_s`; new ones are refused."""
         with suppress(TimeoutError):
             async with asyncio.timeout(HEALTH_S):
                 await self.health.enter_graceful_shutdown()
         await self.feed.drain()
-        # what still runs then is not the caller's to end
+        # the server ends the calls that still run then
         asyncio.get_running_loop().call_later(grace_s, self.calls.cut)
         await self.server.stop(grace_s)
         for task in self.tasks:
@@ -169,7 +169,7 @@ class QueryServer:
             async with asyncio.timeout(HEALTH_S):
                 for name in ("", *(s.full_name for s in self.services)):
                     await self.health.set(name, state)
-                self.serving = serving  # else it is tried again
+                self.serving = serving  # otherwise it is tried again
 
 
 def _parser(method: Any) -> methods.Parse:

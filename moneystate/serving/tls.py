@@ -34,12 +34,12 @@ class Certificates:
     def credentials(self) -> grpc.ServerCredentials:
         return grpc.dynamic_ssl_server_credentials(
             self.watched.current,
-            self._changed,  # type: ignore[arg-type]  # None is "as before", which the types forget
+            self._changed,  # type: ignore[arg-type]  # None means "unchanged", which the types lack
             require_client_authentication=bool(self.files.client_ca),
         )
 
     def _changed(self) -> grpc.ServerCertificateConfiguration | None:
-        """None: as before."""
+        """None: unchanged."""
         return self.watched.current if self.watched.refresh() else None
 
     def _paths(self) -> list[str]:

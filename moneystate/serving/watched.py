@@ -15,17 +15,16 @@ Stamps = list[tuple[int, int, int]]
 
 
 class Watched(Generic[Content]):
-    """A value read from files. `current`: the latest valid value. If files cannot be used, for example because they
-    are half renewed, the previous value stays, and the next refresh tries again. The start raises what `read`
-    raises: ConfigError or OSError."""
+    """A value read from files. If the files cannot be used, for example because they are half renewed, the previous
+    value stays, and the next refresh tries again. The constructor raises what `read` raises: ConfigError or OSError."""
 
     def __init__(self, description: str, paths: Sequence[str], read: Callable[[], Content]) -> None:
         self.description = description
         self.paths = paths
         self.read = read
-        self.said = ""
+        self.last_line = ""
         self.seen = self._stamps()
-        self.current = read()
+        self.current = read()  # the latest valid value
 
     def refresh(self) -> bool:
         """Reads the files again if they changed. Returns whether `current` is new."""
@@ -35,15 +34,15 @@ class Watched(Generic[Content]):
                 return False
             self.current = self.read()
         except (OSError, ConfigError) as e:
-            self._say(f"{self.description}: {e} Those before stay in use.")
+            self._say(f"{self.description}: {e} The previous ones stay in use.")
             return False
-        self.seen, self.said = stamps, ""
+        self.seen, self.last_line = stamps, ""
         return True
 
     def _say(self, line: str) -> None:
         """Logs a problem once, however often the files are checked."""
-        if line != self.said:
-            self.said = line
+        if line != self.last_line:
+            self.last_line = line
             print(line, file=sys.stderr)
 
     def _stamps(self) -> Stamps:

@@ -1,4 +1,4 @@
-"""A worker process of the query server. It answers until SIGTERM or until its parent is gone."""
+"""A worker process of the query server. It answers until SIGTERM or until its parent has died."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAGE_TOKEN_KEY = "page-token.key"
 
 @dataclass(frozen=True)
 class WorkerTask:
-    """What a worker process is started with."""
+    """The arguments of a worker process."""
 
     options: ServeOptions
     face: Face
@@ -47,7 +47,8 @@ def run(task: WorkerTask, parent: Connection) -> None:
 
 
 def _spare_garbage_collection() -> None:
-    """A call makes many objects and hardly any cycles; and a look at all that was imported takes some 50 ms."""
+    """Makes collections rare: calls create many objects and hardly any cycles, and traversing everything that is
+    imported takes about 50 ms."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 20, 50)
@@ -58,7 +59,7 @@ async def _serve(task: WorkerTask, parent: Connection, queue: Queue) -> None:
     stop = asyncio.Event()
     running = asyncio.get_running_loop()
     running.add_signal_handler(signal.SIGTERM, stop.set)
-    running.add_reader(parent.fileno(), stop.set)  # the parent never sends: readable means that it is gone
+    running.add_reader(parent.fileno(), stop.set)  # the parent never sends, so readable means that it has died
     answers = task.face.open(options)
     metrics = Metrics()
     audit = options.security.audit()

@@ -49,11 +49,11 @@ HEARTBEAT: Final = 8
 
 
 class EventType:
-    """`topic`: where it belongs, ANYWHERE for the heartbeat."""
+    """A type of event."""
 
     def __init__(self, kind: int, topic: int, fields: list[int]) -> None:
         self.kind = kind
-        self.topic = topic
+        self.topic = topic  # where it belongs; ANYWHERE: a heartbeat
         self.fields = fields
 
 
@@ -168,14 +168,14 @@ def _check_text(text: bytes) -> None:
 
 
 class Money:
-    """The parts of a payment or transaction that the step needs. `body`: the encoded Money record of MoneyEnriched."""
+    """The parts of a payment or transaction that the step needs."""
 
     def __init__(self, id: bytes, session: bytes | None, money_type: bytes, old: bool, body: bytes) -> None:
         self.id = id
         self.session = session
         self.money_type = money_type
         self.old = old
-        self.body = body
+        self.body = body  # encoded Money record of MoneyEnriched
 
 
 def parse_money(value: bytes) -> Money:
@@ -284,17 +284,14 @@ def parse_forget(value: bytes) -> tuple[bytes, bytes]:
 
 
 class Reply:
-    """A SessionLookupCompleted; the session that it names has no part in what it resolves.
-
-    `outcome`: index of FOUND, NOT_FOUND, FAILED. `source`: see `services.enrichment.source`.
-    """
+    """A SessionLookupCompleted. The session that it names has no effect on the money that it resolves."""
 
     def __init__(self, money_id: bytes, requested_at: int, outcome: int, country: bytes | None, source: bytes) -> None:
         self.money_id = money_id
         self.requested_at = requested_at
-        self.outcome = outcome
+        self.outcome = outcome  # index of FOUND, NOT_FOUND, FAILED
         self.country = country
-        self.source = source
+        self.source = source  # see `services.enrichment.source`
 
 
 def parse_reply(value: bytes, partition: int, offset: int) -> Reply:

@@ -9,7 +9,7 @@ from typing import Any
 
 from moneystate.api.folders import avro_root
 from moneystate.engine.avro import MAGIC
-from moneystate.engine.processor import Convert, Read
+from moneystate.engine.processor import Convert, Read, ReadValue
 from moneystate.ports.service import JobSpec, ServiceSpec
 from moneystate.schemas.tree import has_further_versions, read_folder, tree_of
 from services.enrichment import events, topics
@@ -27,6 +27,9 @@ class EventDecoder:
         return events.decode(topic, value)
 
     def reads(self, formats: Mapping[str, str], converts: Mapping[int, Convert]) -> dict[int, Read]:
+        return {}
+
+    def values(self, formats: Mapping[str, str]) -> dict[int, ReadValue]:
         return {}
 
     def needs_headers(self, topic: int) -> bool:
@@ -86,6 +89,7 @@ def enrichment_job(rules: Rules) -> JobSpec:
         state=STATE,
         application="moneystate",
         reader_rules=["dedup_ttl_ms"],
+        counters=["waiting", "looking_up", "late", "duplicates"],
     )
 
 

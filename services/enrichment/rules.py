@@ -9,11 +9,7 @@ LOGIC_VERSION = 3  # raised when the same logs and rules would give other record
 
 @dataclass(frozen=True)
 class Rules:
-    """All times in ms. A change between two runs is on record in the plan (`moneystate.engine.plan`).
-
-    `max_record_bytes`: an event with a larger value, in canonical form, is a dead letter: it could not be written again
-    in every form. In JSON it may grow sixfold, and a broker's default takes a message of 1 MiB.
-    """
+    """All times in ms. The plan records a change between two runs (`moneystate.engine.plan`)."""
 
     bound_ms: int = 20_000
     session_ttl_ms: int = 86_400_000
@@ -21,4 +17,6 @@ class Rules:
     session_wait_ms: int = 60_000
     max_future_ms: int = 600_000
     lookup: bool = False
+    # An event whose value in canonical form is larger becomes a dead letter: it could not be written in every format.
+    # JSON can be six times as large, and a broker accepts messages up to 1 MiB by default.
     max_record_bytes: int = 128 * 1024

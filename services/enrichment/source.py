@@ -10,13 +10,13 @@ from moneystate.engine.avro import Malformed, long_bytes, read_long
 
 
 class Source:
-    """`event_time`: ms; of a lookup reply its `requestedAt`."""
+    """The position and time of an event."""
 
     def __init__(self, topic: int, partition: int, offset: int, event_time: int) -> None:
         self.topic = topic
         self.partition = partition
         self.offset = offset
-        self.event_time = event_time
+        self.event_time = event_time  # in ms; for a lookup reply, its `requestedAt`
 
 
 def encode_source(topic: int, partition: int, offset: int, event_time: int) -> bytes:

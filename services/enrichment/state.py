@@ -64,8 +64,7 @@ def position_of(item: Item) -> bytes:
 
 
 class WaitingMoney:
-    """Money that waits. `head`: the fields money and userInfo of MoneyEnriched, encoded; `sources`: of firstOccurrence
-    (where it is false) and of the two fields of userInfo, three unions [null, Source]."""
+    """Money that waits."""
 
     def __init__(
         self, order_time: int, first: bool, head: bytes, money_id: bytes, session: bytes, sources: bytes
@@ -74,9 +73,10 @@ class WaitingMoney:
         self.requested_at = NO_TIME  # NO_TIME: not sent to lookup
         self.reason = 0
         self.first = first
-        self.head = head
+        self.head = head  # fields money and userInfo of MoneyEnriched, encoded
         self.money_id = money_id
         self.session = session
+        # of firstOccurrence (if false) and of the two fields of userInfo: three unions [null, Source]
         self.sources = sources
         self.stored = False
         self.changed = True
@@ -246,12 +246,12 @@ def encode_page_entry(page: Page) -> bytes:
 
 
 class Forgotten:
-    """The proof that a user was forgotten. `forgotten_at`: ms, the order time of the request."""
+    """The proof that a user was forgotten."""
 
     def __init__(self, request: bytes, requested_by: bytes, forgotten_at: int, source: bytes) -> None:
         self.request = request
         self.requested_by = requested_by
-        self.forgotten_at = forgotten_at
+        self.forgotten_at = forgotten_at  # order time of the request, in ms
         self.source = source
 
 

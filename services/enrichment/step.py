@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -29,6 +28,7 @@ from moneystate.engine.items import (
 )
 from moneystate.engine.processor import Change
 from moneystate.engine.state import StateAccess
+from moneystate.engine.sweep import sweep_time
 from services.enrichment import events
 from services.enrichment.emit import (
     JOINED,
@@ -56,8 +56,6 @@ from services.enrichment.users import FULL_IDS, Users
 # Kinds of work besides those of events.
 WAIT_OVER: Final = 100
 SWEEP: Final = 101
-
-SWEEPS_PER_TTL: Final = 8  # expired state is removed at most an eighth of its TTL later
 
 
 def source_of(item: Item) -> bytes:
@@ -365,7 +363,7 @@ class Enrichment:
 
     def _sweep_by(self, user: User, by: Item, expires: int, ttl: int, effects: Effects) -> None:
         """See to it that the user is swept soon after `expires`."""
-        self._sweep_at(user, by, _sweep_time(user.id, expires, ttl), effects)
+        self._sweep_at(user, by, sweep_time(user.id, expires, ttl), effects)
 
     def _sweep_at(self, user: User, by: Item, due: int, effects: Effects) -> None:
         if user.sweep_at == 0 or due < user.sweep_at:
@@ -393,23 +391,13 @@ class Enrichment:
         """When a page's ids, sessions and replies next have something to remove."""
         rules = self.rules
         if page.ids_n:
-            dues.append(_sweep_time(user.id, page.first_seen() + rules.dedup_ttl_ms, rules.dedup_ttl_ms))
+            dues.append(sweep_time(user.id, page.first_seen() + rules.dedup_ttl_ms, rules.dedup_ttl_ms))
         if page.sessions:
             least = min([known[0] for known in page.sessions.values()])
-            dues.append(_sweep_time(user.id, least, rules.session_ttl_ms))
+            dues.append(sweep_time(user.id, least, rules.session_ttl_ms))
         if page.replies:
             least = min([reply.requested_at for reply in page.replies])
-            dues.append(_sweep_time(user.id, least, rules.session_wait_ms))
-
-
-def _sweep_time(user: bytes, expires: int, ttl: int) -> int:
-    """`expires` rounded up to a grid, so that a user needs one timer at a time and one sweep removes much.
-
-    The grid is shifted by the user's hash, so that not all users are swept in one batch.
-    """
-    grid = max(1, ttl // SWEEPS_PER_TTL)
-    phase = ((zlib.crc32(user) >> 26) * grid) >> 6
-    return -((phase - expires) // grid) * grid + phase
+            dues.append(sweep_time(user.id, least, rules.session_wait_ms))
 
 
 def _purge(page: Page, t: int, seen_until: int) -> None:

@@ -1,8 +1,8 @@
 """Runs a declared query. It is plain code that may read as much as it likes.
 
-It is first run at once: most queries read a few records. One that takes longer is given up and run again in a thread,
-as it depends on its view and arguments alone; there its reads come back to the loop in bounded pieces, so that the
-calls of others run in between.
+It first runs directly, because most queries read only a few records. A query that takes longer is abandoned and run
+again in a thread, which is possible because it depends only on its view and arguments. There its reads return to the
+loop in bounded pieces, so that other calls run in between.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from moneystate.serving.calls import Call
 from moneystate.serving.failures import Failure
 
 AT_ONCE_S: Final = 0.005
-THREADS: Final = 16  # queries that take long, at once; others wait
+THREADS: Final = 16  # long queries that run at the same time; others wait
 
 Work = Callable[[], Any]
 
 
 class _TakesLong(BaseException):
-    """None that a query would catch."""
+    """A BaseException, so that no query catches it."""
 
 
 class QueryRunner:
@@ -55,7 +55,7 @@ class QueryRunner:
             def piece() -> None:
                 try:
                     if gone:
-                        raise Failure("DEADLINE", "expected somebody to wait for the answer.")
+                        raise Failure("DEADLINE", "expected to answer before the call's deadline; ask for less.")
                     call.check_deadline()
                     done.set_result(work())
                 except BaseException as e:

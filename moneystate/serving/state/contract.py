@@ -26,10 +26,10 @@ MAX_KEY_BYTES: Final = 65_535
 
 
 class Contract:
-    """`plan`: by the rules that the service is declared with."""
+    """The service's contract for queries."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+        self.plan = plan  # with the rules that the service is declared with
         self.queries = plan.queries
         self.personal = {
             index.name: reads_personal(index.by, plan.kinds[index.of.name].codec.record)
@@ -52,7 +52,7 @@ class Contract:
         return kind
 
     def named(self, plan: Plan, name: s.RecordName, field: str) -> tuple[RecordKind, bytes, bytes]:
-        """Kind, key and id."""
+        """The kind, key and id that `name` names."""
         kind = self.kind(plan, name.state, f"{field}.state")
         if self.is_map(kind) != bool(name.id):
             wanted = "an id, as it is a map" if self.is_map(kind) else "no id, as it is a value"
@@ -60,7 +60,7 @@ class Contract:
         return kind, key_of(name.key, f"{field}.key"), key_of(name.id, f"{field}.id") if name.id else b""
 
     def index(self, plan: Plan, name: str, call: Call) -> AnyIndex[Any, Any]:
-        """Raises Failure SCOPE_MISSING for one that tells personal fields."""
+        """Raises Failure SCOPE_MISSING for an index that reveals personal fields."""
         indices = plan.service.indices
         index = indices.get(requests.name(name, "index"))
         if index is None:

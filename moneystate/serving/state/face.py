@@ -48,9 +48,9 @@ class StateAnswers:
 
 
 class StateFace:
-    """`reference`: of the service and its rules."""
+    """The face of plain services."""
 
-    def __init__(self, reference: str) -> None:
+    def __init__(self, reference: str) -> None:  # names the service and its rules
         self.replica = ServiceReplica(reference)
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ from moneystate.state.v1 import state_pb2 as s
 
 
 class Messages:
-    """For one caller. `personal`: whether the caller may read personal fields."""
+    """The messages for one caller. `personal`: the caller may read personal fields."""
 
     def __init__(self, plan: Plan, may_read_personal: bool, encoding: Any) -> None:
         if encoding not in s.Encoding.values():

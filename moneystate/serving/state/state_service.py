@@ -167,7 +167,9 @@ class StateService:
         kind, key, id = self.contract.named(snapshot.plan, request.name, "name")
         steps = self.reads.steps(key, kind, id, snapshot, STEPS)
         if not steps:
-            raise Failure("NOT_FOUND", f"{request.name.key}: there is no such record in the versions that are kept")
+            raise Failure(
+                "NOT_FOUND", f"{request.name.key}: there is no such record in the versions that the replica has"
+            )
         to = self._messages(snapshot, request, call)
         self._note(call, snapshot, [Item(kind.name, key, id, step.record) for step in steps])
         return s.ExplainResponse(
@@ -193,7 +195,7 @@ class StateService:
         return Messages(snapshot.plan, call.caller.personal, request.encoding)
 
     def _note(self, call: Call, snapshot: ServiceSnapshot, items: list[Item]) -> None:
-        """Keys whose personal fields go out."""
+        """Records keys whose personal fields are returned."""
         for item in items:
             if item.record is not None and snapshot.plan.kinds[item.state].codec.personal:
                 note(call, item.owner.decode())

@@ -35,7 +35,8 @@ from moneystate.cli.options import (
 )
 from moneystate.kafka.starting import parse_start
 from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.job import Job, RunOptions
+from moneystate.spark.job import Job
+from moneystate.spark.run_options import RunOptions
 from services.enrichment.job import ENRICHMENT, FORMATTED, enrichment_job
 from services.enrichment.rules import Rules
 
@@ -80,7 +81,7 @@ def _enrich(
         replies_s=parse_ms(lookup_deadline, "--lookup-deadline") / 1000,
         formats=formats(format or [], options.registry_url or "", FORMATTED),
     )
-    with Display(quiet) as display:
+    with Display(quiet, counters=spec.counters) as display:
         job = Job(spec, options, display.batch, on_publish=display.publishing, on_new_inputs=display.new_inputs)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: job.stop())

@@ -12,9 +12,9 @@ Place = tuple[str, int, int]  # topic, partition, offset
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """`place`: where the rejected record stood."""
+    """A dead letter that came out."""
 
-    place: Place
+    place: Place  # where the rejected record was
     reason: str
 
 
@@ -28,13 +28,13 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class StepVerdict:
-    """`promise` None: an event that is no money, for which nothing comes out. `refused`: reasons of dead letters."""
+    """A step of the demo, its promise and what came out."""
 
     step: int
     sends: tuple[Send, ...]
-    promise: Promise | None
+    promise: Promise | None  # None: the event is not money, nothing comes out
     came: tuple[Enriched, ...]
-    refused: tuple[str, ...]
+    refused: tuple[str, ...]  # reasons of dead letters
 
     @property
     def promised(self) -> tuple[Enriched, ...]:
@@ -48,11 +48,11 @@ class StepVerdict:
 
 @dataclass(frozen=True)
 class ChapterVerdict:
-    """`strays`: what came out and belongs to none of the chapter's steps; there must be none."""
+    """A chapter of the demo and what came out."""
 
     chapter: Chapter
     steps: tuple[StepVerdict, ...]
-    strays: tuple[str, ...]
+    strays: tuple[str, ...]  # outputs that belong to none of the chapter's steps; there must be none
 
     @property
     def held(self) -> bool:

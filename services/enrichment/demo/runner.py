@@ -31,10 +31,10 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True)
 class Outcome:
-    """`strays`: what came out after the last chapter; there must be none."""
+    """The result of the demo."""
 
     verdicts: list[ChapterVerdict]
-    strays: list[str]
+    strays: list[str]  # outputs after the last chapter; there must be none
 
     @property
     def held(self) -> bool:

@@ -26,24 +26,24 @@ FROM_SERVICE = "@service"
 
 @dataclass(frozen=True)
 class Enriched:
-    """An enriched money event, as far as the scenario promises it. `user_info`: birth year and country of residence."""
+    """An enriched money event, as far as the scenario promises it."""
 
     money_id: str
     status: str
     client_country: str | None
-    user_info: tuple[str | None, str | None] | None
+    user_info: tuple[str | None, str | None] | None  # birth year and country of residence
     first_occurrence: bool
 
 
 @dataclass(frozen=True)
 class Send:
-    """`event`: the JSON form of DESIGN.md section 4."""
+    """An event that the demo sends."""
 
     step: int
     title: str
     topic: str
     key: str
-    event: dict[str, Any]
+    event: dict[str, Any]  # JSON form of DESIGN.md section 4
 
     @property
     def money_id(self) -> str | None:
@@ -56,19 +56,19 @@ class Send:
 
 @dataclass(frozen=True)
 class Promise:
-    """`outcome` None: nothing comes out. `asks_service`: the session is the lookup service's to say."""
+    """What a step of the demo must put out."""
 
     step: int
-    outcome: Enriched | None
-    asks_service: bool = False
+    outcome: Enriched | None  # None: nothing
+    asks_service: bool = False  # the lookup service supplies the session
 
 
 @dataclass(frozen=True)
 class Chapter:
-    """`advance_to`: ISO-8601."""
+    """A chapter of the demo."""
 
     sends: tuple[Send, ...]
-    advance_to: str
+    advance_to: str  # ISO-8601
     promises: tuple[Promise, ...]
 
     def with_service(self, country: Callable[[str], str | None]) -> Chapter:

@@ -50,7 +50,7 @@ class Tries:
 
 
 class Breaker:
-    """For one event loop. `on_change` is told of every new state."""
+    """For one event loop."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Breaker:
         self.successes = 0
         self._first_wait_s = first_wait_s
         self._max_wait_s = max_wait_s
-        self._on_change = on_change
+        self._on_change = on_change  # called with each new state
         self._run: list[Tries] = []
         self._waiters: deque[asyncio.Future[bool]] = deque()
         self._probe_due = False

@@ -68,10 +68,8 @@ def _number(seed: int, purpose: str, text: str) -> int:
 
 
 class FakeSessionService:
-    """`with FakeSessionService(...) as service:` serves until the end of the block; `stop` and `start` in between are
-    an outage. `port` 0: any free one, kept from then on. `calls`: by session id; `max_concurrent`: of them. `token`:
-    the bearer token it wants.
-    """
+    """`with FakeSessionService(...) as service:` serves until the end of the block. `stop` and `start` in between are
+    an outage."""
 
     def __init__(
         self,
@@ -83,11 +81,11 @@ class FakeSessionService:
     ) -> None:
         self.behaviour = behaviour
         self.latency_s = latency_s
-        self.port = port
-        self.token = token
+        self.port = port  # 0: any free one, the same after a restart
+        self.token = token  # the bearer token that it requires
         self.tls = tls
-        self.calls: Counter[str] = Counter()
-        self.max_concurrent = 0
+        self.calls: Counter[str] = Counter()  # by session id
+        self.max_concurrent = 0  # largest number of calls at the same time
         self._at_once = 0
         self._lock = threading.Lock()
         self._server: _Server | None = None

@@ -36,10 +36,10 @@ class NotFound:
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """An answer that is none; `works`: it shows all the same that the service works."""
+    """A response that is not an answer."""
 
     reason: str
-    works: bool
+    works: bool  # True: the response still shows that the service works
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ CallResult = Found | NotFound | Unusable | Unavailable | Refused
 
 @dataclass(frozen=True)
 class ServiceConfig:
-    """`url_template` has `{userSessionId}` in it; files are PEM."""
+    """How to call the service. Files are PEM."""
 
-    url_template: str
+    url_template: str  # contains `{userSessionId}`
     bearer_token_file: Path | None = None
     client_cert: Path | None = None
     client_key: Path | None = None

@@ -37,13 +37,13 @@ ANSWER, POSITION = b"a", b"p"
 
 
 class AnswerIndex:
-    """The index of one worker, for one thread. `topic` with its prefix."""
+    """The index of one worker, for one thread."""
 
     def __init__(
         self, folder: Path, bootstrap_servers: str, extra: dict[str, str], topic: str, convert: Convert | None = None
     ) -> None:
         """Raises SetupError where the folder cannot be used or the topic is not there."""
-        self.topic = topic
+        self.topic = topic  # with its prefix
         self._folder = folder
         self._convert = convert
         self._wire = Wire()

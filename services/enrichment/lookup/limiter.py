@@ -11,7 +11,7 @@ MAX_HOLD_S = 300.0  # a longer Retry-After is taken as this: a mistake in it mus
 
 
 class Limiter:
-    """Calls evenly spaced, `per_second` None: no limit. Times of the event loop's clock."""
+    """Spaces calls evenly. `per_second` None: no limit. Times are those of the event loop's clock."""
 
     def __init__(self, per_second: float | None) -> None:
         self._interval_s = 0.0 if per_second is None else 1.0 / per_second

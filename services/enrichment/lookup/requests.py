@@ -40,9 +40,10 @@ class Assignment:
 
 @dataclass
 class Polled:
-    """`ends`: how far the log was read where nothing more is there, transaction markers included."""
+    """What one poll returned."""
 
     messages: list[Message] = field(default_factory=list)
+    # where the log was read to its end, transaction markers included
     ends: dict[int, int] = field(default_factory=dict)
 
 

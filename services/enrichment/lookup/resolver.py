@@ -22,11 +22,11 @@ MAX_BACKOFF_S = 5.0
 
 @dataclass(frozen=True)
 class Policy:
-    """`deadline_s`: of all attempts and the backoff between them; waits that the breaker, the rate limit or the service
-    (Retry-After) impose do not count."""
+    """How often and how long the resolver tries."""
 
     attempts: int = 3
     timeout_s: float = 1.0
+    # for all attempts and the backoff between them, without waits for the breaker, the rate limit or Retry-After
     deadline_s: float = 10.0
     backoff_s: float = 0.1
     concurrency: int = 100

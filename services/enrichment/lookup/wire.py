@@ -20,11 +20,11 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was found out about a session. `country`: of the client, where it was found; `attempts`: those used up."""
+    """What a lookup found out about a session."""
 
     outcome: Outcome
-    country: str | None
-    attempts: int
+    country: str | None  # of the client, if the session was found
+    attempts: int  # made for this answer
 
 
 @dataclass(frozen=True, slots=True)

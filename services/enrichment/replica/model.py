@@ -25,19 +25,19 @@ class MoneyType(NamedTuple):
 
 
 class Session(NamedTuple):
-    """Valid before `expires_ms`. `country`: clientCountryCode."""
+    """A session of a user."""
 
     id: str
-    country: str
-    expires_ms: int
+    country: str  # clientCountryCode
+    expires_ms: int  # valid before this time
     source: Source | None
 
 
 class SeenMoney(NamedTuple):
-    """`seen_at_ms`: order time of the money that counts as the first."""
+    """Money that counts for the duplicate check."""
 
     id: str
-    seen_at_ms: int
+    seen_at_ms: int  # order time of the money that counts as the first
     source: Source | None
 
 
@@ -52,50 +52,47 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Money that is not put out yet. `requested_at_ms`: None while it waits for its session. `amount`: a decimal
-    number with its four places. `birth_year`, `country`: the user info that it travels with. `source`: its own event.
-    """
+    """Money that is not put out yet."""
 
     user_id: str
     money_id: str
     session_id: str
     reason: Reason
     order_time_ms: int
-    requested_at_ms: int | None
+    requested_at_ms: int | None  # None: it still waits for its session
     first_occurrence: bool
-    amount: str
+    amount: str  # a decimal number with its four places
     currency: str
     money_type: str
-    birth_year: Known | None
-    country: Known | None
-    source: Source
+    birth_year: Known | None  # the user info that it travels with
+    country: Known | None  # the user info that it travels with
+    source: Source  # its own event
 
 
 @dataclass(frozen=True, slots=True)
 class KeptReply:
-    """A lookup's reply that was read before its request. `outcome`: FOUND, NOT_FOUND or FAILED."""
+    """A lookup's reply that was read before its request."""
 
     money_id: str
     requested_at_ms: int
-    outcome: str
+    outcome: str  # FOUND, NOT_FOUND or FAILED
     country: str | None
     source: Source | None
 
 
 class UserView(NamedTuple):
-    """`sessions`: those that are valid at the version's watermark, by id. `seen_money`, `waiting`, `looking_up`: oldest
-    first. `schema_versions`: that the user's entries are written with, ascending."""
+    """All that is known about a user."""
 
     user_id: str
     birth_year: Known | None
     country: Known | None
     money_types: tuple[MoneyType, ...]
-    sessions: tuple[Session, ...]
-    seen_money: tuple[SeenMoney, ...]
-    waiting: tuple[Pending, ...]
-    looking_up: tuple[Pending, ...]
+    sessions: tuple[Session, ...]  # valid at the version's watermark, by id
+    seen_money: tuple[SeenMoney, ...]  # oldest first
+    waiting: tuple[Pending, ...]  # oldest first
+    looking_up: tuple[Pending, ...]  # oldest first
     replies: tuple[KeptReply, ...]
-    schema_versions: tuple[int, ...]
+    schema_versions: tuple[int, ...]  # with which the user's entries are written, ascending
 
 
 class Where(Enum):
@@ -109,24 +106,24 @@ class Where(Enum):
 
 @dataclass(frozen=True, slots=True)
 class MoneyView:
-    """`pending`: where it waits or is looked up. `enriched`: its record in the output, where put out; its time is that
-    record's timestamp. `origins`: (role, event) of all that is known, the roles being the fields of the record Lineage:
-    money, session, birthYear, residentCountryCode, firstOfType, reply."""
+    """All that is known about one money event."""
 
     money_id: str
     user_id: str
     where: Where
-    pending: Pending | None
-    enriched: Source | None
+    pending: Pending | None  # if it waits or is looked up
+    enriched: Source | None  # its record in the output, if put out; the time is that record's timestamp
+    # (role, event) of all that is known; roles are the fields of Lineage: money, session, birthYear,
+    # residentCountryCode, firstOfType, reply
     origins: tuple[tuple[str, Source], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ForgottenView:
-    """The proof that a user was forgotten. `forgotten_at_ms`: the request's order time."""
+    """The proof that a user was forgotten."""
 
     user_id: str
     request_id: str
     requested_by: str
-    forgotten_at_ms: int
+    forgotten_at_ms: int  # order time of the request
     source: Source | None

@@ -38,10 +38,10 @@ ROLES: Final = {
 
 
 class Messages:
-    """For one caller. `personal`: whether the caller may read personal fields."""
+    """The messages for one caller."""
 
     def __init__(self, personal: bool) -> None:
-        self.personal = personal
+        self.personal = personal  # the caller may read personal fields
 
     def known(self, value: model.Known | None) -> Fields | None:
         return None if value is None else self.text(value.value, value.source)
