@@ -1,17 +1,16 @@
 """The processes of `moneystate serve`: one follower, the workers that answer, and this supervisor.
 
-    serve ── follower     reads the changelog into the replica's files; the only one that writes
+    serve ── follower     reads the changelog into the replica's files; their only writer
           ├─ worker 1     a server over the same files, read only
           └─ worker N     on the same port; the system spreads connections over the workers
 
-Children end when this process is gone, whatever ended it. One that ends by itself ends the whole: a supervisor
-(systemd, Kubernetes) starts it anew, and a start costs no more than catching up.
+Children end when this process ends, for whatever reason. If a child ends by itself, the whole command ends. A
+supervisor such as systemd or Kubernetes then starts it again. A start costs no more than catching up.
 """
 
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import tempfile
@@ -28,8 +27,9 @@ from moneystate.serving.child import Child, start
 from moneystate.serving.face import Face
 from moneystate.serving.metrics import expose
 from moneystate.serving.options import ServeOptions
+from moneystate.stop_signals import stop_signals
 
-START_S: Final = 60.0  # to import and listen, on a machine that is busy
+START_S: Final = 60.0  # to import and listen, on a busy machine
 METRICS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
@@ -42,7 +42,7 @@ def serve(options: ServeOptions, face: Face, say: Callable[[str], None]) -> None
         _make_folder(options)
         address, held = _hold_port(options.listen)
         at_end.callback(held.close)
-        stopped = _stopped(at_end)
+        stopped = at_end.enter_context(stop_signals()).fileno()
         _metrics(options, at_end)
         task = worker.WorkerTask(options, face, address, worker.page_token_key(options))
         children = [start("follower", follower.run, options, face.replica)]
@@ -56,16 +56,6 @@ def serve(options: ServeOptions, face: Face, say: Callable[[str], None]) -> None
         _watch(children, stopped)
 
 
-def _stopped(at_end: ExitStack) -> int:
-    """A file descriptor that becomes readable on the first SIGTERM or SIGINT."""
-    readable, writable = os.pipe()
-    at_end.callback(os.close, readable)
-    at_end.callback(os.close, writable)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        at_end.callback(signal.signal, number, signal.signal(number, lambda *_: os.write(writable, b".")))
-    return readable
-
-
 def _make_folder(options: ServeOptions) -> None:
     try:
         os.makedirs(options.data, exist_ok=True)
@@ -76,28 +66,30 @@ def _make_folder(options: ServeOptions) -> None:
 
 
 def _hold_port(listen: str) -> tuple[str, socket.socket]:
-    """HOST:PORT with the port that all workers are to have, and a socket that keeps it until they do. Raises SetupError
-    where another process has it."""
+    """HOST:PORT with the port for all workers, and a socket that reserves it until they listen. Raises SetupError if
+    another process has the port."""
     host, port = addresses.split(listen, "--listen")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     held = socket.socket(family, socket.SOCK_STREAM)
     try:
         with socket.socket(family, socket.SOCK_STREAM) as alone:
             alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            alone.bind((host, port))  # fails where anyone listens, as it does not share
+            alone.bind((host, port))  # fails if anyone listens there, because it does not share the port
             port = alone.getsockname()[1]
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         held.bind((host, port))
     except OSError as e:
         held.close()
         raise SetupError(
-            f"--listen {listen}: expected a free port, but {e.strerror}.", "stop what has it, or give another."
+            f"--listen {listen}: expected a free port, but {e.strerror}.",
+            "stop the process that has it, or give another port.",
         ) from None
     return f"{f'[{host}]' if family == socket.AF_INET6 else host}:{port}", held
 
 
 def _metrics(options: ServeOptions, at_end: ExitStack) -> None:
-    """The workers' values come by files in a folder that they learn by their environment. Raises SetupError."""
+    """Serves the metrics. Workers write theirs to files in a folder that an environment variable names. Raises
+    SetupError."""
     if not options.metrics_port:
         return
     folder = at_end.enter_context(tempfile.TemporaryDirectory(prefix="moneystate-metrics-"))
@@ -122,14 +114,16 @@ def _await_listening(workers: list[Child], stopped: int) -> None:
         lines = [line for line in ready if line in missing]
         if not lines:
             raise JobError(
-                f"{next(iter(missing.values())).name}: expected it to listen, it did not.", "see its log above."
+                f"{next(iter(missing.values())).name}: expected it to listen, but it does not.", "see its log above."
             )
         for line in lines:
             child = missing.pop(line)
             try:
                 child.line.recv()
             except EOFError:
-                raise JobError(f"{child.name}: expected it to listen, it ended.", "see its log above.") from None
+                raise JobError(
+                    f"{child.name}: expected it to listen, but it has ended.", "see its log above."
+                ) from None
 
 
 def _watch(children: list[Child], stopped: int) -> None:
@@ -140,7 +134,7 @@ def _watch(children: list[Child], stopped: int) -> None:
     gone = next(c for c in children if c.line in ended)
     raise JobError(
         f"{gone.name}: expected it to run, it ended with code {gone.process.wait()}.",
-        "see its log above; a new start goes on where this one was.",
+        "see its log above; a new start continues where this one ended.",
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from typing import Annotated
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.option import DURATION, Panel, option
 from moneystate.cli.options import port, seed
+from moneystate.stop_signals import stop_signals
 from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge
 
 SCOPE = "FAKE"  # of the variables: a port and a seed are everybody's
@@ -39,8 +39,6 @@ def fake_session_service(
     function of the session's id and --seed.
     """
     knowledge, latency_s = Knowledge(seed_number, not_found_rate, error_rate), parse_ms(latency, "--latency") / 1000
-    ends = (signal.SIGTERM, signal.SIGINT)
-    signal.pthread_sigmask(signal.SIG_BLOCK, ends)  # for all threads: the one below waits for them
-    with FakeSessionService(knowledge, latency_s, port_number) as service:
+    with stop_signals() as stopped, FakeSessionService(knowledge, latency_s, port_number) as service:
         typer.echo(service.url_template)
-        signal.sigwait(ends)
+        stopped.wait()
