@@ -1,9 +1,9 @@
-"""A record's codec, single-object Avro and JSON, from generated code (`generate`, `generate_json`)."""
+"""A record's codec for single-object Avro and JSON. Its functions are generated (`generate`, `generate_json`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from moneystate.api import avro_parts
 from moneystate.api.avro_parts import Unencodable
@@ -17,27 +17,28 @@ from moneystate.api.wrong_values import wrong_value
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.errors import StepError
 
+ENCODING_ADVICE: Final = "correct the value in the service's code, or change the type of the field."
+
 
 class Codec:
-    """`header`: magic and fingerprint of the record's schema. `read(buf, pos)` and `write(record)` are the body alone,
-    generated; `copy(record)` gives an object that shares nothing that can be changed."""
+    """Encodes and decodes one type of record. The body is the encoding without the header."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
-        self.header = header_of(record)
+        self.header = header_of(record)  # magic and fingerprint of the record's schema
         code = AvroCode()
         number = code.record(record)
-        made = code.source.run(record.name)
-        self.read: Callable[[bytes, int], tuple[Any, int]] = made[f"read_{number}"]
-        self.write: Callable[[Any], bytes] = made[f"write_{number}"]
-        self.copy: Callable[[Any], Any] = made[f"copy_{number}"]
+        functions = code.source.run(record.name)
+        self.read: Callable[[bytes, int], tuple[Any, int]] = functions[f"read_{number}"]  # a body, at a position
+        self.write: Callable[[Any], bytes] = functions[f"write_{number}"]  # returns the body
+        self.copy: Callable[[Any], Any] = functions[f"copy_{number}"]  # shares no mutable object with the original
         code.source.names["read_json"] = avro_parts.read_own_json
         self.read_own: Callable[[bytes, int], tuple[Any, int]] = code.source.run(record.name)[f"read_{number}"]
         self.source = code.source.text()
         json_code = JsonCode(record)
         self.json_source = json_code.source.text()
         self._from_json, self._to_json = json_code.functions()
-        self._transcode: Transcode | None = None  # made for outputs alone, when the first is written
+        self._transcode: Transcode | None = None  # generated at the first use: only outputs need it
         self._personal: tuple[str, ...] | None = None
         self._from_row: Callable[[Any], Any] | None = None
 
@@ -49,7 +50,7 @@ class Codec:
         return self._personal
 
     def decode(self, value: bytes) -> Any:
-        """A value of this schema. Raises Malformed."""
+        """Decodes a value with header. Raises Malformed."""
         record, end = self.read_body(value, HEADER_BYTES)
         if end != len(value):
             raise TrailingBytes(f"{len(value) - end} bytes after the body")
@@ -59,7 +60,7 @@ class Codec:
         return self._body(self.read, value, pos)
 
     def read_own_body(self, value: bytes, pos: int) -> tuple[Any, int]:
-        """Of state and outputs: JSON in them is canonical, as this program wrote it."""
+        """Like `read_body`, for values that this program wrote: their JSON fields are canonical and are not checked."""
         return self._body(self.read_own, value, pos)
 
     def _body(self, read: Callable[[bytes, int], tuple[Any, int]], value: bytes, pos: int) -> tuple[Any, int]:
@@ -68,24 +69,27 @@ class Codec:
         except IndexError:
             raise Malformed("the record is cut off") from None
         except UnicodeDecodeError:
-            raise Malformed("a text that is not UTF-8") from None
+            raise Malformed("a string is not UTF-8") from None
 
     def encode(self, value: Any) -> bytes:
-        """In single-object encoding. Raises StepError where the record has a value that its field cannot hold."""
+        """Encodes a record with header. Raises StepError if a field cannot hold its value."""
         return self.header + self.write_body(value)
 
     def write_body(self, value: Any) -> bytes:
         try:
             return self.write(value)
         except (Unencodable, TypeError, AttributeError, ValueError, IndexError) as e:
-            raise StepError(wrong_value(self.record, value) or f"{self.record.cls.__name__}: {e}.") from None
+            raise self._unencodable(value, e) from None
+
+    def _unencodable(self, value: Any, error: Exception) -> StepError:
+        return StepError(wrong_value(self.record, value) or f"{self.record.cls.__name__}: {error}.", ENCODING_ADVICE)
 
     def from_json(self, document: Any) -> Any:
-        """From what `json_text.parse` gave. Raises Malformed."""
+        """A record from a parsed document (`json_text.parse`). Raises Malformed."""
         return self._from_json(document)
 
     def from_row(self, document: Any) -> Any:
-        """The same with members that are named as the fields are declared: those of a database's columns."""
+        """Like `from_json`, but members have the names of the fields as declared, such as a database's columns."""
         if self._from_row is None:
             self._from_row, _ = JsonCode(self.record, by_name=True).functions()
         return self._from_row(document)
@@ -94,22 +98,22 @@ class Codec:
         return self._from_json(parse(text, MAX_RECORD_LEVELS))
 
     def transcode(self, value: bytes, pos: int) -> bytes:
-        """The body of a canonical value, as this program wrote it, in JSON. Raises Malformed, and StepError for what
-        JSON does not have."""
+        """Turns the body of a value that this program wrote into JSON. Raises Malformed, and StepError for a value that
+        JSON cannot represent."""
         if self._transcode is None:
             self._transcode = Transcoder(self.record).function()
         try:
             text: str = self._body(self._transcode, value, pos)[0]
             return text.encode()
         except Unencodable as e:
-            raise StepError(f"{self.record.cls.__name__}: {e}.") from None
+            raise StepError(f"{self.record.cls.__name__}: {e}.", ENCODING_ADVICE) from None
 
     def to_json(self, value: Any) -> bytes:
         try:
             return self._to_json(value).encode()
         except (Unencodable, TypeError, AttributeError, ValueError, IndexError) as e:
-            raise StepError(wrong_value(self.record, value) or f"{self.record.cls.__name__}: {e}.") from None
+            raise self._unencodable(value, e) from None
 
 
 class TrailingBytes(Malformed):
-    """Bytes left over after a body."""
+    """There are bytes after the body."""

@@ -9,7 +9,7 @@ S = TypeVar("S")
 
 
 class MapAccess(Protocol):
-    """A map of one key, as the runtime gives it."""
+    """The runtime's access to a map under one key."""
 
     def get(self, id: str) -> object | None: ...
 
@@ -23,8 +23,8 @@ class MapAccess(Protocol):
 
 
 class Entries(Generic[S]):
-    """The entries of a map under the key in hand. What `get` and `items` give is the entry itself: what the step
-    changes in it is kept."""
+    """The entries of a map under the current key. `get` and `items` return the entries themselves, not copies. A step's
+    changes to them are stored."""
 
     def __init__(self, access: MapAccess) -> None:
         self._access = access
@@ -33,29 +33,29 @@ class Entries(Generic[S]):
         return self._access.get(id)  # type: ignore[return-value]
 
     def __getitem__(self, id: str) -> S:
-        """As `get` of an entry that must be there. Raises KeyError."""
+        """Like `get`, for an entry that must exist. Raises KeyError."""
         entry = self.get(id)
         if entry is None:
             raise KeyError(id)
         return entry
 
     def put(self, id: str, record: S) -> None:
-        """Add the entry or replace it. With a time to live, its time begins again."""
+        """Adds or replaces the entry, and restarts its TTL."""
         self._access.put(id, record)
 
     def delete(self, id: str) -> None:
-        """Nothing happens where there is none."""
+        """Deletes the entry. Does nothing if it does not exist."""
         self._access.delete(id)
 
     def __contains__(self, id: str) -> bool:
         return self._access.has(id)
 
     def ids(self, prefix: str = "") -> list[str]:
-        """The ids that begin with `prefix`, in the order of their code points."""
+        """The ids that begin with `prefix`, in code point order."""
         return self._access.ids(prefix)
 
     def items(self, prefix: str = "") -> Iterator[tuple[str, S]]:
-        """Ids and entries, in the order of the ids; those there were when it began."""
+        """Ids and entries, ordered by id. Entries that are added during the iteration are not included."""
         for id in self.ids(prefix):
             entry = self.get(id)
             if entry is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 from moneystate.api import index_order, layout
-from moneystate.api.cells import RecordKind, opened
+from moneystate.api.cells import RecordKind, decode_entry
 from moneystate.api.handles import AnyIndex, Index, Map, MapIndex, Value
 from moneystate.api.index_order import Span
 from moneystate.api.plan import Plan
@@ -50,7 +50,7 @@ class StateView(ABC):
     def get(self, value: Value[S], key: str) -> S:
         kind = self.plan.kinds[value.name]
         record = self.record(kind, self.stored(kind, key.encode(), b""))
-        return kind.empty() if record is None else record  # type: ignore[no-any-return]
+        return kind.make_empty() if record is None else record  # type: ignore[no-any-return]
 
     def entry(self, of: Map[S], key: str, id: str) -> S | None:
         kind = self.plan.kinds[of.name]
@@ -93,7 +93,7 @@ class StateView(ABC):
         """None: there is no entry, or it has expired."""
         if stored is None:
             return None
-        cell = opened(kind, stored)
+        cell = decode_entry(kind, stored)
         return None if cell.has_expired(self.time) else cell.value
 
 

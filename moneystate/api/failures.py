@@ -13,31 +13,31 @@ from moneystate.errors import StepError
 
 _PLATFORM: Final = ("moneystate/api/", "<generated")  # compiled modules have relative paths
 EXCEPTION: Final = "exception"  # the reason of a dead letter
-DO: Final = (
-    "mend the code and start again: the same start goes on with the batch. "
-    "--on-error dead-letter would turn such records away."
+ADVICE: Final = (
+    "fix the code and run the same command again: it repeats the batch. "
+    "With --on-error dead-letter, such records become dead letters."
 )
 
 
 def where_of(plan: Plan, item: Item) -> tuple[str, int, int]:
-    """Topic, partition and offset of the event; of a timer, of the event that set it."""
+    """Topic, partition and offset of an event. For a timer: of the event that set it."""
     partition, offset = where(item)
     return plan.topics[item[TOPIC]], partition, offset
 
 
 def failure(plan: Plan, item: Item, function: str, error: Exception) -> tuple[str, str]:
-    """One line, and what to do."""
+    """The message and the advice for a failed step."""
     return failed_at(*where_of(plan, item), function, error)
 
 
 def failed_at(topic: str, partition: int, offset: int, function: str, error: Exception) -> tuple[str, str]:
-    """The same for a function that runs on a record of Kafka."""
+    """The same for a function that reads a Kafka record."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not any(part in Path(f.filename).as_posix() for part in _PLATFORM)]
     location = f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
-    told = " ".join(str(error).split())
-    problem = told if isinstance(error, StepError) else f"{type(error).__name__}: {told.rstrip('.')}."
+    message = " ".join(str(error).split())
+    problem = message if isinstance(error, StepError) else f"{type(error).__name__}: {message.rstrip('.')}."
     return (
         f"{topic}, partition {partition}, offset {offset}: {function}{location}: {problem}",
-        "" if " Do: " in told else DO,
+        "" if " Do: " in message else ADVICE,
     )

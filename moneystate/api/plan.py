@@ -103,11 +103,11 @@ class EarlierInput(NamedTuple):
 class TimerPlan:
     """A timer with its handler."""
 
-    def __init__(self, kind: TimerKind, handler: HandlerPlan, of: RecordKind | None) -> None:
+    def __init__(self, kind: TimerKind, handler: HandlerPlan, map_kind: RecordKind | None) -> None:
         self.name = kind.name
         self.kind = kind
         self.handler = handler
-        self.of = of  # the map whose ids the timer is for
+        self.map_kind = map_kind  # the map of a MapTimer; None: one timer for each key
 
 
 class OutputPlan:

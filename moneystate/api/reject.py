@@ -6,13 +6,12 @@ from typing import Any
 
 
 class Reject(Exception):
-    """The record becomes a dead letter for `reason`, and the step leaves no trace: state, timers and outputs are as
-    before it."""
+    """The record becomes a dead letter for `reason`. The step's changes to state, timers and outputs are discarded."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
-        given: list[Any] = [reason, detail]  # callers may not check their types
-        if not all(isinstance(text, str) for text in given):
-            raise TypeError(f"Reject: expected texts as the reason and the detail, found {reason!r}, {detail!r}")
+        arguments: list[Any] = [reason, detail]  # callers may not check their types
+        if not all(isinstance(argument, str) for argument in arguments):
+            raise TypeError(f"Reject: expected two strings, found {reason!r} and {detail!r}")
         super().__init__(reason, detail)
         self.reason = reason
         self.detail = detail

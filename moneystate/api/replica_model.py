@@ -152,8 +152,8 @@ class ServiceReplica:
     def _values(self, index: AnyIndex[Any, Any], cell: Cell) -> set[bytes]:
         where = f"service {self.plan.name!r}: {index!r}"
         try:
-            if not cell.live:
-                cell.wake()
+            if not cell.decoded:
+                cell.decode()
             return index_order.encode_all(index.by, cell.value, where)
         except MoneystateError:
             raise

@@ -1,8 +1,9 @@
 """Runs plain services on the engine: one `moneystate.engine.processor.Processor` for all declarations.
 
-A batch reads all entries that its events and timers declare in one round; a timer that is set and due in the batch, a
-map's entry that nothing announced and a prefix are read when a step asks. Entries are decoded when a step first has
-them, and encoded once, in `finish`. What a step may change is copied before, so that `Reject` can put it back.
+A batch reads the entries that its events and timers declare in one request. Other entries are read when a step asks for
+them: undeclared map entries, prefixes, and timers that are both set and due in the batch. An entry is decoded when a
+step first uses it and encoded once, in `finish`. A step may change its records in place, so they are copied before it
+runs. `Reject` restores the copies.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from moneystate.api import layout
-from moneystate.api.cells import NEVER, NO_TTL, Cell, RecordKind, opened, set_of
+from moneystate.api.cells import NEVER, NO_TTL, Cell, RecordKind, decode_entry, setting_of
 from moneystate.api.context import Context, EventSource
 from moneystate.api.entries import Entries
 from moneystate.api.failures import EXCEPTION, failure, where_of
@@ -52,39 +53,41 @@ LINEAGE: Final = "lineage"
 
 
 class Work:
-    """An item with all that its step needs. `cells`: of the declared values, None for a map; `record`: of an event;
-    `timer`: of a timer with a function; neither: a sweep of `cell`."""
+    """An item, prepared for its step: an event, a timer, or a sweep (neither `input` nor `timer` is set)."""
 
     def __init__(self, key: str, handler: HandlerPlan | None) -> None:
         self.key = key
-        self.handler = handler
-        self.record: Any = None
-        self.input: InputPlan | None = None
-        self.timer: TimerPlan | None = None
-        self.id = ""
-        self.cell: Cell | None = None
-        self.cells: list[Cell | None] = []
+        self.handler = handler  # None: a sweep
+        self.record: Any = None  # the event's record
+        self.input: InputPlan | None = None  # set for an event
+        self.timer: TimerPlan | None = None  # set for a timer
+        self.id = ""  # of a timer: the map id that it was set for
+        self.cell: Cell | None = None  # the seen id of an event, the timer itself, or the entry to sweep
+        self.cells: list[Cell | None] = []  # one for each state that the handler declares; None: a map
 
 
 class ServiceProcessor:
-    """`dead_letter_errors`: an exception of a step makes a dead letter and does not end the job."""
+    """The processor of one key group in one batch at a time."""
 
     def __init__(self, plan: Plan, dead_letter_errors: bool = False) -> None:
         self.plan = plan
-        self.dead_letter_errors = dead_letter_errors
+        self.dead_letter_errors = dead_letter_errors  # a step's exception makes a dead letter instead of ending the job
         self.context: Context[Any] = Context(self, plan.rules)
-        self.placed: dict[bytes, tuple[bytes, int]] = {}
-        self.undo: list[tuple[Cell, Any, int, int, bool, bool]] = []
-        self.undo_counts: list[tuple[str, int]] = []
+        # of the batch
+        self.cells: WorkingSet
+        self.unordered: dict[UnorderedRecord, Work] = {}
+        self.watermark_before = NO_TIME
+        self.last_places: dict[bytes, tuple[bytes, int]] = {}  # by key: cause and number of its last timed record
+        # of the current step
         self.item: Item | None = None
         self.work: Work | None = None
-        self.owner = b""
-        self.now = 0
-        self.lineage: list[Header] = []
-        self.watermark_before = NO_TIME
+        self.owner = b""  # its key
+        self.now = 0  # its order time
         self.effects = Effects()
-        self.unordered: dict[UnorderedRecord, Work] = {}
-        self.cells: WorkingSet
+        self.lineage: list[Header] = []  # made when the step first emits a record
+        # the cells that the step may have changed: value, changed_at, sweep_at, decoded, dirty from before
+        self.undo: list[tuple[Cell, Any, int, int, bool, bool]] = []
+        self.undo_counts: list[tuple[str, int]] = []
 
     # A batch
 
@@ -93,21 +96,21 @@ class ServiceProcessor:
     ) -> list[Work | None]:
         self.cells = WorkingSet(state)
         self.watermark_before = watermark_before
-        self.placed = {}
+        self.last_places = {}
         self.unordered = {}
         for record in unordered:
             topic, _, _, key, value = record
-            self.unordered[record] = self._event(topic, key, value)
+            self.unordered[record] = self._event_work(topic, key, value)
         works: list[Work | None] = [self._work(item) for item in items]
         self.cells.load_announced()
         return works
 
     def _work(self, item: Item) -> Work:
         if item[RANK] < TIMER_RANK:
-            return self._event(item[TOPIC], item[KEY], own_value(item[VALUE]))
-        return self._due(item)
+            return self._event_work(item[TOPIC], item[KEY], own_value(item[VALUE]))
+        return self._timer_work(item)
 
-    def _event(self, topic: int, key: bytes, value: bytes) -> Work:
+    def _event_work(self, topic: int, key: bytes, value: bytes) -> Work:
         header = value[:HEADER_BYTES]
         plan = self.plan.inputs[topic].get(header)
         if plan is not None:
@@ -116,9 +119,9 @@ class ServiceProcessor:
             earlier = self.plan.earlier_inputs[topic].get(header)
             if earlier is None:
                 raise StepError(
-                    f"service {self.plan.name!r}: a buffered record of {self.plan.topics[topic]} has a schema that is "
-                    "not declared.",
-                    "declare the input again: what is in state cannot be left out.",
+                    f"service {self.plan.name!r}: expected a declared schema for a buffered record of "
+                    f"{self.plan.topics[topic]}, found an unknown one.",
+                    "restore the declaration of the input: the state still holds its records.",
                 )
             plan = earlier.input
             record, _ = earlier.read(value, HEADER_BYTES)
@@ -128,10 +131,10 @@ class ServiceProcessor:
         assert plan.handler is not None
         if plan.seen is not None and plan.seen_id is not None:
             work.cell = self.cells.cell(plan.seen, key, str(plan.seen_id(record)).encode())
-        self._declared(work, plan.handler.states, key)
+        self._add_declared_cells(work, plan.handler.states, key)
         return work
 
-    def _due(self, item: Item) -> Work:
+    def _timer_work(self, item: Item) -> Work:
         key = item[KEY]
         prefix, id = layout.parts_of_timer(own_value(item[VALUE]))
         timer = self.plan.timer_of.get(prefix)
@@ -141,20 +144,21 @@ class ServiceProcessor:
             kind = self.plan.by_prefix.get(prefix)
             if kind is None:
                 raise StepError(
-                    f"service {self.plan.name!r}: a timer of {prefix[2:].decode()!r} is due, which is not declared.",
-                    "declare it again: what is in state cannot be left out.",
+                    f"service {self.plan.name!r}: expected a declared name for a due timer, found "
+                    f"{prefix[2:].decode()!r}.",
+                    "restore its declaration: the state still holds its timers.",
                 )
             work.cell = self.cells.cell(kind, key, id)
             return work
         work.handler = timer.handler
         work.timer = timer
         work.cell = self.cells.cell(timer.kind, key, id)
-        if timer.of is not None:
-            self.cells.cell(timer.of, key, id)
-        self._declared(work, timer.handler.states, key)
+        if timer.map_kind is not None:
+            self.cells.cell(timer.map_kind, key, id)
+        self._add_declared_cells(work, timer.handler.states, key)
         return work
 
-    def _declared(self, work: Work, states: list[StatePlan], key: bytes) -> None:
+    def _add_declared_cells(self, work: Work, states: list[StatePlan], key: bytes) -> None:
         for state in states:
             if not state.is_map:
                 work.cells.append(self.cells.cell(state.kind, key, b""))
@@ -183,13 +187,13 @@ class ServiceProcessor:
             if work.timer is None:
                 self._sweep(cell, item, effects)
                 return
-            self.cells.wake(cell)
-            if cell.value is None or cell.value != set_of(item):
+            self.cells.decode(cell)
+            if cell.value is None or cell.value != setting_of(item):
                 return  # cancelled, or set again
-            # whatever the step does: it has run out
+            # a timer runs once, even if its step is rejected
             cell.value = None
             cell.dirty = True
-            cell.by = item
+            cell.changed_by = item
         self._run(item, work, effects)
 
     def _run(self, item: Item, work: Work, effects: Effects) -> None:
@@ -203,7 +207,7 @@ class ServiceProcessor:
         handler = work.handler
         assert handler is not None
         try:
-            if work.input is not None and not self._counts(work, item):
+            if work.input is not None and not self._is_new(work, item):
                 return
             context = self.context
             context.now = item[TIME]
@@ -212,34 +216,34 @@ class ServiceProcessor:
             args: list[Any] = [context]
             if work.input is not None:
                 args.append(work.record)
-            elif work.timer is not None and work.timer.of is not None:
+            elif work.timer is not None and work.timer.map_kind is not None:
                 args.append(work.id)
             self._add_states(args, handler, work)
             returned: object = handler.function(*args)
             if returned is not None:
-                raise StepError(f"a step returns nothing, found {returned!r}.", "write ctx.emit(output, record).")
+                raise StepError(f"expected a step to return None, found {returned!r}.", "use ctx.emit(output, record).")
         except Reject as e:
             self._roll_back(outputs, timers)
-            self._letter(e.reason, e.detail)
+            self._emit_dead_letter(e.reason, e.detail)
         except Exception as e:
             line = failure(self.plan, item, handler.name, e)
             if not self.dead_letter_errors:
                 raise StepError(*line) from e
             self._roll_back(outputs, timers)
-            self._letter(EXCEPTION, line[0])
-        self._settle()
+            self._emit_dead_letter(EXCEPTION, line[0])
+        self._end_step()
 
-    def _counts(self, work: Work, item: Item) -> bool:
-        """Whether the event is none that was seen before. Late ones are counted."""
+    def _is_new(self, work: Work, item: Item) -> bool:
+        """False: the event repeats an id that `unique` has seen. Counts duplicates and late events."""
         cell = work.cell
         if cell is not None:
-            self.cells.wake(cell)
-            if cell.value is not None and item[TIME] < cell.at + cell.kind.ttl_ms:
+            self.cells.decode(cell)
+            if cell.value is not None and item[TIME] < cell.changed_at + cell.kind.ttl_ms:
                 self.effects.count("duplicates")
                 return False
-            self._change(cell)
+            self._begin_change(cell)
             cell.value = True
-            self._written(cell)
+            self._mark_written(cell)
         if item[TIME] > item[EVENT_TIME]:
             self.count("late", 1)
         return True
@@ -249,54 +253,54 @@ class ServiceProcessor:
             if cell is None:
                 args.append(Entries(MapCells(self, state.kind, self.owner)))
                 continue
-            self.cells.wake(cell)
+            self.cells.decode(cell)
             if cell.value is None or cell.has_expired(self.now):
-                cell.value = state.kind.empty()
-            self._change(cell)
+                cell.value = state.kind.make_empty()
+            self._begin_change(cell)
             args.append(cell.value)
 
-    def _change(self, cell: Cell) -> None:
-        """Keep what the cell is, as the step may change it."""
+    def _begin_change(self, cell: Cell) -> None:
+        """Saves the cell for `_roll_back`, and marks it dirty: the step may change its value in place."""
         value = cell.value
         kind = cell.kind
         if value is not None and isinstance(kind, RecordKind):
             value = kind.codec.copy(value)
-        self.undo.append((cell, value, cell.at, cell.sweep_at, cell.live, cell.dirty))
+        self.undo.append((cell, value, cell.changed_at, cell.sweep_at, cell.decoded, cell.dirty))
         cell.dirty = True
-        cell.by = self.item
+        cell.changed_by = self.item
 
     def _replace(self, cell: Cell, value: Any) -> None:
-        """Whatever the cell is. What is stored does not matter, unless it says when it is swept; it is read with the
-        round at the end of the batch."""
+        """Replaces the cell's value without reading the stored one. With a TTL it must be read now, because it holds
+        the time of the next sweep. Otherwise `WorkingSet.changed` reads it at the end of the batch."""
         if cell.kind.ttl_ms != NO_TTL:
-            self.cells.wake(cell)
-        self.undo.append((cell, cell.value, cell.at, cell.sweep_at, cell.live, cell.dirty))
+            self.cells.decode(cell)
+        self.undo.append((cell, cell.value, cell.changed_at, cell.sweep_at, cell.decoded, cell.dirty))
         cell.value = value
-        cell.live = True
+        cell.decoded = True
         cell.dirty = True
-        cell.by = self.item
+        cell.changed_by = self.item
 
-    def _written(self, cell: Cell) -> None:
-        """An entry with a time to live was written now: a sweep looks at it once that has passed."""
-        cell.at = self.now
+    def _mark_written(self, cell: Cell) -> None:
+        """Restarts the TTL of an entry, and makes sure that a sweep is scheduled."""
+        cell.changed_at = self.now
         if cell.sweep_at == NEVER:
-            self._sweep_later(cell)
+            self._schedule_sweep(cell)
 
-    def _sweep_later(self, cell: Cell) -> None:
+    def _schedule_sweep(self, cell: Cell) -> None:
         assert self.item is not None
-        due = sweep_time(cell.owner, cell.at + cell.kind.ttl_ms, cell.kind.ttl_ms)
+        due = sweep_time(cell.owner, cell.changed_at + cell.kind.ttl_ms, cell.kind.ttl_ms)
         cell.sweep_at = due
         self.effects.set_timer(due, CLEANUP_RANK, self.item, cell.owner, layout.timer_value(cell.kind.prefix, cell.id))
 
-    def _settle(self) -> None:
-        """The step is done: what it changed in place in entries with a time to live was written now."""
+    def _end_step(self) -> None:
+        """Restarts the TTL of entries that the step changed in place, and forgets how to undo the step."""
         for cell, before, _, _, _, _ in self.undo:
             kind = cell.kind
             if kind.ttl_ms != NO_TTL and isinstance(kind, RecordKind) and cell.value is not None:
                 if before is None or cell.value != before:
-                    self._written(cell)
+                    self._mark_written(cell)
             elif cell.value is None:
-                cell.at = cell.sweep_at = NEVER
+                cell.changed_at = cell.sweep_at = NEVER
         self.undo.clear()
         self.undo_counts.clear()
 
@@ -305,15 +309,21 @@ class ServiceProcessor:
         del effects.outputs[outputs:]
         del effects.timers[timers:]
         self.undo.reverse()
-        for cell, value, at, sweep_at, live, dirty in self.undo:
-            cell.value, cell.at, cell.sweep_at, cell.live, cell.dirty = value, at, sweep_at, live, dirty
+        for cell, value, changed_at, sweep_at, decoded, dirty in self.undo:
+            cell.value, cell.changed_at, cell.sweep_at, cell.decoded, cell.dirty = (
+                value,
+                changed_at,
+                sweep_at,
+                decoded,
+                dirty,
+            )
         for name, n in self.undo_counts:
             effects.count(name, -n)
         self.undo.clear()
         self.undo_counts.clear()
 
-    def _letter(self, reason: str, detail: str) -> None:
-        """A dead letter of the record in hand, in its canonical form."""
+    def _emit_dead_letter(self, reason: str, detail: str) -> None:
+        """Writes the current record to the dead letters, in its canonical form. A timer has no value there."""
         item = self.item
         assert item is not None
         topic, partition, offset = where_of(self.plan, item)
@@ -324,71 +334,83 @@ class ServiceProcessor:
         self.effects.count(COUNT_PREFIX + reason)
 
     def _sweep(self, cell: Cell, item: Item, effects: Effects) -> None:
-        """Remove an entry that has expired, or look again later."""
-        self.cells.wake(cell)
+        """Removes the entry if it has expired. Otherwise schedules another sweep."""
+        self.cells.decode(cell)
         if cell.value is None or cell.sweep_at != item[TIME]:
-            return  # it has gone, or another sweep looks at it
+            return  # already removed, or a later sweep is scheduled
         self.item = item
         self.effects = effects
         cell.dirty = True
-        if item[TIME] >= cell.at + cell.kind.ttl_ms:
+        if item[TIME] >= cell.changed_at + cell.kind.ttl_ms:
             cell.value = None
-            cell.at = cell.sweep_at = NEVER
+            cell.changed_at = cell.sweep_at = NEVER
         else:
-            self._sweep_later(cell)
+            self._schedule_sweep(cell)
 
-    # What a context asks for
+    # The calls of a context (`moneystate.api.context.Runs`)
 
     def emit(self, output: Output[Any], record: object) -> None:
         plan = self._output(output)
         if type(record) is not plan.cls:
-            raise StepError(f"{output!r}: expected {plan.cls.__name__}, found {type(record).__name__}.")
+            raise StepError(
+                f"{output!r}: expected {plan.cls.__name__}, found {type(record).__name__}.",
+                f"emit an object of {plan.cls.__name__} itself: a subclass does not count.",
+            )
         try:
             keys = plan.keys.keys(record)
         except Malformed as e:
             raise StepError(f"{output!r}: {e}.", "give each record a key.") from None
         value = plan.codec.encode(record)
-        lineage = self._caused_by()
+        lineage = self._lineage_headers()
         for key in keys:
             headers = [*lineage, (PLACE, self._next_place())] if output.timed else lineage
             self.effects.emit(plan.stream, key, value, headers)
 
     def _next_place(self) -> bytes:
-        """Of the record that is written now: behind those that the key has written before. A timer that a timer set for
-        its own time may stand before it in the order and runs after it all the same."""
+        """The place of the next record: always behind the earlier records of the same key.
+
+        A timer may set another timer for its own time. The new timer runs later but may come first in the total order.
+        Then the place continues from the last one instead of following the item.
+        """
         item = self.item
         assert item is not None
         cause, number = cause_of(item), 0
-        last = self.placed.get(self.owner)
+        last = self.last_places.get(self.owner)
         if last is not None and last[0] >= cause:
             cause, number = last[0], last[1] + 1
-        self.placed[self.owner] = (cause, number)
+        self.last_places[self.owner] = (cause, number)
         return place_of(cause, number)
 
     def remove(self, output: Output[Any], key: tuple[Any, ...]) -> None:
         plan = self._output(output)
         if not output.compacted:
-            raise StepError(f"{output!r} keeps all records of a key.", "declare it with compacted=True.")
+            raise StepError(
+                f"{output!r}: expected a compacted output for remove, found one that keeps all records of a key.",
+                "declare it with compacted=True.",
+            )
         try:
             removed = key_bytes(key_text(key))
         except Malformed as e:
-            raise StepError(f"{output!r}: {e}.", "give the key, or its parts, as the records have it.") from None
-        self.effects.emit(plan.stream, removed, None, self._caused_by())
+            raise StepError(f"{output!r}: {e}.", "pass the key as the records have it, part by part.") from None
+        self.effects.emit(plan.stream, removed, None, self._lineage_headers())
 
     def _output(self, output: Any) -> OutputPlan:
         plan = self.plan.outputs.get(output)
         if plan is None:
             if not isinstance(output, Output):
-                raise StepError(f"{output!r} is no output.", "pass what output() gave.")
-            raise StepError(f"{output!r} belongs to the service {output.service!r}.", "emit to one of this service.")
+                raise StepError(f"expected an output, found {output!r}.", "pass an object that output() returned.")
+            raise StepError(
+                f"expected an output of the service {self.plan.name!r}, found {output!r} of {output.service!r}.",
+                "use an output of this service.",
+            )
         return plan
 
-    def _caused_by(self) -> list[Header]:
+    def _lineage_headers(self) -> list[Header]:
         if not self.lineage:
-            self.lineage = [self._lineage()]
+            self.lineage = [self._lineage_header()]
         return self.lineage
 
-    def _lineage(self) -> Header:
+    def _lineage_header(self) -> Header:
         item, work = self.item, self.work
         assert item is not None
         assert work is not None
@@ -403,7 +425,9 @@ class ServiceProcessor:
         item = self.item
         assert item is not None
         if type(when) is not int or when >= END_OF_TIME:
-            raise StepError(f"{timer!r}: expected a time in ms, found {when!r}.")
+            raise StepError(
+                f"{timer!r}: expected a time in ms, found {when!r}.", "pass an int, for example ctx.now + 1000."
+            )
         due = when if when > self.now else self.now
         self._replace(cell, (due, item[TIME], item[TOPIC], item[PARTITION], item[OFFSET]))
         value = layout.timer_value(cell.kind.prefix, cell.id)
@@ -419,8 +443,11 @@ class ServiceProcessor:
         plan = self.plan.timers.get(timer)
         if plan is None:
             if not isinstance(timer, (Timer, MapTimer)):
-                raise StepError(f"{timer!r} is no timer.", "pass what timer() gave.")
-            raise StepError(f"{timer!r} belongs to the service {timer.service!r}.", "use one of this service.")
+                raise StepError(f"expected a timer, found {timer!r}.", "pass an object that timer() returned.")
+            raise StepError(
+                f"expected a timer of the service {self.plan.name!r}, found {timer!r} of {timer.service!r}.",
+                "use a timer of this service.",
+            )
         return self.cells.cell(plan.kind, self.owner, id_bytes(id))
 
     def count(self, name: str, n: int) -> None:
@@ -429,15 +456,18 @@ class ServiceProcessor:
 
     def dead_letter(self, reason: Any, detail: Any) -> None:
         if not isinstance(reason, str) or not isinstance(detail, str):
-            raise StepError(f"dead_letter: expected texts as the reason and the detail, found {reason!r}, {detail!r}.")
-        self._letter(reason, detail)
+            raise StepError(
+                f"dead_letter: expected two strings, found {reason!r} and {detail!r}.",
+                "pass the reason, and the detail if there is one, as strings.",
+            )
+        self._emit_dead_letter(reason, detail)
         self.undo_counts.append((COUNT_PREFIX + reason, 1))
 
     def forget(self) -> None:
         for kind in self.plan.by_prefix.values():
-            for cell in self.cells.of_key(kind, self.owner):
-                self.cells.wake(cell)
-                self._change(cell)
+            for cell in self.cells.cells_of_key(kind, self.owner):
+                self.cells.decode(cell)
+                self._begin_change(cell)
                 cell.value = None
 
     def source(self) -> EventSource:
@@ -452,20 +482,20 @@ class ServiceProcessor:
             try:
                 content = cell.encoded()
             except StepError as e:
-                assert cell.by is not None
-                place = "{}, partition {}, offset {}".format(*where_of(self.plan, cell.by))
+                assert cell.changed_by is not None
+                place = "{}, partition {}, offset {}".format(*where_of(self.plan, cell.changed_by))
                 raise StepError(f"{place}: state {cell.kind.name!r} of key {cell.owner.decode()!r}: {e}") from e
             if content != cell.stored:
                 changes.append((cell.key, content))
         return changes
 
     def rewrite(self, entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
-        """Those of an earlier version of their record, as the one of today."""
+        """Entries of earlier record versions, re-encoded in the current one."""
         changes: list[Change] = []
         for key, stored in entries:
             kind = self.plan.kind_of(key)
             if isinstance(kind, RecordKind) and stored[:HEADER_BYTES] in kind.earlier:
-                changes.append((key, opened(kind, stored).encoded()))
+                changes.append((key, decode_entry(kind, stored).encoded()))
         return changes
 
 
@@ -478,11 +508,11 @@ class MapCells:
         self.owner = owner
 
     def get(self, id: str) -> object | None:
-        cell = self._alive(self.runtime.cells.cell(self.kind, self.owner, id_bytes(id)))
+        cell = self._unexpired(self.runtime.cells.cell(self.kind, self.owner, id_bytes(id)))
         if cell is None:
             return None
         if not self.kind.immutable:
-            self.runtime._change(cell)
+            self.runtime._begin_change(cell)
         value: object = cell.value
         return value
 
@@ -490,31 +520,37 @@ class MapCells:
         kind = self.kind
         if type(record) is not kind.codec.record.cls:
             expected = kind.codec.record.cls.__name__
-            raise StepError(f"map {kind.name!r}: expected {expected}, found {type(record).__name__}.")
+            raise StepError(
+                f"map {kind.name!r}: expected {expected}, found {type(record).__name__}.",
+                f"put an object of {expected} itself: a subclass does not count.",
+            )
         cell = self.runtime.cells.cell(kind, self.owner, id_bytes(id))
         self.runtime._replace(cell, record)
         if kind.ttl_ms != NO_TTL:
-            self.runtime._written(cell)
+            self.runtime._mark_written(cell)
 
     def delete(self, id: str) -> None:
         self.runtime._replace(self.runtime.cells.cell(self.kind, self.owner, id_bytes(id)), None)
 
     def has(self, id: str) -> bool:
-        return self._alive(self.runtime.cells.cell(self.kind, self.owner, id_bytes(id))) is not None
+        return self._unexpired(self.runtime.cells.cell(self.kind, self.owner, id_bytes(id))) is not None
 
     def ids(self, prefix: str) -> list[str]:
-        cells = self.runtime.cells.in_map(self.kind, self.owner, prefix.encode())
-        return [cell.id.decode() for cell in cells if self._alive(cell) is not None]
+        cells = self.runtime.cells.cells_of_map(self.kind, self.owner, prefix.encode())
+        return [cell.id.decode() for cell in cells if self._unexpired(cell) is not None]
 
-    def _alive(self, cell: Cell) -> Cell | None:
-        self.runtime.cells.wake(cell)
+    def _unexpired(self, cell: Cell) -> Cell | None:
+        self.runtime.cells.decode(cell)
         return None if cell.value is None or cell.has_expired(self.runtime.now) else cell
 
 
 def id_bytes(id: Any) -> bytes:
     if type(id) is not str:
-        raise StepError(f"expected a text as an id, found {id!r}.")
+        raise StepError(f"expected a string as an id, found {id!r}.", "convert it, for example with str().")
     encoded = id.encode()
     if len(encoded) > layout.MAX_ID_BYTES:
-        raise StepError(f"an id of {len(encoded):,} bytes, at most {layout.MAX_ID_BYTES:,} are allowed.")
+        raise StepError(
+            f"expected an id of at most {layout.MAX_ID_BYTES:,} bytes, found one of {len(encoded):,}.",
+            "use a shorter id, for example a hash.",
+        )
     return encoded

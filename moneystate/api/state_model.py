@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from moneystate.api import layout
-from moneystate.api.cells import NEVER, Cell, RecordKind, SeenKind, opened
+from moneystate.api.cells import NEVER, Cell, RecordKind, SeenKind, decode_entry
 from moneystate.api.layout import Place
 from moneystate.api.plan import Plan
 from moneystate.api.plans import plan_of
@@ -71,7 +71,7 @@ class ServiceState:
         place, cell = self._open(key, value)
         if cell.has_expired(watermark):
             return
-        changed_at = cell.at if cell.at != NEVER else None
+        changed_at = cell.changed_at if cell.changed_at != NEVER else None
         if isinstance(cell.kind, RecordKind):
             content: tuple[bytes | int | None, ...] = (changed_at, cell.kind.codec.write_body(cell.value))
         elif isinstance(cell.kind, SeenKind):
@@ -85,7 +85,7 @@ class ServiceState:
         if place is None or not self._declares(place):
             raise Malformed(f"an entry with the key {key!r}, which the service does not declare")
         kind = self.plan.by_prefix[layout.prefix_of(place.kind, place.name)]
-        return place, opened(kind, value, place.owner, place.id)
+        return place, decode_entry(kind, value, place.owner, place.id)
 
     def held_since(self, key: bytes, value: bytes) -> int | None:
         return None
@@ -103,7 +103,7 @@ class ServiceState:
                 row.pop("type", None)
                 values[place.name].append({**id, **row})
             elif isinstance(cell.kind, SeenKind):
-                values[SEEN_IDS].append({"topic": place.name, **id, "at": cell.at})
+                values[SEEN_IDS].append({"topic": place.name, **id, "at": cell.changed_at})
             else:
                 values[TIMERS].append({"name": place.name, **id, "due": cell.value[0]})
         return values
@@ -130,7 +130,7 @@ def migration(kind: RecordKind) -> Migration:
     """An entry of an earlier version as that of today."""
 
     def migrate(stored: bytes) -> bytes:
-        encoded = opened(kind, stored).encoded()
+        encoded = decode_entry(kind, stored).encoded()
         # an entry that says no more than the default is not stored
         return stored if encoded is None else encoded
 

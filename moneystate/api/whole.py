@@ -1,4 +1,4 @@
-"""Reads records with all their parts: by the service's own functions, or with their headers."""
+"""Reads whole records, with key and headers: by the service's own functions, or by fields that come from headers."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 class WholeReader:
-    """`moneystate.engine.processor.Read` of a topic. With `functions` False it reads what `decode` and `fallback` have
-    already converted."""
+    """Reads the records of one topic (`moneystate.engine.processor.Read`). Without `functions`, it expects records that
+    `decode` and `fallback` have already converted."""
 
     def __init__(
         self, decoder: ServiceDecoder, topic: int, format: str, convert: Convert | None, functions: bool = True
@@ -41,16 +41,17 @@ class WholeReader:
         self.changes = ChangeTopic(plan, self.topic) if format == DEBEZIUM else None
         self.convert = convert  # of the topic's format; None: values are in canonical form
         self.timed = any(i.timed for i in inputs)
-        self.no_value = next((i for i in inputs if functions and i.is_of_headers), None)
+        # an input whose fields all come from headers
+        self.from_headers = next((i for i in inputs if functions and i.is_of_headers), None)
         for planned in inputs if functions else []:
             check_header_fields(f"service {plan.name!r}: input {self.topic!r}", planned, format)
 
     def __call__(self, record: Letter) -> Decoded | None:
-        return self._placed(record) if self.timed else self._read(record)
+        return self._read_timed(record) if self.timed else self._read(record)
 
-    def _placed(self, record: Letter) -> Decoded | None:
-        """Of a timed stream: with the time of its place; of a mark, with the time of that and without key. A heartbeat
-        of others says nothing there."""
+    def _read_timed(self, record: Letter) -> Decoded | None:
+        """Reads a record of a timed stream. Its time is the time of its place, or of its mark; a mark has no key.
+        Heartbeats are ignored, because only marks advance the time of a timed stream."""
         mark = header_of(record.headers, MARK)
         if mark is not None:
             watermark = time_of(mark)
@@ -67,19 +68,19 @@ class WholeReader:
 
     def _read(self, record: Letter) -> Decoded | None:
         if self.changes is not None and record.value is None:
-            return None  # a tombstone: the deletion itself is the record before it
+            return None  # a tombstone: the record before it has the deletion
         message = message_of(self.topic, record)
         try:
-            return self._taken(message)
+            return self._read_message(message)
         except Rejected:
-            made = self._made(message, [(i, i.fallback) for i in self.fallbacks])
-            if made is None:
+            canonical = self._convert(message, [(i, i.fallback) for i in self.fallbacks])
+            if canonical is None:
                 raise
-        return made, *self.decoder.decode(self.code, made, message.headers)
+        return canonical, *self.decoder.decode(self.code, canonical, message.headers)
 
-    def _taken(self, message: Message) -> Decoded | None:
+    def _read_message(self, message: Message) -> Decoded | None:
         """None: no input takes the record. Raises Rejected."""
-        canonical = self._made_first(message)
+        canonical = self._read_without_format(message)
         if canonical is None:
             if not self.has_format:
                 return None
@@ -88,33 +89,33 @@ class WholeReader:
             if self.json is not None:
                 canonical, codec, record = self.json.read(message.value, message.headers)
                 return self.decoder.decode_read(self.code, canonical, codec, record, message.headers)
-            canonical = self._by_format(message.value)
+            canonical = self._read_by_format(message.value)
         return canonical, *self.decoder.decode(self.code, canonical, message.headers)
 
-    def _made_first(self, message: Message) -> bytes | None:
-        """What does not need the topic's format. Raises Rejected."""
+    def _read_without_format(self, message: Message) -> bytes | None:
+        """The canonical value, if the topic's format is not needed to read it. Raises Rejected."""
         try:
-            if self.decoders or self.no_value is not None:
+            if self.decoders or self.from_headers is not None:
                 heartbeat = heartbeat_in(message.value, self.heartbeat)
                 if heartbeat is not None:
                     return heartbeat
-            if self.no_value is not None:
-                codec = self.no_value.codec
-                return codec.encode(codec.from_json(with_headers({}, self.no_value.from_headers, message.headers)))
+            if self.from_headers is not None:
+                codec = self.from_headers.codec
+                return codec.encode(codec.from_json(with_headers({}, self.from_headers.from_headers, message.headers)))
         except Malformed as e:
             raise Rejected("malformed", str(e)) from None
-        return self._made(message, [(i, i.decode) for i in self.decoders])
+        return self._convert(message, [(i, i.decode) for i in self.decoders])
 
-    def _by_format(self, value: bytes) -> bytes:
+    def _read_by_format(self, value: bytes) -> bytes:
         if self.changes is not None:
             return self.changes.to_canonical(value)
         return value if self.convert is None else self.convert(value)
 
-    def _made(
+    def _convert(
         self, message: Message, functions: list[tuple[InputPlan, Callable[[Message], Any] | None]]
     ) -> bytes | None:
-        """What the first function that takes the record makes of it. Raises Rejected, and StepError with the record's
-        place."""
+        """The canonical value, from the first function that accepts the record. None: no function does. Raises
+        Rejected, and StepError with the record's coordinates."""
         for planned, function in functions:
             assert function is not None
             try:
@@ -122,7 +123,11 @@ class WholeReader:
                 if record is None:
                     continue
                 if type(record) is not planned.codec.record.cls:
-                    raise StepError(f"expected {planned.codec.record.cls.__name__}, found {type(record).__name__}.")
+                    expected = planned.codec.record.cls.__name__
+                    raise StepError(
+                        f"expected {expected}, found {type(record).__name__}.",
+                        f"return an object of {expected}, or None if another function reads the record.",
+                    )
                 return planned.codec.encode(record)
             except Reject as e:
                 raise Rejected(e.reason, e.detail) from None

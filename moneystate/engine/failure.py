@@ -26,8 +26,8 @@ def step_error(failed: StepFailed, topics: Mapping[int, str]) -> StepError:
     step = "the step of a timer that it set" if failed.timer else "its step"
     return StepError(
         f"{topics.get(failed.topic, failed.topic)}, partition {failed.partition}, offset {failed.offset}: expected a "
-        f"record that the service can take, {step} ended with {_one_line(cause)} ({_line(cause)}).",
-        "mend the program and start again with the same folder and flags.",
+        f"record that the service can process, {step} raised {_one_line(cause)} ({_line(cause)}).",
+        "fix the program and start it again with the same folder and flags.",
     )
 
 

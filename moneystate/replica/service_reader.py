@@ -11,7 +11,7 @@ from itertools import groupby, islice
 from typing import Any, Final
 
 from moneystate.api import layout
-from moneystate.api.cells import RecordKind, opened
+from moneystate.api.cells import RecordKind, decode_entry
 from moneystate.replica import range_scan, rows
 from moneystate.replica.model import Header, Malformed, Page, Source, Version
 from moneystate.replica.reader import FEW, VERSIONS_PER_SCAN, FollowedReader, Reader
@@ -201,7 +201,7 @@ class ServiceReads(Reader[None, ServiceSnapshot]):
         for entry, stored in islice(snapshot.scan(rows.escape(owner) + layout.TIMER), limit):
             _, name, id, prefix = item_place(entry)
             if prefix in kinds:
-                due, set_at, topic, partition, offset = opened(kinds[prefix], stored, owner, id).value
+                due, set_at, topic, partition, offset = decode_entry(kinds[prefix], stored, owner, id).value
                 source = Source(snapshot.plan.topics.get(topic, str(topic)), partition, offset, set_at)
                 timers.append(SetTimer(name, id, due, source))
         return timers

@@ -33,7 +33,7 @@ def test_golden_entries_are_read() -> None:
         kind = plan.by_prefix[place.kind + bytes([len(place.name)]) + place.name.encode()]
         cell = Cell(bytes.fromhex(key), kind, place.owner, place.id)
         cell.load(bytes.fromhex(value))
-        cell.wake()
+        cell.decode()
         values[place.name, place.owner.decode(), place.id.decode()] = cell.value
         assert cell.encoded() == bytes.fromhex(value)
     assert values["total", "é", ""] == basket.Total(301, ["x", ""])

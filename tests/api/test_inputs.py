@@ -65,7 +65,7 @@ def test_any_other_exception_ends_the_job_with_the_place_of_the_record_and_the_l
     b.send_raw("readings", packed(1, 1), key="s1")
     b.send_raw("readings", packed(0, 1), key="s1")
     with pytest.raises(
-        StepError, match=r"readings, partition 0, offset 1: reading at mailbox.py:\d+: ZeroDivisionError: .* Do: mend"
+        StepError, match=r"readings, partition 0, offset 1: reading at mailbox.py:\d+: ZeroDivisionError: .* Do: fix"
     ):
         b.dead_letters()
 

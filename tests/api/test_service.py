@@ -198,7 +198,7 @@ def test_an_exception_ends_the_job_with_the_record_and_the_line() -> None:
     line = str(failed.value)
     assert line.startswith("pings, partition 0, offset 0: ping at broken.py:")
     assert "ZeroDivisionError: integer division or modulo by zero. " in line
-    assert "Do: mend the code and start again" in line
+    assert "Do: fix the code and run the same command again" in line
     assert "\n" not in line
 
 
@@ -209,12 +209,18 @@ def test_an_exception_ends_the_job_with_the_record_and_the_line() -> None:
             "key",
             "output 'pongs': expected a text or a whole number as the key, found NoneType. Do: give each record a key.",
         ),
-        ("record", "output 'pongs': expected Pong, found Ping."),
-        ("field", "Pong.n: expected int, found 'x'."),
-        ("remove", "output 'pongs' keeps all records of a key. Do: declare it with compacted=True."),
-        ("timer", "timer 'nightly' belongs to the service 'basket'. Do: use one of this service."),
-        ("when", "timer 'later': expected a time in ms, found 1.5."),
-        ("state", "state 'count' of key 'a': Count.n: expected int, found 'x'."),
+        ("record", "output 'pongs': expected Pong, found Ping. Do: emit an object of Pong itself"),
+        ("field", "Pong.n: expected int, found 'x'. Do: correct the value in the service's code"),
+        (
+            "remove",
+            "output 'pongs': expected a compacted output for remove, found one that keeps all records of a key.",
+        ),
+        (
+            "timer",
+            "expected a timer of the service 'broken', found timer 'nightly' of 'basket'. Do: use a timer",
+        ),
+        ("when", "timer 'later': expected a time in ms, found 1.5. Do: pass an int"),
+        ("state", "state 'count' of key 'a': Count.n: expected int, found 'x'. Do: correct the value"),
     ],
 )
 def test_a_wrong_effect_is_named_in_one_line(what: str, line: str) -> None:

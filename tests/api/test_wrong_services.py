@@ -308,11 +308,17 @@ def step_fails(body: Callable[[Any, Any], object]) -> str:
 @pytest.mark.parametrize(
     ("body", "line"),
     [
-        (lambda ctx, e: e, "a step returns nothing, found Placed(order_id='a'"),
-        (lambda ctx, e: ctx.at("overdue", 5), "'overdue' is no timer. Do: pass what timer() gave."),
-        (lambda ctx, e: ctx.emit("closed", e), "'closed' is no output. Do: pass what output() gave."),
-        (lambda ctx, e: ctx.dead_letter(5), "dead_letter: expected texts as the reason and the detail, found 5, ''."),
-        (lambda ctx, e: rejected(5), "Reject: expected texts as the reason and the detail, found 5, ''."),
+        (lambda ctx, e: e, "expected a step to return None, found Placed(order_id='a'"),
+        (
+            lambda ctx, e: ctx.at("overdue", 5),
+            "expected a timer, found 'overdue'. Do: pass an object that timer() returned.",
+        ),
+        (
+            lambda ctx, e: ctx.emit("closed", e),
+            "expected an output, found 'closed'. Do: pass an object that output() returned.",
+        ),
+        (lambda ctx, e: ctx.dead_letter(5), "dead_letter: expected two strings, found 5 and ''. Do: pass the reason"),
+        (lambda ctx, e: rejected(5), "Reject: expected two strings, found 5 and ''"),
     ],
     ids=["returns", "timer", "output", "dead letter", "reject"],
 )

@@ -30,7 +30,7 @@ def failed(rank: int, offset: int) -> StepFailed:
 def test_the_record_the_exception_and_the_line_are_named() -> None:
     told = str(step_error(failed(0, 7), {1: "alpha"}))
     assert told.startswith("alpha, partition 3, offset 7: ")
-    assert "its step ended with ZeroDivisionError: in two lines" in told
+    assert "its step raised ZeroDivisionError: in two lines" in told
     assert "test_failure.py, line 1" in told
     assert "\n" not in told
 

@@ -499,7 +499,7 @@ def _from_topic_7(change: Change) -> Change:
         return change
     cell = Cell(b"", kind, b"", b"")
     cell.load(change.value)
-    cell.wake()
+    cell.decode()
     due, set_at, _, partition, offset = cell.value
     cell.value = (due, set_at, 7, partition, offset)
     return change._replace(value=cell.encoded())
