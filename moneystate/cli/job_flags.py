@@ -7,6 +7,7 @@ from typing import Annotated
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.option import DURATION, NUMBER, PATH, Panel, check_given, option, pairs
 from moneystate.cli.options import (
+    ApplicationId,
     BootstrapServers,
     CheckpointFolder,
     CreateTopics,
@@ -56,16 +57,7 @@ def job_options(
         ),
     ] = "30s",
     starting_offsets: StartingOffsets = EARLIEST,
-    application_id: Annotated[
-        str,
-        option(
-            "application-id",
-            "Names transactions, markers and the consumer group.",
-            Panel.state,
-            "NAME",
-            shown="topic prefix and service; for the enrichment: topic prefix, or moneystate",
-        ),
-    ] = "",
+    application_id: ApplicationId = "",
     new_epoch: Annotated[
         bool,
         option("new-epoch", "Let a new checkpoint take over from the one that wrote the output so far.", Panel.state),

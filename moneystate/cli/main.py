@@ -8,7 +8,7 @@ import sys
 
 from typer.exceptions import Abort, TyperException
 
-from moneystate.cli import ask, checkpoint, kafka, registry, renamed, schemas, state, usage_errors
+from moneystate.cli import ask, checkpoint, kafka, registry, renamed, schemas, state, transactions, usage_errors
 from moneystate.cli.archive import archive
 from moneystate.cli.bootstrap import bootstrap
 from moneystate.cli.check import check
@@ -32,6 +32,7 @@ add(app, plan, "plan", JOBS, rules_take=True)
 for name, command in registry.COMMANDS.items():
     add(app, command, name, JOBS)
 add(app, heartbeat, "heartbeat", JOBS)
+app.add_typer(transactions.app, rich_help_panel=JOBS)
 add(app, serve, "serve", QUERIES)
 app.add_typer(state.app, rich_help_panel=QUERIES)
 add(app, ask.command, "ask", QUERIES)

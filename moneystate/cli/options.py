@@ -85,6 +85,14 @@ Lookup = Annotated[
 CheckpointFolder = Annotated[str, option("checkpoint", "Folder of a job's state and progress.", Panel.state, PATH)]
 Savepoint = Annotated[Path, option("out", "Folder of the savepoint to make.", Panel.state, PATH)]
 
+ApplicationId = Annotated[
+    str,
+    option(
+        "application-id", "Names transactions, markers and the consumer group.", Panel.state, "NAME",
+        shown="topic prefix and service; for the enrichment: topic prefix, or moneystate",
+    ),
+]  # fmt: skip
+
 
 def key_groups(shown: str | None = None) -> typer.models.OptionInfo:
     help = "Key groups; fixed for the life of a checkpoint."

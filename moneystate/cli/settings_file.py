@@ -30,7 +30,7 @@ RUN, PLAN = "run", "plan"  # plan takes the flags of run
 # commands for any service: tables that belong to no command are services'
 OF_SERVICES: Final = (
     RUN, PLAN, "archive", "ask", "bootstrap", "check", "checkpoint", "heartbeat", "schemas", "serve", "state",
-    "verify-replay",
+    "transactions", "verify-replay",
 )  # fmt: skip
 NO_OPTIONS: Final = ("help", "config")  # only on the command line
 

@@ -14,9 +14,14 @@ the claim.
 
 from __future__ import annotations
 
+import os
+import re
+import socket
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
+import psutil
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from moneystate.engine.marker import Claim, claim_key, decode_claim, marker_key
@@ -26,6 +31,33 @@ from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.sink import CALL_S, FENCED, ONE_ID_EACH, PartitionSink, SinkConfig, broker_error, superseded
 
 FENCED_AT_ONCE = 8
+WHO = re.compile(r"host (\S+), process (\d+), since (\S+)$")
+
+
+def this_process() -> str:
+    """This run, as its claim describes it."""
+    started = datetime.now(UTC).isoformat(timespec="seconds")
+    return f"host {socket.gethostname()}, process {os.getpid()}, since {started}"
+
+
+def is_alive(who: str) -> bool | None:
+    """Whether the process of a claim runs; None: it is one of another machine, so that is not known."""
+    match = WHO.search(who)
+    if match is None or match[1] != socket.gethostname():
+        return None
+    try:
+        process = psutil.Process(int(match[2]))
+        began, status = process.create_time(), process.status()
+    except psutil.NoSuchProcess:
+        return False
+    if status == psutil.STATUS_ZOMBIE:
+        return False
+    return began < datetime.fromisoformat(match[3]).timestamp() + 1  # else another process has got the number
+
+
+def claim_id(application_id: str) -> str:
+    """The transactional id that writes claims."""
+    return f"{application_id}-claim"
 
 
 def output_partitions(application_id: str, partitions: int, markers: Iterable[bytes]) -> list[int]:
@@ -37,16 +69,20 @@ def output_partitions(application_id: str, partitions: int, markers: Iterable[by
 
 def take(config: SinkConfig, who: str, partitions: list[int], batch: int) -> Watch:
     """Claims `partitions` for `config.instance`. The watch sees who takes them over. `batch`: only for tests."""
-    offset = _write(config, Claim(config.instance, who), partitions)
+    return Watch(config, claim(config, who, partitions, batch)[0] + 1)
+
+
+def claim(config: SinkConfig, who: str, partitions: list[int], batch: int) -> dict[int, int]:
+    """Steps 1 and 2. Returns the offset of the claim of each partition."""
+    offsets = _write(config, Claim(config.instance, who), partitions)
     failpoint("claimed", batch)
     with ThreadPoolExecutor(FENCED_AT_ONCE) as pool:
         list(pool.map(lambda partition: PartitionSink(config, partition).fence(), partitions))
     failpoint("fenced", batch)
-    return Watch(config, offset + 1)
+    return offsets
 
 
-def _write(config: SinkConfig, claim: Claim, partitions: list[int]) -> int:
-    """Writes the claims. Returns the offset of the one in partition 0."""
+def _write(config: SinkConfig, claim: Claim, partitions: list[int]) -> dict[int, int]:
     places: dict[int, int] = {}
 
     def delivered(error: KafkaError | None, message: Message[bytes, bytes]) -> None:
@@ -58,7 +94,7 @@ def _write(config: SinkConfig, claim: Claim, partitions: list[int]) -> int:
         Producer,
         {
             **base_config(config.bootstrap_servers, config.extra),
-            "transactional.id": f"{config.application_id}-claim",
+            "transactional.id": claim_id(config.application_id),
         },
     )
     try:
@@ -74,7 +110,7 @@ def _write(config: SinkConfig, claim: Claim, partitions: list[int]) -> int:
         raise InstanceError(
             f"application {config.application_id}: another instance was started at the same moment.", ONE_ID_EACH
         ) from None
-    return places[0]
+    return places
 
 
 class Watch:

@@ -81,6 +81,10 @@ IDLE_S = 3600.0
 FENCED = (KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FATAL)
 
 
+def transactional_id(application_id: str, output_partition: int) -> str:
+    return f"{application_id}-{output_partition}"
+
+
 @dataclass(frozen=True)
 class SinkConfig:
     """What a sink task needs to write its output partition."""
@@ -326,7 +330,7 @@ class PartitionSink:
             Producer,
             {
                 **config,
-                "transactional.id": f"{c.application_id}-{self.partition}",
+                "transactional.id": transactional_id(c.application_id, self.partition),
                 "partitioner": "murmur2_random",
                 "linger.ms": 5,
                 "batch.size": sizes.BATCH_BYTES,

@@ -6,10 +6,7 @@ error in a check leaves no trace.
 
 from __future__ import annotations
 
-import os
-import socket
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
@@ -163,10 +160,9 @@ class Preparation:
     def _claim(self, markers: Iterable[bytes]) -> None:
         """Become the only instance of the application, before anything is written to the checkpoint."""
         o = self.options
-        started = datetime.now(UTC).isoformat(timespec="seconds")
-        who = f"host {socket.gethostname()}, process {os.getpid()}, since {started}"
         partitions = claims.output_partitions(o.application(), o.partitions, markers)
-        self.watch = claims.take(self.specs.sink_config(0, []), who, partitions, self.checkpoint.last_planned())
+        config, who = self.specs.sink_config(0, []), claims.this_process()
+        self.watch = claims.take(config, who, partitions, self.checkpoint.last_planned())
 
     def _write_checkpoint(self, changelog_partitions: int | None, replaced: list[str]) -> None:
         """Begin the checkpoint if it is new, and record this run's rules and code."""
