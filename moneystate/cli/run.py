@@ -15,12 +15,14 @@ from moneystate.cli.option import PATH, Panel, flagged, option
 from moneystate.cli.options import Json, Quiet
 from moneystate.cli.plan import check_approved
 from moneystate.cli.service_jobs import Prepared, prepare
+from moneystate.cli.watching import Watching, watching_options
 from moneystate.spark.job import Job, run_together
 from moneystate.spark.run_options import RunOptions
 
 
 def run_services(
     prepared: list[Prepared],
+    watching: Watching,
     approved: Annotated[
         Path | None,
         option(
@@ -43,11 +45,12 @@ def run_services(
         check_approved(approved, prepared)
     displays = [Display(quiet, one.spec.name if len(prepared) > 1 else "", one.spec.counters) for one in prepared]
     jobs = [_job(one, display) for one, display in zip(prepared, displays, strict=True)]
+    watching.begin(jobs)
     _run(jobs, displays)
     _say(displays, jobs, prepared[0].options, json_output)
 
 
-run = flagged(run_services, "prepared", prepare)
+run = flagged(flagged(run_services, "prepared", prepare), "watching", watching_options)
 
 
 def _job(prepared: Prepared, display: Display) -> Job:

@@ -157,6 +157,10 @@ class LogStructuredState:
         """The writes to the store that persist the changes, encoded in state version `version`."""
         return self._as_segment() if version >= SEGMENTS_SINCE else self._one_by_one()
 
+    def stored_bytes(self) -> int:
+        """The size of all segments; 0 for state without segments."""
+        return sum([segment.size for segment in self.manifest.segments])
+
     def _as_segment(self) -> list[Change]:
         manifest, number = self.manifest, self.manifest.number + 1
         puts: list[Change] = []

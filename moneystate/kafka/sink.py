@@ -134,6 +134,7 @@ class PartitionSink:
         self.begun_s: float | None = None  # when the open transaction began
         self.transaction_ms = TRANSACTION_MS
         self.changed: dict[int, int] = {}  # records of the batch in each changelog partition
+        self.started = 0  # number of producers that it has started
 
     def open(self, batch: BatchId) -> Decision:
         """Steps 1 to 3. Raises MarkerError if this batch must not be written."""
@@ -163,6 +164,7 @@ class PartitionSink:
         """Step 1."""
         self.begun_s = None
         self.producer = self._new_producer()
+        self.started += 1
         try:
             self.producer.init_transactions(CALL_S)
         except KafkaException as e:

@@ -32,6 +32,11 @@ class Face(Protocol):
     """A service's part of the query server. It is pickled into the server's processes."""
 
     @property
+    def name(self) -> str:
+        """The service's name, as its jobs have it."""
+        ...
+
+    @property
     def services(self) -> Sequence[Any]:
         """The descriptors of the gRPC services."""
         ...

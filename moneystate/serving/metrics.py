@@ -6,7 +6,7 @@ Several processes serve one replica: each writes its values to files in the fold
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, multiprocess, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, multiprocess
 
 # around the target of 10 ms, and up to scans
 LATENCY_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
@@ -61,10 +61,23 @@ class Metrics:
             multiprocess_mode="livemax",
             registry=self.registry,
         )
+        self.keys = Gauge(
+            "moneystate_replica_keys",
+            "Keys (users) with state at the newest version.",
+            multiprocess_mode="livemax",
+            registry=self.registry,
+        )
+        self.entries = Gauge(
+            "moneystate_replica_entries",
+            "Entries of state by kind, at the newest version.",
+            ["kind"],
+            multiprocess_mode="livemax",
+            registry=self.registry,
+        )
 
 
-def expose(address: str, port: int, folder: str) -> None:
-    """Serves the values of all processes in `folder`, from a thread. Raises OSError."""
+def of_all_processes(folder: str) -> CollectorRegistry:
+    """The values of all processes that write to `folder`."""
     registry = CollectorRegistry()
     multiprocess.MultiProcessCollector(registry, path=folder)  # type: ignore[no-untyped-call]
-    start_http_server(port, address, registry)
+    return registry

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import time
+from collections import Counter
 
 from moneystate.query.v1 import status_pb2
 from moneystate.replica.model import Status
@@ -42,6 +43,12 @@ def gauge(metrics: Metrics, status: Status) -> None:
     metrics.lag_records.set(status.lag_records)
     metrics.lag_seconds.set(max(0.0, time.time() - status.current_as_of_ms / 1000))
     metrics.database_bytes.set(status.database_bytes)
+    metrics.keys.set(status.users)
+    by_kind = Counter[str]()
+    for count in status.schema_counts:
+        by_kind[count.kind] += count.entries
+    for kind, entries in by_kind.items():
+        metrics.entries.labels(kind).set(entries)
     if status.header is not None:
         metrics.batch.set(status.header.version.batch)
         if status.header.watermark_ms is not None:

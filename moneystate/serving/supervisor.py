@@ -21,11 +21,12 @@ from typing import Any, Final
 
 from moneystate.errors import JobError, SetupError
 from moneystate.kafka.client import check_reachable
+from moneystate.monitoring import Labelled, expose
 from moneystate.replica import follower
 from moneystate.serving import addresses, worker
 from moneystate.serving.child import Child, start
 from moneystate.serving.face import Face
-from moneystate.serving.metrics import expose
+from moneystate.serving.metrics import of_all_processes
 from moneystate.serving.options import ServeOptions
 from moneystate.stop_signals import stop_signals
 
@@ -43,7 +44,7 @@ def serve(options: ServeOptions, face: Face, say: Callable[[str], None]) -> None
         address, held = _hold_port(options.listen)
         at_end.callback(held.close)
         stopped = at_end.enter_context(stop_signals()).fileno()
-        _metrics(options, at_end)
+        _metrics(options, face.name, at_end)
         task = worker.WorkerTask(options, face, address, worker.page_token_key(options))
         children = [start("follower", follower.run, options, face.replica)]
         at_end.callback(_stop, children, options.grace_s)
@@ -87,21 +88,14 @@ def _hold_port(listen: str) -> tuple[str, socket.socket]:
     return f"{f'[{host}]' if family == socket.AF_INET6 else host}:{port}", held
 
 
-def _metrics(options: ServeOptions, at_end: ExitStack) -> None:
+def _metrics(options: ServeOptions, service: str, at_end: ExitStack) -> None:
     """Serves the metrics. Workers write theirs to files in a folder that an environment variable names. Raises
     SetupError."""
     if not options.metrics_port:
         return
     folder = at_end.enter_context(tempfile.TemporaryDirectory(prefix="moneystate-metrics-"))
     os.environ[METRICS_FOLDER] = folder
-    try:
-        expose(options.metrics_host, options.metrics_port, folder)
-    except OSError as e:
-        raise SetupError(
-            f"--metrics-host {options.metrics_host}, --metrics-port {options.metrics_port}: expected a free port of "
-            f"this machine, but {e.strerror}.",
-            "choose another.",
-        ) from None
+    expose(options.metrics_host, options.metrics_port, Labelled({service: of_all_processes(folder)}))
 
 
 def _await_listening(workers: list[Child], stopped: int) -> None:

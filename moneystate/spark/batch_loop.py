@@ -19,6 +19,7 @@ from moneystate.ports.service import JobSpec
 from moneystate.spark import startup
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.failures import as_one_line
+from moneystate.spark.metrics import JobMetrics
 from moneystate.spark.progress import BatchProgress, Meter
 from moneystate.spark.run_options import RunOptions
 from moneystate.spark.sink import Report, SinkSpec, run_sink
@@ -31,6 +32,7 @@ class BatchJob(Protocol):
     options: RunOptions
     checkpoint: Checkpoint
     on_batch: Callable[[BatchProgress], None]
+    metrics: JobMetrics
     failure: MoneystateError | None
     log: Path | None  # where Spark prints
 
@@ -43,7 +45,7 @@ class BatchLoop:
         self.drain_complete_file = drain_complete_file
         self.sink = sink
         self.last = Report()
-        self.meter = Meter()
+        self.meter = Meter(job.spec.bounds())
         o = job.options
         self.group = GroupProgress(o.bootstrap_servers, o.kafka_config, o.application(), o.topic_prefix)
         self.group.commit(plans.from_offset(job.checkpoint.offset(job.checkpoint.last_committed())))
@@ -78,7 +80,9 @@ class BatchLoop:
         if after.drain:
             self._drained(number, report)
         self.group.commit(after)
-        self.job.on_batch(self.meter.measure(number, before, after, report, self.job.spec.inputs))
+        progress = self.meter.measure(number, before, after, report, self.job.spec.inputs)
+        self.job.metrics.batch(progress)
+        self.job.on_batch(progress)
 
     def _drained(self, number: int, report: Report) -> None:
         """Record how many requests are open: for a later start, and for the planner, which reads replies until none

@@ -18,6 +18,7 @@ from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.failures import as_one_line
 from moneystate.spark.jvm_signals import stop_with_jvm
 from moneystate.spark.local_path import spark_path
+from moneystate.spark.metrics import JobMetrics, SparkProgress
 from moneystate.spark.operator import RESULT_SCHEMA, KeyGroupOperator
 from moneystate.spark.preparation import Preparation
 from moneystate.spark.progress import BatchProgress
@@ -61,6 +62,7 @@ class Job:
         self.stopped_file = self.own.path / "stop.seen"
         self.failure: MoneystateError | None = None
         self.loop: BatchLoop | None = None
+        self.metrics = JobMetrics(spec)
         self.log = None if under_spark_submit() else self.checkpoint.own / "driver.log"  # where Spark prints
 
     def stop(self) -> None:
@@ -102,6 +104,8 @@ class Job:
         elif o.trigger_interval_s:
             writer = writer.trigger(processingTime=f"{o.trigger_interval_s} seconds")
         self.check_alone()
+        if self.metrics.is_exposed:
+            session.streams.addListener(SparkProgress(self.metrics))
         return Running(self, writer.start())
 
     def _operator(self) -> KeyGroupOperator:

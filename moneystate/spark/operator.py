@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import marshal
 import secrets
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
@@ -26,6 +27,7 @@ from moneystate.engine.segments import MANIFEST_KEY
 from moneystate.savepoint.load import load
 from moneystate.spark.collector import no_collection
 from moneystate.spark.entry_cache import entry_cache
+from moneystate.spark.figures import GroupFigures
 from moneystate.spark.result_files import write_results
 from moneystate.spark.state_access import stores_of
 
@@ -49,6 +51,8 @@ class GroupResult(NamedTuple):
     silent: list[Partition]
     oldest: int
     holder: list[Partition]
+    highs: dict[Partition, int]  # the same in all key groups, so only key group 0 has them
+    figures: GroupFigures
 
 
 class KeyGroupOperator(StatefulProcessor):
@@ -83,9 +87,13 @@ class KeyGroupOperator(StatefulProcessor):
         self.gathered: list[tuple[int, Block]] = []
         self.gathered_bytes = 0
         self.seen = 0
+        self.source_ms = 0
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Row]:
-        blocks = [row.block for row in rows]
+        blocks = []
+        for row in rows:
+            blocks.append(row.block)
+            self.source_ms = max(self.source_ms, row.source_ms)
         self.gathered.append((int(key[0]), merge(blocks)))
         self.gathered_bytes += sum(len(block) for block in blocks)
         self.seen += 1
@@ -109,6 +117,7 @@ class KeyGroupOperator(StatefulProcessor):
 
     def _results(self, gathered: list[tuple[int, Block]], changes: list[tuple[int, list[Change]]]) -> Iterator[bytes]:
         """The packed results. Adds the changes of the state store to `changes`, by Spark's key."""
+        begun = time.monotonic()
         firsts = self.stores.get_of_each([key for key, _ in gathered], MANIFEST_KEY)
         for (key, block), first in zip(gathered, firsts, strict=True):
             group = key % self.key_groups
@@ -121,17 +130,20 @@ class KeyGroupOperator(StatefulProcessor):
             except StepFailed as e:
                 raise step_error(e, self.topics) from e
             changes.append((key, state.end(block.version or STATE_VERSION)))
-            yield pack(group, result)
+            now = time.monotonic()
+            yield pack(group, result, GroupFigures(self.source_ms, now - begun, state.stored_bytes()))
+            begun = now
 
     def close(self) -> None:
         assert not self.gathered, "a key group's blocks are missing"
 
 
-def pack(key_group: int, result: BatchResult) -> bytes:
+def pack(key_group: int, result: BatchResult, figures: GroupFigures) -> bytes:
     r = result
     packed = (key_group, r.outputs, r.changes, r.watermark, r.counts, r.buffered, r.silent, r.oldest, r.holder)
-    return marshal.dumps(packed)
+    return marshal.dumps((*packed, r.highs if key_group == 0 else {}, tuple(figures)))
 
 
 def unpack(data: bytes) -> GroupResult:
-    return GroupResult(*marshal.loads(data))
+    packed = marshal.loads(data)
+    return GroupResult._make([*packed[:-1], GroupFigures(*packed[-1])])

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from moneystate.engine.deadletter import COUNT_PREFIX
 from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.engine.plan import IDLE, Plan
 from moneystate.engine.processor import InputTopic
+from moneystate.spark.figures import Figures
 from moneystate.spark.sink import Report
+
+
+@dataclass(frozen=True)
+class InputProgress:
+    """The progress of one input topic in one batch."""
+
+    topic: str  # without prefix
+    records: int
+    partitions: dict[int, bool]  # whether each is idle; empty: an input without part in the watermark
+    watermark_ms: int | None = None  # None: none yet, at the end of time, or all partitions are idle
 
 
 @dataclass(frozen=True)
@@ -32,6 +43,8 @@ class BatchProgress:
     changes: int = 0  # number of state entries that were written
     held_by: str | None = None  # the partition that holds the watermark back most; None: all are idle
     idle: list[str] = field(default_factory=list)  # partitions that do not hold the watermark back
+    inputs: list[InputProgress] = field(default_factory=list)
+    figures: Figures = field(default_factory=Figures)
 
     def count(self, name: str) -> int:
         return self.counts.get(name, 0)
@@ -49,18 +62,20 @@ class BatchProgress:
 class Meter:
     """Measures seconds from the end of one batch to the end of the next, including the planning."""
 
-    def __init__(self) -> None:
+    def __init__(self, bounds: Mapping[int, int]) -> None:
+        """`bounds`: as in `run_batch`."""
         self.last = time.monotonic()
+        self.bounds = bounds
 
     def measure(self, number: int, start: Plan, end: Plan, report: Report, inputs: list[InputTopic]) -> BatchProgress:
         now = time.monotonic()
         seconds, self.last = now - self.last, now
         names = {t.code: t.name for t in inputs}
         ordered = {t.name for t in inputs if t.ordered}
-        records = sum(p.end - start.partitions.get(tp, p).end for tp, p in end.partitions.items())
+        by_input = [self._input(t, start, end, report) for t in inputs]
         return BatchProgress(
             batch=number,
-            records=records,
+            records=sum(i.records for i in by_input),
             seconds=seconds,
             outputs=report.outputs,
             watermark_ms=None if report.watermark in (NO_TIME, END_OF_TIME) else report.watermark,
@@ -72,7 +87,20 @@ class Meter:
             idle=[f"{t}/{n}" for (t, n), p in sorted(end.partitions.items()) if p.state == IDLE and t in ordered],
             oldest_wait_ms=_oldest_wait(report),
             changes=report.changes,
+            inputs=by_input,
+            figures=report.figures,
         )
+
+    def _input(self, topic: InputTopic, start: Plan, end: Plan, report: Report) -> InputProgress:
+        mine = {tp: p for tp, p in end.partitions.items() if tp[0] == topic.name}
+        records = sum(p.end - start.partitions.get(tp, p).end for tp, p in mine.items())
+        if not topic.ordered:
+            return InputProgress(topic.name, records, {})
+        idle = {number: p.state == IDLE for (_, number), p in mine.items()}
+        highs = [report.highs.get((topic.code, number), NO_TIME) for number, quiet in idle.items() if not quiet]
+        least = min(highs, default=NO_TIME)
+        known = least not in (NO_TIME, END_OF_TIME)
+        return InputProgress(topic.name, records, idle, least - self.bounds.get(topic.code, 0) if known else None)
 
 
 def _oldest_wait(report: Report) -> int | None:

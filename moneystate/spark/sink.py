@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from itertools import chain
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from moneystate.engine.marker import Decision
 from moneystate.kafka.convert import converted, writers
 from moneystate.kafka.sink import BatchId, SinkConfig, cached_sink
 from moneystate.spark import sink_host
+from moneystate.spark.figures import WORKER_MEMORY, Figures, Stopwatch
 from moneystate.spark.operator import GroupResult, unpack
 from moneystate.spark.result_files import read_results
 
@@ -50,6 +51,8 @@ class Report:
     oldest: int = END_OF_TIME  # ms: since when the oldest event waits; END_OF_TIME: none waits
     changes: int = 0  # number of state entries written to the changelog
     holder: list[tuple[int, int]] = field(default_factory=list)
+    highs: dict[tuple[int, int], int] = field(default_factory=dict)  # highest event time of each partition
+    figures: Figures = field(default_factory=Figures)
 
     def add(self, result: GroupResult) -> None:
         self.outputs += len(result.outputs)
@@ -58,6 +61,8 @@ class Report:
         self.buffered += result.buffered
         self.silent = result.silent
         self.holder = result.holder
+        self.highs = result.highs or self.highs
+        self.figures.add(result.figures)
         if result.oldest != NO_TIME:
             self.oldest = min(self.oldest, result.oldest)
         self._add_counts(result.counts)
@@ -69,6 +74,8 @@ class Report:
         self.buffered += other.buffered
         self.silent = other.silent or self.silent
         self.holder = other.holder or self.holder
+        self.highs = other.highs or self.highs
+        self.figures.merge(other.figures)
         self.oldest = min(self.oldest, other.oldest)
         self.changes += other.changes
         self._add_counts(other.counts)
@@ -79,7 +86,15 @@ class Report:
 
     def pack(self) -> bytes:
         first = (self.outputs, self.written, self.watermark, self.buffered)
-        return marshal.dumps((*first, self.counts, self.silent, self.oldest, self.changes, self.holder))
+        rest = (self.counts, self.silent, self.oldest, self.changes, self.holder, self.highs, astuple(self.figures))
+        return marshal.dumps((*first, *rest))
+
+    @classmethod
+    def unpack(cls, data: bytes) -> Report:
+        packed = marshal.loads(data)
+        report = cls(*packed[:-1])
+        report.figures = Figures(*packed[-1])
+        return report
 
 
 def run_sink(results: DataFrame, spec: SinkSpec, batch: BatchId) -> Report:
@@ -94,7 +109,7 @@ def run_sink(results: DataFrame, spec: SinkSpec, batch: BatchId) -> Report:
     rows = results.mapInArrow(write, REPORT_SCHEMA).collect()
     whole = Report()
     for row in rows:
-        whole.merge(Report(*marshal.loads(row.report)))
+        whole.merge(Report.unpack(row.report))
     return whole
 
 
@@ -117,23 +132,30 @@ def write_partition(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterab
     """Writes one output partition's batch from the operator's rows."""
     sink = cached_sink(spec.config, partition)
     convert = writers(spec.formats, spec.stream_names, spec.topic_prefix, spec.registry_url, spec.schemas)
-    report = Report()
-    groups: list[int] = []
+    report, groups = Report(), list[int]()
+    writing, committing, started = Stopwatch(), Stopwatch(), sink.started
     try:
-        report.written = sink.open(batch) is Decision.WRITE
+        with writing:
+            report.written = sink.open(batch) is Decision.WRITE
         for result in map(unpack, chain.from_iterable(map(read_results, rows))):
             report.add(result)
             groups.append(result.key_group)
             if report.written:
-                outputs = result.outputs
-                sink.write([converted(o, convert) for o in outputs] if convert else outputs)
-                sink.write_changes(result.key_group, result.changes)
+                with writing:
+                    outputs = result.outputs
+                    sink.write([converted(o, convert) for o in outputs] if convert else outputs)
+                    sink.write_changes(result.key_group, result.changes)
         if report.written:
-            if groups:
-                sink.mark(report.watermark, convert)
-            sink.end_changelog(batch, report.watermark, groups)
-            sink.commit(batch)
+            with writing:
+                if groups:
+                    sink.mark(report.watermark, convert)
+                sink.end_changelog(batch, report.watermark, groups)
+            with committing:
+                sink.commit(batch)
     except BaseException:
         sink.abort()
         raise
+    figures = report.figures
+    figures.sink_s, figures.commit_s = writing.seconds, committing.seconds
+    figures.producers, figures.memory_bytes = sink.started - started, WORKER_MEMORY.by_daemon()
     return report

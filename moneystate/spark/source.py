@@ -1,11 +1,13 @@
 """The Spark data source `moneystate`: plans batches of Kafka records and reads them as blocks (DESIGN.md section 5).
 
 Planning runs in its own process beside the driver (`KafkaStreamReader`, with `moneystate.kafka.planner`). Reading runs
-in the tasks' Python workers and gives one row for each key group: the group's key and its block.
+in the tasks' Python workers and gives one row for each key group: the group's key, its block, and for the metrics how
+long the task took to read.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,8 +25,8 @@ from moneystate.kafka.source_spec import SourceSpec, load_decoder, source_spec
 from moneystate.spark.collector import no_collection
 from moneystate.spark.placement import placed_keys
 
-SCHEMA = "key int, block binary"
-ARROW_SCHEMA = pa.schema([("key", pa.int32()), ("block", pa.binary())])
+SCHEMA = "key int, block binary, source_ms int"
+ARROW_SCHEMA = pa.schema([("key", pa.int32()), ("block", pa.binary()), ("source_ms", pa.int32())])
 OPTION = "spec"
 ARROW_BYTES = 512 * 1024 * 1024  # of blocks in one Arrow batch, which holds 2 GiB at most
 
@@ -81,24 +83,27 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, TaskPlan)
+        begun = time.monotonic()
         blocks = read_blocks(self.spec, partition)
+        took_ms = round((time.monotonic() - begun) * 1000)
         keys = placed_keys(self.spec.key_groups, self.spec.output_partitions)
-        yield from arrow_batches(keys, blocks)
+        yield from arrow_batches(keys, blocks, took_ms)
 
 
-def arrow_batches(keys: Sequence[int], blocks: Sequence[bytes]) -> Iterator[pa.RecordBatch]:
+def arrow_batches(keys: Sequence[int], blocks: Sequence[bytes], took_ms: int) -> Iterator[pa.RecordBatch]:
     """All rows in one batch, unless they are larger than `ARROW_BYTES`."""
     first, size = 0, 0
     for end, block in enumerate(blocks):
         if size + len(block) > ARROW_BYTES and end > first:
-            yield _arrow_batch(keys[first:end], blocks[first:end])
+            yield _arrow_batch(keys[first:end], blocks[first:end], took_ms)
             first, size = end, 0
         size += len(block)
-    yield _arrow_batch(keys[first:], blocks[first:])
+    yield _arrow_batch(keys[first:], blocks[first:], took_ms)
 
 
-def _arrow_batch(keys: Sequence[int], blocks: Sequence[bytes]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array(keys, pa.int32()), pa.array(blocks, pa.binary())], schema=ARROW_SCHEMA)
+def _arrow_batch(keys: Sequence[int], blocks: Sequence[bytes], took_ms: int) -> pa.RecordBatch:
+    columns = [pa.array(keys, pa.int32()), pa.array(blocks, pa.binary()), pa.array([took_ms] * len(keys), pa.int32())]
+    return pa.RecordBatch.from_arrays(columns, schema=ARROW_SCHEMA)
 
 
 def plan_tasks(start: plans.Plan, end: plans.Plan, spec: SourceSpec) -> list[TaskPlan]:

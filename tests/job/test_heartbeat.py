@@ -11,7 +11,9 @@ from moneystate.api.plans import plan_of
 from moneystate.devbroker import DevBroker
 from tests.job.harness import JobProcess
 from tests.kafka.logs import Cluster
+from tests.ports import free_port
 from tests.reference.kafka_log import read_log
+from tests.scrape import Scrape, scraped
 
 ORDERS = "examples.orders.orders:service"
 
@@ -20,6 +22,7 @@ def test_an_order_expires_by_heartbeats_alone(broker: DevBroker, topic_prefix: s
     """Three of the four partitions never get an event, and nothing follows the one order."""
     cluster = Cluster(broker.bootstrap_servers, topic_prefix)
     topics = [cluster.create(name, 2) for name in ("orders", "payments")]
+    port = free_port()
     now_ms = time.time_ns() // 1_000_000
     placed = next(i.codec for its in plan_of(ORDERS).inputs.values() for i in its.values() if i.topic == "orders")
     cluster.send(topics[0], [placed.encode(orders.OrderPlaced("late", "eve", 5, now_ms))])
@@ -27,6 +30,7 @@ def test_an_order_expires_by_heartbeats_alone(broker: DevBroker, topic_prefix: s
     run = [
         *("run", ORDERS, "--wait", "1s", "--bound", "1s", "--idle-timeout", "1d", "--format", "orders-closed=json"),
         *("--partitions", "2", "--key-groups", "2", "--checkpoint", str(tmp_path / "checkpoint"), *common),
+        *("--metrics-port", str(port)),
     ]
     beat = ["heartbeat", "--topics", "orders,payments", "--after", "500ms", "--allowance", "500ms", *common]
 
@@ -36,8 +40,30 @@ def test_an_order_expires_by_heartbeats_alone(broker: DevBroker, topic_prefix: s
     with JobProcess(run, tmp_path) as job, JobProcess(beat, tmp_path) as heartbeats:
         job.wait_for((tmp_path / "checkpoint" / "commits" / "0").exists, "a batch is done")
         job.wait_for(lambda: bool(closed()), "the order has expired")
+        check_metrics(scraped(port))
         assert heartbeats.process.poll() is None
         assert heartbeats.stop().code == 0
         assert job.stop().code == 0
     (value,) = closed()
     assert json.loads(value or b"") == {"type": "Closed", "orderId": "late", "status": "EXPIRED", "missing": 5}
+
+
+def check_metrics(scrape: Scrape) -> None:
+    """What the job's endpoint shows of the run."""
+    job = "moneystate_job_"
+    assert scrape.services() == {"orders"}
+    batches = scrape.value(job + "batches_total")
+    assert (scrape.value(job + "batch"), scrape.value(job + "outputs_total")) == (batches - 1, 1)
+    assert scrape.value(job + "records_total", "orders") >= 2  # the order and a heartbeat in each partition
+    assert scrape.value(job + "records_total", "payments") >= 2
+    assert scrape.value(job + "producers_started_total") == 2
+    assert scrape.value(job + "state_bytes") > 0
+    assert sum(scrape.values(job + "worker_memory_bytes").values()) > 0
+    assert set(scrape.values(job + "partition_idle").values()) == {0}
+    assert len(scrape.values(job + "watermark_held_by")) == 1
+    watermarks = scrape.values(job + "input_watermark_seconds")
+    assert set(watermarks) == {("orders",), ("payments",)}
+    assert scrape.value(job + "watermark_seconds") == min(watermarks.values())
+    for phase in ("source", "operator", "sink", "commit", "plan", "checkpoint"):
+        assert scrape.value(job + "phase_seconds_count", phase) > 0
+    assert scrape.value(job + "batch_seconds_count") > 0

@@ -42,13 +42,13 @@ def test_topics_in_json_metrics_and_an_end_in_good_order(lookups: Lookups) -> No
         done = worker.stop()
     assert (done.code, done.totals["replies"], done.totals["calls"]) == (0, 1, 1), done.err
     for line in (
-        'moneystate_lookup_replies_total{outcome="FOUND"} 1.0',
-        'moneystate_lookup_breaker_state{state="closed"} 1.0',
-        'moneystate_lookup_attempts_total{result="found"} 1.0',
-        "moneystate_lookup_waiting 0.0",
-        "moneystate_lookup_oldest_waiting_seconds 0.0",
-        "moneystate_lookup_in_flight 0.0",
-        "moneystate_lookup_call_seconds_count 1.0",
+        'moneystate_lookup_replies_total{outcome="FOUND",service="moneystate-enrich"} 1.0',
+        'moneystate_lookup_breaker_state{service="moneystate-enrich",state="closed"} 1.0',
+        'moneystate_lookup_attempts_total{result="found",service="moneystate-enrich"} 1.0',
+        'moneystate_lookup_waiting{service="moneystate-enrich"} 0.0',
+        'moneystate_lookup_oldest_waiting_seconds{service="moneystate-enrich"} 0.0',
+        'moneystate_lookup_in_flight{service="moneystate-enrich"} 0.0',
+        'moneystate_lookup_call_seconds_count{service="moneystate-enrich"} 1.0',
     ):
         assert line in shown.splitlines()
     records, _ = kafka_log.read_log(lookups.cluster.bootstrap_servers, [RESULTS], lookups.cluster.prefix)

@@ -84,6 +84,7 @@ def test_metrics_are_the_sum_over_all_workers(measured: Server, metrics_url: str
     assert values[calls, "Query.GetUser", "OK"] == CALLS_EACH * len(channels)
     assert values["moneystate_query_seconds_count", "Query.GetUser", ""] == (CALLS_EACH + 1) * len(channels)
     wait_for(lambda: samples(metrics_url)["moneystate_replica_caught_up", "", ""] == 1)  # said each second
+    assert samples(metrics_url)["moneystate_replica_keys", "", ""] == 1
 
 
 def test_a_server_on_ipv6_prints_an_address_that_clients_can_use(

@@ -22,6 +22,7 @@ from moneystate.engine.items import Output
 from moneystate.engine.keygroup import BatchResult
 from moneystate.kafka.sink import BatchId, SinkConfig
 from moneystate.spark import sink_host
+from moneystate.spark.figures import GroupFigures
 from moneystate.spark.operator import pack
 from moneystate.spark.result_files import write_results
 from moneystate.spark.sink import SinkSpec, hand_over, write_partition
@@ -55,7 +56,7 @@ class Outcome:
 def row(values: list[str]) -> bytes:
     """One key group's result, as the operator gives it."""
     outputs: list[Output] = [(0, b"key", value.encode(), []) for value in values]
-    return write_results([pack(0, BatchResult(outputs, [], clock.decode(None), [], []))])
+    return write_results([pack(0, BatchResult(outputs, [], clock.decode(None), [], []), GroupFigures())])
 
 
 def say(line: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ def test_blocks_that_do_not_fit_into_one_arrow_batch_go_in_several(
     most: int, sizes: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source, "ARROW_BYTES", most)
-    batches = list(source.arrow_batches([key for key, _ in ROWS], [block for _, block in ROWS]))
+    batches = list(source.arrow_batches([key for key, _ in ROWS], [block for _, block in ROWS], 7))
     assert [batch.num_rows for batch in batches] == sizes
-    rows = [(row["key"], row["block"]) for batch in batches for row in batch.to_pylist()]
-    assert rows == ROWS
+    rows = [(row["key"], row["block"], row["source_ms"]) for batch in batches for row in batch.to_pylist()]
+    assert rows == [(*row, 7) for row in ROWS]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from moneystate.api.reference import service_at
 from moneystate.api.replica_model import ServiceReplica
 from moneystate.query.v1 import status_pb2
 from moneystate.replica.service_reader import FollowedServiceReads
@@ -55,6 +56,10 @@ class StateFace:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StateFace, (self.replica.reference,)
+
+    @property
+    def name(self) -> str:
+        return service_at(self.replica.reference).name
 
     @property
     def services(self) -> list[Any]:

@@ -33,6 +33,7 @@ from moneystate.cli.options import (
     SessionWait,
     formats,
 )
+from moneystate.cli.watching import Watching, watching_options
 from moneystate.kafka.starting import parse_start
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.job import Job
@@ -43,6 +44,7 @@ from services.enrichment.rules import Rules
 
 def _enrich(
     options: RunOptions,
+    watching: Watching,
     bound: Bound = BOUND,
     session_ttl: SessionTtl = SESSION_TTL,
     dedup_ttl: DedupTtl = DEDUP_TTL,
@@ -85,13 +87,14 @@ def _enrich(
         job = Job(spec, options, display.batch, on_publish=display.publishing, on_new_inputs=display.new_inputs)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: job.stop())
+        watching.begin([job])
         job.run()
     _say_goodbye(display, options, Checkpoint(options.checkpoint).open_requests())
     if json_output:
         typer.echo(json.dumps(display.totals()))
 
 
-enrich = flagged(_enrich, "options", job_options)
+enrich = flagged(flagged(_enrich, "options", job_options), "watching", watching_options)
 
 
 def _say_goodbye(display: Display, options: RunOptions, open_requests: int) -> None:

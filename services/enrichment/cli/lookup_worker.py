@@ -18,7 +18,6 @@ from typing import Annotated, Any
 
 import structlog
 import typer
-from prometheus_client import start_http_server
 
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.option import DURATION, NUMBER, PATH, Panel, check_given, option
@@ -46,12 +45,14 @@ from moneystate.cli.options import (
     replication,
 )
 from moneystate.engine.processor import InputTopic
-from moneystate.errors import JobError, SetupError
+from moneystate.errors import JobError
 from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.convert import converters, writers
 from moneystate.kafka.topics import TopicSpec, ensure_topics
+from moneystate.monitoring import Labelled, expose
 from services.enrichment import topics
 from services.enrichment.cli.lookup_display import LookupDisplay
+from services.enrichment.job import NAME
 from services.enrichment.lookup.http import ServiceConfig
 from services.enrichment.lookup.metrics import Metrics
 from services.enrichment.lookup.resolver import Policy
@@ -199,7 +200,9 @@ def _run(config: WorkerConfig, metrics_at: tuple[str, int], ensure: Callable[[],
     worker = Worker(config, metrics)
     check_reachable(config.bootstrap_servers, config.extra)
     ensure()
-    _serve(metrics, *metrics_at)
+    host, port = metrics_at
+    if port:
+        expose(host, port, Labelled({NAME: metrics.registry}))
     set_up_log()
     with LookupDisplay(worker, metrics, quiet) as display:
         asyncio.run(_until_told(worker, display))
@@ -230,18 +233,6 @@ async def _show(display: LookupDisplay) -> None:
     while True:
         display.show()
         await asyncio.sleep(SHOW_EVERY_S)
-
-
-def _serve(metrics: Metrics, host: str, port: int) -> None:
-    if not port:
-        return
-    try:
-        start_http_server(port, host, metrics.registry)
-    except OSError as e:
-        raise SetupError(
-            f"--metrics-host {host}, --metrics-port {port}: expected a free port of this machine, but {e}.",
-            "choose another.",
-        ) from None
 
 
 def _path(text: str) -> Path | None:

@@ -11,6 +11,7 @@ from moneystate.serving.feed import Feed
 from moneystate.serving.options import ServeOptions
 from moneystate.serving.page_tokens import PageTokens
 from moneystate.serving.status_service import StatusService
+from services.enrichment.job import NAME
 from services.enrichment.replica.replica_model import REPLICA, open_reads
 from services.enrichment.serving.admin_service import AdminService, RequestLog
 from services.enrichment.serving.entries import Entries
@@ -50,6 +51,7 @@ class Answers:
 
 
 class QueryFace:
+    name = NAME
     services: Final[list[Any]] = [
         file.DESCRIPTOR.services_by_name[name]
         for file, name in ((query_pb2, "Query"), (watch_pb2, "Watch"), (status_pb2, "Status"), (admin_pb2, "Admin"))

@@ -1,0 +1,38 @@
+"""What a command's metrics endpoint answers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
+
+DEADLINE_S = 20.0
+
+
+class Scrape(NamedTuple):
+    """A page of metrics."""
+
+    page: str
+
+    def samples(self) -> list[Sample]:
+        return [s for family in text_string_to_metric_families(self.page) for s in family.samples]
+
+    def names(self) -> set[str]:
+        return {s.name for s in self.samples()}
+
+    def values(self, name: str) -> dict[tuple[str, ...], float]:
+        """By the values of its labels in the order of their names, without the service."""
+        own = [s for s in self.samples() if s.name == name]
+        return {tuple(v for k, v in sorted(s.labels.items()) if k != "service"): s.value for s in own}
+
+    def value(self, name: str, *labels: str) -> float:
+        return self.values(name)[labels]
+
+    def services(self) -> set[str]:
+        return {s.labels["service"] for s in self.samples()}
+
+
+def scraped(port: int) -> Scrape:
+    return Scrape(httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE_S).raise_for_status().text)
