@@ -16,6 +16,8 @@ from confluent_kafka.admin import AdminClient
 from examples.orders import orders
 from moneystate.api.codec import Codec
 from moneystate.api.plans import plan_of
+from moneystate.api.reference import service_at
+from moneystate.cli.services import load
 from moneystate.devbroker import DevBroker
 from moneystate.savepoint.format import Savepoint
 from moneystate.state.v1 import state_pb2
@@ -62,6 +64,26 @@ def place(ctx: ms.Context[None], e: OrderPlaced, total: Sum) -> None:
     total.cents += e.cents
     ctx.emit(spent, Spent(ctx.key, total.cents))
 """
+WITH_REFUNDS = (
+    CUSTOMERS
+    + """
+
+@dataclass(frozen=True)
+class Refunded:
+    customer: str
+    cents: int
+    at: ms.Millis
+
+
+refunded = service.input("refunds", Refunded, key="customer", time="at", format="json")
+
+
+@service.on(refunded, total)
+def refund(ctx: ms.Context[None], e: Refunded, total: Sum) -> None:
+    total.cents -= e.cents
+    ctx.emit(spent, Spent(ctx.key, total.cents))
+"""
+)
 
 
 def events(seed: int, n: int) -> list[Any]:
@@ -79,6 +101,9 @@ def events(seed: int, n: int) -> list[Any]:
 
 
 EVENTS = events(1, 400)
+# Later than what the savepoint has processed, so that they are in time for it as for a bench. Some are at the time of
+# an order that the savepoint has buffered.
+REFUNDS = [(f"customer-{n % 5}", n, START_MS + 300 * (297 + n)) for n in range(100)]
 
 
 def partition_of(order_id: str) -> int:
@@ -97,6 +122,14 @@ def send(cluster: Cluster, sent: Iterable[Any]) -> None:
         else:
             topic, value = "payments", codec.encode(event)
         producer.produce(topic, value, partition=partition_of(event.order_id))
+    assert producer.flush(30) == 0
+
+
+def send_refunds(cluster: Cluster) -> None:
+    producer = cluster.producer()
+    for number, (customer, cents, at) in enumerate(REFUNDS):
+        value = json.dumps({"type": "Refunded", "customer": customer, "cents": cents, "at": at})
+        producer.produce("refunds", value, partition=number % PARTITIONS)
     assert producer.flush(30) == 0
 
 
@@ -119,6 +152,7 @@ class Services:
 
     replayed: dict[str, Any]  # what `verify-replay` printed before the last of the input arrived
     bootstrapped: dict[str, Any]  # what `bootstrap` printed before the last of the input arrived
+    planned: list[dict[str, Any]]  # what `plan` said of customers with one more input
 
     def __init__(self, broker: DevBroker, folder: Path) -> None:
         self.cluster = Cluster(broker.bootstrap_servers, "")
@@ -129,6 +163,7 @@ class Services:
         self.savepoint = folder / "savepoint"
         self.customers = folder / "customers.py"
         self.customers.write_text(CUSTOMERS)
+        self.with_refunds = folder / "customers_with_refunds.py"
 
     def flags(self, checkpoint: Path, *more: str) -> list[str]:
         return [
@@ -164,8 +199,8 @@ class Services:
 
 @pytest.fixture(scope="module")
 def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
-    """Both in one Spark application, killed in the middle and run again; then each by itself to the end of its input:
-    orders from a savepoint with other key groups."""
+    """Both in one Spark application, killed in the middle and run again; then each by itself from a savepoint to the
+    end of its input: orders with other key groups, customers with one more input."""
     folder = tmp_path_factory.mktemp("services")
     broker = DevBroker(folder / "broker")
     broker.start()
@@ -199,9 +234,28 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
         folder / "second", [ORDERS], "--key-groups", "6", "--initial-state", str(made.savepoint),
         "--until-caught-up", "--drain",
     )  # fmt: skip
-    made.run(made.checkpoints / "customers", [customers], *four, "--until-caught-up", "--drain")
+    made.planned = add_an_input(made, *four)
     yield made
     made.warm.close()
+
+
+def add_an_input(made: Services, *flags: str) -> list[dict[str, Any]]:
+    """Customers go on from a savepoint, with refunds. What `plan` said before."""
+    savepoint = made.folder / "savepoint-of-customers"
+    made.moneystate(
+        *("checkpoint", "export", "--checkpoint", made.checkpoints / "customers", "--out", savepoint),
+        *("--service", f"{made.customers}:service", "--quiet"),
+    )
+    changed = f"{made.with_refunds}:service"
+    made.with_refunds.write_text(WITH_REFUNDS)
+    made.moneystate("schemas", "release", changed)
+    made.cluster.create("refunds", PARTITIONS)
+    send_refunds(made.cluster)
+    third, begins = made.folder / "third", (*flags, "--initial-state", str(savepoint))
+    asked = ["plan", *[a for a in made.arguments(third, [changed], *begins)[1:] if a != "--quiet"]]
+    planned: list[dict[str, Any]] = made.moneystate(*asked, "--json").totals["customers"]
+    made.run(third, [changed], *begins, "--until-caught-up", "--drain")
+    return planned
 
 
 def test_a_killed_and_rescaled_service_puts_out_what_bench_says(services: Services) -> None:
@@ -216,13 +270,29 @@ def test_a_killed_and_rescaled_service_puts_out_what_bench_says(services: Servic
 
 
 def test_a_service_beside_it_without_prefix_is_not_disturbed(services: Services) -> None:
-    spent = by_key(services.json("customers-spent"), "customer")
-    placed = [e for e in EVENTS if isinstance(e, orders.OrderPlaced)]
-    assert sum(map(len, spent.values())) == len(placed)
-    for customer, records in spent.items():
-        assert records[-1]["cents"] == sum(e.cents for e in placed if e.customer == customer)
     names = set(services.cluster.admin.list_topics(timeout=10).topics)
     assert {f"{s}-{t}" for s in ("orders", "customers") for t in ("state", "commits", "dead-letters")} <= names
+
+
+def test_an_input_that_is_added_on_a_savepoint_is_part_of_one_order(services: Services) -> None:
+    """As if both inputs had been there from the beginning."""
+    declared = load(f"{services.with_refunds}:service")
+    bench = Bench(service_at(declared), bound_ms=BOUND_MS, partitions=PARTITIONS)
+    placed, refunded = bench.plan.service.inputs
+    for event in (e for e in EVENTS if isinstance(e, orders.OrderPlaced)):
+        value = bench.plan.codec(placed.record, "").encode(event)
+        bench._append(bench.plan.codes["orders"], partition_of(event.order_id), value)
+    for number, refund in enumerate(REFUNDS):
+        value = bench.plan.codec(refunded.record, "").encode(refunded.record(*refund))
+        bench._append(bench.plan.codes["refunds"], number % PARTITIONS, value)
+    bench.end()
+    wanted = [{"customer": made.customer, "cents": made.cents} for made in bench.out(bench.plan.service.outputs[0])]
+    written = [{name: r[name] for name in ("customer", "cents")} for r in services.json("customers-spent")]
+    assert by_key(written, "customer") == by_key(wanted, "customer")
+    assert len(wanted) == len(REFUNDS) + sum(isinstance(e, orders.OrderPlaced) for e in EVENTS)
+    assert [(change["part"], change["name"], change["refused"]) for change in services.planned] == [
+        ("checkpoint", "customers", False), ("input", "refunds", False), ("schema", "known", False),
+    ]  # fmt: skip
 
 
 def test_a_replay_of_a_service_gives_its_state_and_output(services: Services) -> None:
