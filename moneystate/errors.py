@@ -1,25 +1,25 @@
 """The one tree of errors that a user can meet.
 
     MoneystateError                 exit code 1
-    ├── ConfigError            2    a flag, variable or file that does not parse or fit together
-    │   └── ServiceError            a service is declared wrongly
-    ├── SetupError             3    the surroundings are not as needed: Java, broker, topic, folder
+    ├── ConfigError            2    a flag, variable or file is invalid, or contradicts another
+    │   └── ServiceError            the declaration of a service is invalid
+    ├── SetupError             3    the environment is not ready: Java, broker, topic, folder
     │   ├── BrokerError             no broker answers, or it refuses
-    │   ├── RetentionError          the log no longer holds the records that are to be read
-    │   └── ArchiveError            a folder of kept records that is not whole or not as expected
-    ├── CheckpointError        4    this checkpoint must not go on with this program or configuration
-    │   ├── RulesError              other rules than those of the planned batch
+    │   ├── RetentionError          Kafka has deleted records that must be read
+    │   └── ArchiveError            an archive is incomplete or does not match
+    ├── CheckpointError        4    this program or configuration must not continue this checkpoint
+    │   ├── RulesError              the rules differ from those of the planned batch
     │   ├── DrainedError            the checkpoint was ended by --drain
-    │   ├── MarkerError             the markers in Kafka are not those of this checkpoint
+    │   ├── MarkerError             the markers in Kafka do not match this checkpoint
     │   ├── InstanceError           another instance runs with this application id
-    │   └── SavepointError          a savepoint that is not whole, or does not fit
+    │   └── SavepointError          a savepoint is incomplete or does not match
     ├── JobError               5    the running job failed
-    │   ├── UnknownSchemaId         a record names a schema that the registry does not know (yet)
+    │   ├── UnknownSchemaId         the registry does not know the schema of a record (yet)
     │   └── StepError               a service's step failed on a record
-    └── QueryError             *    a query server's answer is an error; see moneystate/cli/connection.py
+    └── QueryError             *    a query server answered with an error; see moneystate/cli/connection.py
 
-A message is one line: where, what was expected, what came, and after "Do:" what to do. Tests match the class or
-the exit code, never the prose.
+A message is one line: where, what was expected, what was found, and after "Do:" what to do. Tests match the class or
+the exit code, not the prose.
 """
 
 from __future__ import annotations

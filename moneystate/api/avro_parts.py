@@ -14,15 +14,15 @@ LONG_MAX: Final = (1 << 63) - 1
 _EXACT: Final = Context(prec=2_000, Emax=999_999, Emin=-999_999)
 _DOUBLE: Final = struct.Struct("<d")
 
-# The length of a text or bytes by the first byte of its length, -1 where that is not all of it.
+# By the first byte of a length: the length; -1: more bytes follow.
 LENGTHS: Final[list[int]] = [-1 if n & 0x80 or n & 1 else n >> 1 for n in range(256)]
-# A long by its first byte, where that is all of it.
+# By the first byte of a long: the long, if it has only one byte.
 LONGS: Final[list[int]] = [(n >> 1) ^ -(n & 1) for n in range(128)]
 SMALL: Final[list[bytes]] = [long_bytes(n) for n in range(4096)]
 
 
 class Unencodable(Exception):
-    """A value that its field cannot hold. `args[0]` says which and why."""
+    """A field cannot hold its value. `args[0]` says which value and why."""
 
 
 def long_of(value: int) -> bytes:
@@ -121,8 +121,8 @@ def read_symbol(symbols: tuple[str, ...], buf: bytes, pos: int) -> tuple[str, in
 
 
 def read_named(symbols: tuple[str, ...], buf: bytes, pos: int) -> tuple[str, int]:
-    """A Literal whose texts are no names: a string."""
+    """Reads a Literal with symbols that are not Avro names. It is encoded as a string."""
     text, pos = read_text(buf, pos)
     if text not in symbols:
-        raise Malformed("a text that is none of those that the field has")
+        raise Malformed("a string that is not one of the field's symbols")
     return text, pos

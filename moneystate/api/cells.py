@@ -150,6 +150,7 @@ def decode_entry(kind: Kind, stored: bytes, owner: bytes = b"", id: bytes = b"")
 
 # When a timer is due, and the event that set it: due, set_at, topic, partition, offset
 TimerSetting = tuple[int, int, int, int, int]
+DUE: Final = 0
 
 
 class TimerKind(Kind):

@@ -53,7 +53,7 @@ class Context(Generic[R]):
         return self._runs.source()
 
     def emit(self, output: Output[T], record: T) -> None:
-        """Write a record to an output."""
+        """Writes a record to an output."""
         self._runs.emit(output, record)
 
     def remove(self, output: Output[Any], *key: str | int) -> None:
@@ -66,8 +66,8 @@ class Context(Generic[R]):
     @overload
     def at(self, timer: MapTimer[Any], when: int, id: str) -> None: ...
     def at(self, timer: Timer | MapTimer[Any], when: int, id: str = "") -> None:
-        """Sets a timer to `when`, in ms, and replaces its previous time. A timer due by `now` runs at once, after all
-        events of this time."""
+        """Sets a timer to the order time `when`, in ms, and replaces its previous time. A time up to `now` is due at
+        once: the timer runs after all events of this order time."""
         self._runs.set_timer(timer, when, id)
 
     @overload
@@ -82,10 +82,10 @@ class Context(Generic[R]):
         self._runs.count(name, n)
 
     def forget(self) -> None:
-        """Removes everything that the service has of the current key: values, maps, timers and ids seen by `unique`.
-        Changes that the step has made to them are discarded."""
+        """Removes all state of the current key: values, maps, timers and ids seen by `unique`. The step's own changes
+        to them are discarded."""
         self._runs.forget()
 
     def dead_letter(self, reason: str, detail: str = "") -> None:
-        """Also writes the record to the dead letters. The effects of the step remain."""
+        """Also writes the event to the dead letters. The effects of the step remain."""
         self._runs.dead_letter(reason, detail)

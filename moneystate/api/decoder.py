@@ -16,33 +16,34 @@ from moneystate.engine.processor import Convert, Decoded, Read, ReadValue, Rejec
 
 
 class ServiceDecoder:
-    """`dead_letter_errors`: as `moneystate.api.runtime.ServiceProcessor` has it."""
+    """The decoder of a plain service."""
 
     def __init__(self, plan: Plan, dead_letter_errors: bool = False) -> None:
         self.plan = plan
-        self.dead_letter_errors = dead_letter_errors
-        self.elsewhere = {header: its for by_header in plan.inputs.values() for header, its in by_header.items()}
-        self.outputs = {output.codec.header: output.codec for output in plan.outputs.values()}
+        self.dead_letter_errors = dead_letter_errors  # see `moneystate.api.runtime.ServiceProcessor`
+        # of all topics, to recognize a record in the wrong one
+        self.inputs_by_header = {h: planned for by_header in plan.inputs.values() for h, planned in by_header.items()}
+        self.outputs_by_header = {output.codec.header: output.codec for output in plan.outputs.values()}
 
     def reads(self, formats: Mapping[str, str], converts: Mapping[int, Convert]) -> dict[int, Read]:
         return {
             code: WholeReader(self, code, formats.get(self.plan.topics[code], AVRO), converts.get(code))
             for code, inputs in self.plan.inputs.items()
-            if formats.get(self.plan.topics[code]) == DEBEZIUM or any(i.takes_whole() for i in inputs.values())
+            if formats.get(self.plan.topics[code]) == DEBEZIUM or any(i.needs_whole_record() for i in inputs.values())
         }
 
     def values(self, formats: Mapping[str, str]) -> dict[int, ReadValue]:
         return {
             code: JsonValues(self, code, JsonTopic(self.plan, self.plan.topics[code])).read
             for code, inputs in self.plan.inputs.items()
-            if formats.get(self.plan.topics[code]) == JSON and not any(i.takes_whole() for i in inputs.values())
+            if formats.get(self.plan.topics[code]) == JSON and not any(i.needs_whole_record() for i in inputs.values())
         }
 
     def needs_headers(self, topic: int) -> bool:
         return any(i.needs_headers() for i in self.plan.inputs[topic].values())
 
     def decode(self, topic: int, value: bytes, headers: Headers = NO_HEADERS) -> tuple[int, bytes | list[bytes] | None]:
-        """Event time in ms and key, or keys; key None: nothing but its time counts. Raises Rejected."""
+        """Event time in ms and key or keys; None: only the time counts. Raises Rejected."""
         header = value[:HEADER_BYTES]
         planned = self.plan.inputs[topic].get(header)
         try:
@@ -54,12 +55,12 @@ class ServiceDecoder:
                 return time, self._key(planned, record, headers)
             if header == self.plan.heartbeat.header:
                 return checked_time(self.plan.heartbeat.decode(value).processed_at), None
-            raise self._elsewhere(header, value)
+            raise self._unexpected_type(header, value)
         except Malformed as e:
             raise Rejected("trailing_bytes" if isinstance(e, TrailingBytes) else "malformed", str(e)) from None
         except Rejected:
             raise
-        except Exception as cause:  # of a function for a time or a key
+        except Exception as cause:  # from a service's function for the time or the key
             if not self.dead_letter_errors:
                 raise
             raise Rejected(EXCEPTION, f"{type(cause).__name__}: {cause}") from None
@@ -67,9 +68,9 @@ class ServiceDecoder:
     def decode_read(
         self, topic: int, canonical: bytes, codec: Codec, record: Any, headers: Headers = NO_HEADERS
     ) -> Decoded:
-        """As `decode` of a canonical value, of which the record is at hand. Raises Rejected."""
+        """Like `decode`, for a value whose record has already been decoded. Raises Rejected."""
         planned = self.plan.inputs[topic].get(codec.header)
-        if planned is None or not planned.is_told_by_fields:
+        if planned is None or not planned.reads_only_fields:
             time, keys = self.decode(topic, canonical, headers)
             return canonical, time, keys
         try:
@@ -87,20 +88,21 @@ class ServiceDecoder:
             raise Rejected("bad_key", str(e)) from None
         return keys[0] if len(keys) == 1 else keys
 
-    def _elsewhere(self, header: bytes, value: bytes) -> Rejected:
-        """Of a type that the input does not take. Raises Malformed, which comes first."""
-        if header in self.elsewhere:
-            other = self.elsewhere[header]
+    def _unexpected_type(self, header: bytes, value: bytes) -> Rejected:
+        """Why a record of this type is not accepted in this topic. Raises Malformed if the value itself is invalid:
+        this reason takes precedence."""
+        if header in self.inputs_by_header:
+            other = self.inputs_by_header[header]
             checked_time(other.time(other.codec.decode(value)))
             return Rejected("wrong_topic", "the type belongs to another topic")
-        if header in self.outputs:
-            self.outputs[header].decode(value)
+        if header in self.outputs_by_header:
+            self.outputs_by_header[header].decode(value)
             return Rejected("no_event_time", "a type that the service writes")
         return Rejected("unknown_schema", "no known schema has this fingerprint")
 
 
 class JsonValues:
-    """The values of a topic in JSON, read once."""
+    """Reads the values of a JSON topic in one pass."""
 
     def __init__(self, decoder: ServiceDecoder, code: int, topic: JsonTopic) -> None:
         self.decoder = decoder

@@ -26,8 +26,8 @@ class Match(NamedTuple):
 
 
 class StateView(ABC):
-    """`moneystate.api.view.View` over `stored`, `stored_ids` and `matches`. It leaves out data that has expired at
-    `time_ms`."""
+    """Implements `moneystate.api.view.View` on top of `stored`, `stored_ids` and `matches`. It skips entries that have
+    expired at `time_ms`."""
 
     def __init__(self, plan: Plan, time_ms: int) -> None:
         self.plan = plan
@@ -38,7 +38,7 @@ class StateView(ABC):
 
     @abstractmethod
     def stored_ids(self, kind: RecordKind, owner: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Ids that begin with `prefix`, with their entries, in their order."""
+        """Ids that begin with `prefix`, with their entries, ordered by id."""
 
     @abstractmethod
     def matches(self, index: AnyIndex[Any, Any], span: Span) -> Iterator[Match]: ...
@@ -69,7 +69,7 @@ class StateView(ABC):
     @overload
     def find(self, index: MapIndex[S, V], by: V | tuple[Any, ...]) -> Iterator[tuple[str, str, S]]: ...
     def find(self, index: Any, by: Any) -> Iterator[Any]:
-        return self._shown(index, index_order.span_of(by, repr(index)))
+        return self._results(index, index_order.span_of(by, repr(index)))
 
     @overload
     def range(
@@ -80,9 +80,9 @@ class StateView(ABC):
         self, index: MapIndex[S, V], low: V | tuple[Any, ...] | None = None, high: V | tuple[Any, ...] | None = None
     ) -> Iterator[tuple[str, str, S]]: ...
     def range(self, index: Any, low: Any = None, high: Any = None) -> Iterator[Any]:
-        return self._shown(index, index_order.span_between(low, high, repr(index)))
+        return self._results(index, index_order.span_between(low, high, repr(index)))
 
-    def _shown(self, index: Any, span: Span) -> Iterator[Any]:
+    def _results(self, index: Any, span: Span) -> Iterator[Any]:
         for match in self.matches(index, span):
             if isinstance(index, MapIndex):
                 yield match.owner.decode(), match.id.decode(), match.record
@@ -108,29 +108,29 @@ class ReadEntries(Protocol):
 
 
 class EntryView(StateView):
-    """A view over unordered entries. An index is built for each read of it."""
+    """A view over unordered entries. It has no stored indices: a query of an index scans all entries."""
 
     def __init__(self, plan: Plan, entries: ReadEntries, time_ms: int) -> None:
         super().__init__(plan, time_ms)
-        self.from_entries = entries
+        self.entry_source = entries
 
     def stored(self, kind: RecordKind, owner: bytes, id: bytes) -> bytes | None:
-        return self.from_entries.get(layout.entry_key(kind.prefix, owner, id))
+        return self.entry_source.get(layout.entry_key(kind.prefix, owner, id))
 
     def stored_ids(self, kind: RecordKind, owner: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         base = len(layout.entry_key(kind.prefix, owner))
-        for key, stored in sorted(self.from_entries.scan(layout.entry_key(kind.prefix, owner, prefix))):
+        for key, stored in sorted(self.entry_source.scan(layout.entry_key(kind.prefix, owner, prefix))):
             yield key[base:], stored
 
     def matches(self, index: AnyIndex[Any, Any], span: Span) -> Iterator[Match]:
         kind = self.plan.kinds[index.of.name]
-        there: list[Match] = []
-        for key, stored in self.from_entries.scan(kind.prefix):
+        matches: list[Match] = []
+        for key, stored in self.entry_source.scan(kind.prefix):
             record = self.record(kind, stored)
             place = layout.place_of(key)
             if record is None or place is None:
                 continue
             values = index_order.encode_all(index.by, record, repr(index))
-            there += [Match(v, place.owner, place.id, record) for v in values if span.low <= v < span.high]
-        there.sort(key=lambda match: match[:3])
-        yield from there
+            matches += [Match(v, place.owner, place.id, record) for v in values if span.low <= v < span.high]
+        matches.sort(key=lambda match: match[:3])  # without the record
+        yield from matches

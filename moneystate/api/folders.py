@@ -18,8 +18,12 @@ def avro_root() -> Path:
 
 
 def folder_of(reference: str) -> Path:
-    """The folder of a service's schemas: `avro/NAME` beside its module, or in this project's folder for its own
-    services. Another package may be named `services`, too, and be installed beside this project's."""
+    """The folder of a service's schemas: `avro/NAME` beside its module. This project's own services use its `avro`
+    folder instead.
+
+    In an installed wheel, a package of another project may also be named `services`. So a service counts as this
+    project's only if the wheel has a folder for it.
+    """
     module = import_module(path_of(reference).partition(":")[0])
     assert module.__file__ is not None
     file, name = Path(module.__file__).resolve(), service_at(reference).name

@@ -1,10 +1,10 @@
 """Generates the source code of Avro codecs from a record's shape: a reader, a writer and a copier for each record.
 
-    def read_1(buf, pos): ...    -> the object and the position after it; Malformed, IndexError where it is cut off
-    def write_1(r): ...          -> the bytes of the body
-    def copy_1(r): ...           -> an object that shares nothing that can be changed
+    def read_1(buf, pos): ...    returns the record and the position after it; raises Malformed, IndexError if cut off
+    def write_1(r): ...          returns the bytes of the body
+    def copy_1(r): ...           returns a copy that shares no mutable object with the original
 
-Numbers and lengths of one byte, which most are, are read in place; everything else by `avro_parts`.
+Most numbers and lengths have one byte. These are read inline; everything else calls `avro_parts`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _READERS: Final = {"boolean": "read_boolean", "double": "read_double", "json": "
 
 
 class AvroCode:
-    """`ids`: the number in the names of a record's functions."""
+    """The generated code of a record and of the records in it."""
 
     def __init__(self) -> None:
         self.source = Source()
@@ -30,7 +30,7 @@ class AvroCode:
         self.source.names["Malformed"] = avro.Malformed
         self.source.names["read_long"] = avro.read_long
         self.source.names["skip_bytes"] = avro.skip_bytes
-        self.ids: dict[str, int] = {}
+        self.ids: dict[str, int] = {}  # by record name: the number in the names of its functions
 
     def record(self, record: Record) -> int:
         """Generates the record's functions, after those of the records in it."""
@@ -57,13 +57,14 @@ class AvroCode:
         names = [f"f{n}" for n in range(len(record.fields))]
         for name, f in zip(names, record.fields, strict=True):
             self._read(1, f.shape, name)
-        # a text that reaches beyond the end was cut by the slice
+        # a slice beyond the end gives a shorter string and no error
         source.line(1, "if pos > len(buf): raise IndexError")
         self.construct(record, number, names)
         source.line(1, "return r, pos")
 
     def construct(self, record: Record, number: int, names: list[str]) -> None:
-        """Sets `r`. A frozen dataclass sets each field by a call; past it, it takes half the time."""
+        """Sets `r`. A frozen dataclass calls `object.__setattr__` for each field. To set `__dict__` directly takes half
+        the time."""
         cls: Any = record.cls
         source = self.source
         if cls.__dataclass_params__.frozen and "__slots__" not in cls.__dict__ and not hasattr(cls, "__post_init__"):
@@ -96,7 +97,7 @@ class AvroCode:
             line(depth, "else: pos += 1")
             line(depth, f"if n == 0: {into} = None")
             line(depth, "elif n == 2:")
-            self._read(depth + 1, shape.of, into)
+            self._read(depth + 1, shape.inner, into)
             line(depth, "else: raise Malformed('a union branch that the schema does not have')")
         elif isinstance(shape, (Array, Table)):
             self._read_items(depth, shape, into)
@@ -116,7 +117,7 @@ class AvroCode:
 
     def _read_items(self, depth: int, shape: Array | Table, into: str) -> None:
         line, fresh = self.source.line, self.source.fresh
-        item, items, count, key = fresh("item"), fresh("found"), fresh("count"), fresh("key")
+        item, items, count, key = fresh("item"), fresh("items"), fresh("count"), fresh("key")
         line(depth, f"{items} = {'[]' if isinstance(shape, Array) else '{}'}")
         line(depth, "while True:")
         line(depth + 1, f"{count}, pos = read_count(buf, pos)")
@@ -124,11 +125,11 @@ class AvroCode:
         line(depth + 1, f"for {count} in range({count}):")
         if isinstance(shape, Table):
             line(depth + 2, f"{key}, pos = read_text(buf, pos)")
-            line(depth + 2, f"if {key} in {items}: raise Malformed('a key stands twice in a map')")
-            self._read(depth + 2, shape.of, item)
+            line(depth + 2, f"if {key} in {items}: raise Malformed('a key occurs twice in a map')")
+            self._read(depth + 2, shape.inner, item)
             line(depth + 2, f"{items}[{key}] = {item}")
         else:
-            self._read(depth + 2, shape.of, item)
+            self._read(depth + 2, shape.inner, item)
             line(depth + 2, f"{items}.append({item})")
         line(depth, f"{into} = {items}")
 
@@ -144,7 +145,7 @@ class AvroCode:
             source.line(1, f"return b''.join(({', '.join(parts)}))")
 
     def _write(self, depth: int, shape: Shape, value: str) -> list[str]:
-        """Expressions that together are the bytes; lines that they need are written first."""
+        """The expressions whose values, concatenated, are the encoding. Writes the lines that they need."""
         line, fresh = self.source.line, self.source.fresh
         if isinstance(shape, Plain) and shape.kind in ("string", "bytes"):
             text, size = fresh("x"), fresh("n")
@@ -162,7 +163,7 @@ class AvroCode:
             line(depth, f"{content} = {value}")
             line(depth, f"if {content} is None: {out} = b'\\x00'")
             line(depth, "else:")
-            parts = self._write(depth + 1, shape.of, content)
+            parts = self._write(depth + 1, shape.inner, content)
             line(depth + 1, f"{out} = b'\\x02' + " + " + ".join([f"({part})" for part in parts]))
             return [out]
         if isinstance(shape, (Array, Table)):
@@ -195,7 +196,7 @@ class AvroCode:
                 line(depth + 1, f"{parts}.append({part})")
         else:
             line(depth, f"for {item} in {items}:")
-        for part in self._write(depth + 1, shape.of, item):
+        for part in self._write(depth + 1, shape.inner, item):
             line(depth + 1, f"{parts}.append({part})")
         line(depth, f"{parts}.append(b'\\x00')")
         return f"b''.join({parts})"
@@ -208,18 +209,18 @@ class AvroCode:
         if is_immutable(record):
             source.line(1, "return r")
             return
-        given = [self._copy(f.shape, f"r.{f.name}") for f in record.fields]
-        source.line(1, f"return cls_{number}({_arguments(record, given)})")
+        copies = [self._copy(f.shape, f"r.{f.name}") for f in record.fields]
+        source.line(1, f"return cls_{number}({_arguments(record, copies)})")
 
     def _copy(self, shape: Shape, value: str) -> str:
         if is_immutable(shape):
             return value
         if isinstance(shape, Maybe):
-            return f"None if {value} is None else {self._copy(shape.of, value)}"
+            return f"None if {value} is None else {self._copy(shape.inner, value)}"
         if isinstance(shape, Array):
-            return f"{value}[:]" if is_immutable(shape.of) else f"[{self._copy(shape.of, 'i')} for i in {value}]"
+            return f"{value}[:]" if is_immutable(shape.inner) else f"[{self._copy(shape.inner, 'i')} for i in {value}]"
         if isinstance(shape, Table):
-            return f"{{k: {self._copy(shape.of, 'i')} for k, i in {value}.items()}}"
+            return f"{{k: {self._copy(shape.inner, 'i')} for k, i in {value}.items()}}"
         assert isinstance(shape, Record)
         return f"copy_{self.ids[shape.name]}({value})"
 
@@ -227,11 +228,11 @@ class AvroCode:
 def _records(shape: Shape) -> list[Record]:
     if isinstance(shape, Record):
         return [shape]
-    return _records(shape.of) if isinstance(shape, (Maybe, Array, Table)) else []
+    return _records(shape.inner) if isinstance(shape, (Maybe, Array, Table)) else []
 
 
 def _arguments(record: Record, values: list[str]) -> str:
-    """By position where that is allowed: half the time."""
+    """The arguments of a constructor. By position, if possible, because that takes half the time."""
     if any(f.kw_only for f in dataclasses.fields(record.cls)):
         return ", ".join([f"{f.name}={value}" for f, value in zip(record.fields, values, strict=True)])
     return ", ".join(values)

@@ -1,11 +1,11 @@
 """Generates the source code of JSON codecs from a record's shape.
 
-    def in_1(document): ...      -> the object, from what `json_text.parse` gave; Malformed
-    def out_1(r): ...            -> the JSON text; Unencodable, TypeError, AttributeError, ValueError
+    def in_1(document): ...      reads a parsed document (`json_text.parse`); raises Malformed
+    def out_1(r): ...            returns the JSON text; raises Unencodable, TypeError, AttributeError, ValueError
 
-An object with the fields as the schema names them. Read: members that the record does not have are ignored, as
-producers may be ahead of this program; a field with a default may be absent. Written: all fields, in their order, after
-`type` where the record has no field of that name.
+A record is a JSON object whose members have the field names of the schema. The reader ignores unknown members, because
+producers may have a newer schema, and accepts the absence of a field with a default. The writer writes `type`, unless
+the record has a field of that name, and then all fields in their order.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ TYPE: Final = "type"
 
 
 class JsonCode:
-    """`by_name`: members have the names of the fields as they are declared."""
+    """The generated code of a record and of the records in it."""
 
     def __init__(self, record: Record, by_name: bool = False) -> None:
-        self.by_name = by_name
+        self.by_name = by_name  # members have the declared names of the fields, not those of the schema
         self.source = Source()
         self.source.names.update(MISSING=json_parts.MISSING, Malformed=Malformed, inside=json_parts.inside)
         self.ids: dict[str, int] = {}
@@ -35,14 +35,14 @@ class JsonCode:
         self.number = self._record(record)
 
     def functions(self) -> tuple[Callable[[Any], Any], Callable[[Any], str]]:
-        made = self.source.run(f"{self.top.name} as JSON")
-        return made[f"in_{self.number}"], made[f"out_{self.number}"]
+        functions = self.source.run(f"{self.top.name} as JSON")
+        return functions[f"in_{self.number}"], functions[f"out_{self.number}"]
 
     def _record(self, record: Record) -> int:
         if record.name in self.ids:
             return self.ids[record.name]
         parts = [self._part(f.shape) for f in record.fields]
-        text = self.texts.of_record(record, [f"r.{f.name}" for f in record.fields], record is self.top)
+        text = self.texts.record_expression(record, [f"r.{f.name}" for f in record.fields], record is self.top)
         number = self.ids[record.name] = len(self.ids) + 1
         self.source.names[f"cls_{number}"] = record.cls
         self._reader(record, number, parts)
@@ -65,8 +65,8 @@ class JsonCode:
             line(1, "else:")
             line(2, f"try: f{n} = {part}(v)")
             line(2, f"except Malformed as e: raise inside({label!r}, e) from None")
-        given = ", ".join([f"{f.name}=f{n}" for n, f in enumerate(record.fields)])
-        line(1, f"return cls_{number}({given})")
+        arguments = ", ".join([f"{f.name}=f{n}" for n, f in enumerate(record.fields)])
+        line(1, f"return cls_{number}({arguments})")
 
     def _part(self, shape: Shape) -> str:
         """The name of a function that reads the shape."""
@@ -84,33 +84,33 @@ class JsonCode:
         else:
             assert isinstance(shape, (Maybe, Array, Table))
             kind = {Maybe: "maybe", Array: "array", Table: "table"}[type(shape)]
-            made = names[f"{kind}_in"] = getattr(json_parts, f"{kind}_in")
-            assert callable(made)
-            self.source.line(0, f"{name} = {kind}_in({self._part(shape.of)})")
+            names[f"{kind}_in"] = getattr(json_parts, f"{kind}_in")
+            self.source.line(0, f"{name} = {kind}_in({self._part(shape.inner)})")
         return name
 
 
 class JsonTexts:
-    """Expressions for the JSON text of values. `nested`: the expression for a record within another."""
+    """Python expressions for the JSON text of values."""
 
     def __init__(self, source: Source, nested: Callable[[Record, str], str]) -> None:
         self.source = source
-        self.nested = nested
+        self.nested = nested  # returns the expression for a record within another
         source.names["quote"] = quote
 
-    def of_record(self, record: Record, values: list[str], with_type: bool) -> str:
-        """`values`: expressions for its fields; `with_type`: it begins with its type, unless it has such a field."""
+    def record_expression(self, record: Record, values: list[str], with_type: bool) -> str:
+        """The expression for a record. `values`: expressions for its fields. `with_type`: the text begins with the
+        type, unless the record has a field of that name."""
         parts: list[str] = []
         before = "{"
         if with_type and not has_type_field(record):
             before += f'"{TYPE}":{quote(record.short)},'
         for f, value in zip(record.fields, values, strict=True):
-            parts += [repr(f"{before}{quote(f.wire)}:"), self.of(f.shape, value)]
+            parts += [repr(f"{before}{quote(f.wire)}:"), self.expression(f.shape, value)]
             before = ","
         parts.append(repr("}" if record.fields else before.rstrip(",") + "}"))
         return f"''.join(({', '.join(parts)},))"
 
-    def of(self, shape: Shape, value: str) -> str:
+    def expression(self, shape: Shape, value: str) -> str:
         if isinstance(shape, Record):
             return self.nested(shape, value)
         if isinstance(shape, Plain):
@@ -123,11 +123,11 @@ class JsonTexts:
         assert isinstance(shape, (Maybe, Array, Table))
         item = self.source.fresh("i")
         if isinstance(shape, Maybe):
-            return f"('null' if ({item} := {value}) is None else {self.of(shape.of, item)})"
+            return f"('null' if ({item} := {value}) is None else {self.expression(shape.inner, item)})"
         if isinstance(shape, Array):
-            return f"'[' + ','.join([{self.of(shape.of, item)} for {item} in {value}]) + ']'"
+            return f"'[' + ','.join([{self.expression(shape.inner, item)} for {item} in {value}]) + ']'"
         name, table = self.source.fresh("k"), self.source.fresh("t")
-        member = f"quote({name}) + ':' + {self.of(shape.of, f'{table}[{name}]')}"
+        member = f"quote({name}) + ':' + {self.expression(shape.inner, f'{table}[{name}]')}"
         return f"'{{' + ','.join([{member} for {table} in ({value},) for {name} in sorted({table})]) + '}}'"
 
     def _part(self, name: str) -> str:

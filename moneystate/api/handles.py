@@ -1,7 +1,6 @@
-"""The handles that a service declares: its functions use them, and they say what is read and written.
+"""The handles of a service's declarations. Its functions use them to name inputs, outputs, state and timers.
 
-Handles are made by `moneystate.api.service.Service`, once, at the top level of a module. They hold declarations and
-nothing that changes.
+`moneystate.api.service.Service` creates handles, usually at the top level of a module. Handles never change.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ S = TypeVar("S")
 T = TypeVar("T")
 V = TypeVar("V")
 
-Duration: TypeAlias = int | Callable[[Any], int]  # ms, or what gives them from the rules
+Duration: TypeAlias = int | Callable[[Any], int]  # ms, or a function from the rules to ms
 NO_LIMIT: Final = 0
 
 
@@ -47,7 +46,8 @@ class Input(Source[E]):
         self.service = service
         self.topic = topic
         self.record = record
-        self.key = key  # None: the records only advance time
+        # `moneystate.api.service.Service.input` explains these
+        self.key = key
         self.time = time
         self.unique = unique
         self.within_ms = within_ms
@@ -89,14 +89,14 @@ class Output(Generic[T]):
 
 
 class Reads(Generic[A]):
-    """State that a function declares to read; `A` is what it gets."""
+    """State that a function declares. `A` is the type of the argument that it receives."""
 
     service: str
     name: str
 
 
 class Value(Reads[S]):
-    """One record for each key. A function gets it as it is, and what it changes in it is kept."""
+    """One record for each key. A function receives the record itself, and its changes are stored."""
 
     def __init__(self, service: str, name: str, record: type[S], ttl_ms: Duration) -> None:
         self.service = service
@@ -109,7 +109,7 @@ class Value(Reads[S]):
 
 
 class Map(Reads[Entries[S]], Generic[S]):
-    """Many records for each key, each by an id. A function gets them as `ms.Entries`."""
+    """Many records for each key, by id. A function receives them as `ms.Entries`."""
 
     def __init__(self, service: str, name: str, record: type[S], ttl_ms: Duration) -> None:
         self.service = service
@@ -118,8 +118,8 @@ class Map(Reads[Entries[S]], Generic[S]):
         self.ttl_ms = ttl_ms
 
     def at(self, ids: str | Callable[[Any], list[str]]) -> MapAt[S]:
-        """The same, with entries read together with everything else of the batch: the one under the event's field
-        `ids`, or those under the ids that a function of the event gives."""
+        """The same map, with entries that are read in the batch's one request. `ids`: a field of the event with an id,
+        or a function from the event to ids. Other entries are read when the step asks for them."""
         return MapAt(self, ids)
 
     def __repr__(self) -> str:
@@ -127,6 +127,8 @@ class Map(Reads[Entries[S]], Generic[S]):
 
 
 class MapAt(Reads[Entries[S]], Generic[S]):
+    """A map with the ids of the entries to read with the batch."""
+
     def __init__(self, of: Map[S], ids: str | Callable[[Any], list[str]]) -> None:
         self.service = of.service
         self.name = of.name
@@ -135,7 +137,7 @@ class MapAt(Reads[Entries[S]], Generic[S]):
 
 
 class Timer:
-    """One for each key: set again, it is replaced."""
+    """A timer for each key. To set it again replaces it."""
 
     def __init__(self, service: str, name: str) -> None:
         self.service = service
@@ -146,7 +148,7 @@ class Timer:
 
 
 class MapTimer(Generic[S]):
-    """One for each id of a map, of each key."""
+    """A timer for each id of a map, under each key."""
 
     def __init__(self, service: str, name: str, of: Map[S]) -> None:
         self.service = service
@@ -158,6 +160,8 @@ class MapTimer(Generic[S]):
 
 
 class AnyIndex(Generic[S, V]):
+    """The base of `Index` and `MapIndex`."""
+
     def __init__(self, service: str, name: str, of: Value[S] | Map[S], by: Callable[[S], Any]) -> None:
         self.service = service
         self.name = name
@@ -169,8 +173,8 @@ class AnyIndex(Generic[S, V]):
 
 
 class Index(AnyIndex[S, V]):
-    """Keys by what `by` says of their value."""
+    """Finds keys by the result of `by` for their value."""
 
 
 class MapIndex(AnyIndex[S, V]):
-    """Entries of a map, of all keys, by what `by` says of them."""
+    """Finds the entries of a map, under all keys, by the result of `by`."""

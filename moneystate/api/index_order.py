@@ -1,12 +1,11 @@
-"""Encodes index values as bytes that sort as the values do: numbers by size, texts by code point, tuples part by
-part.
+"""Encodes index values as bytes that sort like the values: numbers by size, strings by code point, tuples part by part.
 
-    value      its parts, one after the other; a text or a number is a tuple of one part
-    number     10, sign and length (1 byte), magnitude (big-endian). From 0 on: 80 + length. Below: 7F - length, and
-               each byte of the magnitude as its complement
-    text       20, UTF-8 with 00 as 00 FF, 00 01
+    value      its parts, one after the other; a string or a number is a tuple of one part
+    number     10, sign and length (1 byte), magnitude (big-endian); the byte is 80 + length from 0 on; for negative
+               numbers it is 7F - length, and each byte of the magnitude is complemented
+    string     20, UTF-8 with 00 as 00 FF, 00 01
 
-All values with a prefix begin with its bytes. After a value comes `END`, which is less than any part.
+The bytes of a tuple begin with the bytes of each of its prefixes. `END` follows a value. It is less than any part.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ MAX_VALUE_BYTES: Final = 4_096
 
 
 class Span(NamedTuple):
-    """A stretch of an index: from `low`, included, to `high`, left out."""
+    """A range of an index: from `low` (inclusive) to `high` (exclusive)."""
 
     low: bytes
     high: bytes
 
 
 def span_of(value: Any, where: str) -> Span:
-    """The range of all index keys that have the value or start with it."""
+    """The range of the value and of all tuples that begin with it."""
     low = encode(value, where)
     return Span(low, low + _AFTER)
 
@@ -45,10 +44,10 @@ def span_between(low: Any, high: Any, where: str) -> Span:
 
 def encode_all(by: Callable[[Any], Any], record: Any, where: str) -> set[bytes]:
     """The index values of a record. Raises ServiceError for a value that an index cannot have."""
-    given = by(record)
-    if given is None:
+    values = by(record)
+    if values is None:
         return set()
-    return {encode(value, where) for value in given} if isinstance(given, list) else {encode(given, where)}
+    return {encode(value, where) for value in values} if isinstance(values, list) else {encode(values, where)}
 
 
 def encode(value: Any, where: str) -> bytes:
@@ -58,18 +57,18 @@ def encode(value: Any, where: str) -> bytes:
         raise ServiceError(
             f"{where}: expected a value of at most {MAX_VALUE_BYTES:,} bytes and one part or more, found "
             f"{len(encoded):,} bytes.",
-            "index something shorter, or None.",
+            "index a shorter value, or None.",
         )
     return encoded
 
 
 def text(part: bytes) -> bytes:
-    """A part, by its UTF-8."""
+    """A string part, from its UTF-8."""
     return _TEXT + part.replace(b"\x00", b"\x00\xff") + _TEXT_END
 
 
 def read_text(buf: bytes, pos: int) -> tuple[bytes, int]:
-    """The UTF-8 of the part at `pos`, and the position after it."""
+    """The UTF-8 of the string part at `pos`, and the position after it."""
     end = buf.index(_TEXT_END, pos)
     return buf[pos + 1 : end].replace(b"\x00\xff", b"\x00"), end + len(_TEXT_END)
 
@@ -91,15 +90,17 @@ def _part(part: Any, where: str) -> bytes:
     if isinstance(part, int):
         return _NUMBER + _number(int(part), where)
     raise ServiceError(
-        f"{where}: expected a text, a whole number or a tuple of these, found {part!r}.",
-        "give one of these, a list of them, or None for what is not to be found.",
+        f"{where}: expected a string, a whole number or a tuple of these, found {part!r}.",
+        "return one of these, a list of them, or None if the index should not find the record.",
     )
 
 
 def _number(n: int, where: str) -> bytes:
     size = (abs(n).bit_length() + 7) // 8
     if size > MAX_NUMBER_BYTES:
-        raise ServiceError(f"{where}: a number of {size} bytes.", f"index one of at most {MAX_NUMBER_BYTES}.")
+        raise ServiceError(
+            f"{where}: expected a number of at most {MAX_NUMBER_BYTES} bytes, found {size}.", "index a smaller number."
+        )
     if n >= 0:
         return bytes([0x80 + size]) + n.to_bytes(size, "big")
     return bytes([0x7F - size]) + ((1 << (8 * size)) - 1 + n).to_bytes(size, "big")

@@ -1,7 +1,7 @@
 """Converts between ISO-8601 text and milliseconds since the epoch, for the full range of a 64-bit count.
 
-Python's datetime ends at the year 9999. Avro does not, and one record with a strange time must not stop a topic that is
-written as JSON. The calendar is the same every 400 years, so `date` does the work within one such cycle.
+Python's datetime ends at the year 9999. Avro's timestamps do not, and one record with a strange time must not stop the
+job while it writes JSON. The calendar repeats every 400 years, so `date` computes within one such cycle.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
 def to_ms(text: str) -> int:
     """ISO-8601 date and time with `Z` or an offset, as ms since the epoch. Raises Malformed.
 
-    Seconds may be absent (as Java writes a full minute). Digits beyond the millisecond, up to nine, are cut off, as
-    Java's `Instant.toEpochMilli` does it: producers whose clock is finer than the schema are common and mean no harm.
-    A time without an offset is refused, and so are leap seconds and 24:00, which have no place in this count.
+    Seconds may be absent, because Java omits zero seconds. Up to nine fractional digits are accepted, and those beyond
+    the millisecond are dropped, like in Java's `Instant.toEpochMilli`: many producers have finer clocks. Times without
+    an offset, leap seconds and 24:00 are rejected.
     """
     match = _ISO.fullmatch(text)
     if match is None:

@@ -27,23 +27,23 @@ from moneystate.engine.avro import MAGIC
 from moneystate.engine.processor import InputTopic
 from moneystate.ports.service import JSON_FIELDS, STATE_VERSIONS, TIMED, TOPICS, JobSpec, ServiceSpec, Stream
 
-LOGIC_VERSION: Final = 1  # of the runtime: raised when the same service and logs would give other records than before
+LOGIC_VERSION: Final = 1  # of the runtime; raised when the same service and logs would give different records
 FAIL, DEAD_LETTER = "fail", "dead-letter"
-OURS: Final[Mapping[str, Any]] = {
+PLATFORM_RULES: Final[Mapping[str, Any]] = {  # rules that every service has, with their defaults
     "bound_ms": 20_000,
     "max_future_ms": 600_000,
     "max_record_bytes": 128 * 1024,
     "on_error": FAIL,
 }
-NOT_RULES: Final = ("bounds", JSON_FIELDS, "known_schemas", "logic", "max_futures", STATE_VERSIONS, TIMED, TOPICS)
+RESERVED: Final = ("bounds", JSON_FIELDS, "known_schemas", "logic", "max_futures", STATE_VERSIONS, TIMED, TOPICS)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What Spark's processes make the service from."""
+    """The picklable description from which Spark's processes create the service."""
 
     reference: str
-    codes: tuple[tuple[str, int], ...]  # the numbers that stand for topics in the state
+    codes: tuple[tuple[str, int], ...]  # topics and the numbers that represent them in the state
     dead_letter_errors: bool = False
 
     def processor(self) -> ServiceProcessor:
@@ -51,7 +51,7 @@ class Parts:
 
 
 def decoder(text: str) -> ServiceDecoder:
-    """By what `decoder_path` wrote."""
+    """The decoder that `decoder_path` describes."""
     reference, codes, dead_letter_errors = json.loads(text)
     return ServiceDecoder(plan_of(reference, tuple(sorted(codes.items()))), dead_letter_errors)
 
@@ -61,9 +61,8 @@ def decoder_path(reference: str, codes: Mapping[str, int], dead_letter_errors: b
 
 
 def plain_service(reference: str, earlier: Mapping[str, Any] | None = None) -> ServiceSpec:
-    """The service of a reference. `earlier`: rules of an earlier run, which also say what stands for its topics in the
-    state."""
-    reference = with_rules(reference, _own(reference, earlier or {}))
+    """The service of a reference. `earlier`: the saved rules of an earlier run, which include the topics' numbers."""
+    reference = with_rules(reference, _service_rules(reference, earlier or {}))
     plan = plan_of(reference, _codes(earlier or {}))
     service = plan.service
     formats = {declared.topic: declared.format for declared in service.inputs}
@@ -78,14 +77,14 @@ def plain_service(reference: str, earlier: Mapping[str, Any] | None = None) -> S
 
 
 def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
-    """By rules as the command line or a checkpoint has them; what is left out of them has its default."""
-    reference = with_rules(reference, _own(reference, rules))
+    """The job of a service. `rules` come from the command line or a checkpoint; missing rules have their defaults."""
+    reference = with_rules(reference, _service_rules(reference, rules))
     plan = plan_of(reference, _codes(rules))
     service = plan.service
-    own = plain(plan.rules) or {}
-    ours = {name: rules.get(name, default) for name, default in OURS.items()}
+    service_rules = plain(plan.rules) or {}
+    platform_rules = {name: rules.get(name, default) for name, default in PLATFORM_RULES.items()}
     codes = tuple(sorted(plan.codes.items()))
-    parts = Parts(reference, codes, ours["on_error"] == DEAD_LETTER)
+    parts = Parts(reference, codes, platform_rules["on_error"] == DEAD_LETTER)
     inputs, limits = with_limits(plan.input_topics(), rules)
     return JobSpec(
         name=service.name,
@@ -97,8 +96,8 @@ def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
         changelog=f"{service.name}-state",
         commits=f"{service.name}-commits",
         rules={
-            **own,
-            **ours,
+            **service_rules,
+            **platform_rules,
             "known_schemas": known_schemas(reference),
             "logic": LOGIC_VERSION,
             STATE_VERSIONS: len(released_state(reference)),
@@ -106,13 +105,13 @@ def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
             **_json_fields(plan),
             **limits,
         },
-        bound_ms=ours["bound_ms"],
-        max_future_ms=ours["max_future_ms"],
-        max_record_bytes=ours["max_record_bytes"],
-        largest=_largest(service, ours["max_record_bytes"]),
-        asked_again=_nothing_asked,
+        bound_ms=platform_rules["bound_ms"],
+        max_future_ms=platform_rules["max_future_ms"],
+        max_record_bytes=platform_rules["max_record_bytes"],
+        largest=_largest(service, platform_rules["max_record_bytes"]),
+        asked_again=_no_request,
         state=ServiceState(reference, plan.codes),
-        reader_rules=[*sorted(own), "topics"],
+        reader_rules=[*sorted(service_rules), "topics"],
         schemas=reference,
         code=code_of(service),
         timed=list(dict.fromkeys([o.topic for o in service.outputs if o.timed])),
@@ -122,19 +121,19 @@ def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
 
 
 def _counters(service: Service[Any]) -> list[str]:
-    """The platform's that can count something in this service."""
+    """The platform's counters that are meaningful for this service."""
     late = ["late"] if any(i.ordered and not i.timed for i in service.inputs) else []
     return [*late, "duplicates"] if any(i.unique for i in service.inputs) else late
 
 
 def _largest(service: Service[Any], max_record_bytes: int) -> dict[str, int]:
-    """Bytes of the largest record of its topics, where the service says what one may hold."""
+    """The size of the largest record by topic, if the service declares it (`Service.holding`)."""
     topics = [*[output.topic for output in service.outputs], f"{service.name}-state"]
     return dict.fromkeys(topics, service.holds * max_record_bytes) if service.holds else {}
 
 
 def functions_of(service: Service[Any]) -> list[FunctionType]:
-    """Those that decide what a batch gives, as far as they are not compiled."""
+    """The functions that decide the results of a batch. Compiled functions are left out: they have no readable code."""
     functions: list[Any] = [handler.function for _, handler in service.handlers]
     functions += [fn for i in service.inputs for fn in (i.key, i.time, i.decode, i.fallback)]
     functions += [output.key for output in service.outputs]
@@ -143,53 +142,53 @@ def functions_of(service: Service[Any]) -> list[FunctionType]:
 
 
 def code_of(service: Service[Any]) -> str:
-    """A digest of these functions."""
+    """A digest of the functions that decide the results of a batch."""
     texts = [code_text(function) for function in functions_of(service)]
     return hashlib.sha256("\n\n".join(texts).encode()).hexdigest()[:16]
 
 
 def _json_fields(plan: Plan) -> dict[str, list[str]]:
-    """As a rule, where there are any."""
-    codecs = [*(its.codec for inputs in plan.inputs.values() for its in inputs.values())]
+    """The paths of all JSON fields of inputs and state, as a rule; nothing if there are none."""
+    codecs = [*(planned.codec for inputs in plan.inputs.values() for planned in inputs.values())]
     codecs += [kind.codec for kind in plan.kinds.values()]
     records = {codec.record.short: codec.record for codec in codecs}
-    in_json = {
+    json_paths = {
         f"{name}.{path}" for name, record in records.items() for path in paths(record, lambda f: is_json(f.shape))
     }
-    return {JSON_FIELDS: sorted(in_json)} if in_json else {}
+    return {JSON_FIELDS: sorted(json_paths)} if json_paths else {}
 
 
 def with_limits(inputs: list[InputTopic], rules: Mapping[str, Any]) -> tuple[list[InputTopic], dict[str, Any]]:
-    """The inputs with the limits that a checkpoint has kept, or else the declared ones, and these as rules."""
-    if "logic" in rules:  # as kept by an earlier run
+    """The inputs with their limits, and the limits as rules. A checkpoint's limits replace the declared ones."""
+    if "logic" in rules:  # the rules of a checkpoint
         bounds, futures = rules.get("bounds", {}), rules.get("max_futures", {})
         inputs = [t._replace(bound_ms=bounds.get(t.name), max_future_ms=futures.get(t.name)) for t in inputs]
-    own: dict[str, Any] = {
+    limits: dict[str, Any] = {
         "bounds": {t.name: t.bound_ms for t in inputs if t.bound_ms is not None},
         "max_futures": {t.name: t.max_future_ms for t in inputs if t.max_future_ms is not None},
         TIMED: [t.name for t in inputs if t.timed],
     }
-    return inputs, {name: of_topics for name, of_topics in own.items() if of_topics}
+    return inputs, {name: by_topic for name, by_topic in limits.items() if by_topic}
 
 
 def plan_as_run(reference: str, rules: Mapping[str, Any]) -> Plan:
-    """As a batch ran whose rules these were, as far as they are known."""
-    return plan_of(with_rules(reference, _own(reference, rules)), _codes(rules))
+    """The plan with the rules of an earlier batch. Rules that are not known have their current values."""
+    return plan_of(with_rules(reference, _service_rules(reference, rules)), _codes(rules))
 
 
 def check_runs(service: Service[Any]) -> None:
-    """Raises ServiceError for what can be declared and not run yet."""
-    clash = sorted({f.name for f in _fields(service)} & {*OURS, *NOT_RULES})
+    """Raises ServiceError for declarations that are valid but cannot run: names that the platform uses itself."""
+    clash = sorted({f.name for f in _fields(service)} & {*PLATFORM_RULES, *RESERVED})
     if clash:
-        service.fail(f"rules: {clash[0]} is a rule of each service.", "rename it.")
+        service.fail(f"rules: {clash[0]} is a rule that every service has.", "rename it.")
     topics = [o.topic for o in service.outputs]
-    for made in (f"{service.name}-state", f"{service.name}-commits", f"{service.name}-dead-letters"):
-        if made in topics or any(i.topic == made for i in service.inputs):
-            service.fail(f"{made} is a topic of the platform's for this service.", "rename the topic.")
+    for reserved in (f"{service.name}-state", f"{service.name}-commits", f"{service.name}-dead-letters"):
+        if reserved in topics or any(i.topic == reserved for i in service.inputs):
+            service.fail(f"{reserved} is a topic that the platform writes for this service.", "rename the topic.")
 
 
 def topic_schemas(plan: Plan) -> dict[str, dict[str, Any]]:
-    """The schemas of what stands in the service's topics, by name of the type."""
+    """The schemas of the records in the service's topics, by name of the type."""
     codecs = [*(i.codec for inputs in plan.inputs.values() for i in inputs.values())]
     codecs += [o.codec for o in plan.outputs.values()]
     schemas = {codec.record.name: schema_of(codec.record) for codec in [*codecs, plan.heartbeat]}
@@ -197,20 +196,20 @@ def topic_schemas(plan: Plan) -> dict[str, dict[str, Any]]:
 
 
 def state_schemas(plan: Plan) -> dict[str, dict[str, Any]]:
-    """The schemas of the service's own records of state, by name of the type."""
+    """The schemas of the service's state records, by name of the type."""
     return {s["name"]: s for s in [schema_of(kind.codec.record) for kind in plan.kinds.values()]}
 
 
 def known_schemas(reference: str) -> list[str]:
-    """Fingerprints of all released versions of what the service reads."""
+    """Fingerprints of all released versions of the records that the service reads."""
     plan = plan_of(reference)
     known = {header[len(MAGIC) :].hex() for inputs in plan.inputs.values() for header in inputs}
     known.add(plan.heartbeat.header[len(MAGIC) :].hex())
     released = folder_of(reference) / "released.json"
     if released.exists():
         for entry in json.loads(released.read_text()).values():
-            its = {version["fingerprint"] for version in entry["versions"].values()}
-            known |= its if its & known else set()
+            versions = {version["fingerprint"] for version in entry["versions"].values()}
+            known |= versions if versions & known else set()
     return sorted(known)
 
 
@@ -218,8 +217,8 @@ def _fields(service: Service[Any]) -> tuple[Any, ...]:
     return () if service.rules is None else fields(service.rules)
 
 
-def _own(reference: str, rules: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of the rules that are the service's own."""
+def _service_rules(reference: str, rules: Mapping[str, Any]) -> dict[str, Any]:
+    """The rules that the service declares itself."""
     return {f.name: rules[f.name] for f in _fields(service_at(reference)) if f.name in rules}
 
 
@@ -227,5 +226,5 @@ def _codes(rules: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(rules.get("topics", {}).items()))
 
 
-def _nothing_asked(key: bytes, value: bytes) -> None:
-    """Of `JobSpec.asked_again`: a plain service's requests are outputs like others."""
+def _no_request(key: bytes, value: bytes) -> None:
+    """For `JobSpec.asked_again`: a plain service has no requests to repeat. Its requests are ordinary outputs."""

@@ -1,7 +1,7 @@
-"""Reads the valid members of a JSON object whose other members are wrong, for functions of `fallback=`.
+"""Reads the valid members of a JSON object that has invalid members, too. Functions for `fallback=` use it.
 
-`json_text.parse` refuses a whole text for one name that stands twice, or one number that is too long, anywhere in it.
-Here the text must be JSON, of any depth, and each member is parsed by itself.
+`json_text.parse` rejects a whole text because of one repeated name or one number that is too long. Here the text must
+be JSON, of any depth, and each member is parsed separately.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def readable_members(value: bytes | None) -> dict[str, Any]:
 
 
 def _members(text: str) -> Iterator[tuple[str, str]]:
-    """Names and values of the outer object, as they are written. It looks at each token once and keeps the open
-    brackets itself, so that no depth is too much for it."""
-    opened: list[str] = []
+    """The members of the outer object: the texts of their names and values. It reads each token once and tracks open
+    brackets in a list instead of recursing, so any depth is fine."""
+    open_brackets: list[str] = []
     allowed = frozenset({"open"})
     name, start = "", 0
     for kind, begin, end in _tokens(text):
@@ -58,41 +58,41 @@ def _members(text: str) -> Iterator[tuple[str, str]]:
             raise Malformed(f"not JSON at character {begin}")
         word = text[begin:end]
         if kind == "open":
-            opened.append(word)
-            if len(opened) == 1 and word == "[":
+            open_brackets.append(word)
+            if len(open_brackets) == 1 and word == "[":
                 raise Malformed("not an object")
-        elif kind == "close" and word != _CLOSES[opened.pop()]:
+        elif kind == "close" and word != _CLOSES[open_brackets.pop()]:
             raise Malformed(f"not JSON at character {begin}")
-        if len(opened) == 1 and kind == "text" and "name" in allowed:
+        if len(open_brackets) == 1 and kind == "text" and "name" in allowed:
             name = word
-        elif len(opened) == 1 and kind == "colon":
+        elif len(open_brackets) == 1 and kind == "colon":
             start = end
-        elif start and not (len(opened) > 1 or kind == "open"):
+        elif start and not (len(open_brackets) > 1 or kind == "open"):
             yield name, text[start:end]
             start = 0
-        allowed = _after(kind, allowed, opened)
+        allowed = _after(kind, allowed, open_brackets)
 
 
-def _after(kind: str, allowed: frozenset[str], opened: list[str]) -> frozenset[str]:
-    """What may come next. `name`: a text there is a name."""
+def _after(kind: str, allowed: frozenset[str], open_brackets: list[str]) -> frozenset[str]:
+    """The tokens that may follow. `name`: a string there is a name."""
     if kind == "open":
-        return frozenset({"text", "name", "close"}) if opened[-1] == "{" else _VALUES | {"close"}
+        return frozenset({"text", "name", "close"}) if open_brackets[-1] == "{" else _VALUES | {"close"}
     if kind == "comma":
-        return frozenset({"text", "name"}) if opened[-1] == "{" else _VALUES
+        return frozenset({"text", "name"}) if open_brackets[-1] == "{" else _VALUES
     if kind == "text" and "name" in allowed:
         return frozenset({"colon"})
     if kind == "colon":
         return _VALUES
-    return frozenset({"comma", "close"}) if opened else frozenset({"end"})
+    return frozenset({"comma", "close"}) if open_brackets else frozenset({"end"})
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int, int]]:
-    place = 0
+    position = 0
     while True:
-        token = _TOKEN.match(text, place)
+        token = _TOKEN.match(text, position)
         if token is None or token.lastgroup is None:
-            raise Malformed(f"not JSON at character {place}")
+            raise Malformed(f"not JSON at character {position}")
         yield token.lastgroup, token.start(token.lastgroup), token.end()
         if token.lastgroup == "end":
             return
-        place = token.end()
+        position = token.end()

@@ -1,9 +1,9 @@
-"""The text of a JSON number. In a module of its own: mypyc does not compile a class that is a `str`."""
+"""The text of a JSON number. It has its own module, because mypyc does not compile subclasses of `str`."""
 
 from __future__ import annotations
 
 
 class Number(str):
-    """A number as it is written."""
+    """A number as the JSON text has it."""
 
     __slots__ = ()

@@ -49,7 +49,7 @@ def double_in(value: Any) -> float:
         raise Malformed("not a number")
     number = float(value)
     if math.isinf(number):
-        raise Malformed("a number beyond all bounds")
+        raise Malformed("a number out of range")
     return number
 
 
@@ -79,7 +79,7 @@ def exact_in(precision: int, scale: int) -> Callable[[Any], Decimal]:
             number = Decimal(value)
             unscaled(number, precision, scale)
         except ArithmeticError:
-            raise Malformed("a number beyond all bounds") from None
+            raise Malformed("a number out of range") from None
         except Unencodable as e:
             raise Malformed(str(e)) from None
         return number
@@ -131,7 +131,7 @@ def millis_out(value: int) -> str:
 
 def double_out(value: float) -> str:
     if not math.isfinite(value):
-        raise Unencodable("JSON has no such number")
+        raise Unencodable("JSON cannot represent this number")
     return float.__repr__(value)
 
 
@@ -144,7 +144,7 @@ def bytes_out(value: bytes) -> str:
 
 
 def json_out(value: Json | str) -> str:
-    """`value`: a text where it is read as its canonical text alone."""
+    """`value`: the transcoder passes the canonical text instead of an object."""
     return value if isinstance(value, str) else value.text
 
 
@@ -172,6 +172,6 @@ def symbol_out(symbols: tuple[str, ...]) -> Callable[[str], str]:
 
 
 def inside(name: str, error: Malformed) -> Malformed:
-    """The error with the field that it was found in."""
+    """The error, with the name of the field in front."""
     text = str(error)
     return Malformed(f"{name}.{text}" if ": " in text and not text.startswith("not ") else f"{name}: {text}")

@@ -1,11 +1,11 @@
 """Strict JSON parsing, and the canonical text of any JSON.
 
-The canonical text: members in the code point order of their names, no white space, strings escaped as in RFC 8785,
-numbers as they were written. Two texts of one canonical text are the same JSON here, whatever wrote them.
+The canonical text has members in the code point order of their names, no white space, strings escaped as in RFC 8785,
+and numbers as they were written. Two texts with the same canonical text are equal.
 
-A text does not decode that has a name twice in one object, NaN or Infinity, half of a surrogate pair, more than 100
-levels, or a number of more than 1,000 digits: other readers would not agree on what it says. The levels of a record
-around it do not count, so that JSON decodes alike in JSON and in Avro.
+These texts are rejected, because readers interpret them differently: a name twice in one object, NaN or Infinity, half
+of a surrogate pair, more than 100 levels, or a number of more than 1,000 digits. The levels of a surrounding record do
+not count. So a JSON field has the same limit in JSON and in Avro.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from moneystate.api.json_number import Number
 from moneystate.engine.avro import Malformed
 
 MAX_LEVELS: Final = 100
-MAX_RECORD_LEVELS: Final = 2 * MAX_LEVELS  # of a record, with those of the JSON in it, which is checked by itself
+MAX_RECORD_LEVELS: Final = 2 * MAX_LEVELS  # of a record with its JSON fields, which are also checked separately
 MAX_DIGITS: Final = 1_000
-_WHITE_SPACE: Final = " \t\n\r"  # JSON's, which is less than Python's
+_WHITE_SPACE: Final = " \t\n\r"  # JSON's; `str.strip` alone would remove more
 quote = encode_basestring
 
 
-def as_written(text: str) -> Any:
-    """The document, where the standard library reads `text` and writes it again as it is: then it is canonical. None
-    says nothing, as numbers such as `1e5` are written otherwise; null, too. Most texts are found so, in half of the
-    time of `parse` and `canonical_text`."""
+def canonical_document(text: str) -> Any:
+    """The document, if the standard library reads `text` and writes the same text: then it is canonical. None: it may
+    still be canonical, because the library writes numbers such as `1e5` differently, or it is `null`. For most texts
+    this takes half the time of `parse` and `canonical_text`."""
     if text.count("[") + text.count("{") > MAX_LEVELS or (len(text) > MAX_DIGITS and _MANY_DIGITS.search(text)):
         return None
     try:
@@ -44,7 +44,7 @@ def written(document: Any) -> str:
 
 
 def parse(text: str, most: int = MAX_LEVELS) -> Any:
-    """The JSON in `text`, numbers as `Number`; `most`: levels. Raises Malformed."""
+    """The document in `text`, with numbers as `Number`. `most`: how many levels it may have. Raises Malformed."""
     text = text.strip(_WHITE_SPACE)
     try:
         document, end = _scan_strictly(text, 0)
@@ -62,7 +62,7 @@ def parse(text: str, most: int = MAX_LEVELS) -> Any:
 
 
 def canonical_text(parsed: Any) -> str:
-    """Of what `parse` gave."""
+    """The canonical text of a parsed document."""
     kind = type(parsed)
     if kind is str:
         return quote(parsed)
@@ -76,7 +76,7 @@ def canonical_text(parsed: Any) -> str:
 
 
 def check_levels(parsed: Any, level: int, most: int) -> None:
-    """Levels, and texts that are no UTF-8."""
+    """Raises Malformed for too many levels, and for strings that UTF-8 cannot encode."""
     kind = type(parsed)
     if kind is str:
         try:
@@ -96,7 +96,7 @@ def check_levels(parsed: Any, level: int, most: int) -> None:
 def _unique(members: list[tuple[str, Any]]) -> dict[str, Any]:
     unique = dict(members)
     if len(unique) != len(members):
-        raise Malformed("a name stands twice in one object")
+        raise Malformed("a name occurs twice in one object")
     return unique
 
 
@@ -107,11 +107,11 @@ def _number(text: str) -> Number:
 
 
 def _no_constant(name: str) -> None:
-    raise Malformed(f"{name} is no JSON")
+    raise Malformed(f"{name} is not JSON")
 
 
 _MANY_DIGITS: Final = re.compile(f"[0-9]{{{MAX_DIGITS + 1}}}")
-# The C parts of the standard library, without what it wraps around each call.
+# The C functions of the standard library, called directly: its Python wrappers cost more than short texts do.
 _scan: Final[Any] = json.JSONDecoder(parse_constant=_no_constant).scan_once  # type: ignore[attr-defined]
 _pieces: Final[Any] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
     None, None, encode_basestring, None, ":", ",", True, False, True

@@ -1,7 +1,7 @@
 """The topic formats `json` and `debezium` of plain services.
 
-`json` is one object with the record's fields and, first, its type, which may be left out where a topic has records of
-one type. A heartbeat is recognised in every topic.
+A `json` value is one object with the record's type and fields. The type may be missing if the topic has only one type.
+Every topic accepts heartbeats.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ _TRUTHS: Final = {"true": True, "false": False}
 
 
 class JsonTopic:
+    """Reads and writes the values of a topic in JSON."""
+
     def __init__(self, plan: Plan, topic: str) -> None:
         self.heartbeat = plan.heartbeat
         by_code = {name: code for code, name in plan.topics.items()}
@@ -36,9 +38,11 @@ class JsonTopic:
         self.codecs = {codec.record.short: codec for codec in [*_codecs(plan), plan.heartbeat]}
         self.by_header = {codec.header: codec for codec in self.codecs.values()}
         self.from_headers = {i.codec.header: i.from_headers for i in inputs if i.from_headers}
-        self.only = only_of(inputs)
-        # made by functions of the service, so nobody sends them
-        self.made = {i.codec.record.short for i in inputs if i.decode is not None or i.fallback is not None}
+        self.only = only_codec(inputs)  # of the topic's only type; None: it has several
+        # made by functions of the service, so producers do not send them
+        self.made_by_functions = {
+            i.codec.record.short for i in inputs if i.decode is not None or i.fallback is not None
+        }
 
     def to_canonical(self, value: bytes) -> bytes:
         """Raises Rejected."""
@@ -65,12 +69,12 @@ class JsonTopic:
             return self.heartbeat if is_heartbeat(document) else self.only
         if type(name) is not str:
             raise Malformed("type: not a text" if TYPE in document else "type: missing")
-        if name not in self.codecs or name in self.made:
+        if name not in self.codecs or name in self.made_by_functions:
             raise Rejected("unknown_schema", f"type {name[:100]!r}")
         return self.codecs[name]
 
     def from_canonical(self, value: bytes) -> bytes:
-        """Of what the service has put out. Raises Rejected."""
+        """The JSON of an output's canonical value. Raises Rejected."""
         codec = self.by_header.get(value[:HEADER_BYTES])
         if codec is None:
             raise Rejected("unknown_schema", f"fingerprint {value[2:HEADER_BYTES].hex()}")
@@ -78,14 +82,14 @@ class JsonTopic:
 
 
 class ChangeTopic:
-    """Debezium's change events, in JSON with or without their schema: `before`, `after`, `op`, `ts_ms` and `source`.
+    """Reads Debezium's change events (`before`, `after`, `op`, `ts_ms`, `source`) in JSON, with or without a schema.
     Columns keep their names."""
 
     def __init__(self, plan: Plan, topic: str) -> None:
         code = next(code for code, name in plan.topics.items() if name == topic)
         self.heartbeat = plan.heartbeat
-        codec = only_of(list(plan.inputs[code].values()))
-        assert codec is not None  # the plan has seen to it
+        codec = only_codec(list(plan.inputs[code].values()))
+        assert codec is not None  # `check_input` allows only one type
         self.codec = codec
 
     def to_canonical(self, value: bytes) -> bytes:
@@ -103,10 +107,11 @@ class ChangeTopic:
             raise Rejected("malformed", str(e)) from None
 
 
-def only_of(inputs: Sequence[InputPlan]) -> Codec | None:
-    """Of the one type that a topic's values have; what a function makes of them besides has a type of its own."""
-    mine = inputs if len(inputs) == 1 else [i for i in inputs if i.decode is None and i.fallback is None]
-    return mine[0].codec if len(mine) == 1 else None
+def only_codec(inputs: Sequence[InputPlan]) -> Codec | None:
+    """The codec of a topic whose values have only one type; None: there are several. Types that functions make from
+    the values do not count."""
+    by_format = inputs if len(inputs) == 1 else [i for i in inputs if i.decode is None and i.fallback is None]
+    return by_format[0].codec if len(by_format) == 1 else None
 
 
 def parse_value(value: bytes) -> Any:
@@ -118,12 +123,14 @@ def parse_value(value: bytes) -> Any:
 
 
 def is_heartbeat(document: dict[str, Any]) -> bool:
-    """Where a record has no type, or a field of that name: exactly a heartbeat's members."""
+    """Whether the object has exactly a heartbeat's members. The type alone is not enough: a record may have a field of
+    that name."""
     return document.get(TYPE) == HEARTBEAT and document.keys() == _HEARTBEAT_FIELDS
 
 
 def heartbeat_in(value: bytes | None, codec: Codec) -> bytes | None:
-    """The heartbeat that a value is, in canonical form, whatever the topic's records are. Raises Malformed."""
+    """The heartbeat in a value, in canonical form, for topics of any format; None: it is not a heartbeat. Raises
+    Malformed."""
     if value is None or value[:HEADER_BYTES] == codec.header:
         return value
     if b'"Heartbeat"' not in value or value.lstrip()[:1] != b"{":
@@ -136,21 +143,21 @@ def heartbeat_in(value: bytes | None, codec: Codec) -> bytes | None:
 
 
 def with_headers(document: dict[str, Any], fields: Sequence[Field], headers: Headers) -> dict[str, Any]:
-    """The object with the members that are in headers. Raises Malformed."""
-    made = {name: value for name, value in document.items() if all(name != f.wire for f in fields)}
+    """The object, with the members that come from headers. Raises Malformed."""
+    members = {name: value for name, value in document.items() if all(name != f.wire for f in fields)}
     for f in fields:
         if headers.get(f.header) is not None:
-            made[f.wire] = _member(f, header_text(headers, f.header))
+            members[f.wire] = _member(f, header_text(headers, f.header))
         elif f.default is None:
             if not isinstance(f.shape, Maybe):
                 raise Malformed(f"no header {f.header}")
-            made[f.wire] = None
-    return made
+            members[f.wire] = None
+    return members
 
 
 def _member(f: Field, text: str) -> Any:
-    """As JSON would have it."""
-    shape = f.shape.of if isinstance(f.shape, Maybe) else f.shape
+    """A header's text as a JSON value of the field's type."""
+    shape = f.shape.inner if isinstance(f.shape, Maybe) else f.shape
     kind = shape.kind if isinstance(shape, Plain) else ""
     if kind == "boolean":
         return _TRUTHS.get(text, text)
@@ -158,10 +165,10 @@ def _member(f: Field, text: str) -> Any:
 
 
 def _codecs(plan: Plan) -> list[Codec]:
-    read = [taken.codec for inputs in plan.inputs.values() for taken in inputs.values()]
+    read = [planned.codec for inputs in plan.inputs.values() for planned in inputs.values()]
     return [*read, *[output.codec for output in plan.outputs.values()]]
 
 
 def _has_type(codec: Codec) -> bool:
-    """Whether the record has a field of that name of its own."""
+    """Whether the record itself has a field named `type`."""
     return any(f.wire == TYPE for f in codec.record.fields)

@@ -1,6 +1,6 @@
-"""`Json`, a field of any JSON: one document by its canonical text (`moneystate.api.json_text`).
+"""`Json`, the type of a field with any JSON: a document as its canonical text (`moneystate.api.json_text`).
 
-Not compiled, as objects are made past `__init__` here.
+This module is not compiled, because it creates objects without `__init__`.
 """
 
 from __future__ import annotations
@@ -10,46 +10,46 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from moneystate.api.json_number import Number
-from moneystate.api.json_text import MAX_LEVELS, as_written, canonical_text, check_levels, parse, quote, written
+from moneystate.api.json_text import MAX_LEVELS, canonical_document, canonical_text, check_levels, parse, quote, written
 from moneystate.engine.avro import Malformed
 
 
 class Json:
-    """Any JSON, immutable. `text`: its canonical text; equality and hash go by it."""
+    """Any JSON, immutable. Equality and hash use the canonical text, which is in `text`."""
 
     __slots__ = ("text",)
 
     text: str
 
     def __init__(self, text: str) -> None:
-        """Raises ValueError where `text` is not JSON, or one that the module's rules refuse."""
+        """Raises ValueError if `text` is not JSON, or is rejected by the rules of `moneystate.api.json_text`."""
         try:
             text.encode()
-            canonical = text if as_written(text) is not None else canonical_text(parse(text))
+            canonical = text if canonical_document(text) is not None else canonical_text(parse(text))
         except (Malformed, UnicodeEncodeError) as e:
             raise ValueError(str(e)) from None
         object.__setattr__(self, "text", canonical)
 
     @classmethod
     def of(cls, value: Any) -> Json:
-        """From Python's objects: dict, list, tuple, str, int, float, Decimal, bool, None and Json."""
+        """From a Python object: dict, list, tuple, str, int, float, Decimal, bool, None or Json."""
         return cls(_render(value, 0))
 
     def value(self) -> Any:
-        """As Python's objects; numbers are int where they are whole, else Decimal. One with an exponent that Decimal
-        has no room for, of some 18 digits, is Infinity or 0, as it is to readers that take it for a float."""
+        """As Python objects. Whole numbers are int, others Decimal. An exponent of more than about 18 digits does not
+        fit into Decimal. Then the number is Infinity or 0, as it would be as a float."""
         return _plain(parse(self.text))
 
     def members(self) -> dict[str, Json]:
-        """Of an object, in the order of their names; of anything else, none."""
-        document = as_written(self.text)
+        """The members of an object, in the order of their names. Other JSON has none."""
+        document = canonical_document(self.text)
         if document is not None:
             return {n: json_as_is(written(value)) for n, value in document.items()} if type(document) is dict else {}
         parsed = parse(self.text)
         return {n: json_of(value) for n, value in parsed.items()} if type(parsed) is dict else {}
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError("ms.Json cannot be changed; make another by ms.Json.of(...)")
+        raise AttributeError("ms.Json cannot be changed; create another one with ms.Json.of(...)")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Json) and self.text == other.text
@@ -65,12 +65,12 @@ class Json:
 
 
 def json_of(parsed: Any) -> Json:
-    """From what `parse` gave."""
+    """From a parsed document."""
     return json_as_is(canonical_text(parsed))
 
 
 def json_in_record(parsed: Any) -> Json:
-    """The same, of a part of what was parsed as a record. Raises Malformed."""
+    """From a part of a parsed record, whose levels have not been checked separately. Raises Malformed."""
     text = canonical_text(parsed)
     if text.count("[") + text.count("{") > MAX_LEVELS:
         check_levels(parsed, 0, MAX_LEVELS)
@@ -78,15 +78,15 @@ def json_in_record(parsed: Any) -> Json:
 
 
 def json_as_is(canonical: str) -> Json:
-    """Of a text that is canonical already, and is not looked at again."""
-    made = _new(Json)
-    _set_text(made, canonical)
-    return made
+    """From text that is known to be canonical. It is not checked."""
+    value: Json = _new(Json)
+    _set_text(value, canonical)
+    return value
 
 
 def json_of_text(text: str) -> Json:
-    """Of a text that was read as UTF-8. Raises Malformed."""
-    return json_as_is(text) if as_written(text) is not None else json_of(parse(text))
+    """From text that was decoded from UTF-8. Raises Malformed."""
+    return json_as_is(text) if canonical_document(text) is not None else json_of(parse(text))
 
 
 def _plain(parsed: Any) -> Any:
@@ -107,7 +107,7 @@ def _decimal(number: Number) -> Decimal:
 
 
 def _render(value: Any, level: int) -> str:
-    """Python's objects as a JSON text, which `Json` then checks."""
+    """Python objects as JSON text. `Json` then checks the text."""
     if level > MAX_LEVELS:
         raise ValueError(f"more than {MAX_LEVELS} levels")
     if isinstance(value, Json):
@@ -123,7 +123,7 @@ def _render(value: Any, level: int) -> str:
         return str(value)
     if value is None or isinstance(value, (str, bool, int, float)):
         return json.dumps(value, ensure_ascii=False)
-    raise TypeError(f"expected a value that JSON has, found {type(value).__name__}")
+    raise TypeError(f"expected a value that JSON can represent, found {type(value).__name__}")
 
 
 _new: Final = object.__new__

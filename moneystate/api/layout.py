@@ -3,9 +3,10 @@
     kind (1 byte)  `v` value, `m` map entry, `t` timer, `u` id seen by `unique`
     length of the name (1 byte), name of the value, map, timer, or topic (ASCII)
     length of the key (2 bytes, big-endian), key (UTF-8)
-    id (UTF-8): of a map entry, of a timer for each id of a map, of what was seen; else empty
+    id (UTF-8): of a map entry, of a timer of a map, or the seen id; empty for others
 
-Entries of one key and map stand together and in the order of their ids. Whose an entry is stands in its key.
+The entries of a map under one key are adjacent, in the order of their ids. The owner of an entry is the key that it
+belongs to.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Place(NamedTuple):
 
 
 def prefix_of(kind: bytes, name: str) -> bytes:
-    """What the keys of one value, map, timer or topic begin with."""
+    """The first bytes of all entry keys of one value, map or timer, or of one topic's seen ids."""
     return kind + bytes([len(name)]) + name.encode("ascii")
 
 
@@ -39,7 +40,7 @@ def entry_key(prefix: bytes, owner: bytes, id: bytes = b"") -> bytes:
 
 
 def place_of(key: bytes) -> Place | None:
-    """None for a key that no service of this program has."""
+    """Decodes an entry key. None: it is not an entry of a plain service."""
     kind = key[:1]
     if not kind or kind not in KINDS or len(key) < 2:
         return None
@@ -53,17 +54,17 @@ def place_of(key: bytes) -> Place | None:
 
 
 def owner_of(key: bytes) -> bytes | None:
-    """Whose an entry is; None for one that is none of a service's."""
+    """The owner of an entry. None: it is not an entry of a plain service."""
     place = place_of(key)
     return None if place is None else place.owner
 
 
 def timer_value(prefix: bytes, id: bytes) -> bytes:
-    """What an item of the buffer says of the entry that it is for: the entry's key without its owner."""
+    """The value of a timer in the buffer: the key of its entry, without the owner."""
     return prefix + id
 
 
 def parts_of_timer(value: bytes) -> tuple[bytes, bytes]:
-    """The prefix and the id of the entry that an item of the buffer is for."""
+    """The prefix and id of the entry that a timer in the buffer is for."""
     name_end = 2 + value[1]
     return value[:name_end], value[name_end:]

@@ -12,13 +12,13 @@ from moneystate.engine.deadletter import Letter
 class Message:
     """A record as Kafka delivers it."""
 
-    topic: str  # as it is declared, without prefix
+    topic: str  # as declared, without prefix
     partition: int = 0
     offset: int = 0
     timestamp_ms: int = -1  # Kafka's; -1: the record has none
     key: bytes | None = None
     value: bytes | None = None
-    headers: Mapping[str, bytes | None] = field(default_factory=dict)  # of headers with the same name, the last
+    headers: Mapping[str, bytes | None] = field(default_factory=dict)  # the last of each name
 
 
 def message_of(topic: str, record: Letter) -> Message:

@@ -38,8 +38,8 @@ class PackedEntries(Protocol):
 
 
 class NumberSet:
-    """A trie of bitmaps. The node `index` of `level` says which of its 256 children hold numbers; on level 0 these are
-    the numbers themselves. A number is on as many levels as it has bytes, so small numbers have few."""
+    """A trie of bitmaps. A node has a bit for each of its 256 children: whether the child holds numbers. On level 0 the
+    children are the numbers themselves. A number has one level for each of its bytes, so small numbers need few."""
 
     def __init__(self, name: str, entries: PackedEntries) -> None:
         self.name = name
@@ -65,7 +65,7 @@ class NumberSet:
             number >>= BITS
 
     def first(self, number: int, most: int) -> int | None:
-        """The least one from `number` to `most`."""
+        """The smallest number of the set from `number` to `most`."""
         level = 0
         while number <= most >> level * BITS:
             bits = self._node(level, number >> BITS) >> (number & MASK)
@@ -79,7 +79,7 @@ class NumberSet:
         return None
 
     def between(self, first: int, last: int) -> Iterator[int]:
-        """All from `first` to `last`, in order."""
+        """The numbers of the set from `first` to `last`, in order."""
         number = self.first(first, last)
         while number is not None:
             yield number
@@ -106,34 +106,35 @@ def _lowest(bits: int) -> int:
 
 
 class RangeMap(Generic[R]):
-    """Ranges that do not overlap. Each is a record of a map, with its numbers `first` and `last`."""
+    """Ranges that do not overlap. Each is a map entry with the fields `first` and `last`."""
 
     def __init__(self, name: str, numbers: PackedEntries, ranges: Entries[R], most: int) -> None:
         self.ends = NumberSet(name, numbers)
         self.ranges = ranges
-        # no range is above this number; keep it from step to step, and small, because less is read then
+        # an upper limit of all numbers, which the caller keeps in its state; a smaller one reads fewer entries
         self.most = most
 
     def at_or_after(self, number: int) -> R | None:
-        """The range that has `number`, else the next one."""
+        """The range that contains `number`, or else the next range."""
         last = self.ends.first(number, self.most)
         return None if last is None else self.ranges[str(last)]
 
     def between(self, first: int, last: int) -> Iterator[R]:
-        """All that have some of these numbers, in order. Each may be replaced or cut before the next one is taken."""
+        """The ranges that overlap with these numbers, in order. The caller may replace or cut each one before it
+        continues."""
         one = self.at_or_after(first) if first <= last else None
         while one is not None and one.first <= last:
             yield one
             one = self.at_or_after(one.last + 1)
 
     def put(self, one: R) -> None:
-        """Add a range whose numbers are in no other, or replace one that has the same `last`."""
+        """Adds a range that does not overlap with others, or replaces the range with the same `last`."""
         self.ends.add(one.last)
         self.ranges.put(str(one.last), one)
         self.most = max(self.most, one.last)
 
     def cut(self, first: int, last: int) -> None:
-        """Take these numbers out of their ranges. What is left of a range is as it was."""
+        """Removes these numbers from their ranges. The rest of a range keeps its other fields."""
         for one in self.between(first, last):
             if one.last <= last:
                 self.ends.discard(one.last)
@@ -144,8 +145,8 @@ class RangeMap(Generic[R]):
                 self.put(replace(one, last=first - 1))
 
     def uncovered(self, first: int, last: int) -> Iterator[tuple[int, int]]:
-        """The first and last ones of the runs of these numbers that are in no range. A run may be put before the next
-        one is taken."""
+        """The gaps between the ranges, within these numbers, as (first, last). The caller may fill each gap before it
+        continues."""
         for one in self.between(first, last):
             if first < one.first:
                 yield first, one.first - 1

@@ -1,7 +1,7 @@
 """The types of `@service.on(source, *states)`: they check a function's parameters against its declaration.
 
-An input's function takes (context, event, states...), a timer's (context, states...), the timer's of a map
-(context, id, states...).
+The function of an input takes (context, event, states...). The function of a timer takes (context, states...), or
+(context, id, states...) if the timer belongs to a map.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Same = Callable[[F], F]
 
 
 class On(ABC, Generic[R]):
-    """The overloads, apart from what they do (`_register`)."""
+    """The overloads of `on`. A subclass implements `_register`."""
 
     @abstractmethod
     def _register(self, source: Any, states: tuple[Any, ...], function: Callable[..., None]) -> None: ...
@@ -79,8 +79,8 @@ class On(ABC, Generic[R]):
         self, source: MapTimer[Any], a: Reads[A], b: Reads[B], c: Reads[C], d: Reads[D], /
     ) -> Same[Callable[[Context[R], str, A, B, C, D], None]]: ...
     def on(self, source: Any, /, *states: Any) -> Callable[[F], F]:
-        """Run the decorated function on each record of an input, or whenever a timer is due. It reads `states`: they
-        are loaded for a whole batch at once."""
+        """Runs the decorated function on each record of an input, or whenever a timer is due. The function receives
+        `states`. They are loaded for a whole batch at once."""
 
         def register(function: F) -> F:
             self._register(source, states, function)

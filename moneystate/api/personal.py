@@ -1,6 +1,7 @@
-"""Masks fields that are marked as personal for callers who may not read them.
+"""Masks personal fields for callers who may not read them.
 
-A blanked field has the empty value of its type. Its path is told beside the record, so that nobody takes it for one.
+A masked field has the empty value of its type. Its path is sent beside the record, so that callers can distinguish it
+from an empty value.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ _EMPTY: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 _READS_ALL: Final = {"getattr", "vars", "asdict", "astuple", "__dict__", "repr", "__repr__", "fields"}
-_MAKE_TEXTS: Final = {"str", "ascii", "format", "format_map", "print", "__str__", "__format__"}
+_MAKE_STRINGS: Final = {"str", "ascii", "format", "format_map", "print", "__str__", "__format__"}
 
 
 def has_personal(shape: Shape) -> bool:
     if isinstance(shape, Record):
         return any(f.personal or has_personal(f.shape) for f in shape.fields)
-    return isinstance(shape, (Maybe, Array, Table)) and has_personal(shape.of)
+    return isinstance(shape, (Maybe, Array, Table)) and has_personal(shape.inner)
 
 
 def blanked(shape: Shape, value: Any) -> Any:
@@ -36,17 +37,18 @@ def blanked(shape: Shape, value: Any) -> Any:
     if not has_personal(shape) or value is None:
         return value
     if isinstance(shape, Maybe):
-        return blanked(shape.of, value)
+        return blanked(shape.inner, value)
     if isinstance(shape, Array):
-        return [blanked(shape.of, item) for item in value]
+        return [blanked(shape.inner, item) for item in value]
     if isinstance(shape, Table):
-        return {key: blanked(shape.of, item) for key, item in value.items()}
+        return {key: blanked(shape.inner, item) for key, item in value.items()}
     assert isinstance(shape, Record)
-    made = copy.copy(value)
+    masked = copy.copy(value)
     for f in shape.fields:
-        # past __init__ and what may check its arguments
-        object.__setattr__(made, f.name, empty(f.shape) if f.personal else blanked(f.shape, getattr(value, f.name)))
-    return made
+        # without __init__, which may check its arguments
+        content = empty(f.shape) if f.personal else blanked(f.shape, getattr(value, f.name))
+        object.__setattr__(masked, f.name, content)
+    return masked
 
 
 def empty(shape: Shape) -> Any:
@@ -57,10 +59,10 @@ def empty(shape: Shape) -> Any:
     if isinstance(shape, Table):
         return {}
     if isinstance(shape, Record):
-        made: Any = object.__new__(shape.cls)
+        record: Any = object.__new__(shape.cls)
         for f in shape.fields:
-            object.__setattr__(made, f.name, empty(f.shape))
-        return made
+            object.__setattr__(record, f.name, empty(f.shape))
+        return record
     if isinstance(shape, Symbols):
         return shape.symbols[0]
     if isinstance(shape, Exact):
@@ -70,10 +72,10 @@ def empty(shape: Shape) -> Any:
 
 
 def reads_personal(by: Callable[..., Any], record: Record) -> bool:
-    """Whether the function of an index may read a personal field of the record. Where that cannot be told, it may."""
+    """Whether the function of an index may read a personal field of the record. If in doubt, it may."""
     if not has_personal(record):
         return False
-    return _may_read(by, record.cls, set(_personal_names(record)), set(_holders(record)), set())
+    return _may_read(by, record.cls, set(_personal_names(record)), set(_fields_with_personal(record)), set())
 
 
 def _personal_names(shape: Shape) -> Iterator[str]:
@@ -83,21 +85,21 @@ def _personal_names(shape: Shape) -> Iterator[str]:
                 yield f.name
             yield from _personal_names(f.shape)
     elif isinstance(shape, (Array, Table, Maybe)):
-        yield from _personal_names(shape.of)
+        yield from _personal_names(shape.inner)
 
 
-def _holders(shape: Shape) -> Iterator[str]:
-    """Fields with personal fields somewhere in them."""
+def _fields_with_personal(shape: Shape) -> Iterator[str]:
+    """The names of fields that contain personal fields at any depth."""
     if isinstance(shape, Record):
         for f in shape.fields:
             if has_personal(f.shape):
                 yield f.name
-            yield from _holders(f.shape)
+            yield from _fields_with_personal(f.shape)
     elif isinstance(shape, (Array, Table, Maybe)):
-        yield from _holders(shape.of)
+        yield from _fields_with_personal(shape.inner)
 
 
-def _may_read(function: Any, cls: type, personal: set[str], holders: set[str], seen: set[int]) -> bool:
+def _may_read(function: Any, cls: type, personal: set[str], containers: set[str], seen: set[int]) -> bool:
     if not isinstance(function, FunctionType):
         return True
     if id(function) in seen:
@@ -106,29 +108,29 @@ def _may_read(function: Any, cls: type, personal: set[str], holders: set[str], s
     names = set(names_of(function.__code__))
     if names & personal or names & _READS_ALL:
         return True
-    if _makes_texts(function.__code__) and (names & holders or _uses_whole(function.__code__)):
+    if _makes_strings(function.__code__) and (names & containers or _uses_whole_variable(function.__code__)):
         return True
     used = [one for one in reached(function, cls) if callable(one) and not _is_harmless(one)]
-    return any(_may_read(one, cls, personal, holders, seen) for one in used)
+    return any(_may_read(one, cls, personal, containers, seen) for one in used)
 
 
-def _makes_texts(code: CodeType) -> bool:
-    """Whether a text may be made of a whole record: by `str`, in an f-string, with `%`."""
+def _makes_strings(code: CodeType) -> bool:
+    """Whether the code may turn a whole record into a string: with `str`, in an f-string, or with `%`."""
     return any(
         i.opname.startswith(("FORMAT_", "CONVERT_"))
         or (i.opname == "BINARY_OP" and i.argrepr == "%")
-        or i.argval in _MAKE_TEXTS
+        or i.argval in _MAKE_STRINGS
         for i in _instructions(code)
     )
 
 
-def _uses_whole(code: CodeType) -> bool:
-    """Whether a variable is used in another way than for its attributes: it may be the record, or a part of it."""
-    whole = False
+def _uses_whole_variable(code: CodeType) -> bool:
+    """Whether the code uses a variable other than by its attributes. The variable may be the record or a part of it."""
+    loaded_variable = False
     for i in _instructions(code):
-        if whole and i.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
+        if loaded_variable and i.opname not in ("LOAD_ATTR", "LOAD_METHOD"):
             return True
-        whole = i.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) and i.opname != "LOAD_FAST_AND_CLEAR"
+        loaded_variable = i.opname.startswith(("LOAD_FAST", "LOAD_DEREF")) and i.opname != "LOAD_FAST_AND_CLEAR"
     return False
 
 

@@ -1,7 +1,7 @@
 """Checks a service's declarations and compiles them into a plan: codecs, kinds of entries, numbers of topics and
 streams.
 
-Everything that is wrong with a declaration is found here or when it is declared, as a ServiceError.
+An invalid declaration raises ServiceError, either here or when it is declared.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ IDS: Final = ("string", "long")
 
 
 class StatePlan:
-    """A state that a function reads."""
+    """A state that a function receives."""
 
     def __init__(self, kind: RecordKind, is_map: bool, ids_of: Callable[[Any], Any] | None) -> None:
         self.kind = kind
         self.is_map = is_map
-        self.ids_of = ids_of  # for a map, returns the ids of the entries to read with the batch
+        self.ids_of = ids_of  # from the event to the ids of the map entries that are read with the batch
 
 
 class HandlerPlan:
@@ -47,8 +47,8 @@ class HandlerPlan:
         self.states = states
 
 
-def _carried(record: object) -> int:
-    """Of the records of a timed stream: their times stand beside them."""
+def _no_time(record: object) -> int:
+    """For timed streams: the Kafka header with the place has the time, and the record does not."""
     return 0
 
 
@@ -62,39 +62,40 @@ class InputPlan:
         self.codec = codec
         self.keys = keys
         self.time: Callable[[Any], int] = (
-            _carried if input.time is None else time_reader(codec.record, input.time, where)
+            _no_time if input.time is None else time_reader(codec.record, input.time, where)
         )
         self.time_header = input.time.name if isinstance(input.time, Header) else ""
         self.decode = input.decode
         self.fallback = input.fallback
-        self.is_told_by_fields = is_told_by_fields(codec.record, input.key, input.time)
+        self.reads_only_fields = reads_only_fields(codec.record, input.key, input.time)
         self.from_headers = [f for f in codec.record.fields if f.header]
-        # the value then does not count
-        self.is_of_headers = bool(self.from_headers) and len(self.from_headers) == len(codec.record.fields)
+        # then the value is ignored
+        self.is_all_headers = bool(self.from_headers) and len(self.from_headers) == len(codec.record.fields)
         self.seen: SeenKind | None = None
         self.seen_id: Callable[[Any], Any] | None = None
         self.handler: HandlerPlan | None = None
 
-    def takes_whole(self) -> bool:
-        """Whether the value of a record alone does not say what it is."""
+    def needs_whole_record(self) -> bool:
+        """Whether the value alone is not enough to read a record."""
         return self.decode is not None or self.fallback is not None or self.needs_headers()
 
     def needs_headers(self) -> bool:
-        """Not as far as functions read them."""
+        """Whether the platform reads a Kafka header of the record. Headers that the service's functions read do not
+        count."""
         declared = bool(self.time_header or self.from_headers)
         return self.timed or declared or (self.keys is not None and self.keys.needs_headers)
 
 
-def is_told_by_fields(record: Record, key: Key | None, time: Time | None) -> bool:
-    """Whether the record's key and time are fields of it or headers, which are the same in the record as it came and
-    in its canonical form. A function may see a difference: 1.5 becomes 1.50 where the schema has two places."""
+def reads_only_fields(record: Record, key: Key | None, time: Time | None) -> bool:
+    """Whether key and time are plain fields or headers. These are the same before and after the conversion to canonical
+    form. A function may see a difference: 1.5 becomes 1.50 if the schema has two places."""
     parts = key if isinstance(key, tuple) else (key, time)
-    is_made = any(callable(part) or (isinstance(part, str) and "." in part) for part in [*parts, time])
-    return not is_made and not hasattr(record.cls, "__post_init__")
+    is_computed = any(callable(part) or (isinstance(part, str) and "." in part) for part in [*parts, time])
+    return not is_computed and not hasattr(record.cls, "__post_init__")
 
 
 class EarlierInput(NamedTuple):
-    """A version that an input's records had: some may still be buffered."""
+    """An earlier version of an input's records. Some of these may still be buffered."""
 
     input: InputPlan
     read: Read
@@ -120,19 +121,19 @@ class OutputPlan:
 
 
 def assign_codes(names: Iterable[str], saved: Mapping[str, int]) -> dict[str, int]:
-    """The numbers that stand for topics in state: those that are kept, and the next ones in the order of declaration,
-    which is the order of topics of the same rank."""
+    """The numbers that represent topics in the state. Saved numbers never change. New topics get the next numbers, in
+    the order of declaration. Topics of the same rank are ordered by number."""
     codes = dict(saved)
-    following = max(codes.values(), default=-1) + 1
+    next_code = max(codes.values(), default=-1) + 1
     for name in names:
         if name not in codes:
-            codes[name] = following
-            following += 1
+            codes[name] = next_code
+            next_code += 1
     return codes
 
 
 class Plan:
-    """A service, checked and with its codecs made."""
+    """A checked service, with codecs and numbers."""
 
     def __init__(
         self,
@@ -143,11 +144,11 @@ class Plan:
     ) -> None:
         self.service = service
         self.name = service.name
-        self.rules = service.rules if rules is None else rules  # of the run; those of the declaration if none are given
+        self.rules = service.rules if rules is None else rules  # the run's, or those of the declaration
         self.shapes = Shapes(service.namespace)
         self.codecs: dict[type, Codec] = {}
         topics = dict.fromkeys([i.topic for i in service.inputs])
-        self.codes = assign_codes(topics, codes or {})  # numbers of topics, as they were first assigned
+        self.codes = assign_codes(topics, codes or {})  # by topic
         self.topics = {code: topic for topic, code in self.codes.items()}
         self.released = released  # schemas of all released versions of the records
         self.kinds: dict[str, RecordKind] = {name: self._kind(state) for name, state in service.states.items()}
@@ -176,19 +177,19 @@ class Plan:
         self.lineage = header_of(LINEAGE_RECORD)
         self._check_indices()
         if not any(i.handler for by_header in self.inputs.values() for i in by_header.values()):
-            service.fail("no function runs on any of its inputs.", "put @service.on(...) before one.")
+            service.fail("no function runs on any of its inputs.", "put @service.on(...) before a function.")
 
     def _where(self, declared: object) -> str:
         return f"service {self.name!r}: {declared!r}"
 
     def kind_of(self, key: bytes) -> RecordKind | SeenKind | TimerKind | None:
-        """Of an entry, by its key."""
+        """The kind of an entry, by its key. None: the service does not declare it."""
         place = layout.place_of(key)
         return None if place is None else self.by_prefix.get(layout.prefix_of(place.kind, place.name))
 
     @cached_property
     def queries(self) -> dict[str, QueryPlan]:
-        """Ready to be asked from outside."""
+        """The declared queries, ready to be called from outside."""
         where = f"service {self.name!r}"
         return {name: QueryPlan(name, function, self.shapes, where) for name, function in self.service.queries.items()}
 
@@ -200,8 +201,8 @@ class Plan:
             self.codecs[cls] = Codec(record)
         return self.codecs[cls]
 
-    def duration(self, given: int | Callable[[Any], int], where: str) -> int:
-        duration_ms = given(self.rules) if callable(given) else given
+    def duration(self, declared: int | Callable[[Any], int], where: str) -> int:
+        duration_ms = declared(self.rules) if callable(declared) else declared
         if type(duration_ms) is not int or duration_ms < 0:
             self.service.fail(f"{where}: expected a duration in ms, found {duration_ms!r}.", "give a whole number.")
         return duration_ms
@@ -209,21 +210,21 @@ class Plan:
     # Inputs
 
     def input_topics(self) -> list[InputTopic]:
-        """As the engine takes them, by code."""
+        """The inputs for the engine, sorted by code."""
         topics = []
         for number, topic in enumerate(dict.fromkeys([i.topic for i in self.service.inputs])):
             declared = [i for i in self.service.inputs if i.topic == topic]
             if len({(i.rank, i.ordered, i.timed, i.bound_ms, i.max_future_ms) for i in declared}) > 1:
                 self.service.fail(
-                    f"input {topic!r}: declared with different ranks, orders or bounds.", "give one for the topic."
+                    f"input {topic!r}: declared with different ranks, orders or bounds.", "use the same for the topic."
                 )
-            given = declared[0].rank
-            rank = min(number, MOST_RANKS - 1) if given is None else given
+            declared_rank = declared[0].rank
+            rank = min(number, MOST_RANKS - 1) if declared_rank is None else declared_rank
             if not 0 <= rank < MOST_RANKS:
-                self.service.fail(f"input {topic!r}: rank={rank}.", f"give one from 0 to {MOST_RANKS - 1}.")
-            made = InputTopic(self.codes[topic], topic, declared[0].ordered, rank)
+                self.service.fail(f"input {topic!r}: rank={rank}.", f"use one from 0 to {MOST_RANKS - 1}.")
+            input_topic = InputTopic(self.codes[topic], topic, declared[0].ordered, rank)
             topics.append(
-                made._replace(
+                input_topic._replace(
                     bound_ms=self._limit(declared[0], "bound_ms"),
                     max_future_ms=self._limit(declared[0], "max_future_ms"),
                     timed=declared[0].timed,
@@ -232,47 +233,47 @@ class Plan:
         return sorted(topics)
 
     def _limit(self, declared: Input[Any], argument: str) -> int | None:
-        given = getattr(declared, argument)
-        if given is None:
+        limit = getattr(declared, argument)
+        if limit is None:
             return None
         if not declared.ordered:
-            self.service.fail(f"{declared!r}: {argument} of an input with ordered=False.", f"leave {argument} out.")
-        return self.duration(given, f"{declared!r}, {argument}")
+            self.service.fail(f"{declared!r}: {argument} with ordered=False.", f"remove {argument}.")
+        return self.duration(limit, f"{declared!r}, {argument}")
 
     def _input(self, declared: Input[Any]) -> None:
         where = self._where(declared)
         codec = self.codec(declared.record, repr(declared))
         changes = declared.format == "debezium"
         keys = None if declared.key is None else KeyReader(codec.record, declared.key, where, changes)
-        made = InputPlan(declared, self.codes[declared.topic], codec, keys, where)
-        made.handler = self.handlers.get(declared)
-        check_input(where, made, declared.format, [i for i in self.service.inputs if i.topic == declared.topic])
-        if made.handler is not None and keys is None:
+        planned = InputPlan(declared, self.codes[declared.topic], codec, keys, where)
+        planned.handler = self.handlers.get(declared)
+        check_input(where, planned, declared.format, [i for i in self.service.inputs if i.topic == declared.topic])
+        if planned.handler is not None and keys is None:
             self.service.fail(
-                f"{declared!r}: without key, but {made.handler.name} runs on it.", "name a field as key=."
+                f"{declared!r}: without key, but {planned.handler.name} runs on it.", "name a field as key=."
             )
         if declared.unique is not None:
-            made.seen_id, shape = path_of(codec.record, declared.unique, where, "unique")
+            planned.seen_id, shape = path_of(codec.record, declared.unique, where, "unique")
             if not isinstance(shape, Symbols) and shape not in (Plain("string"), Plain("long")):
                 self.service.fail(
-                    f"{declared!r}: unique={declared.unique!r} is no text or whole number.", "use another."
+                    f"{declared!r}: unique={declared.unique!r} is not a string or whole number.", "use another field."
                 )
             within_ms = self.duration(declared.within_ms, f"{declared!r}, within_ms")
-            made.seen = self._seen(declared.topic, within_ms)
-        self.inputs[made.code][codec.header] = made
+            planned.seen = self._seen(declared.topic, within_ms)
+        self.inputs[planned.code][codec.header] = planned
         released = self._released(codec.record)
         for header, version in earlier_versions(codec.record, self.service.namespace, released, lossy=True).items():
-            self.earlier_inputs[made.code][header] = EarlierInput(made, version.read)
+            self.earlier_inputs[planned.code][header] = EarlierInput(planned, version.read)
 
     def _seen(self, topic: str, within_ms: int) -> SeenKind:
-        """Ids are seen by topic: the first of any of its types counts."""
+        """The kind of the topic's seen ids. All types of the topic share it."""
         prefix = layout.prefix_of(layout.SEEN, topic)
         seen_kind = self.by_prefix.get(prefix)
         if not isinstance(seen_kind, SeenKind):
             seen_kind = SeenKind(prefix, topic, within_ms, header_of(SEEN_RECORD))
             self.by_prefix[prefix] = seen_kind
         if seen_kind.ttl_ms != within_ms:
-            self.service.fail(f"input {topic!r}: its types have different within_ms.", "give all of them the same.")
+            self.service.fail(f"input {topic!r}: its types have different within_ms.", "use the same for all of them.")
         return seen_kind
 
     # State
@@ -287,9 +288,11 @@ class Plan:
         cls = state.record.__name__
         if not codec.record.has_defaults():
             missing = ", ".join([f.name for f in codec.record.fields if f.default is None])
-            self.service.fail(f"{state!r}: {cls} has no default for {missing}.", "give each field of it a default.")
+            self.service.fail(f"{state!r}: {cls} has no default for {missing}.", "give each of its fields a default.")
         if state.record.__dataclass_params__.frozen:
-            self.service.fail(f"{state!r}: {cls} is frozen, so no step could change it.", "use @dataclass without it.")
+            self.service.fail(
+                f"{state!r}: {cls} is frozen, so no step could change it.", "use @dataclass without frozen=True."
+            )
         prefix = layout.prefix_of(layout.VALUE, state.name)
         return self._with_earlier(RecordKind(prefix, state.name, ttl_ms, codec, kept_header, state.record))
 
@@ -309,7 +312,10 @@ class Plan:
             ids_of = None
             if isinstance(state, MapAt):
                 if not isinstance(source, Input):
-                    self.service.fail(f"{handler.name}: at({state.ids!r}) of {source!r}.", "pass the map itself.")
+                    self.service.fail(
+                        f"{handler.name}: at({state.ids!r}) needs an event, but {source!r} has none.",
+                        "pass the map itself.",
+                    )
                 ids_of = self._ids_of(state.ids, source)
             states.append(StatePlan(self.kinds[state.name], not isinstance(state, Value), ids_of))
         return HandlerPlan(handler.name, handler.function, states)
@@ -324,16 +330,18 @@ class Plan:
         handler = self.handlers.get(timer)
         if handler is None:
             self.service.fail(
-                f"{timer!r}: no function runs when it is due.", f"put @service.on({timer.name}) before one."
+                f"{timer!r}: no function runs when it is due.", f"put @service.on({timer.name}) before a function."
             )
         kind = TimerKind(layout.prefix_of(layout.TIMER, timer.name), timer.name, header_of(TIMER_RECORD))
         map_kind = self.kinds[timer.of.name] if isinstance(timer, MapTimer) else None
-        made = TimerPlan(kind, handler, map_kind)
-        self.timers[timer] = made
-        self.timer_of[kind.prefix] = made
+        planned = TimerPlan(kind, handler, map_kind)
+        self.timers[timer] = planned
+        self.timer_of[kind.prefix] = planned
         self.by_prefix[kind.prefix] = kind
 
     def _check_indices(self) -> None:
         for index in self.service.indices.values():
             if self.service.states.get(index.of.name) is not index.of:
-                self.service.fail(f"{index!r}: {index.of!r} is no state of this service.", "pass one of its own.")
+                self.service.fail(
+                    f"{index!r}: {index.of!r} is not a state of this service.", "pass one of its own states."
+                )

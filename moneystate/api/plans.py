@@ -1,4 +1,4 @@
-"""Loads the plans of services by reference, with the released versions of their state records."""
+"""Creates the plans of services by reference, with the released versions of their records."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moneystate.api.reference import made_at
 
 @lru_cache(maxsize=32)
 def plan_of(reference: str, codes: tuple[tuple[str, int], ...] = ()) -> Plan:
-    """The service of a reference (`moneystate.api.reference`), made once in each process."""
+    """The plan of a service by its reference (`moneystate.api.reference`), created once per process."""
     made = made_at(reference)
     events = folder_of(reference) / "events"
     files = [*released_state(reference), *sorted([*events.glob("*.avsc"), *events.glob("*/v*.avsc")])]
@@ -21,5 +21,5 @@ def plan_of(reference: str, codes: tuple[tuple[str, int], ...] = ()) -> Plan:
 
 
 def released_state(reference: str) -> list[Path]:
-    """The schemas of all versions of the service's records of state that are on disk."""
+    """The schema files of all released versions of the service's state records."""
     return sorted((folder_of(reference) / "state").glob("*/v*.avsc"))

@@ -11,7 +11,8 @@ from moneystate.api.types import Millis, named
 @named("moneystate.api.Timer")
 @dataclass
 class TimerEntry:
-    """A timer in the state. The position of the event that set it distinguishes it from one that was set again."""
+    """A timer in the state. It names the event that set it, so that a timer that was set again is not confused with the
+    earlier one."""
 
     due: int
     set_at: int  # order time of the event that set it
@@ -36,7 +37,7 @@ class Lineage:
     partition: int
     offset: int
     order_time: Millis
-    timer: str | None = None  # name of the timer that wrote the record, if one did; the event set it
+    timer: str | None = None  # the timer that wrote the record; the event set it. None: the event's own step wrote it
 
 
 @named("moneystate.events.Heartbeat")
@@ -58,7 +59,7 @@ HEARTBEAT_RECORD = _shapes.record(Heartbeat, "the platform")
 
 
 def kept_record(record: Record) -> Record:
-    """A record of state with a time to live."""
+    """The record that stores a state record with a TTL."""
     long = Plain("long")
     fields = [Field("at", "at", long, None, False), Field("sweep_at", "sweepAt", long, None, False)]
     return Record(f"{record.name}Kept", _Kept, [*fields, Field("value", "value", record, None, False)])

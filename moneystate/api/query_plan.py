@@ -1,4 +1,4 @@
-"""Prepares declared queries for callers: their arguments and results as records."""
+"""Prepares declared queries for callers: turns their arguments and results into records."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VALUE = "value"
 
 
 class QueryPlan:
-    """`arguments`: a codec of a record with a field for each argument; `result`: of one with the field `value`."""
+    """A query, ready to be called from outside."""
 
     def __init__(self, name: str, function: Callable[..., Any], shapes: Shapes, where: str) -> None:
         self.name = name
@@ -26,34 +26,36 @@ class QueryPlan:
         self.names = [name for name, _, _ in parameters]
         title = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
         arguments = make_dataclass(f"{title}Arguments", parameters, frozen=True, kw_only=True)
-        made = make_dataclass(f"{title}Result", [(VALUE, result)], frozen=True)
-        self.arguments = Codec(shapes.record(arguments, where))
-        self.result_record = made
-        self.result = Codec(shapes.record(made, where))
+        self.result_record = make_dataclass(f"{title}Result", [(VALUE, result)], frozen=True)
+        self.arguments = Codec(shapes.record(arguments, where))  # of a record with a field for each argument
+        self.result = Codec(shapes.record(self.result_record, where))  # of a record with the field `value`
 
-    def given(self, text: str) -> dict[str, Any]:
-        """Arguments from a JSON object, by name. Raises Malformed."""
+    def parse_arguments(self, text: str) -> dict[str, Any]:
+        """The arguments in a JSON object, by name. Raises Malformed."""
         arguments = self.arguments.from_json_text(text or "{}")
         return {name: getattr(arguments, name) for name in self.names}
 
     def unknown(self, names: set[str]) -> set[str]:
-        """The names that are not arguments, as they appear in JSON."""
+        """The member names in JSON that are not arguments of the query."""
         return names - {f.wire for f in self.arguments.record.fields}
 
-    def wrapped(self, value: Any) -> Any:
+    def result_of(self, value: Any) -> Any:
+        """The query's return value as a record."""
         return self.result_record(value)
 
 
 def _signature(function: Callable[..., Any], where: str) -> tuple[list[tuple[str, Any, Any]], Any]:
-    """Names, types and defaults of all parameters but the view; the result's type."""
-    do = "annotate each argument and the result with types that a record can have."
+    """Names, types and defaults of all parameters except the view, and the result's type."""
+    do = "annotate each argument and the result with a type that a record field can have."
     try:
         hints = get_type_hints(function, include_extras=True)
         declared = list(inspect.signature(function).parameters.values())
     except (NameError, ValueError, TypeError) as e:
-        raise ServiceError(f"{where}: its types are not known: {e}.", do) from None
+        raise ServiceError(f"{where}: a type in its signature is unknown: {e}.", do) from None
     if not declared:
-        raise ServiceError(f"{where}: it takes no view.", "take (view: ms.View, ...).")
+        raise ServiceError(
+            f"{where}: expected the parameter view, found no parameters.", "declare (view: ms.View, ...)."
+        )
     parameters = []
     for parameter in declared[1:]:
         if parameter.name not in hints or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):

@@ -1,10 +1,10 @@
-"""Extracts a record's key and time: from a field, a path, a Kafka header, or by a function of the record.
+"""Extracts a record's key and time from a field, a path, a Kafka header, or with a function of the record.
 
 key="order_id"                      a field
 key="customer.id"                   a path
 key=("shop", "order_id")            composite: the JSON array of its parts, `["s1","o7"]`
 key=ms.Header("ce_source")          a Kafka header
-key=lambda e: [e.payer, e.payee]    several keys: the record is processed once for each
+key=lambda e: [e.payer, e.payee]    several keys; the record is processed once for each
 time="placed_at", time=ms.Header("ce_time"), time=lambda e: e.seconds * 1000
 """
 
@@ -25,7 +25,7 @@ from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
 from moneystate.errors import ServiceError
 
 MAX_KEY_BYTES: Final = 65_535
-AFTER, BEFORE = "after.", "before."  # of change events
+AFTER, BEFORE = "after.", "before."  # path prefixes in change events
 _WHOLE_NUMBER: Final = re.compile("-?[0-9]+")
 _KEY_KINDS: Final = ("string", "long")
 
@@ -44,7 +44,7 @@ def path_of(record: Record, path: str, where: str, argument: str) -> tuple[Calla
     optional = False
     for name in names:
         if isinstance(shape, Maybe):
-            shape, optional = shape.of, True
+            shape, optional = shape.inner, True
         field = shape.field(name) if isinstance(shape, Record) else None
         if field is None:
             has = ", ".join([f.name for f in shape.fields]) if isinstance(shape, Record) else "no fields"
@@ -73,19 +73,20 @@ def time_reader(record: Record, time: Time, where: str) -> Callable[[Any], int]:
         read, shape = path_of(record, time, where, "time")
         if shape != Plain(MILLIS_KIND):
             raise ServiceError(
-                f"{where}: time={time!r} is no time.", f"declare the field {record.cls.__name__}.{time} as ms.Millis."
+                f"{where}: time={time!r} is not a time.",
+                f"declare the field {record.cls.__name__}.{time} as ms.Millis.",
             )
         return read
     return _in_header if isinstance(time, Header) else time
 
 
 def _in_header(record: Any) -> int:
-    """The time of a record whose headers are not known."""
+    """A placeholder for a time in a header: the record alone does not have it. `header_time` reads it."""
     return 0
 
 
 def checked_time(time: Any) -> int:
-    """Raises Malformed for what is no event time."""
+    """Raises Malformed if `time` is not a valid event time."""
     if type(time) is not int:
         raise Malformed(f"expected an event time in ms, found {type(time).__name__}")
     if time < MIN_EVENT_TIME or time > MAX_EVENT_TIME:
@@ -104,19 +105,19 @@ def is_whole_number(text: str) -> bool:
 
 
 def header_text(headers: Headers, name: str) -> str:
-    """Raises Malformed where the record has no such header."""
+    """The header's text. Raises Malformed if the record has no such header."""
     content = headers.get(name)
     if content is None:
         raise Malformed(f"no header {name}")
     try:
         return content.decode()
     except UnicodeDecodeError:
-        raise Malformed(f"header {name}: a text that is not UTF-8") from None
+        raise Malformed(f"header {name}: not UTF-8") from None
 
 
 def key_parts(record: Record, key: Key, where: str, changes: bool = False) -> list[Callable[[Any], Any] | Header]:
-    """The readers of a key's parts; one function that gives keys of its own is a part, too. `changes`: of change
-    events, where what is deleted is in `before`. Raises ServiceError."""
+    """A reader for each part of the key. A function that returns whole keys counts as one part. `changes`: the record
+    is a change event; for a deletion, the key is read from `before`. Raises ServiceError."""
     parts = key if isinstance(key, tuple) else (key,)
     if not parts:
         raise ServiceError(f"{where}: key=() names no field.", "name a field as key=.")
@@ -124,9 +125,11 @@ def key_parts(record: Record, key: Key, where: str, changes: bool = False) -> li
     for part in parts:
         if isinstance(part, str):
             read, shape = path_of(record, part, where, "key")
-            inner = shape.of if isinstance(shape, Maybe) else shape
+            inner = shape.inner if isinstance(shape, Maybe) else shape
             if not isinstance(inner, Symbols) and (not isinstance(inner, Plain) or inner.kind not in _KEY_KINDS):
-                raise ServiceError(f"{where}: key={part!r} is neither a text nor a whole number.", "use another field.")
+                raise ServiceError(
+                    f"{where}: key={part!r} is neither a string nor a whole number.", "use another field."
+                )
             if changes and part.startswith(AFTER):
                 before, _ = path_of(record, BEFORE + part.removeprefix(AFTER), where, "key")
                 read = partial(_either, read, before)
@@ -135,7 +138,7 @@ def key_parts(record: Record, key: Key, where: str, changes: bool = False) -> li
             key_readers.append(part)
         else:
             raise ServiceError(
-                f"{where}: expected a field, a header or a function as key, found {part!r}.", "mend key=."
+                f"{where}: expected a field, a header or a function as key, found {part!r}.", "correct key=."
             )
     return key_readers
 
@@ -146,17 +149,17 @@ def _either(first: Callable[[Any], Any], second: Callable[[Any], Any], value: An
 
 
 def key_text(parts: tuple[Any, ...]) -> str:
-    """The key of one part, or of several as a JSON array. Raises Malformed."""
+    """The text of a key: its only part, or a JSON array of its parts. Raises Malformed."""
     for part in parts:
         if type(part) is not str and type(part) is not int:
-            raise Malformed(f"expected a text or a whole number as the key, found {type(part).__name__}")
+            raise Malformed(f"expected a string or a whole number as the key, found {type(part).__name__}")
     if len(parts) == 1:
         return str(parts[0])
     return "[" + ",".join([quote(str(part)) for part in parts]) + "]"
 
 
 def key_bytes(text: str) -> bytes:
-    """Raises Malformed."""
+    """A key's UTF-8. Raises Malformed."""
     try:
         key = text.encode()
     except UnicodeEncodeError:
@@ -167,31 +170,31 @@ def key_bytes(text: str) -> bytes:
 
 
 class KeyReader:
-    """The keys of a record. `needs_headers`: whether they are in the record's headers."""
+    """Reads the keys of a record."""
 
     def __init__(self, record: Record, key: Key, where: str, changes: bool = False) -> None:
         self.parts = key_parts(record, key, where, changes)
-        self.makes_keys = callable(key)
+        self.is_function = callable(key)
         self.needs_headers = any(isinstance(part, Header) for part in self.parts)
-        self.one: Callable[[Any], Any] | None = None
+        self.only_field: Callable[[Any], Any] | None = None  # for the most common key, of one field
         first = self.parts[0]
-        if len(self.parts) == 1 and not isinstance(first, Header) and not self.makes_keys:
-            self.one = first
+        if len(self.parts) == 1 and not isinstance(first, Header) and not self.is_function:
+            self.only_field = first
 
     def keys(self, value: Any, headers: Headers = NO_HEADERS) -> list[bytes]:
-        """The keys in the order that the function returned, each once. Raises Malformed."""
-        if self.one is not None:
-            part = self.one(value)
+        """The record's keys without duplicates, in the order in which a function returned them. Raises Malformed."""
+        if self.only_field is not None:
+            part = self.only_field(value)
             return [key_bytes(part if type(part) is str else key_text((part,)))]
-        if self.makes_keys:
-            return self._made(value)
+        if self.is_function:
+            return self._from_function(value)
         parts = [header_text(headers, part.name) if isinstance(part, Header) else part(value) for part in self.parts]
         return [key_bytes(key_text(tuple(parts)))]
 
-    def _made(self, value: Any) -> list[bytes]:
-        first = self.parts[0]
-        assert not isinstance(first, Header)
-        made = first(value)
-        several = made if isinstance(made, list) else [made]
-        texts = [key_text(part if isinstance(part, tuple) else (part,)) for part in several]
+    def _from_function(self, value: Any) -> list[bytes]:
+        function = self.parts[0]
+        assert not isinstance(function, Header)
+        returned = function(value)
+        keys = returned if isinstance(returned, list) else [returned]
+        texts = [key_text(key if isinstance(key, tuple) else (key,)) for key in keys]
         return list(dict.fromkeys([key_bytes(text) for text in texts]))

@@ -1,8 +1,8 @@
-"""References to plain services: MODULE:NAME, and the rules as JSON after a blank. Spark's processes and saved rules
-use them.
+"""References to plain services: MODULE:NAME, then optionally a blank and the rules as JSON. Spark's processes and saved
+rules contain them.
 
-NAME is a `Service`, or a factory: a function of one frozen dataclass that makes one. The dataclass is the service's
-configuration and its rules at once.
+NAME is a `Service` or a factory: a function that takes one frozen dataclass and returns a `Service`. The dataclass is
+both the service's configuration and its rules.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from moneystate.errors import ConfigError, ServiceError
 
 
 class Made(NamedTuple):
-    """A service and the rules that it runs by; None where it has none."""
+    """A service, with the rules that it runs with."""
 
     service: Service[Any]
-    rules: Any
+    rules: Any  # None: the service has no rules
 
 
 def path_of(reference: str) -> str:
-    """MODULE:NAME."""
+    """The MODULE:NAME of a reference."""
     return reference.partition(" ")[0]
 
 
 def with_rules(reference: str, rules: Mapping[str, Any]) -> str:
-    """The same service with these rules, as JSON data, in place of its own."""
-    path, _, own = reference.partition(" ")
-    merged = {**(json.loads(own) if own else {}), **rules}
+    """The reference with `rules`, as JSON data, added to its own."""
+    path, _, earlier = reference.partition(" ")
+    merged = {**(json.loads(earlier) if earlier else {}), **rules}
     return f"{path} {json.dumps(merged, sort_keys=True, separators=(',', ':'))}" if merged else path
 
 
@@ -44,33 +44,34 @@ def service_at(reference: str) -> Service[Any]:
 
 
 def made_at(reference: str) -> Made:
-    """Raises ServiceError, and ConfigError for rules that are none of its."""
+    """The service and rules of a reference. Raises ServiceError, and ConfigError for invalid rules."""
     path, _, text = reference.partition(" ")
     module, _, name = path.partition(":")
     declared = getattr(import_module(module), name, None)
     if isinstance(declared, Service):
         return Made(declared, _merged(type(declared.rules), declared.rules, text, path))
-    return _made(declared, text, path)
+    return _make(declared, text, path)
 
 
 def factory_config(path: str, declared: Any) -> type:
-    """The class of a factory's configuration. Raises ConfigError for what is neither a service nor a factory."""
+    """The class of a factory's configuration. Raises ConfigError if `declared` is not a factory."""
     if not callable(declared):
-        is_what = "there is none" if declared is None else f"it is a {type(declared).__name__}"
+        found = "nothing" if declared is None else f"an object of {type(declared).__name__}"
         raise ConfigError(
-            f"{path}: expected a service or its factory, {is_what}.", "name what ms.Service made, or a factory."
+            f"{path}: expected a service or its factory, found {found}.",
+            "name a variable with a ms.Service, or a factory.",
         )
     hints = get_type_hints(declared)
-    taken = [hints.get(name) for name in inspect.signature(declared).parameters]
-    if len(taken) != 1 or not hasattr(taken[0], "__dataclass_params__"):
+    types = [hints.get(name) for name in inspect.signature(declared).parameters]
+    if len(types) != 1 or not hasattr(types[0], "__dataclass_params__"):
         raise ConfigError(
             f"{path}: expected a function of one configuration, a frozen dataclass.",
             "write def name(config: Config) -> ms.Service[Config].",
         )
-    cls: type = taken[0]  # type: ignore[assignment]
-    without = [f.name for f in fields(cls) if f.default is f.default_factory]
-    if without:
-        raise ServiceError(f"{path}: {cls.__name__} has no default for {', '.join(without)}.", "give it one.")
+    cls: type = types[0]  # type: ignore[assignment]
+    required = [f.name for f in fields(cls) if f.default is f.default_factory]
+    if required:
+        raise ServiceError(f"{path}: {cls.__name__} has no default for {', '.join(required)}.", "add a default.")
     return cls
 
 
@@ -80,13 +81,15 @@ def is_factory(path: str) -> bool:
 
 
 @lru_cache(maxsize=32)
-def _made(make: Any, text: str, path: str) -> Made:
-    """Once in each process: handles are compared by identity."""
+def _make(make: Any, text: str, path: str) -> Made:
+    """Calls the factory. The result is cached, because handles are compared by identity."""
     cls = factory_config(path, make)
     config = _merged(cls, cls(), text, path)
     service = make(config)
     if not isinstance(service, Service) or service.rules is not config:
-        raise ServiceError(f"{path}: expected a service with the configuration as its rules.", "pass rules=config.")
+        raise ServiceError(
+            f"{path}: expected the factory to pass its configuration as rules.", "pass rules=config to ms.Service."
+        )
     return Made(service, config)
 
 

@@ -1,9 +1,8 @@
 """A plain service's entries for a replica (`moneystate.ports.replica.ReplicaModel`).
 
-An index key is `x`, the length of the index's name (1 byte), its name, a value (`moneystate.api.index_order`), the
-owner as a text of that form, and the id of a map's entry. It is of one entry alone, so the replica can keep it by
-version.
-"""
+An index key is `x`, the length of the index's name (1 byte), the name, a value (`moneystate.api.index_order`), the
+owner (as a string in the same encoding), and the id of a map entry. Each index key belongs to one entry, so the replica
+can store it by version."""
 
 from __future__ import annotations
 
@@ -25,11 +24,11 @@ from moneystate.errors import MoneystateError, ServiceError
 from moneystate.ports.replica import Entries
 
 ORDERED: Final = b"x"
-UNKNOWN: Final = 0  # the version of a schema that this program does not have
+UNKNOWN: Final = 0  # the version number of an unknown schema
 
 
 class Place(NamedTuple):
-    """Where an index key leads."""
+    """The content of an index key."""
 
     value: bytes
     owner: bytes
@@ -41,13 +40,13 @@ def index_prefix(name: str) -> bytes:
 
 
 def index_span(name: str, span: Span) -> Span:
-    """Of the index keys of all values of a span."""
+    """The range of index keys for a range of values."""
     prefix = index_prefix(name)
     return Span(prefix + span.low, prefix + span.high)
 
 
 def place_of(name: str, key: bytes) -> Place:
-    """Of an index key."""
+    """Decodes an index key."""
     start = len(index_prefix(name))
     value_end = index_order.end_of_value(key, start)
     owner, id_start = index_order.read_text(key, value_end + len(END))
@@ -62,7 +61,7 @@ class ServiceReplica:
     proof = b""
 
     def __init__(self, reference: str) -> None:
-        # names the service and its rules, so that this can be pickled into the replica's processes
+        # a reference and not a plan, so that this object can be pickled into the replica's processes
         self.reference = reference
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -73,7 +72,7 @@ class ServiceReplica:
         return plan_of(self.reference)
 
     def plan_at(self, rules: Mapping[str, Any]) -> Plan:
-        """As a batch ran that had these rules, as far as the log says them."""
+        """The plan with the rules of an earlier batch, as far as the changelog records them."""
         return plan_as_run(self.reference, rules)
 
     @cached_property
@@ -82,18 +81,18 @@ class ServiceReplica:
 
     @cached_property
     def owners(self) -> str:
-        """A service has no state that each of its keys has."""
+        """The first declared state. No state of a plain service has an entry for every key."""
         return next(iter(self.plan.kinds), "")
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of its first state."""
+        """The schema fingerprint of the first declared state."""
         first = next(iter(self.plan.kinds.values()), None)
         return "" if first is None else first.header[2:HEADER_BYTES][::-1].hex()
 
     @cached_property
     def layout(self) -> str:
-        """What index keys depend on besides the entries."""
+        """A digest of everything except the entries that index keys depend on: the indices and their functions."""
         digest = hashlib.sha256()
         for index in self.plan.service.indices.values():
             kind = self.plan.kinds[index.of.name]
@@ -123,7 +122,7 @@ class ServiceReplica:
 
     @cached_property
     def _names(self) -> dict[bytes, tuple[str, int]]:
-        """By header, with the version's number. States of the same record are counted together."""
+        """Names and version numbers of schemas, by header. States with the same record share a name."""
         names: dict[bytes, tuple[str, int]] = {}
         for kind in self.plan.by_prefix.values():
             if isinstance(kind, RecordKind):
@@ -134,7 +133,7 @@ class ServiceReplica:
         return names
 
     def index_keys(self, owner: bytes, kind: bytes, rest: bytes, value: bytes) -> set[bytes]:
-        """Raises ServiceError where a function of the service fails."""
+        """The index keys of an entry. Raises ServiceError if a function of the service fails."""
         name_end = 1 + rest[0]
         indices = self._indices.get(rest[1:name_end].decode("ascii", "replace"))
         if not indices or kind not in (layout.VALUE, layout.ENTRY):
@@ -158,18 +157,18 @@ class ServiceReplica:
         except MoneystateError:
             raise
         except Malformed as e:
-            raise ServiceError(f"{where}: {e}.", "upgrade this program.") from None
+            raise ServiceError(f"{where}: {e}.", "use the program that wrote the state, or a newer one.") from None
         except Exception as e:
             raise ServiceError(
                 f"{where}: its function raised {type(e).__name__}: {e}, for key {cell.owner.decode()!r}.",
-                "mend it; None is for what is not to be found.",
+                "fix the function; it may return None to leave a record out of the index.",
             ) from e
 
     def order_time(self, value: bytes) -> int:
-        raise AssertionError("no entry of a plain service holds an output back")
+        raise AssertionError("entries of a plain service do not delay outputs")
 
     def forgotten_at(self, value: bytes) -> int:
-        raise AssertionError("no entry of a plain service is a proof")
+        raise AssertionError("a plain service has no proofs of erasure")
 
     def view(self, owner: bytes, entries: Entries, watermark_ms: int, rules: Mapping[str, Any]) -> None:
-        """Keys can have very many entries: they are read one by one."""
+        """None: a key can have too many entries for one answer. Callers read them one by one."""

@@ -15,16 +15,17 @@ E = TypeVar("E")
 
 
 def salvage(record: type[E], of: str, right: Callable[[E], bool] = lambda e: True) -> Callable[[Message], E | None]:
-    """For `fallback=`: makes a `record` of the members with its names in a JSON object whose type is `of`, whatever is
-    wrong with the others. Not where one of its own does not fit, or it is not `right`."""
+    """A function for `fallback=`. It makes a `record` from a JSON object with the type `of`, and ignores invalid
+    members that the record does not need. It returns None if a member of the record is invalid, or `right` returns
+    False."""
     codec = Codec(Shapes("salvaged").record(record, "salvage"))
 
     def salvaged(message: Message) -> E | None:
         try:
             members = readable_members(message.value)
-            made: E = codec.from_json(members)
+            salvaged_record: E = codec.from_json(members)
         except Malformed:
             return None
-        return made if members.get("type") == of and right(made) else None
+        return salvaged_record if members.get("type") == of and right(salvaged_record) else None
 
     return salvaged

@@ -20,14 +20,14 @@ _ORDER: Final = ("name", "type", "fields", "symbols", "items", "values", "size")
 
 
 def schema_of(record: Record) -> dict[str, Any]:
-    """The schema as the JSON of an `.avsc` file. A named type is defined where it first stands."""
+    """The schema as the JSON of an `.avsc` file. A named type is defined at its first use."""
     schema = _schema(record, set())
     assert isinstance(schema, dict)
     return schema
 
 
 def header_of(record: Record) -> bytes:
-    """Magic and fingerprint: what a value in single-object encoding begins with."""
+    """The first bytes of a value in single-object encoding: magic and fingerprint."""
     return MAGIC + fingerprint(canonical_form(schema_of(record))).to_bytes(8, "little")
 
 
@@ -42,11 +42,11 @@ def _schema(shape: Shape, defined: set[str]) -> Any:
     if isinstance(shape, Symbols):
         return _enum(shape, defined)
     if isinstance(shape, Maybe):
-        return ["null", _schema(shape.of, defined)]
+        return ["null", _schema(shape.inner, defined)]
     if isinstance(shape, Array):
-        return {"type": "array", "items": _schema(shape.of, defined)}
+        return {"type": "array", "items": _schema(shape.inner, defined)}
     if isinstance(shape, Table):
-        return {"type": "map", "values": _schema(shape.of, defined)}
+        return {"type": "map", "values": _schema(shape.inner, defined)}
     if isinstance(shape, Exact):
         digits = shape.digits
         return {"type": "bytes", "logicalType": "decimal", "precision": digits.precision, "scale": digits.scale}
@@ -78,7 +78,8 @@ def _field(f: Field, defined: set[str]) -> dict[str, Any]:
 
 
 def default_json(shape: Shape, value: Any) -> Any:
-    """A default as Avro has it, `_NO_DEFAULT` where Avro cannot: of a union only the first branch counts."""
+    """A default as Avro writes it, or `_NO_DEFAULT` if Avro cannot: a union's default must belong to its first
+    branch."""
     if isinstance(shape, Maybe):
         return None if value is None else _NO_DEFAULT
     if isinstance(shape, Record):

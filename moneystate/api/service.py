@@ -43,7 +43,7 @@ FORMATS: Final = ("avro", "json", "confluent", "debezium")
 
 
 class Handler:
-    """A function of the service with what it runs on and what it reads."""
+    """A function of the service, with the states that it receives."""
 
     def __init__(self, function: Callable[..., None], states: tuple[Any, ...]) -> None:
         self.function = function
@@ -60,10 +60,10 @@ class Service(On[R]):
     def __init__(self, name: str, rules: R, *, namespace: str = "") -> None: ...
     def __init__(self, name: str, rules: Any = None, *, namespace: str = "") -> None:
         if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", name):
-            raise ServiceError(f"service {name!r}: no name for a service.", "use a to z, 0 to 9 and -.")
-        self.name = name  # of the service; its records and the topics of its state are named after it
-        self.namespace = namespace or name.replace("-", "_")  # of its records; by default the service's name
-        self.rules: R = rules  # a frozen dataclass of numbers, texts and truth values; each is a flag of `run`
+            raise ServiceError(f"service {name!r}: invalid name.", "use a to z, 0 to 9 and -, at most 63 characters.")
+        self.name = name  # also the prefix of its state topics
+        self.namespace = namespace or name.replace("-", "_")  # of its records
+        self.rules: R = rules  # a frozen dataclass (`moneystate.api.rules`); fields of simple types are flags of `run`
         self.inputs: list[Input[Any]] = []
         self.outputs: list[Output[Any]] = []
         self.states: dict[str, Value[Any] | Map[Any]] = {}
@@ -71,13 +71,13 @@ class Service(On[R]):
         self.indices: dict[str, AnyIndex[Any, Any]] = {}
         self.queries: dict[str, Callable[..., Any]] = {}
         self.handlers: list[tuple[Input[Any] | Timer | MapTimer[Any], Handler]] = []
-        self.holds = 0
-        self.unfit: ServiceError | None = None
+        self.holds = 0  # see `holding`; 0: not declared
+        self.unfit: ServiceError | None = None  # see `refuse_start`
         _check_rules(self, rules)
 
     def holding(self, events: int) -> None:
-        """An output record or an entry of state may hold as much as so many events, such as the parts of a whole. Its
-        topics are then created for records of that size, and a start checks them."""
+        """Declares that an output record or state entry may be as large as this many events together. The service's
+        topics are created for records of that size, and each start checks them."""
         self.holds = events
 
     def input(
@@ -87,89 +87,105 @@ class Service(On[R]):
         format: str = "avro", decode: Callable[[Message], E | None] | None = None,
         fallback: Callable[[Message], E | None] | None = None,
     ) -> Input[E]:  # fmt: skip
-        """Records of one type in a topic; a topic of several types has an input for each. Without `key` they only
-        advance time. `unique`: a field; of the records of a topic and key with one content of it within `within_ms`
-        only the first counts. `bound_ms`: how far the topic's records may be out of order; `max_future_ms`: how far
-        ahead of their Kafka timestamps they may be; None: what the run says. `rank`: the order of inputs at the same
-        time, else that of the declarations. `timed`: the topic is another service's timed output, and its records carry
-        their times. `decode`: makes the record from a Kafka record, in place of `format`; None: it belongs to another
-        input of the topic, or to none. `fallback`: the same for a record that does not decode; None: it stays a dead
-        letter. A ValueError of either is a dead letter."""
+        """Declares records of one type in a topic. A topic with several types needs an input for each.
+
+        - `key`: how to read the key. Without it, the records only advance time.
+        - `time`: how to read the event time.
+        - `unique`: a field. Of several records of the topic with the same key and the same value in this field, only
+          the first within `within_ms` is processed.
+        - `bound_ms`: how far the topic's records may be out of order. None: the run's bound.
+        - `max_future_ms`: how far event times may be ahead of Kafka timestamps. None: the run's limit.
+        - `rank`: the order of inputs at the same time. None: the order of their declarations.
+        - `ordered`: False: the input takes no part in the watermark (`docs/glossary.md`, unordered input).
+        - `timed`: the topic is a timed output of another service. Its records carry their times.
+        - `decode`: a function that makes the record from a Kafka record, instead of `format`. It returns None if the
+          record does not belong to this input. It raises ValueError for a dead letter.
+        - `fallback`: the same, for records that do not decode. If it returns None, the record is a dead letter.
+        """
         where = f"input {topic!r}"
         self._check_topic(topic, where, format)
         if timed and (time, bound_ms, max_future_ms) != (None, None, None):
-            self.fail(f"{where}: timed=True with a time or limits.", "leave them out: its records carry their times.")
+            self.fail(f"{where}: timed=True with a time or limits.", "remove them: the records carry their times.")
         if time is None and not timed:
-            self.fail(f"{where}: no time.", "name a field as time=.")
+            self.fail(f"{where}: expected time=, found none.", "name a field as time=.")
         if unique is not None and within_ms == NO_LIMIT:
-            self.fail(f"{where}: unique={unique!r} without within_ms.", "say for how long, within_ms=86_400_000.")
+            self.fail(
+                f"{where}: unique={unique!r} without within_ms.", "say for how long, for example within_ms=86_400_000."
+            )
         if unique is not None and key is None:
-            self.fail(f"{where}: unique={unique!r} without key.", "say whose the records are, key=...")
+            self.fail(f"{where}: unique={unique!r} without key.", "name a field as key=.")
         if any(i.topic == topic and i.record is record for i in self.inputs):
             self.fail(f"{where}: declared twice with {record.__name__}.", "declare it once.")
         other = next((i.format for i in self.inputs if i.topic == topic and i.format != format), None)
         if other is not None:
-            self.fail(f"{where}: declared with format={other!r} and {format!r}.", "give one for the topic.")
+            self.fail(f"{where}: declared with format={other!r} and {format!r}.", "use one format for the topic.")
         for argument, function in (("decode", decode), ("fallback", fallback)):
             if function is not None:
-                self._check_takes(function, ["message"], f"{where}: {argument}=")
-        made = Input(
+                self._check_signature(function, ["message"], f"{where}: {argument}=")
+        declared = Input(
             self.name, topic, record, key, time, unique, within_ms, bound_ms, max_future_ms, rank, ordered, timed,
             format, decode, fallback,
         )  # fmt: skip
-        self.inputs.append(made)
+        self.inputs.append(declared)
         self._check_timed(where)
-        return made
+        return declared
 
     def output(
         self, topic: str, record: type[T], *, key: Key, compacted: bool = False, timed: bool = False,
         partitions: int | None = None, format: str = "avro",
     ) -> Output[T]:  # fmt: skip
-        """Records of one type in a topic to write, keyed by `key`. A topic of several types has an output for each; a
-        function of `key` finds records of all of them together."""
+        """Declares records of one type in a topic that the service writes. A topic with several types needs an output
+        for each.
+
+        - `key`: how to read the record's key.
+        - `compacted`: the topic keeps only the last record of a key.
+        - `timed`: other services can read the topic in this service's order, as a timed stream.
+        - `partitions`: how many a new topic gets. None: the run's default.
+        """
         where = f"output {topic!r}"
         self._check_topic(topic, where, format)
         if key is None:
-            self.fail(f"{where}: key=None: nobody could say which records belong together.", "name a field as key=.")
+            self.fail(f"{where}: expected a key, found key=None.", "name a field as key=.")
         if format == "debezium":
             self.fail(f"{where}: format='debezium' is for inputs.", "use json.")
         if timed and compacted:
-            self.fail(f"{where}: timed and compacted.", "leave one out: compaction takes records that a reader needs.")
+            self.fail(f"{where}: timed and compacted.", "remove one: compaction deletes records that a reader needs.")
         if any(o.topic == topic and o.record is record for o in self.outputs):
             self.fail(f"{where}: declared twice with {record.__name__}.", "declare it once.")
-        made = Output(self.name, topic, record, key, compacted, timed, partitions, format)
-        if any(o.topic == topic and o.of_topic() != made.of_topic() for o in self.outputs):
+        declared = Output(self.name, topic, record, key, compacted, timed, partitions, format)
+        if any(o.topic == topic and o.of_topic() != declared.of_topic() for o in self.outputs):
             self.fail(
-                f"{where}: declared with different formats, partitions, compacted or timed.", "give one for the topic."
+                f"{where}: declared with different formats, partitions, compacted or timed.",
+                "use the same for the topic.",
             )
-        self.outputs.append(made)
+        self.outputs.append(declared)
         self._check_timed(where)
-        return made
+        return declared
 
     def value(self, name: str, record: type[S], *, ttl_ms: Duration = NO_LIMIT) -> Value[S]:
-        """State: one record for each key. Before it is first changed it is `record()`, and one that equals `record()`
-        takes no room. `ttl_ms` after its last change it is forgotten."""
-        made = Value(self.name, self._new(name, self.states, "value"), record, ttl_ms)
-        self.states[name] = made
-        return made
+        """Declares state with one record for each key. A new key has `record()`. A value that equals `record()` is not
+        stored. With `ttl_ms`, a value expires this long after its last change."""
+        declared = Value(self.name, self._new(name, self.states, "value"), record, ttl_ms)
+        self.states[name] = declared
+        return declared
 
     def map(self, name: str, record: type[S], *, ttl_ms: Duration = NO_LIMIT) -> Map[S]:
-        """State: many records for each key, each by an id of its own. `ttl_ms` after its last change an entry is
-        forgotten."""
-        made = Map(self.name, self._new(name, self.states, "map"), record, ttl_ms)
-        self.states[name] = made
-        return made
+        """Declares state with many records for each key, by id. With `ttl_ms`, an entry expires this long after its
+        last change."""
+        declared = Map(self.name, self._new(name, self.states, "map"), record, ttl_ms)
+        self.states[name] = declared
+        return declared
 
     @overload
     def timer(self, name: str) -> Timer: ...
     @overload
     def timer(self, name: str, of: Map[S]) -> MapTimer[S]: ...
     def timer(self, name: str, of: Map[Any] | None = None) -> Timer | MapTimer[Any]:
-        """One for each key, or for each id `of` a map."""
+        """Declares a timer for each key, or, with `of`, for each id of a map."""
         self._new(name, self.timers, "timer")
-        made = Timer(self.name, name) if of is None else MapTimer(self.name, name, of)
-        self.timers[name] = made
-        return made
+        declared = Timer(self.name, name) if of is None else MapTimer(self.name, name, of)
+        self.timers[name] = declared
+        return declared
 
     @overload
     def index(self, name: str, of: Value[S], by: Callable[[S], list[V] | None]) -> Index[S, V]: ...
@@ -180,46 +196,53 @@ class Service(On[R]):
     @overload
     def index(self, name: str, of: Map[S], by: Callable[[S], V | None]) -> MapIndex[S, V]: ...
     def index(self, name: str, of: Value[Any] | Map[Any], by: Callable[[Any], Any]) -> Any:
-        """For queries: keys by what `by` says of their value, or entries of a map. `by` gives a text, a whole number or
-        a tuple of these; a list of them for a record that is found by each; None for one that is not found. The order
-        of the index is that of the values: numbers by size, texts by code point, tuples part by part; then that of the
-        keys, and of the ids."""
+        """Declares an index for queries. It finds the keys of a value, or the entries of a map, by the result of `by`.
+
+        `by` returns a string, a whole number or a tuple of these. A list of them adds the record under each. None
+        leaves the record out. The index sorts by value (numbers by size, strings by code point, tuples part by part),
+        then by key, then by id."""
         self._new(name, self.indices, "index")
         if not isinstance(of, (Value, Map)):
-            self.fail(f"index {name!r}: {of!r} is no value and no map.", "pass what value() or map() gave.")
-        made: AnyIndex[Any, Any]
-        made = Index(self.name, name, of, by) if isinstance(of, Value) else MapIndex(self.name, name, of, by)
-        self.indices[name] = made
-        return made
+            self.fail(
+                f"index {name!r}: expected a value or a map, found {of!r}.",
+                "pass an object that value() or map() returned.",
+            )
+        declared: AnyIndex[Any, Any]
+        declared = Index(self.name, name, of, by) if isinstance(of, Value) else MapIndex(self.name, name, of, by)
+        self.indices[name] = declared
+        return declared
 
     def query(self, function: Callable[Concatenate[View, P], T]) -> Callable[Concatenate[View, P], T]:
-        """A call of the query server (`State.Call`, `moneystate ask`): a function of a view, and of arguments of its
-        own. It must depend on these alone. To be served, arguments and result need types that a record can have."""
+        """Declares a call of the query server (`State.Call`, `moneystate ask`). The function takes a view and its own
+        arguments, and its result must depend only on these. The query server accepts arguments and results of the types
+        that record fields can have."""
         self.queries[self._new(function.__name__, self.queries, "query")] = function
         return function
 
     def refuse_start(self, problem: str, do: str) -> None:
-        """It is not to be run as it is configured. What only reads its declarations, such as `schemas`, goes on."""
+        """Refuses to run the service with its configuration. Commands that only read its declarations, such as
+        `schemas`, still work."""
         self.unfit = ServiceError(f"service {self.name!r}: {problem}", do)
 
     def fail(self, problem: str, do: str) -> NoReturn:
         raise ServiceError(f"service {self.name!r}: {problem}", do)
 
-    def _new(self, name: str, of: dict[str, Any], kind: str) -> str:
+    def _new(self, name: str, declared: dict[str, Any], kind: str) -> str:
         if not _NAME.fullmatch(name):
-            self.fail(f"{kind} {name!r}: no name for it.", "use a to z, 0 to 9 and _, at most 63 of them.")
-        if name in of:
+            self.fail(f"{kind} {name!r}: invalid name.", "use a to z, 0 to 9 and _, at most 63 characters.")
+        if name in declared:
             self.fail(f"{kind} {name!r}: declared twice.", "rename one.")
         return name
 
     def _check_topic(self, topic: str, where: str, format: str) -> None:
         if not _TOPIC.fullmatch(topic):
-            self.fail(f"{where}: no name for a topic.", "use letters, digits, '.', '_' and '-'.")
+            self.fail(f"{where}: invalid name of a topic.", "use letters, digits, '.', '_' and '-'.")
         if format not in FORMATS:
             self.fail(f"{where}: format={format!r}.", f"use one of {', '.join(FORMATS)}.")
 
     def _check_timed(self, where: str) -> None:
-        """Effects of unordered inputs have no order time, and what a service caused is not before it in its order."""
+        """Checks the rules of timed streams. Effects of unordered inputs have no order time. A service cannot read its
+        own timed stream, because its own effects come later in its order."""
         written = {o.topic for o in self.outputs if o.timed}
         if written & {i.topic for i in self.inputs if i.timed}:
             self.fail(f"{where}: the service reads its own timed stream.", "read it as an ordinary input, with time=.")
@@ -227,7 +250,7 @@ class Service(On[R]):
         if unordered and (written or any(i.timed for i in unordered)):
             self.fail(
                 f"{where}: a timed stream beside the unordered {unordered[0]!r}, whose records have no order time.",
-                "leave timed out, or ordered=False.",
+                "remove timed, or ordered=False.",
             )
 
     def _register(self, source: Any, states: tuple[Any, ...], function: Callable[..., None]) -> None:
@@ -235,62 +258,73 @@ class Service(On[R]):
         sources = source.inputs if isinstance(source, Source) else [source]
         for one in sources:
             if not isinstance(one, (Input, Timer, MapTimer)):
-                self.fail(f"{name}: on({one!r}) is no input and no timer.", "pass what input() or timer() gave.")
-            self._check_mine(one, name)
-            taken = next((handler.name for mine, handler in self.handlers if mine is one), None)
-            if taken is not None:
-                self.fail(f"{one!r} has two functions, {taken} and {name}.", "put both into one function.")
+                self.fail(
+                    f"{name}: on({one!r}): expected an input or a timer.",
+                    "pass an object that input() or timer() returned.",
+                )
+            self._check_own(one, name)
+            other = next((handler.name for handled, handler in self.handlers if handled is one), None)
+            if other is not None:
+                self.fail(f"{one!r} has two functions, {other} and {name}.", "put both into one function.")
             self.handlers.append((one, Handler(function, states)))
         for state in states:
             if not isinstance(state, (Value, Map, MapAt)):
-                self.fail(f"{name}: {state!r} is no state.", "pass what value() or map() gave.")
-            self._check_mine(state, name)
+                self.fail(
+                    f"{name}: expected a state, found {state!r}.", "pass an object that value() or map() returned."
+                )
+            self._check_own(state, name)
         self._check_parameters(sources[0], states, function, name)
         self._check_types(sources, function, name)
 
-    def _check_mine(self, handle: Any, name: str) -> None:
+    def _check_own(self, handle: Any, name: str) -> None:
         if handle.service != self.name:
-            self.fail(f"{name}: {handle!r} belongs to the service {handle.service!r}.", "declare one of this service.")
+            self.fail(f"{name}: {handle!r} belongs to the service {handle.service!r}.", "declare one on this service.")
 
     def _check_parameters(self, source: Any, states: tuple[Any, ...], function: Any, name: str) -> None:
-        takes = ["ctx"]
+        parameters = ["ctx"]
         if isinstance(source, Input):
-            takes.append(source.record.__name__)
+            parameters.append(source.record.__name__)
         elif isinstance(source, MapTimer):
-            takes.append("id")
-        takes.extend([state.name for state in states])
-        self._check_takes(function, takes, name)
+            parameters.append("id")
+        parameters.extend([state.name for state in states])
+        self._check_signature(function, parameters, name)
 
     def _check_types(self, sources: list[Any], function: Any, name: str) -> None:
-        """As far as the function says them: mypy finds more."""
+        """Checks the annotations that the function has. mypy finds more mistakes."""
         try:
             hints = get_type_hints(function)
         except (AttributeError, NameError, TypeError):
-            return  # names that only a type checker has
+            return  # an annotation has names that exist only for type checkers
         if hints.pop("return", None) not in (None, type(None)):
-            self.fail(f"{name}: a step returns nothing.", "write ctx.emit(output, record), and -> None.")
-        taken: list[Any] = [hints.get(parameter) for parameter in inspect.signature(function).parameters]
-        taken += [None, None]  # one that takes *args
+            self.fail(
+                f"{name}: expected a step that returns None.", "use ctx.emit(output, record), and annotate -> None."
+            )
+        types: list[Any] = [hints.get(parameter) for parameter in inspect.signature(function).parameters]
+        types += [None, None]  # for a function with fewer named parameters, such as *args
         records = [source.record for source in sources if isinstance(source, Input)]
-        if _is_record(taken[0]):
-            self.fail(f"{name}: its first parameter is the context, found {taken[0].__name__}.", "take ctx first.")
-        if records and _is_record(taken[1]) and taken[1] not in records:
-            shown = " | ".join(record.__name__ for record in records)
-            self.fail(f"{name}: expected {shown} as its event, found {taken[1].__name__}.", f"take (ctx, {shown}).")
+        if _is_record(types[0]):
+            self.fail(
+                f"{name}: expected the context as first parameter, found {types[0].__name__}.", "declare ctx first."
+            )
+        if records and _is_record(types[1]) and types[1] not in records:
+            expected = " | ".join(record.__name__ for record in records)
+            self.fail(
+                f"{name}: expected {expected} as its event, found {types[1].__name__}.", f"declare (ctx, {expected})."
+            )
 
-    def _check_takes(self, function: Any, takes: list[str], name: str) -> None:
+    def _check_signature(self, function: Any, parameters: list[str], name: str) -> None:
         if inspect.iscoroutinefunction(function):
-            self.fail(f"{name}: a step cannot be async: it does no I/O.", "use def; ask others by a topic.")
+            self.fail(f"{name}: a step cannot be async: it does no I/O.", "use def, and send requests through a topic.")
         if inspect.isgeneratorfunction(function):
-            self.fail(f"{name}: a step cannot yield.", "write ctx.emit(output, record).")
+            self.fail(f"{name}: a step cannot yield.", "use ctx.emit(output, record).")
         if not callable(function):
-            self.fail(f"{name}{function!r} is no function.", f"take ({', '.join(takes)}).")
+            self.fail(f"{name}{function!r} is not a function.", f"pass a function of ({', '.join(parameters)}).")
         try:
-            inspect.signature(function).bind(*takes)
+            inspect.signature(function).bind(*parameters)
         except TypeError as e:
-            self.fail(f"{name}{inspect.signature(function)}: {e}.", f"take ({', '.join(takes)}).")
+            self.fail(f"{name}{inspect.signature(function)}: {e}.", f"declare ({', '.join(parameters)}).")
         except ValueError:
-            return  # compiled: it has no signature
+            return  # a compiled function has no signature
 
 
 def _is_record(hint: Any) -> bool:
@@ -303,6 +337,6 @@ def _check_rules(service: Service[Any], rules: Any) -> None:
     problem = problem_of(rules)
     if problem or not is_dataclass(rules):
         service.fail(
-            f"rules: {problem or f'{type(rules).__name__} is no dataclass'}.",
-            "use frozen dataclasses of numbers, texts, truth values, tuples and dicts.",
+            f"rules: {problem or f'{type(rules).__name__} is not a dataclass'}.",
+            "use frozen dataclasses of numbers, strings, booleans, tuples and dicts.",
         )

@@ -1,11 +1,11 @@
 """The shapes of records: the fields of a dataclass, analysed once.
 
-    str   -> string      ms.Millis  -> timestamp-millis    Literal["A", "B"] -> enum (string where a text is no name)
+    str   -> string      ms.Millis  -> timestamp-millis    Literal["A", "B"] -> enum (string if "A" is not a name)
     int   -> long        ms.Decimal -> decimal             X | None          -> [null, X]
     float -> double      ms.Json    -> string              list[X]           -> array
     bool  -> boolean     bytes      -> bytes               dict[str, X]      -> map
 
-A field's name on the wire is camelCase. Raises ServiceError for a field of any other type.
+Field names are camelCase in Avro and JSON. A field of any other type raises ServiceError.
 """
 
 from __future__ import annotations
@@ -53,27 +53,27 @@ class Exact(Shape):
 
 @dataclass(frozen=True)
 class Symbols(Shape):
-    """One of a few texts."""
+    """One of a fixed set of strings."""
 
-    name: str  # of the Avro enum; "": Avro has a string, because a symbol is not a valid name
+    name: str  # of the Avro enum; "": it is an Avro string, because a symbol is not a valid Avro name
     symbols: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Maybe(Shape):
-    of: Shape
+    inner: Shape
 
 
 @dataclass(frozen=True)
 class Array(Shape):
-    of: Shape
+    inner: Shape
 
 
 @dataclass(frozen=True)
 class Table(Shape):
-    """A map from text."""
+    """A map with string keys."""
 
-    of: Shape
+    inner: Shape
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Field:
     shape: Shape
     default: Callable[[], Any] | None  # makes the value of an absent field; None: the field is required
     personal: bool
-    header: str = ""  # Kafka header that it is read from; "": it is in the value
+    header: str = ""  # the Kafka header that has it; "": it is in the value
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,24 +107,24 @@ class Record(Shape):
         return all(f.default is not None for f in self.fields)
 
 
-def paths(shape: Shape, wanted: Callable[[Field], bool], at: str = "") -> Iterator[str]:
-    """Of the outermost fields that are wanted, with their names on the wire: `customer.email`, `lines[].name`."""
+def paths(shape: Shape, wanted: Callable[[Field], bool], prefix: str = "") -> Iterator[str]:
+    """The paths of the outermost fields that `wanted` accepts, with Avro names: `customer.email`, `lines[].name`."""
     if isinstance(shape, Record):
         for f in shape.fields:
-            path = f"{at}.{f.wire}" if at else f.wire
+            path = f"{prefix}.{f.wire}" if prefix else f.wire
             if wanted(f):
                 yield path
             else:
                 yield from paths(f.shape, wanted, path)
     elif isinstance(shape, (Array, Table)):
-        yield from paths(shape.of, wanted, f"{at}[]")
+        yield from paths(shape.inner, wanted, f"{prefix}[]")
     elif isinstance(shape, Maybe):
-        yield from paths(shape.of, wanted, at)
+        yield from paths(shape.inner, wanted, prefix)
 
 
 def is_json(shape: Shape) -> bool:
-    """Whether it is JSON, or JSON in an array or map."""
-    return is_json(shape.of) if isinstance(shape, (Maybe, Array, Table)) else shape == Plain("json")
+    """Whether the shape is JSON, or an array, map or optional of JSON."""
+    return is_json(shape.inner) if isinstance(shape, (Maybe, Array, Table)) else shape == Plain("json")
 
 
 def camel(name: str) -> str:
@@ -133,9 +133,9 @@ def camel(name: str) -> str:
 
 
 def is_immutable(shape: Shape) -> bool:
-    """Whether no value of the shape can be changed in place, so that a copy is the value itself."""
+    """Whether values of the shape cannot be changed in place. Then they need no copies."""
     if isinstance(shape, Maybe):
-        return is_immutable(shape.of)
+        return is_immutable(shape.inner)
     if isinstance(shape, Record):
         params: Any = shape.cls.__dataclass_params__  # type: ignore[attr-defined]
         return bool(params.frozen) and all(is_immutable(f.shape) for f in shape.fields)
@@ -146,14 +146,14 @@ class Shapes:
     """The records of one service, each analysed once."""
 
     def __init__(self, namespace: str, renamed: Mapping[type, str] | None = None) -> None:
-        self.namespace = namespace  # of records that have no full name
-        self.renamed = renamed or {}  # full names that replace those of records
+        self.namespace = namespace  # of records without a full name
+        self.renamed = renamed or {}  # full names that replace the records' own
         self.records: dict[type, Record] = {}
         self.names: dict[str, type] = {}
-        self.open: list[type] = []
+        self.in_progress: list[type] = []  # records whose fields are being analysed, the outermost first
 
     def record(self, cls: Any, where: str) -> Record:
-        """`where`: what is declared with the record, for messages."""
+        """Analyses a dataclass. `where` names the declaration in errors."""
         if not isinstance(cls, type):
             raise ServiceError(f"{where}: expected a dataclass, found {cls!r}.", "pass the class itself.")
         if cls in self.records:
@@ -162,19 +162,19 @@ class Shapes:
             raise ServiceError(
                 f"{where}: expected a dataclass, found {cls.__name__}.", "put @dataclass before the class."
             )
-        if cls in self.open:
+        if cls in self.in_progress:
             raise ServiceError(
-                f"{where}: the record {cls.__name__} contains itself.", "keep its parts as entries of a map."
+                f"{where}: the record {cls.__name__} contains itself.", "store its parts as entries of a map."
             )
         name = self._full_name(cls)
         if self.names.setdefault(name, cls) is not cls:
-            raise ServiceError(f"{where}: two records are named {name}.", "rename one, or name it by @ms.named(...).")
-        self.open.append(cls)
+            raise ServiceError(f"{where}: two records are named {name}.", "rename one, or use @ms.named(...).")
+        self.in_progress.append(cls)
         record = Record(name, cls)
         hints = _hints(cls, where)
         for f in dataclasses.fields(cls):
             record.fields.append(self._field(record, f, hints[f.name], f"{where}: {cls.__name__}.{f.name}"))
-        self.open.pop()
+        self.in_progress.pop()
         _check_wire_names(record)
         self.records[cls] = record
         return record
@@ -187,7 +187,7 @@ class Shapes:
 
     def _field(self, record: Record, f: dataclasses.Field[Any], hint: Any, where: str) -> Field:
         if not f.init:
-            raise ServiceError(f"{where}: a field that __init__ does not take.", "leave out init=False.")
+            raise ServiceError(f"{where}: expected a field of __init__, found init=False.", "remove init=False.")
         default: Callable[[], Any] | None = None
         if f.default is not MISSING:
             value = f.default
@@ -199,7 +199,7 @@ class Shapes:
         shape, header = self.shape(hint, where, enum_name), _header_of(hint)
         if header and not _fits_header(shape):
             raise ServiceError(
-                f"{where}: a header holds no {_shown(_unmarked(hint))}.",
+                f"{where}: a header cannot hold {_shown(_unmarked(hint))}.",
                 "use str, int, bool, ms.Millis or Literal[...], or X | None of one.",
             )
         return Field(f.name, wire, shape, default, _is_personal(hint), header)
@@ -224,24 +224,27 @@ class Shapes:
             return Table(self._item(args[1], where, enum_name))
         if dataclasses.is_dataclass(hint):
             return self.record(hint, where)
-        raise ServiceError(f"{where}: no type that a record can have: {_shown(hint)}.", _ALLOWED)
+        raise ServiceError(f"{where}: expected a type that a record can have, found {_shown(hint)}.", _ALLOWED)
 
     def _annotated(self, hint: Any, where: str, enum_name: str) -> Shape:
-        inner, *marks = get_args(hint)
+        hint, *marks = get_args(hint)
         name = next((mark.name for mark in marks if isinstance(mark, Name)), enum_name)
         if "." not in name:
             name = f"{enum_name.rpartition('.')[0]}.{name}"
-        if inner is int and MILLIS in marks:
+        if hint is int and MILLIS in marks:
             return Plain(MILLIS_KIND)
         digits = next((mark for mark in marks if isinstance(mark, Digits)), None)
-        if inner is Decimal and digits is not None:
+        if hint is Decimal and digits is not None:
             return Exact(digits)
-        return self.shape(inner, where, name)
+        return self.shape(hint, where, name)
 
     def _item(self, hint: Any, where: str, enum_name: str) -> Shape:
         item = self.shape(hint, where, enum_name)
         if isinstance(item, Record) and not item.fields:
-            raise ServiceError(f"{where}: many of a record without fields.", "keep a number.")
+            raise ServiceError(
+                f"{where}: expected a record with fields as an item, found {item.cls.__name__} without any.",
+                "store how many there are.",
+            )
         return item
 
 
@@ -250,7 +253,7 @@ def _hints(cls: type, where: str) -> dict[str, Any]:
         return get_type_hints(cls, include_extras=True)
     except NameError as e:
         raise ServiceError(
-            f"{where}: a type of the record {cls.__name__} is not known: {e}.",
+            f"{where}: a type in the record {cls.__name__} is unknown: {e}.",
             "define records, and import their types, at the top level of the module.",
         ) from None
 
@@ -264,7 +267,7 @@ def _header_of(hint: Any) -> str:
 
 
 def _marks(hint: Any) -> list[Any]:
-    """Of the field, or of its type where None is allowed."""
+    """The annotations of a field. In `X | None` they may belong to X."""
     if get_origin(hint) is Annotated:
         return list(get_args(hint)[1:])
     if get_origin(hint) in (Union, UnionType):
@@ -277,7 +280,7 @@ def _unmarked(hint: Any) -> Any:
 
 
 def _fits_header(shape: Shape) -> bool:
-    inner = shape.of if isinstance(shape, Maybe) else shape
+    inner = shape.inner if isinstance(shape, Maybe) else shape
     return isinstance(inner, Symbols) or (isinstance(inner, Plain) and inner.kind in HEADER_KINDS)
 
 
@@ -285,10 +288,12 @@ def _check_wire_names(record: Record) -> None:
     seen: dict[str, str] = {}
     for f in record.fields:
         if not _NAME.fullmatch(f.wire):
-            raise ServiceError(f"{record.cls.__name__}.{f.name}: no name that Avro allows.", "use ASCII letters.")
+            raise ServiceError(
+                f"{record.cls.__name__}.{f.name}: Avro does not allow this name.", "use ASCII letters, digits and _."
+            )
         if seen.setdefault(f.wire, f.name) != f.name:
             raise ServiceError(
-                f"{record.cls.__name__}: {seen[f.wire]} and {f.name} are both {f.wire} on the wire.", "rename one."
+                f"{record.cls.__name__}: {seen[f.wire]} and {f.name} are both {f.wire} in Avro.", "rename one."
             )
 
 

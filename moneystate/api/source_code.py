@@ -1,4 +1,4 @@
-"""Generated source: lines with indentation, names that are free, and what the code refers to."""
+"""Collects generated source code, and runs it."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ from typing import Any
 
 
 class Source:
-    """`names`: what the code refers to, by the names that it uses."""
+    """The source code of generated functions."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.names: dict[str, Any] = {}
-        self.used = 0
+        self.names: dict[str, Any] = {}  # the objects that the code uses, by name
+        self.used = 0  # how many names `fresh` has made
 
     def line(self, depth: int, text: str) -> None:
         self.lines.append("    " * depth + text)
 
     def fresh(self, stem: str) -> str:
+        """A name that the code does not use yet."""
         self.used += 1
         return f"{stem}{self.used}"
 
     def constant(self, stem: str, value: Any) -> str:
+        """A name under which the code can use `value`."""
         name = self.fresh(stem)
         self.names[name] = value
         return name
@@ -29,7 +31,7 @@ class Source:
         return "\n".join(self.lines) + "\n"
 
     def run(self, label: str) -> dict[str, Any]:
-        """The namespace of the code once it has run."""
+        """Runs the code and returns its namespace. `label` names the code in tracebacks."""
         namespace = dict(self.names)
         exec(compile(self.text(), f"<generated for {label}>", "exec"), namespace)
         return namespace

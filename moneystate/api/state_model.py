@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from moneystate.api import layout
-from moneystate.api.cells import NEVER, Cell, RecordKind, SeenKind, decode_entry
+from moneystate.api.cells import DUE, NEVER, Cell, RecordKind, SeenKind, decode_entry
 from moneystate.api.layout import Place
 from moneystate.api.plan import Plan
 from moneystate.api.plans import plan_of
@@ -27,8 +27,8 @@ class ServiceState:
     """The state model of a plain service."""
 
     def __init__(self, reference: str, codes: Mapping[str, int] | None = None) -> None:
-        self.reference = reference  # names the service and its rules, so that this can be pickled into Spark's tasks
-        self.codes = codes  # numbers of topics, as they were first assigned
+        self.reference = reference  # and not a plan, so that this object can be pickled into Spark's tasks
+        self.codes = codes  # the topics' numbers in the state; None: no saved numbers
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ServiceState, (self.reference, self.codes)
@@ -56,7 +56,8 @@ class ServiceState:
         return Versions({STATE_VERSION: [*ENGINE_SCHEMAS, *sorted(headers)]}, up)
 
     def owner_of(self, key: bytes) -> bytes | None:
-        """None for an entry of a state that the service does not declare, too: nobody could say what it means."""
+        """The key that an entry belongs to. None also for a state that the service does not declare: its content is
+        unknown."""
         place = layout.place_of(key)
         return place.owner if place is not None and self._declares(place) else None
 
@@ -67,7 +68,7 @@ class ServiceState:
         return key.startswith(layout.VALUE)
 
     def facts(self, key: bytes, value: bytes, watermark: int, rules: Mapping[str, Any]) -> Iterator[Fact]:
-        """An entry is one fact. When it is to be swept is none."""
+        """Each entry is one fact. The time of its next sweep is left out, because it does not affect results."""
         place, cell = self._open(key, value)
         if cell.has_expired(watermark):
             return
@@ -83,7 +84,7 @@ class ServiceState:
     def _open(self, key: bytes, value: bytes) -> tuple[Place, Cell]:
         place = layout.place_of(key)
         if place is None or not self._declares(place):
-            raise Malformed(f"an entry with the key {key!r}, which the service does not declare")
+            raise Malformed(f"the service does not declare the entry with the key {key!r}")
         kind = self.plan.by_prefix[layout.prefix_of(place.kind, place.name)]
         return place, decode_entry(kind, value, place.owner, place.id)
 
@@ -91,7 +92,7 @@ class ServiceState:
         return None
 
     def view(self, entries: Iterable[Pair], watermark: int, rules: Mapping[str, Any]) -> Row:
-        """By the names of values and maps, then timers and seen ids."""
+        """Values and maps by name, then timers and seen ids."""
         values: Row = {name: [] for name in self.titles}
         for key, value in sorted(entries):
             place, cell = self._open(key, value)
@@ -105,7 +106,7 @@ class ServiceState:
             elif isinstance(cell.kind, SeenKind):
                 values[SEEN_IDS].append({"topic": place.name, **id, "at": cell.changed_at})
             else:
-                values[TIMERS].append({"name": place.name, **id, "due": cell.value[0]})
+                values[TIMERS].append({"name": place.name, **id, "due": cell.value[DUE]})
         return values
 
     def event_view(self, value: bytes) -> Any:
@@ -118,7 +119,7 @@ class ServiceState:
             if header in earlier:
                 record, _ = earlier[header].read(value, HEADER_BYTES)
                 return json.loads(earlier[header].input.codec.to_json(record))
-        raise Malformed("an event of a type that the service does not declare")
+        raise Malformed("the service does not declare this type of event")
 
     def timer_view(self, item: Item) -> str:
         prefix, id = layout.parts_of_timer(own_value(item[VALUE]))
@@ -127,11 +128,11 @@ class ServiceState:
 
 
 def migration(kind: RecordKind) -> Migration:
-    """An entry of an earlier version as that of today."""
+    """A function from an entry of an earlier version to the current version."""
 
     def migrate(stored: bytes) -> bytes:
         encoded = decode_entry(kind, stored).encoded()
-        # an entry that says no more than the default is not stored
+        # an entry that equals the default is normally not stored, but a migration must not remove it
         return stored if encoded is None else encoded
 
     return migrate

@@ -1,4 +1,4 @@
-"""Connects services by timed streams."""
+"""Sorts services that are connected by timed streams."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ from moneystate.errors import ServiceError
 def in_order(services: Sequence[Service[Any]]) -> list[Service[Any]]:
     """Sorts services: writers before readers, timed streams first. Raises ServiceError for a cycle of timed streams,
     in which time could not advance, and for a timed input whose writer does not declare it timed."""
-    left, ordered = list(services), []
+    remaining, ordered = list(services), []
     for writer in services:
         for reader in services:
             _check_timed(writer, reader)
-    while left:
-        ready = [s for s in left if not any(_reads(s, other, False) for other in left if other is not s)]
-        ready = ready or [s for s in left if not any(_reads(s, other, True) for other in left if other is not s)]
+    while remaining:
+        ready = [s for s in remaining if not any(_reads(s, other, False) for other in remaining if other is not s)]
+        ready = ready or [
+            s for s in remaining if not any(_reads(s, other, True) for other in remaining if other is not s)
+        ]
         if not ready:
-            names = ", ".join(service.name for service in left)
+            names = ", ".join(service.name for service in remaining)
             raise ServiceError(
-                f"services {names}: a cycle of timed streams.", "have one of them write an ordinary topic, with times."
+                f"services {names}: a cycle of timed streams.",
+                "make one of the streams an ordinary topic, and read it with time=.",
             )
         ordered.append(ready[0])
-        left.remove(ready[0])
+        remaining.remove(ready[0])
     return ordered
 
 
-def _reads(reader: Service[Any], writer: Service[Any], timed_alone: bool) -> bool:
-    written = {o.topic for o in writer.outputs if o.timed or not timed_alone}
-    return any(i.topic in written and (i.timed or not timed_alone) for i in reader.inputs)
+def _reads(reader: Service[Any], writer: Service[Any], only_timed: bool) -> bool:
+    written = {o.topic for o in writer.outputs if o.timed or not only_timed}
+    return any(i.topic in written and (i.timed or not only_timed) for i in reader.inputs)
 
 
 def _check_timed(writer: Service[Any], reader: Service[Any]) -> None:
@@ -39,5 +42,5 @@ def _check_timed(writer: Service[Any], reader: Service[Any]) -> None:
     for declared in reader.inputs:
         if declared.timed and declared.topic in plain:
             reader.fail(
-                f"{declared!r}: timed, but {writer.name} does not write it so.", "add timed=True to the output."
+                f"{declared!r}: timed, but {writer.name} does not declare it timed.", "add timed=True to that output."
             )

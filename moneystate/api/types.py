@@ -1,11 +1,11 @@
-"""Field types beyond Python's own, and the annotations that a field can have.
+"""Field types that Python lacks, and annotations of fields.
 
 placed_at: ms.Millis                            a time: milliseconds since the epoch
 amount: ms.Decimal                              an exact number: 20 digits, 4 of them after the point
 rate: Annotated[ms.Decimal, ms.Digits(38, 12)]  an exact number of other digits
 details: ms.Json                                any JSON
-email: Annotated[str, ms.personal]              masked in answers to those who may not see it
-source: Annotated[str, ms.Header("ce_source")]  from a Kafka header and not from the value
+email: Annotated[str, ms.personal]              masked in answers to callers who may not read it
+source: Annotated[str, ms.Header("ce_source")]  from a Kafka header, not from the value
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ Millis = Annotated[int, MILLIS]
 class Digits:
     """The digits of a decimal."""
 
-    precision: int  # at most so many digits
-    scale: int  # so many of them after the point
+    precision: int  # the most digits
+    scale: int  # how many of them are after the point
 
 
 @dataclass(frozen=True)
 class Header:
-    """A Kafka header: of a key, a time or a field. CloudEvents has `ce_id`, `ce_source` and `ce_time`. Its content is
-    UTF-8; a time is ISO-8601 or milliseconds."""
+    """A Kafka header with a key, a time or a field, such as `ce_id`, `ce_source` and `ce_time` of CloudEvents. The
+    header is UTF-8. A time is ISO-8601 or milliseconds."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Name:
-    """The Avro name of an enum, where it is not that of its record and field: `Annotated[Literal["A"], ms.Name("X")]`.
+    """The Avro name of an enum: `Annotated[Literal["A"], ms.Name("X")]`. By default it is made from record and field.
 
-    A name with a dot is a full one."""
+    A name with a dot is a full name."""
 
     name: str
 
@@ -66,7 +66,8 @@ NAME_ATTRIBUTE: Final = "__avro_name__"
 
 
 class named:  # reads as a decorator
-    """Gives a record a full Avro name: `@ms.named("shop.events.OrderPlaced")`. Else it is `<service>.<class name>`."""
+    """Gives a record a full Avro name: `@ms.named("shop.events.OrderPlaced")`. The default is `<service>.<class
+    name>`."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,13 +1,13 @@
 """Upgrades state records of earlier versions of a service to the current ones.
 
-A version that only lacks fields is read as it is: they get their defaults. What was renamed, removed or has changed its
-meaning goes through a function:
+A version that only lacks fields needs no function: the fields get their defaults. If a field was renamed, removed, or
+has changed its meaning, a function upgrades the record:
 
     @ms.upgrade
     def in_cents(old: OrderV1) -> Order:
         return Order(cents=old.euros * 100)
 
-`OrderV1` is a dataclass with the fields of the released version; what it is called does not matter.
+`OrderV1` is a dataclass with the fields of the released version. Its name does not matter.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Earlier:
     """An earlier version of a record."""
 
     record: Record
-    read: Read  # makes today's record from the bytes of the earlier version's body
+    read: Read  # reads a body of the earlier version as a current record
 
 
 def upgrade(function: F) -> F:
-    """A function from a record of state of an earlier version to the next one, or to that of today."""
+    """Declares a function from an earlier version of a state record to the next or the current version."""
     hints = get_type_hints(function)
     new = hints.pop("return", None)
     if len(hints) != 1 or not all(dataclasses.is_dataclass(cls) for cls in [new, *hints.values()]):
@@ -60,31 +60,31 @@ def earlier_versions(
 ) -> dict[bytes, Earlier]:
     """The readable versions of `current`, by the header of their schema: those with an upgrade function, and
     released schemas that only lack fields with defaults. `lossy`: also schemas with fields that no longer exist."""
-    versions = _of_functions(current, current.cls, namespace, lambda record: record)
+    versions = _with_functions(current, current.cls, namespace, lambda record: record)
     for schema in released:
         record = record_of(schema, current)
         header = header_of(record)
         convert = None if header == header_of(current) else conversion(record, current, lossy)
         if convert is not None and header not in versions:
-            versions[header] = Earlier(record, _reading(record, convert))
+            versions[header] = Earlier(record, _reader(record, convert))
     return versions
 
 
-def _of_functions(current: Record, cls: type, namespace: str, then: Convert) -> dict[bytes, Earlier]:
+def _with_functions(current: Record, cls: type, namespace: str, then: Convert) -> dict[bytes, Earlier]:
     versions: dict[bytes, Earlier] = {}
     for old, function in vars(cls).get(_UPGRADES, {}).items():
         record = Shapes(namespace, {old: current.name}).record(old, f"upgrade {function.__name__}")
-        convert = _chained(function, then)
-        versions[header_of(record)] = Earlier(record, _reading(record, convert))
-        versions.update(_of_functions(current, old, namespace, convert))
+        convert = _chain(function, then)
+        versions[header_of(record)] = Earlier(record, _reader(record, convert))
+        versions.update(_with_functions(current, old, namespace, convert))
     return versions
 
 
-def _chained(first: Convert, then: Convert) -> Convert:
+def _chain(first: Convert, then: Convert) -> Convert:
     return lambda record: then(first(record))
 
 
-def _reading(record: Record, convert: Convert) -> Read:
+def _reader(record: Record, convert: Convert) -> Read:
     codec = Codec(record)
 
     def read(value: bytes, pos: int) -> tuple[Any, int]:
@@ -95,18 +95,18 @@ def _reading(record: Record, convert: Convert) -> Read:
 
 
 def record_of(schema: Mapping[str, Any], like: Record) -> Record:
-    """The record of a schema; `like`: the one of today, which tells texts from JSON."""
+    """The record of a schema. `like`: the current record. It shows which strings are JSON."""
     return _record(schema, like, {})
 
 
 def _record(schema: Mapping[str, Any], like: Shape | None, known: dict[str, Shape]) -> Record:
     fields: list[Field] = []
     for f in schema["fields"]:
-        now = None
+        current = None
         if isinstance(like, Record):
-            now = next((field.shape for field in like.fields if field.wire == f["name"]), None)
+            current = next((field.shape for field in like.fields if field.wire == f["name"]), None)
         name = f["name"] + "_" if iskeyword(f["name"]) else f["name"]
-        fields.append(Field(name, f["name"], _shape(f["type"], now, known), None, False))
+        fields.append(Field(name, f["name"], _shape(f["type"], current, known), None, False))
     cls = dataclasses.make_dataclass(schema["name"], [(f.name, Any) for f in fields])
     record = Record(_name(schema), cls, fields)
     known[record.name] = record
@@ -116,7 +116,7 @@ def _record(schema: Mapping[str, Any], like: Shape | None, known: dict[str, Shap
 def _shape(schema: Any, like: Shape | None, known: dict[str, Shape]) -> Shape:
     if isinstance(schema, list):
         (inner,) = [branch for branch in schema if branch != "null"]
-        return Maybe(_shape(inner, like.of if isinstance(like, Maybe) else like, known))
+        return Maybe(_shape(inner, like.inner if isinstance(like, Maybe) else like, known))
     if isinstance(schema, str):
         if schema == "string" and like == Plain("json"):
             return Plain("json")
@@ -127,9 +127,9 @@ def _shape(schema: Any, like: Shape | None, known: dict[str, Shape]) -> Shape:
     if kind == "enum":
         return known.setdefault(_name(schema), Symbols(_name(schema), tuple(schema["symbols"])))
     if kind == "array":
-        return Array(_shape(schema["items"], like.of if isinstance(like, Array) else None, known))
+        return Array(_shape(schema["items"], like.inner if isinstance(like, Array) else None, known))
     if kind == "map":
-        return Table(_shape(schema["values"], like.of if isinstance(like, Table) else None, known))
+        return Table(_shape(schema["values"], like.inner if isinstance(like, Table) else None, known))
     if schema.get("logicalType") == "decimal":
         return Exact(Digits(schema["precision"], schema["scale"]))
     if schema.get("logicalType") == "timestamp-millis":
@@ -145,25 +145,25 @@ def _name(schema: Mapping[str, Any]) -> str:
 def conversion(old: Shape, new: Shape, lossy: bool) -> Convert | None:
     """A function from a value of the old shape to the new one; None: that needs an upgrade function."""
     if isinstance(old, Record) and isinstance(new, Record):
-        return _of_records(old, new, lossy)
+        return _convert_records(old, new, lossy)
     if isinstance(new, Maybe):
-        inner = conversion(old.of if isinstance(old, Maybe) else old, new.of, lossy)
-        return None if inner is None else _unless_none(inner)
+        inner = conversion(old.inner if isinstance(old, Maybe) else old, new.inner, lossy)
+        return None if inner is None else _convert_optional(inner)
     if isinstance(old, Array) and isinstance(new, Array):
-        inner = conversion(old.of, new.of, lossy)
-        return None if inner is None else _of_each(inner)
+        inner = conversion(old.inner, new.inner, lossy)
+        return None if inner is None else _convert_items(inner)
     if isinstance(old, Table) and isinstance(new, Table):
-        inner = conversion(old.of, new.of, lossy)
-        return None if inner is None else _of_each_value(inner)
+        inner = conversion(old.inner, new.inner, lossy)
+        return None if inner is None else _convert_values(inner)
     if isinstance(old, Symbols) and isinstance(new, Symbols):
         return (lambda value: value) if set(old.symbols) <= set(new.symbols) else None
     return (lambda value: value) if old == new else None
 
 
-def _of_records(old: Record, new: Record, lossy: bool) -> Convert | None:
+def _convert_records(old: Record, new: Record, lossy: bool) -> Convert | None:
     parts: list[tuple[str, str, Convert]] = []
     if not lossy and not {f.wire for f in old.fields} <= {f.wire for f in new.fields}:
-        return None  # what a field said would be lost
+        return None  # the content of a field would be lost
     for f in new.fields:
         before = next((earlier for earlier in old.fields if earlier.wire == f.wire), None)
         if before is None:
@@ -182,13 +182,13 @@ def _of_records(old: Record, new: Record, lossy: bool) -> Convert | None:
     return converted
 
 
-def _unless_none(inner: Convert) -> Convert:
+def _convert_optional(inner: Convert) -> Convert:
     return lambda value: None if value is None else inner(value)
 
 
-def _of_each(inner: Convert) -> Convert:
+def _convert_items(inner: Convert) -> Convert:
     return lambda values: [inner(value) for value in values]
 
 
-def _of_each_value(inner: Convert) -> Convert:
+def _convert_values(inner: Convert) -> Convert:
     return lambda values: {key: inner(value) for key, value in values.items()}

@@ -1,4 +1,4 @@
-"""The state that a query sees: one version, complete, read only."""
+"""The state that a query reads: all entries of one version, read-only."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ V = TypeVar("V")
 
 
 class View(Protocol):
-    """The state that a query reads. `time_ms`: the state's watermark. Entries that have expired by then are left
-    out."""
+    """The state that a query reads, without expired entries."""
 
     @property
-    def time_ms(self) -> int: ...
+    def time_ms(self) -> int:
+        """The state's watermark. It decides which entries have expired."""
+        ...
 
     def get(self, value: Value[S], key: str) -> S:
-        """The record of a key, a new one where there is none."""
+        """The record of a key, or a new one if there is none."""
         ...
 
     def entry(self, of: Map[S], key: str, id: str) -> S | None: ...
 
     def entries(self, of: Map[S], key: str, prefix: str = "") -> Iterator[tuple[str, S]]:
-        """Ids and entries in the order of the ids."""
+        """Ids and entries, ordered by id. `prefix`: of the ids."""
         ...
 
     @overload
@@ -34,8 +35,8 @@ class View(Protocol):
     @overload
     def find(self, index: MapIndex[S, V], by: V | tuple[Any, ...]) -> Iterator[tuple[str, str, S]]: ...
     def find(self, index: Any, by: Any) -> Iterator[Any]:
-        """All with this value, or whose tuple begins with it, in the order of the index: keys and records; of a map
-        keys, ids and records. A record with several such values comes once for each."""
+        """The records with this index value, or with a tuple that begins with it, in index order. Yields keys and
+        records; for a map keys, ids and records. A record with several such values is yielded once for each."""
         ...
 
     @overload
@@ -47,5 +48,5 @@ class View(Protocol):
         self, index: MapIndex[S, V], low: V | tuple[Any, ...] | None = None, high: V | tuple[Any, ...] | None = None
     ) -> Iterator[tuple[str, str, S]]: ...
     def range(self, index: Any, low: Any = None, high: Any = None) -> Iterator[Any]:
-        """The same of all values from `low`, included, to `high`, left out; None: no limit."""
+        """Like `find`, for all values from `low` (inclusive) to `high` (exclusive). None: no limit."""
         ...

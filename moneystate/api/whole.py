@@ -42,7 +42,7 @@ class WholeReader:
         self.convert = convert  # of the topic's format; None: values are in canonical form
         self.timed = any(i.timed for i in inputs)
         # an input whose fields all come from headers
-        self.from_headers = next((i for i in inputs if functions and i.is_of_headers), None)
+        self.from_headers = next((i for i in inputs if functions and i.is_all_headers), None)
         for planned in inputs if functions else []:
             check_header_fields(f"service {plan.name!r}: input {self.topic!r}", planned, format)
 

@@ -15,24 +15,24 @@ _PYTHON: Final[dict[str, type]] = {
 
 
 def wrong_value(record: Record, value: Any) -> str | None:
-    """One line: the record and field, what was expected, what was found. None where nothing is wrong."""
+    """The error line: record and field, what was expected, what was found. None: all values are valid."""
     return _wrong(record, value, record.cls.__name__)
 
 
 def wrong_default(shape: Shape) -> str | None:
-    """The same of the defaults of a record's fields, and of the records in it."""
+    """The same for the defaults of a record's fields, and for the records in it."""
     if isinstance(shape, Record):
         for f in shape.fields:
             where = f"{shape.cls.__name__}.{f.name}, its default"
-            own = None if f.default is None else _wrong(f.shape, f.default(), where)
-            if line := own or wrong_default(f.shape):
+            own_line = None if f.default is None else _wrong(f.shape, f.default(), where)
+            if line := own_line or wrong_default(f.shape):
                 return line
-    return wrong_default(shape.of) if isinstance(shape, (Maybe, Array, Table)) else None
+    return wrong_default(shape.inner) if isinstance(shape, (Maybe, Array, Table)) else None
 
 
 def _wrong(shape: Shape, value: Any, where: str) -> str | None:
     if isinstance(shape, Maybe):
-        return None if value is None else _wrong(shape.of, value, where)
+        return None if value is None else _wrong(shape.inner, value, where)
     if isinstance(shape, Record):
         if type(value) is not shape.cls:
             return _line(where, shape.cls.__name__, value)
@@ -41,13 +41,13 @@ def _wrong(shape: Shape, value: Any, where: str) -> str | None:
     if isinstance(shape, Array):
         if not isinstance(value, list):
             return _line(where, "list", value)
-        inside = [_wrong(shape.of, item, f"{where}[{n}]") for n, item in enumerate(value)]
+        inside = [_wrong(shape.inner, item, f"{where}[{n}]") for n, item in enumerate(value)]
         return next((line for line in inside if line is not None), None)
     if isinstance(shape, Table):
         if not isinstance(value, dict):
             return _line(where, "dict", value)
         keys = [_wrong(Plain("string"), key, f"a key of {where}") for key in value]
-        inside = [*keys, *(_wrong(shape.of, item, f"{where}[{key!r}]") for key, item in value.items())]
+        inside = [*keys, *(_wrong(shape.inner, item, f"{where}[{key!r}]") for key, item in value.items())]
         return next((line for line in inside if line is not None), None)
     return _wrong_part(shape, value, where)
 
@@ -74,7 +74,7 @@ def _wrong_part(shape: Shape, value: Any, where: str) -> str | None:
         try:
             value.encode()
         except UnicodeEncodeError:
-            return _line(where, "a text that UTF-8 has", value)
+            return _line(where, "a string that UTF-8 can encode", value)
     return None
 
 

@@ -61,15 +61,15 @@ def merge(blocks: Iterable[bytes]) -> Block:
     parts = sorted([unpack(data) for data in blocks], key=lambda b: b.task)
     first = parts[0]
     if [b.task for b in parts] != list(range(first.tasks)):
-        raise ValueError(f"blocks of tasks {[b.task for b in parts]} came, expected 0 to {first.tasks - 1}")
-    whole = Block(0, 1, first.drain, [])
-    whole.version = first.version
-    whole.rewrite = first.rewrite
+        raise ValueError(f"expected blocks of the tasks 0 to {first.tasks - 1}, found {[b.task for b in parts]}")
+    merged = Block(0, 1, first.drain, [])
+    merged.version = first.version
+    merged.rewrite = first.rewrite
     for part in parts:
-        whole.marks.extend(part.marks)
-        whole.items.extend(part.items)
-        whole.unordered.extend(part.unordered)
-        whole.passed.extend(part.passed)
+        merged.marks.extend(part.marks)
+        merged.items.extend(part.items)
+        merged.unordered.extend(part.unordered)
+        merged.passed.extend(part.passed)
         for name, n in part.counts.items():
-            whole.counts[name] = whole.counts.get(name, 0) + n
-    return whole
+            merged.counts[name] = merged.counts.get(name, 0) + n
+    return merged

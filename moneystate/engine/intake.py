@@ -40,8 +40,8 @@ class Intake:
         inputs: list[InputTopic],
         partitions: list[PlannedPartition],
         key_groups: int,
-        bound_ms: int,  # of inputs that have none of their own
-        max_future_ms: int,  # of inputs that have none of their own
+        bound_ms: int,  # for inputs without their own
+        max_future_ms: int,  # for inputs without their own
         dead_letter_stream: int,
         converts: dict[int, Convert],
         max_record_bytes: int = 0,
@@ -63,7 +63,7 @@ class Intake:
         self.converts = converts  # for topics not in canonical form: makes a value canonical (raises Rejected)
         self.max_record_bytes = max_record_bytes  # limit of an event's canonical value; 0: no limit
         self.reads = reads or {}  # of topics whose records are taken by `add_whole`
-        self.values = values or {}  # as the decoder has them
+        self.values = values or {}  # the result of `Decoder.values`
         self.marks: list[Mark] = []
         self.blocks: list[Block] = []
         self.unsealed = 0

@@ -68,7 +68,7 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Plan:
-    """A batch: what it reads, and all decisions that depend on anything but the logs."""
+    """A batch: the offsets that it reads, and all decisions that depend on anything but the logs."""
 
     rules: str
     topic_ids: Mapping[str, str]  # Kafka's id of each topic; the same name with another id is another topic

@@ -51,14 +51,14 @@ Convert = Callable[[bytes], bytes]
 """Makes a value canonical. Raises Rejected."""
 
 Decoded = tuple[bytes, int, bytes | list[bytes] | None]
-"""A record's canonical value, and its event time and keys as `Decoder.decode` has them."""
+"""A record's canonical value, its event time and its keys, as `Decoder.decode` returns them."""
 
 Read = Callable[[Letter], Decoded | None]
 """Reads a whole record, with its key and headers. None: it is ignored. Raises Rejected."""
 
 
 ReadValue = Callable[[bytes], Decoded]
-"""Reads a value that is in another form than the canonical one. Raises Rejected."""
+"""Reads a value that is not in canonical form. Raises Rejected."""
 
 
 class Decoder(Protocol):
@@ -74,8 +74,8 @@ class Decoder(Protocol):
         ...
 
     def values(self, formats: Mapping[str, str]) -> dict[int, ReadValue]:
-        """By topic: of those whose values need not be read twice, once for their canonical form and once for `decode`.
-        `formats`: of topics, by name."""
+        """The functions, by topic, that convert and decode a value in one pass. Other topics take two passes: a
+        `Convert`, then `decode`. `formats`: by topic name."""
         ...
 
     def needs_headers(self, topic: int) -> bool:

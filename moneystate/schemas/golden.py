@@ -87,11 +87,11 @@ def _filled(shape: Shape) -> Any:
     if isinstance(shape, Record):
         return shape.cls(**{f.name: _filled(f.shape) for f in shape.fields})
     if isinstance(shape, Maybe):
-        return _filled(shape.of)
+        return _filled(shape.inner)
     if isinstance(shape, Array):
-        return [_filled(shape.of)] * 2
+        return [_filled(shape.inner)] * 2
     if isinstance(shape, Table):
-        return {"é": _filled(shape.of)}
+        return {"é": _filled(shape.inner)}
     if isinstance(shape, Symbols):
         return shape.symbols[-1]
     if isinstance(shape, Exact):

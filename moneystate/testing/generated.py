@@ -55,11 +55,11 @@ def made(shape: Shape, chance: random.Random, at_ms: int) -> Any:
     if isinstance(shape, Record):
         return shape.cls(**{f.name: made(f.shape, chance, at_ms) for f in shape.fields})
     if isinstance(shape, Maybe):
-        return None if chance.random() < 0.3 else made(shape.of, chance, at_ms)
+        return None if chance.random() < 0.3 else made(shape.inner, chance, at_ms)
     if isinstance(shape, Array):
-        return [made(shape.of, chance, at_ms) for _ in range(chance.randrange(ITEMS))]
+        return [made(shape.inner, chance, at_ms) for _ in range(chance.randrange(ITEMS))]
     if isinstance(shape, Table):
-        return {chance.choice(TEXTS): made(shape.of, chance, at_ms) for _ in range(chance.randrange(ITEMS))}
+        return {chance.choice(TEXTS): made(shape.inner, chance, at_ms) for _ in range(chance.randrange(ITEMS))}
     if isinstance(shape, Symbols):
         return chance.choice(shape.symbols)
     if isinstance(shape, Exact):

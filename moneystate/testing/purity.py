@@ -83,13 +83,13 @@ def _float_fields(plan: Plan) -> set[str]:
 def _fields(record: Record) -> Iterator[Any]:
     for f in record.fields:
         yield f
-        inner = f.shape.of if isinstance(f.shape, Maybe) else f.shape
+        inner = f.shape.inner if isinstance(f.shape, Maybe) else f.shape
         if isinstance(inner, Record):
             yield from _fields(inner)
 
 
 def _is_float(shape: Any) -> bool:
-    return (shape.of if isinstance(shape, Maybe) else shape) == Plain("double")
+    return (shape.inner if isinstance(shape, Maybe) else shape) == Plain("double")
 
 
 class _Look(ast.NodeVisitor):

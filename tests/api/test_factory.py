@@ -62,8 +62,8 @@ def test_rules_stand_in_a_plan_as_json() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('worts = "x"', r"\[greeter\]: expected another key, found 'worts'. Do: use .*words"),
-        ("words = 3", r"\[greeter\].words: expected a text, found 3"),
+        ('worts = "x"', r"\[greeter\]: expected a known key, found 'worts'. Do: use .*words"),
+        ("words = 3", r"\[greeter\].words: expected a string, found 3"),
         ("wait = 30", r"\[greeter\].wait: expected a duration, found 30"),
         ('wait = "30"', r"\[greeter\].wait 30: expected a number and a unit"),
         ('style = "shy"', r"\[greeter\].style: expected one of plain, loud, found 'shy'"),
@@ -109,7 +109,7 @@ def test_a_flag_is_a_finite_number(text: str) -> None:
 
 
 def test_a_service_does_not_have_nan_as_a_rule() -> None:
-    with pytest.raises(ServiceError, match="share is nan, which JSON does not have"):
+    with pytest.raises(ServiceError, match="share is nan, which JSON cannot represent"):
         ms.Service("limits", rules=Limits(share=float("nan")))
 
 
@@ -145,9 +145,9 @@ def test_a_flag_overrides_the_file() -> None:
     ("name", "rules", "says"),
     [
         ("no_config", {}, "expected a function of one configuration"),
-        ("other_rules", {"words": "x"}, "expected a service with the configuration as its rules"),
+        ("other_rules", {"words": "x"}, "expected the factory to pass its configuration as rules"),
         ("Config", {}, "expected a function of one configuration"),
-        ("nothing", {}, "expected a service or its factory, there is none"),
+        ("nothing", {}, "expected a service or its factory, found nothing"),
         ("greeter", {"wait_ms": 0}, "wait=0 ms. Do: give a time above 0"),
     ],
 )

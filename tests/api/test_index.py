@@ -150,7 +150,7 @@ def test_a_wrong_value_of_an_index_says_which_index_it_is() -> None:
 
     bench = Bench(service, bound_ms=0)
     bench.send(Moved("a", "", 1, S))
-    with pytest.raises(ServiceError, match=r"index 'halves': expected a text, .* found 0\.5\. Do: "):
+    with pytest.raises(ServiceError, match=r"index 'halves': expected a string, .* found 0\.5\. Do: "):
         bench.ask(lambda view: list(view.range(halves)))
 
 

@@ -25,13 +25,13 @@ def plan_with(query: Callable[..., Any]) -> Plan:
 
 def test_arguments_come_by_name_and_defaults_may_be_left_out() -> None:
     cheapest = Plan(market.service).queries["cheapest"]
-    assert cheapest.given('{"item": "x"}') == {"item": "x", "most": 3}
-    assert cheapest.given('{"most": 7, "item": "x"}') == {"item": "x", "most": 7}
+    assert cheapest.parse_arguments('{"item": "x"}') == {"item": "x", "most": 3}
+    assert cheapest.parse_arguments('{"most": 7, "item": "x"}') == {"item": "x", "most": 7}
     for wrong in ("", "{}", '{"item": null}', '{"item": "x", "most": "7"}', '["x"]', "nonsense"):
         with pytest.raises(Malformed):
-            cheapest.given(wrong)
+            cheapest.parse_arguments(wrong)
     assert cheapest.description == "The cheapest offers of an item."
-    result = cheapest.wrapped([Cheapest("a", "x", 5)])
+    result = cheapest.result_of([Cheapest("a", "x", 5)])
     assert cheapest.result.decode(cheapest.result.encode(result)) == result
 
 

@@ -212,7 +212,7 @@ def test_times_go_out_as_iso_and_decimals_with_their_places() -> None:
     ("change", "line"),
     [
         ({"order_id": b"a"}, "Whole.order_id: expected str, found b'a'."),
-        ({"order_id": "\ud800"}, "Whole.order_id: expected a text that UTF-8 has"),
+        ({"order_id": "\ud800"}, "Whole.order_id: expected a string that UTF-8 can encode"),
         ({"placed_at": "now"}, "Whole.placed_at: expected int, found 'now'."),
         ({"placed_at": 1 << 63}, "Whole.placed_at: expected a number of at most 64 bits"),
         ({"status": "GONE"}, "Whole.status: expected one of NEW, OPEN, found 'GONE'."),
@@ -279,11 +279,11 @@ class NoRecord:
 @pytest.mark.parametrize(
     ("cls", "line"),
     [
-        (SetField, "SetField.tags: no type that a record can have: set[str]. Do: use str,"),
-        (UnionField, "UnionField.either: no type that a record can have: int | str"),
-        (KeyField, "KeyField.by_number: no type that a record can have: dict[int, str]"),
+        (SetField, "SetField.tags: expected a type that a record can have, found set[str]. Do: use str,"),
+        (UnionField, "UnionField.either: expected a type that a record can have, found int | str"),
+        (KeyField, "KeyField.by_number: expected a type that a record can have, found dict[int, str]"),
         (Itself, "contains itself"),
-        (Clash, "Clash: a_b and aB are both aB on the wire."),
+        (Clash, "Clash: a_b and aB are both aB in Avro."),
         (NoRecord, "the test: expected a dataclass, found NoRecord. Do: put @dataclass before the class."),
     ],
 )

@@ -207,7 +207,7 @@ def test_an_exception_ends_the_job_with_the_record_and_the_line() -> None:
     [
         (
             "key",
-            "output 'pongs': expected a text or a whole number as the key, found NoneType. Do: give each record a key.",
+            "output 'pongs': expected a string or a whole number as the key, found NoneType. Do: give each record",
         ),
         ("record", "output 'pongs': expected Pong, found Ping. Do: emit an object of Pong itself"),
         ("field", "Pong.n: expected int, found 'x'. Do: correct the value in the service's code"),

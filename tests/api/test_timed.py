@@ -187,7 +187,7 @@ def test_time_stands_still_until_all_inputs_have_come_to_their_ends() -> None:
         ),
         (lambda s: s.input("o", Noted, key="text", timed=True, time="at"), "timed=True with a time"),
         (lambda s: s.input("o", Noted, key="text", timed=True, bound_ms=5), "timed=True with a time or limits"),
-        (lambda s: s.input("o", Noted, key="text"), "no time"),
+        (lambda s: s.input("o", Noted, key="text"), "expected time=, found none"),
     ],
 )
 def test_what_cannot_be_timed_is_refused(declare: Callable[[Service[None]], object], says: str) -> None:
@@ -211,5 +211,5 @@ def test_a_cycle_of_timed_streams_and_a_stream_that_is_not_timed_are_refused() -
         in_order([one, two, three])
     plain = Service("plain")
     plain.output("b", Stands, key="account")
-    with pytest.raises(ServiceError, match="plain does not write it so"):
+    with pytest.raises(ServiceError, match="plain does not declare it timed"):
         in_order([plain, one])

@@ -199,11 +199,11 @@ MISTAKES: dict[str, tuple[Declare, str]] = {
         mistake(time="placed"),
         "time='placed', but Placed has no field 'placed'; it has order_id, cents, placed_at, weight. Do: name a field",
     ),
-    "time of another type": (mistake(time="cents"), "time='cents' is no time. Do: declare the field Placed.cents as"),
+    "time of another type": (mistake(time="cents"), "time='cents' is not a time. Do: declare the field Placed.cents"),
     "key field missing": (mistake(key="id"), "key='id', but Placed has no field 'id'"),
     "key path missing": (mistake(key="order_id.x"), "key='order_id.x', but order_id has no field 'x'"),
-    "key of another type": (mistake(key="weight"), "key='weight' is neither a text nor a whole number"),
-    "two tables in a topic": (two_tables, "a topic of change events has records of one type. Do: declare one input"),
+    "key of another type": (mistake(key="weight"), "key='weight' is neither a string nor a whole number"),
+    "two tables in a topic": (two_tables, "expected one type of records in a topic of change events, found several."),
     "deletions without a key": (
         mistake(record=Inserted, key="after.customer_id", time="ts_ms", format="debezium"),
         "key='before.customer_id', but Inserted has no field 'before'",
@@ -213,16 +213,16 @@ MISTAKES: dict[str, tuple[Declare, str]] = {
         "output 'out': format='debezium' is for inputs. Do: use json.",
     ),
     "decode of nothing": (mistake(decode=lambda: None), "input 'orders': decode=()"),
-    "fallback that is none": (mistake(fallback="x"), "input 'orders': fallback='x' is no function. Do: take (message)"),
-    "two formats": (two_formats, "declared with format='avro' and 'json'. Do: give one for the topic."),
+    "fallback that is none": (mistake(fallback="x"), "input 'orders': fallback='x' is not a function. Do: pass"),
+    "two formats": (two_formats, "declared with format='avro' and 'json'. Do: use one format for the topic."),
     "a header in Avro": (
         mistake(record=Posted),
         "input 'orders' of Posted: order_id is in a header, but a value in avro has all fields. Do: use format=",
     ),
-    "a header of numbers": (mistake(record=Weighed, format="json"), "Weighed.weight: a header holds no float. Do: use"),
+    "a header of numbers": (mistake(record=Weighed, format="json"), "Weighed.weight: a header cannot hold float. Do:"),
     "a header in a part": (
         mistake(record=Wrapped, format="json"),
-        "input 'orders' of Wrapped: Posted.order_id is in a header, but no field of the record itself.",
+        "input 'orders' of Wrapped: Posted.order_id is in a header, but belongs to a nested record.",
     ),
     "all in headers beside others": (all_of_it, "input 'orders' of Ping: all of its fields are in headers"),
     "an output's key in a header": (
@@ -231,14 +231,14 @@ MISTAKES: dict[str, tuple[Declare, str]] = {
     ),
     "no key": (mistake(key=None), "without key, but nothing runs on it. Do: name a field as key=."),
     "unique without within_ms": (mistake(unique="order_id"), "without within_ms. Do: say for how long"),
-    "unique of another type": (mistake(unique="weight", within_ms=5), "unique='weight' is no text or whole number"),
+    "unique of another type": (mistake(unique="weight", within_ms=5), "unique='weight' is not a string or"),
     "record is no dataclass": (mistake(record=Plain), "expected a dataclass, found Plain. Do: put @dataclass before"),
-    "topic is no name": (mistake(topic="no topic"), "no name for a topic"),
+    "topic is no name": (mistake(topic="no topic"), "invalid name of a topic"),
     "format unknown": (mistake(format="xml"), "format='xml'. Do: use one of avro, json, confluent, debezium."),
-    "rank beyond": (mistake(rank=8), "rank=8. Do: give one from 0 to 7."),
+    "rank beyond": (mistake(rank=8), "rank=8. Do: use one from 0 to 7."),
     "two functions": (two_functions, "has two functions, nothing and nothing. Do: put both into one function."),
     "input twice": (lambda s: (well(s), well(s)), "declared twice with Placed. Do: declare it once."),
-    "wrong parameters": (wrong_signature, "Do: take (ctx, Placed, order)."),
+    "wrong parameters": (wrong_signature, "Do: declare (ctx, Placed, order)."),
     "async step": (asynchronous, "a step cannot be async: it does no I/O."),
     "timer of another service": (
         lambda s: s.on(basket.nightly)(nothing), "timer 'nightly' belongs to the service 'basket'."
@@ -246,42 +246,44 @@ MISTAKES: dict[str, tuple[Declare, str]] = {
     "state of another service": (
         lambda s: s.on(well(s), basket.total)(nothing), "value 'total' belongs to the service 'basket'."
     ),
-    "on something else": (lambda s: s.on("orders")(nothing), "on('orders') is no input and no timer."),
-    "a step that yields": (yielding, "step: a step cannot yield. Do: write ctx.emit(output, record)."),
-    "a step that returns": (annotated(**{"return": Placed}), "step: a step returns nothing. Do: write ctx.emit("),
+    "on something else": (lambda s: s.on("orders")(nothing), "on('orders'): expected an input or a timer."),
+    "a step that yields": (yielding, "step: a step cannot yield. Do: use ctx.emit(output, record)."),
+    "a step that returns": (annotated(**{"return": Placed}), "step: expected a step that returns None. Do: use ctx"),
     "event before context": (
-        annotated(ctx=Placed, e=ms.Context[None]), "step: its first parameter is the context, found Placed."
+        annotated(ctx=Placed, e=ms.Context[None]), "step: expected the context as first parameter, found Placed."
     ),
-    "another event": (annotated(e=Needs), "step: expected Placed as its event, found Needs. Do: take (ctx, Placed)."),
+    "another event": (annotated(e=Needs), "step: expected Placed as its event, found Needs. Do: declare (ctx, P"),
     "an object as a record": (lambda s: (handled(s), s.value("order", Order())), "Do: pass the class itself."),
     "default of another type": (
         lambda s: (handled(s), s.value("order", NoneInt)), "NoneInt.n, its default: expected int, found None."
     ),
-    "state not declared": (lambda s: s.on(well(s), Order)(nothing), "is no state. Do: pass what value() or"),
+    "state not declared": (lambda s: s.on(well(s), Order)(nothing), "expected a state, found <class"),
     "timer without function": (lambda s: (handled(s), s.timer("late")), "no function runs when it is due."),
     "no function": (well, "no function runs on any of its inputs."),
     "state not serialisable": (
-        lambda s: (handled(s), s.value("order", WithSet)), "WithSet.tags: no type that a record can have: set[str]."
+        lambda s: (handled(s), s.value("order", WithSet)),
+        "WithSet.tags: expected a type that a record can have, found set[str].",
     ),
     "state frozen": (lambda s: (handled(s), s.value("order", Frozen)), "Frozen is frozen, so no step could change it."),
     "state without defaults": (lambda s: (handled(s), s.value("order", Needs)), "Needs has no default for cents."),
     "state twice": (lambda s: (s.value("order", Order), s.map("order", Order)), "map 'order': declared twice."),
-    "state name": (lambda s: s.value("Order", Order), "value 'Order': no name for it."),
+    "state name": (lambda s: s.value("Order", Order), "value 'Order': invalid name."),
     "ttl negative": (lambda s: (handled(s), s.value("o", Order, ttl_ms=-1)), "expected a duration in ms, found -1."),
-    "index of nothing": (lambda s: s.index("by", Order, len), "is no value and no map. Do: pass what value() or"),
+    "index of nothing": (lambda s: s.index("by", Order, len), "expected a value or a map, found <class"),
     "index of another service": (
-        lambda s: (handled(s), s.index("by", basket.items, len)), "index 'by': map 'items' is no state of this service."
+        lambda s: (handled(s), s.index("by", basket.items, len)),
+        "index 'by': map 'items' is not a state of this service.",
     ),
     "output key None": (
         lambda s: s.output("closed", Placed, key=None),
-        "key=None: nobody could say which records belong together. Do: name a field as key=.",
+        "expected a key, found key=None. Do: name a field as key=.",
     ),
     "output twice": (
         lambda s: [s.output("o", Placed, key=key) for key in ("order_id", "cents")], "output 'o': declared twice"
     ),
     "output of two formats": (
         lambda s: (s.output("o", Placed, key="order_id"), s.output("o", Needs, key="cents", format="json")),
-        "output 'o': declared with different formats, partitions, compacted or timed. Do: give one for the topic.",
+        "output 'o': declared with different formats, partitions, compacted or timed. Do: use the same for the topic.",
     ),
     "output key missing": (
         lambda s: (handled(s), s.output("o", Placed, key="id")), "output 'o': key='id', but Placed has no field 'id'"
@@ -345,7 +347,7 @@ def test_bench_runs_every_index() -> None:
     service.on(placed, order)(step)
     bench = Bench(service)
     bench.send(Placed("a", 1, 1))
-    with pytest.raises(ServiceError, match=r"index 'by_half': expected a text, a whole number .* found 0.5"):
+    with pytest.raises(ServiceError, match=r"index 'by_half': expected a string, a whole number .* found 0.5"):
         bench.end()
 
 
@@ -363,9 +365,9 @@ def test_each_mistake_has_one_line(name: str) -> None:
 
 
 def test_wrong_names_and_rules() -> None:
-    with pytest.raises(ServiceError, match="no name for a service"):
+    with pytest.raises(ServiceError, match="invalid name"):
         ms.Service("Orders!")
-    with pytest.raises(ServiceError, match="NotFrozen is no frozen dataclass"):
+    with pytest.raises(ServiceError, match="NotFrozen is not a frozen dataclass"):
         ms.Service("orders", rules=NotFrozen())
     with pytest.raises(ServiceError, match="waits is a list"):
         ms.Service("orders", rules=BadRule())

@@ -43,7 +43,7 @@ def test_blocks_are_merged_in_the_order_of_their_tasks_however_they_come() -> No
 
 @pytest.mark.parametrize("tasks", [[0], [0, 2], [1, 2], [0, 0, 1], [0, 1, 2, 2]])
 def test_a_missing_or_doubled_task_is_refused(tasks: list[int]) -> None:
-    with pytest.raises(ValueError, match="expected 0 to 2"):
+    with pytest.raises(ValueError, match="expected blocks of the tasks 0 to 2"):
         merge([block(task, 3).pack() for task in tasks])
 
 

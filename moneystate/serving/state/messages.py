@@ -37,7 +37,7 @@ class Messages:
 
     def result(self, query: QueryPlan, value: Any) -> s.Record:
         message = s.Record()
-        self._fill(message, query.result, query.wrapped(value))
+        self._fill(message, query.result, query.result_of(value))
         if not self.is_avro:
             head = f'{{"type":{quote(query.result.record.short)},{quote(VALUE)}:'
             message.json = message.json[len(head) : -1]

@@ -127,7 +127,7 @@ class StateService:
     async def call(self, request: s.CallRequest, call: Call) -> s.CallResponse:
         query = self.contract.query(request.query)
         try:
-            arguments = query.given(request.arguments)
+            arguments = query.parse_arguments(request.arguments)
             unknown = query.unknown(set(parse(request.arguments or "{}")))
         except Malformed as e:
             raise malformed("arguments", f"{query.name}: {e}") from None
