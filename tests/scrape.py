@@ -34,5 +34,14 @@ class Scrape(NamedTuple):
         return {s.labels["service"] for s in self.samples()}
 
 
+def health(port: int, page: str = "/readyz") -> tuple[int, str]:
+    """Status and text of a health page; 0 if nobody listens yet."""
+    try:
+        answer = httpx.get(f"http://127.0.0.1:{port}{page}", timeout=DEADLINE_S)
+    except httpx.ConnectError:
+        return 0, ""
+    return answer.status_code, answer.text.rstrip("\n")
+
+
 def scraped(port: int) -> Scrape:
     return Scrape(httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE_S).raise_for_status().text)

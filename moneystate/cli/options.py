@@ -223,7 +223,15 @@ TokenFile = Annotated[str, option("token-file", "File with the bearer token to s
 # metrics
 
 MetricsPort = Annotated[
-    int, option("metrics-port", "Port of Prometheus metrics; 0: none.", Panel.metrics, "PORT", least=0, most=MAX_PORT)
+    int,
+    option(
+        "metrics-port",
+        "Port of Prometheus metrics, /livez and /readyz; 0: none.",
+        Panel.metrics,
+        "PORT",
+        least=0,
+        most=MAX_PORT,
+    ),
 ]
 MetricsHost = Annotated[
     str,

@@ -6,10 +6,18 @@ Several processes serve one replica: each writes its values to files in the fold
 
 from __future__ import annotations
 
+import time
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, multiprocess
+
+from moneystate.monitoring import PULSE_S, Health
 
 # around the target of 10 ms, and up to scans
 LATENCY_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+
+
+CAUGHT_UP, LAG_RECORDS = "moneystate_replica_caught_up", "moneystate_replica_lag_records"
+REPORTED = "moneystate_replica_reported_seconds"
 
 
 class Metrics:
@@ -29,7 +37,7 @@ class Metrics:
             "moneystate_query_streams_open", "Watch streams.", multiprocess_mode="livesum", registry=self.registry
         )
         self.lag_records = Gauge(
-            "moneystate_replica_lag_records",
+            LAG_RECORDS,
             "Committed records of the changelog not read yet.",
             multiprocess_mode="livemax",
             registry=self.registry,
@@ -52,8 +60,9 @@ class Metrics:
             multiprocess_mode="livemin",
             registry=self.registry,
         )
-        self.caught_up = Gauge(
-            "moneystate_replica_caught_up", "1: answers queries.", multiprocess_mode="livemin", registry=self.registry
+        self.caught_up = Gauge(CAUGHT_UP, "1: answers queries.", multiprocess_mode="livemin", registry=self.registry)
+        self.reported = Gauge(
+            REPORTED, "When the slowest worker last reported.", multiprocess_mode="livemin", registry=self.registry
         )
         self.database_bytes = Gauge(
             "moneystate_replica_database_bytes",
@@ -81,3 +90,18 @@ def of_all_processes(folder: str) -> CollectorRegistry:
     registry = CollectorRegistry()
     multiprocess.MultiProcessCollector(registry, path=folder)  # type: ignore[no-untyped-call]
     return registry
+
+
+def live(all_processes: CollectorRegistry) -> Health:
+    """Whether each worker still reports."""
+    reported_s = all_processes.get_sample_value(REPORTED)
+    silent_s = 0.0 if reported_s is None else time.time() - reported_s
+    return Health(silent_s <= PULSE_S, "alive" if silent_s <= PULSE_S else f"a worker is silent for {silent_s:.0f} s")
+
+
+def ready(all_processes: CollectorRegistry) -> Health:
+    """Whether all workers answer queries."""
+    if all_processes.get_sample_value(CAUGHT_UP) == 1:
+        return Health(True, "ready")
+    lag = all_processes.get_sample_value(LAG_RECORDS) or 0
+    return Health(False, f"not caught up: {lag:.0f} records of the changelog are not read yet")

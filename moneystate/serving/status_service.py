@@ -39,6 +39,7 @@ class StatusService:
 
 
 def gauge(metrics: Metrics, status: Status) -> None:
+    metrics.reported.set_to_current_time()
     metrics.caught_up.set(status.caught_up)
     metrics.lag_records.set(status.lag_records)
     metrics.lag_seconds.set(max(0.0, time.time() - status.current_as_of_ms / 1000))

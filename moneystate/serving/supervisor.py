@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from multiprocessing.connection import wait
 from typing import Any, Final
 
@@ -23,10 +24,9 @@ from moneystate.errors import JobError, SetupError
 from moneystate.kafka.client import check_reachable
 from moneystate.monitoring import Labelled, expose
 from moneystate.replica import follower
-from moneystate.serving import addresses, worker
+from moneystate.serving import addresses, metrics, worker
 from moneystate.serving.child import Child, start
 from moneystate.serving.face import Face
-from moneystate.serving.metrics import of_all_processes
 from moneystate.serving.options import ServeOptions
 from moneystate.stop_signals import stop_signals
 
@@ -95,7 +95,9 @@ def _metrics(options: ServeOptions, service: str, at_end: ExitStack) -> None:
         return
     folder = at_end.enter_context(tempfile.TemporaryDirectory(prefix="moneystate-metrics-"))
     os.environ[METRICS_FOLDER] = folder
-    expose(options.metrics_host, options.metrics_port, Labelled({service: of_all_processes(folder)}))
+    values = metrics.of_all_processes(folder)
+    live, ready = partial(metrics.live, values), partial(metrics.ready, values)
+    expose(options.metrics_host, options.metrics_port, Labelled({service: values}), live, ready)
 
 
 def _await_listening(workers: list[Child], stopped: int) -> None:

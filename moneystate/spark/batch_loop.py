@@ -19,6 +19,7 @@ from moneystate.ports.service import JobSpec
 from moneystate.spark import startup
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.failures import as_one_line
+from moneystate.spark.health import JobHealth
 from moneystate.spark.metrics import JobMetrics
 from moneystate.spark.progress import BatchProgress, Meter
 from moneystate.spark.run_options import RunOptions
@@ -32,6 +33,7 @@ class BatchJob(Protocol):
     options: RunOptions
     checkpoint: Checkpoint
     on_batch: Callable[[BatchProgress], None]
+    health: JobHealth
     metrics: JobMetrics
     failure: MoneystateError | None
     log: Path | None  # where Spark prints
@@ -68,6 +70,7 @@ class BatchLoop:
         return failure
 
     def _batch(self, results: DataFrame, number: int) -> None:
+        self.job.health.begin(number)
         checkpoint = self.job.checkpoint
         start, end = checkpoint.offset(number - 1), checkpoint.offset(number)
         epoch = checkpoint.epoch()
@@ -81,6 +84,7 @@ class BatchLoop:
             self._drained(number, report)
         self.group.commit(after)
         progress = self.meter.measure(number, before, after, report, self.job.spec.inputs)
+        self.job.health.end(progress)
         self.job.metrics.batch(progress)
         self.job.on_batch(progress)
 

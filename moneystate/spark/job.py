@@ -16,6 +16,7 @@ from moneystate.ports.service import JobSpec
 from moneystate.spark.batch_loop import BatchLoop
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.failures import as_one_line
+from moneystate.spark.health import JobHealth
 from moneystate.spark.jvm_signals import stop_with_jvm
 from moneystate.spark.local_path import spark_path
 from moneystate.spark.metrics import JobMetrics, SparkProgress
@@ -62,11 +63,13 @@ class Job:
         self.stopped_file = self.own.path / "stop.seen"
         self.failure: MoneystateError | None = None
         self.loop: BatchLoop | None = None
-        self.metrics = JobMetrics(spec)
+        self.health = JobHealth(spec.name)
+        self.metrics = JobMetrics(spec, self.health)
         self.log = None if under_spark_submit() else self.checkpoint.own / "driver.log"  # where Spark prints
 
     def stop(self) -> None:
         """Finish the current batch and end."""
+        self.health.stopping()
         self.stop_file.touch()
 
     @property
@@ -106,7 +109,9 @@ class Job:
         self.check_alone()
         if self.metrics.is_exposed:
             session.streams.addListener(SparkProgress(self.metrics))
-        return Running(self, writer.start())
+        running = Running(self, writer.start())
+        self.health.started()
+        return running
 
     def _operator(self) -> KeyGroupOperator:
         o = self.options

@@ -14,6 +14,7 @@ from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from moneystate.engine.deadletter import COUNT_PREFIX, REASONS
 from moneystate.ports.service import JobSpec
+from moneystate.spark.health import JobHealth
 from moneystate.spark.progress import BatchProgress
 
 PREFIX = "moneystate_job_"
@@ -30,8 +31,9 @@ class JobMetrics(Collector):
     Counters are of this run, but for those that the checkpoint keeps.
     """
 
-    def __init__(self, spec: JobSpec, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, spec: JobSpec, health: JobHealth, clock: Callable[[], float] = time.time) -> None:
         self.spec = spec
+        self.health = health
         self.clock = clock  # seconds since the epoch
         self.last: BatchProgress | None = None
         self.is_exposed = False  # whether anybody can read Spark's durations, which cost calls to the JVM
@@ -76,6 +78,10 @@ class JobMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         yield from self.registry.collect()
+        yield _gauge("ready", "1: as /readyz says.", self.health.ready().is_good)
+        yield _gauge("batch_running_seconds", "How long the current batch has run.", self.health.batch_running_s())
+        standing = "For how long records have arrived without moving the watermark."
+        yield _gauge("watermark_standing_seconds", standing, self.health.standing_s())
         p = self.last
         if p is None:
             return
@@ -102,14 +108,14 @@ class JobMetrics(Collector):
     def _time(
         self, name: str, help: str, labels: list[str], by_labels: Mapping[tuple[str, ...], int | None]
     ) -> Iterable[Metric]:
-        at = _family(f"{name}_seconds", help, *labels)
+        reached = _family(f"{name}_seconds", help, *labels)
         lag = _family(f"{name}_lag_seconds", "How far it is behind the wall clock.", *labels)
         now = self.clock()
         for values, ms in by_labels.items():
             if ms is not None:
-                at.add_metric(values, ms / 1000)
+                reached.add_metric(values, ms / 1000)
                 lag.add_metric(values, now - ms / 1000)
-        yield from (at, lag)
+        yield from (reached, lag)
 
     def _counts(self, p: BatchProgress) -> Iterable[Metric]:
         yield CounterMetricFamily(f"{PREFIX}late", "Late records since the checkpoint began.", p.count(LATE))

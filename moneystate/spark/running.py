@@ -10,6 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from moneystate.errors import InstanceError, MoneystateError
 from moneystate.spark.failures import as_one_line
+from moneystate.spark.health import JobHealth
 
 POLL_S = 0.2
 
@@ -20,6 +21,7 @@ class Stoppable(Protocol):
     stop_file: Path
     stopped_file: Path
     failure: MoneystateError | None
+    health: JobHealth
     log: Path | None  # where Spark prints
 
     def stop(self) -> None: ...
@@ -61,8 +63,10 @@ def await_all(running: Sequence[Running]) -> None:
     while left:
         for one in list(left):
             try:
+                one.job.health.pulse.beat()
                 if one.wait(POLL_S / len(left)):
                     left.remove(one)
+                    one.job.health.ended()
             except Exception as e:
                 left.remove(one)
                 one.job.failure = one.job.failure or as_one_line(e, one.job.log)

@@ -13,13 +13,15 @@ from tests.job.harness import JobProcess
 from tests.kafka.logs import Cluster
 from tests.ports import free_port
 from tests.reference.kafka_log import read_log
-from tests.scrape import Scrape, scraped
+from tests.reference.model import encode
+from tests.scrape import Scrape, health, scraped
 
 ORDERS = "examples.orders.orders:service"
 
 
 def test_an_order_expires_by_heartbeats_alone(broker: DevBroker, topic_prefix: str, tmp_path: Path) -> None:
-    """Three of the four partitions never get an event, and nothing follows the one order."""
+    """Three of the four partitions never get an event, and nothing follows the one order. The job's endpoint says who
+    holds it back."""
     cluster = Cluster(broker.bootstrap_servers, topic_prefix)
     topics = [cluster.create(name, 2) for name in ("orders", "payments")]
     port = free_port()
@@ -30,19 +32,25 @@ def test_an_order_expires_by_heartbeats_alone(broker: DevBroker, topic_prefix: s
     run = [
         *("run", ORDERS, "--wait", "1s", "--bound", "1s", "--idle-timeout", "1d", "--format", "orders-closed=json"),
         *("--partitions", "2", "--key-groups", "2", "--checkpoint", str(tmp_path / "checkpoint"), *common),
-        *("--metrics-port", str(port)),
+        *("--metrics-port", str(port), "--stalled-after", "0s"),
     ]
     beat = ["heartbeat", "--topics", "orders,payments", "--after", "500ms", "--allowance", "500ms", *common]
 
     def closed() -> list[bytes | None]:
         return [record.value for record in read_log(broker.bootstrap_servers, ["orders-closed"], topic_prefix)[0]]
 
-    with JobProcess(run, tmp_path) as job, JobProcess(beat, tmp_path) as heartbeats:
+    with JobProcess(run, tmp_path) as job:
         job.wait_for((tmp_path / "checkpoint" / "commits" / "0").exists, "a batch is done")
-        job.wait_for(lambda: bool(closed()), "the order has expired")
-        check_metrics(scraped(port))
-        assert heartbeats.process.poll() is None
-        assert heartbeats.stop().code == 0
+        job.wait_for(lambda: health(port) == (200, "orders: ready"), "the order may be the last record")
+        cluster.send(topics[0], [encode("Heartbeat", {"processedAt": now_ms})])
+        job.wait_for(lambda: health(port)[1].endswith("s: held by orders/1, which has had no record"), "it stands")
+        assert health(port, "/livez") == (200, "orders: alive")
+        with JobProcess(beat, tmp_path) as heartbeats:
+            job.wait_for(lambda: bool(closed()), "the order has expired")
+            job.wait_for(lambda: health(port)[0] == 200, "the watermark moves")
+            check_metrics(scraped(port))
+            assert heartbeats.process.poll() is None
+            assert heartbeats.stop().code == 0
         assert job.stop().code == 0
     (value,) = closed()
     assert json.loads(value or b"") == {"type": "Closed", "orderId": "late", "status": "EXPIRED", "missing": 5}
@@ -54,7 +62,7 @@ def check_metrics(scrape: Scrape) -> None:
     assert scrape.services() == {"orders"}
     batches = scrape.value(job + "batches_total")
     assert (scrape.value(job + "batch"), scrape.value(job + "outputs_total")) == (batches - 1, 1)
-    assert scrape.value(job + "records_total", "orders") >= 2  # the order and a heartbeat in each partition
+    assert scrape.value(job + "records_total", "orders") >= 4  # the order, a heartbeat, and one in each partition
     assert scrape.value(job + "records_total", "payments") >= 2
     assert scrape.value(job + "producers_started_total") == 2
     assert scrape.value(job + "state_bytes") > 0

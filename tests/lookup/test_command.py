@@ -19,6 +19,7 @@ from tests.lookup.harness import REQUESTS, RESULTS, Lookups, found, request
 from tests.ports import free_port
 from tests.reference import kafka_log
 from tests.reference.codec import encode
+from tests.scrape import health
 
 WORKER = ("lookup-worker", "--bootstrap-servers", "127.0.0.1:1", "--url-template", "http://h/{userSessionId}")
 
@@ -37,6 +38,7 @@ def test_topics_in_json_metrics_and_an_end_in_good_order(lookups: Lookups) -> No
         worker.wait_for(lambda: lookups.committed(group)[0] == 2, "both requests")
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
             shown = page.read().decode()
+        assert (health(port), health(port, "/livez")) == ((200, "ready"), (200, "alive"))
         sockets = psutil.Process(worker.process.pid).net_connections("tcp")
         assert {s.laddr.ip for s in sockets if s.laddr.port == port} == {"127.0.0.1"}
         done = worker.stop()

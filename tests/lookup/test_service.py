@@ -39,6 +39,7 @@ def test_an_outage_fails_no_request_whatever_deadline_and_attempts(lookups: Look
         run.wait_for(lambda: run.worker.breaker.failed_probes >= 2, "probes")
         assert len(run.worker.resolver.sessions) <= 30  # it has stopped to take requests
         assert run.metrics.registry.get_sample_value("moneystate_lookup_breaker_state", {"state": "closed"}) == 0
+        assert run.worker.ready().text.startswith("the service is down: the breaker is ")
         service.start()
         replies = lookups.wait_for(250, run.check)
     check_answered_once(asked, replies)

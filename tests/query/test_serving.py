@@ -21,6 +21,7 @@ from tests.ports import free_port
 from tests.query.conftest import Moneystate
 from tests.query.serving import UP_S, Server, failure, new_cluster, wait_for
 from tests.query.story import begin
+from tests.scrape import health
 
 CALLS_EACH = 3
 MAX_CONNECTIONS = 64
@@ -92,8 +93,11 @@ def test_a_server_on_ipv6_prints_an_address_that_clients_can_use(
 ) -> None:
     metrics = ("--metrics-port", str(free_port()))
     with Server(new_cluster(broker), tmp_path / "replica", "--listen", "[::1]:0", *metrics) as server:
+        assert health(int(metrics[1])) == (503, "not caught up: 0 records of the changelog are not read yet")
         begin(server.job)
         server.caught_up(0)
+        wait_for(lambda: health(int(metrics[1])) == (200, "ready"))
+        assert health(int(metrics[1]), "/livez") == (200, "alive")
         assert listens_at(server, int(metrics[1])) == {"127.0.0.1"}  # wherever the server answers
         host, port = split(server.address, "address")
         assert (host, port != 0) == ("::1", True)

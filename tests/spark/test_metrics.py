@@ -11,6 +11,7 @@ from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.engine.plan import ACTIVE, EMPTY, IDLE, PartitionPlan, Plan
 from moneystate.monitoring import Labelled
 from moneystate.spark.figures import Figures, GroupFigures
+from moneystate.spark.health import JobHealth
 from moneystate.spark.metrics import JobMetrics
 from moneystate.spark.progress import BatchProgress, Meter
 from moneystate.spark.sink import Report
@@ -49,7 +50,7 @@ def measured(report: Report) -> BatchProgress:
 
 
 def shown(*batches: BatchProgress, spark: dict[str, int] | None = None) -> Scrape:
-    metrics = JobMetrics(SPEC, clock=lambda: NOW_S)
+    metrics = JobMetrics(SPEC, JobHealth("s"), clock=lambda: NOW_S)
     for batch in batches:
         metrics.batch(batch)
     if spark is not None:
@@ -116,7 +117,7 @@ def test_sparks_durations_count_where_there_was_a_batch() -> None:
 
 
 def test_two_services_share_each_name() -> None:
-    one, other = JobMetrics(SPEC), JobMetrics(SPEC)
+    one, other = JobMetrics(SPEC, JobHealth("a")), JobMetrics(SPEC, JobHealth("b"))
     one.batch(measured(report()))
     page = generate_latest(Labelled({"a": one, "b": other})).decode()
     assert page.count(f"# TYPE {JOB}records_total ") == 1

@@ -49,7 +49,7 @@ from moneystate.errors import JobError
 from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.convert import converters, writers
 from moneystate.kafka.topics import TopicSpec, ensure_topics
-from moneystate.monitoring import Labelled, expose
+from moneystate.monitoring import Labelled, Pulse, expose
 from services.enrichment import topics
 from services.enrichment.cli.lookup_display import LookupDisplay
 from services.enrichment.job import NAME
@@ -201,15 +201,16 @@ def _run(config: WorkerConfig, metrics_at: tuple[str, int], ensure: Callable[[],
     check_reachable(config.bootstrap_servers, config.extra)
     ensure()
     host, port = metrics_at
+    pulse = Pulse()
     if port:
-        expose(host, port, Labelled({NAME: metrics.registry}))
+        expose(host, port, Labelled({NAME: metrics.registry}), pulse.check, worker.ready)
     set_up_log()
     with LookupDisplay(worker, metrics, quiet) as display:
-        asyncio.run(_until_told(worker, display))
+        asyncio.run(_until_told(worker, display, pulse))
     return display.totals()
 
 
-async def _until_told(worker: Worker, display: LookupDisplay) -> None:
+async def _until_told(worker: Worker, display: LookupDisplay, pulse: Pulse) -> None:
     loop = asyncio.get_running_loop()
     last_resort = threading.Timer(END_S, os._exit, (JobError.exit_code,))
     last_resort.daemon = True
@@ -221,7 +222,7 @@ async def _until_told(worker: Worker, display: LookupDisplay) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end)
-    shown = asyncio.create_task(_show(display))
+    shown = asyncio.create_task(_show(display, pulse))
     try:
         await worker.run()
     finally:
@@ -229,8 +230,9 @@ async def _until_told(worker: Worker, display: LookupDisplay) -> None:
         last_resort.cancel()
 
 
-async def _show(display: LookupDisplay) -> None:
+async def _show(display: LookupDisplay, pulse: Pulse) -> None:
     while True:
+        pulse.beat()
         display.show()
         await asyncio.sleep(SHOW_EVERY_S)
 

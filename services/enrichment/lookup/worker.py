@@ -20,6 +20,7 @@ from moneystate.engine.processor import Convert, Rejected
 from moneystate.errors import BrokerError
 from moneystate.kafka.client import place
 from moneystate.kafka.formats import Undecodable
+from moneystate.monitoring import Health
 from services.enrichment.lookup.breaker import Breaker, State
 from services.enrichment.lookup.http import ServiceConfig, SessionService
 from services.enrichment.lookup.index import AnswerIndex
@@ -123,6 +124,16 @@ class Worker:
 
     def stop(self) -> None:
         self._stopping = True
+
+    def ready(self) -> Health:
+        """Whether it answers requests."""
+        if self._stopping:
+            return Health(False, "stopping")
+        if self.assignment is None:
+            return Health(False, "starting: it has no place in the consumer group yet")
+        if not self.breaker.is_closed:
+            return Health(False, f"the service is down: the breaker is {self.breaker.state}")
+        return Health(True, "ready")
 
     def oldest_s(self) -> float:
         """How long the oldest waiting request has stood in the topic; 0 where none waits."""

@@ -1,0 +1,104 @@
+"""Whether a job is alive and ready: it is not ready while its watermark stands although records arrive."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from moneystate.monitoring import Health, Pulse
+from moneystate.spark.progress import BatchProgress
+
+STALLED_AFTER_S = 300.0
+
+
+class Stage(StrEnum):
+    starting = "starting"
+    running = "running"
+    stopping = "stopping"
+    ended = "ended"
+
+
+class JobHealth:
+    """The job's threads tell what happens, the endpoint's threads ask."""
+
+    def __init__(self, name: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.name = name
+        self.clock = clock
+        self.stalled_after_s = STALLED_AFTER_S
+        self.pulse = Pulse(clock)
+        self.stage = Stage.starting
+        self.last: BatchProgress | None = None
+        # When records arrived for the first and the last time since the watermark has moved.
+        self.stands: tuple[float, float] | None = None
+        self.running: tuple[int, float] | None = None  # the current batch, and when it began
+
+    # What happens
+
+    def started(self) -> None:
+        if self.stage is Stage.starting:
+            self.stage = Stage.running
+
+    def stopping(self) -> None:
+        self.stage = Stage.stopping
+
+    def ended(self) -> None:
+        self.stage = Stage.ended
+        self.pulse.end()
+
+    def begin(self, number: int) -> None:
+        self.running = number, self.clock()
+
+    def end(self, p: BatchProgress) -> None:
+        now = self.clock()
+        if self._has_moved(p):
+            self.stands = None
+        elif any(i.records for i in p.inputs if i.partitions):
+            self.stands = (now if self.stands is None else self.stands[0]), now
+        self.last, self.running = p, None
+
+    def _has_moved(self, p: BatchProgress) -> bool:
+        if p.drained or p.watermark_ms is None:
+            return p.drained
+        return self.last is None or self.last.watermark_ms is None or p.watermark_ms > self.last.watermark_ms
+
+    # Questions
+
+    def standing_s(self) -> float:
+        """For how long records have arrived without moving the watermark."""
+        stands = self.stands
+        return 0.0 if stands is None else stands[1] - stands[0]
+
+    def batch_running_s(self) -> float:
+        running = self.running
+        return 0.0 if running is None else self.clock() - running[1]
+
+    def live(self) -> Health:
+        return self._of_this_job(self.pulse.check())
+
+    def ready(self) -> Health:
+        if self.stage is not Stage.running:
+            return self._of_this_job(Health(self.stage is Stage.ended, self.stage))
+        return self._of_this_job(self._moving())
+
+    def _moving(self) -> Health:
+        if self.standing_s() > self.stalled_after_s:
+            return Health(False, f"records arrive, but the watermark stands for {self.standing_s():.0f} s{self._why()}")
+        running, running_s = self.running, self.batch_running_s()
+        if running is not None and running_s > self.stalled_after_s:
+            return Health(False, f"batch {running[0]} runs for {running_s:.0f} s")
+        return Health(True, "ready")
+
+    def _why(self) -> str:
+        p = self.last
+        if p is None or p.held_by is None:
+            return ""
+        where = (
+            "" if p.watermark_ms is None else f" at {datetime.fromtimestamp(p.watermark_ms / 1000, UTC).isoformat()}"
+        )
+        silent = ", which has had no record" if p.held_by in p.silent else ""
+        return f"{where}: held by {p.held_by}{silent}"
+
+    def _of_this_job(self, health: Health) -> Health:
+        return Health(health.is_good, f"{self.name}: {health.text}")
