@@ -1,1 +1,1 @@
-"""Tools that work on the state of a stopped or running job from outside."""
+"""Tools that read a job's state from outside the job."""

@@ -18,7 +18,7 @@ from state_tools.entries import count_schemas, read_entries
 
 
 def check_downgrade(session: SparkSession, versions: Versions, checkpoint: Path, key_groups: int, version: int) -> None:
-    """Raises CheckpointError where an entry, or an event in the buffer, has no form in state version `version`."""
+    """Raises CheckpointError if state version `version` cannot represent an entry, or an event in the buffer."""
     counts: Counter[bytes] = Counter()
     for (_, schema), n in count_schemas(session, checkpoint, key_groups).items():
         counts[MAGIC + bytes.fromhex(schema)] += n
@@ -28,18 +28,19 @@ def check_downgrade(session: SparkSession, versions: Versions, checkpoint: Path,
 
 
 def check_entries(versions: Versions, where: str, counts: Mapping[bytes, int], version: int) -> None:
-    """`counts`: entries by header. Only a first step back is asked for: where it leads, an entry itself would tell."""
+    """Checks the entries' headers, with their `counts`. It only checks that a first downgrade step exists: whether more
+    steps work depends on the entry itself."""
     for header, n in counts.items():
         if not (header in versions.written[version] or header in versions.left_alone or header in versions.down):
             raise CheckpointError(
-                f"{where}: expected entries that state version {version} can have, found {n:,} of schema "
-                f"{header[len(MAGIC) :].hex()}, from which no function leads there.",
+                f"{where}: expected entries that state version {version} can represent, found {n:,} of schema "
+                f"{header[len(MAGIC) :].hex()}, which cannot be downgraded.",
                 "stay on this program, or start a new checkpoint with the older one.",
             )
 
 
 def check_buffers(versions: Versions, where: str, chunks: Iterable[bytes], version: int) -> None:
-    """Events of types that are newer than `version` would stop an older program when it comes to them."""
+    """Checks that an older program knows all buffered events. It would fail on an unknown one."""
     newer = {header for header, since in versions.events_since.items() if since > version}
     unreadable: Counter[str] = Counter()
     for chunk in chunks:
@@ -52,5 +53,5 @@ def check_buffers(versions: Versions, where: str, chunks: Iterable[bytes], versi
         raise CheckpointError(
             f"{where}: expected buffered events that a program of state version {version} knows, found "
             f"{unreadable.total():,} of schema {', '.join(sorted(unreadable))}.",
-            "run the job until the watermark has passed them (Heartbeats move it), then again.",
+            "run the job until the watermark has passed them (heartbeats advance it), then try again.",
         )

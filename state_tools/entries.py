@@ -1,4 +1,4 @@
-"""Reads the entries of a checkpoint offline, from the segments in its state store, with Spark's state data source."""
+"""Reads the entries of a stopped job's checkpoint with Spark's state data source."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Entry(NamedTuple):
 def read_entries(
     session: SparkSession, checkpoint: Path, key_groups: int, batch: int | None = None, kind: bytes = b""
 ) -> Iterator[Entry]:
-    """All entries in the form of `entry_rows`, one after the other. With `kind`: those whose keys start with it."""
+    """All entries (`entry_rows`). With `kind`: only those whose keys start with it."""
     rows = entry_rows(session, checkpoint, key_groups, batch)
     if kind:
         rows = rows.where(f"startswith(entry, X'{kind.hex()}')")
@@ -36,7 +36,7 @@ def read_entries(
 def count_schemas(
     session: SparkSession, checkpoint: Path, key_groups: int, batch: int | None = None
 ) -> dict[tuple[str, str], int]:
-    """How many entries there are by kind (the first letter of the key) and fingerprint of their schema (hex)."""
+    """The number of entries by kind (the first letter of the key) and schema fingerprint (hex)."""
     kinds = entry_rows(session, checkpoint, key_groups, batch).selectExpr(
         "cast(substring(entry, 1, 1) as string) AS kind", "lower(hex(substring(content, 3, 8))) AS schema"
     )
@@ -46,12 +46,14 @@ def count_schemas(
 def entry_rows(
     session: SparkSession, checkpoint: Path, key_groups: int, batch: int | None = None, group: int | None = None
 ) -> DataFrame:
-    """All entries after `batch` (the newest if None), in no order: grp, entry, content. The checkpoint is only read.
+    """All entries as of the end of `batch` (None: the newest), unordered, with the columns grp, entry, content.
 
-    `key_groups`: as in the checkpoint's settings; a key group's number is its key in Spark's state modulo that
-    (`moneystate.spark.placement`). `group`: of this one alone. A key group's entries have to fit into memory.
+    `key_groups`: from the checkpoint's settings. A key group's number is its key in Spark's state modulo `key_groups`
+    (`moneystate.spark.placement`). `group`: only this key group. The entries of a key group must fit into memory. The
+    checkpoint is not changed.
     """
-    # in a session that has run no stream the state data source does not find its coordinator until this was touched
+    # Without this access, the state data source fails in a session that has not run a stream: it does not find its
+    # coordinator.
     _ = session.streams.active
     reader = session.read.format("statestore").option("path", spark_path(checkpoint)).option("stateVarName", STATE_NAME)
     if batch is not None:
@@ -65,7 +67,7 @@ def entry_rows(
 
 
 def _entries(stored: pa.Table) -> pa.Table:
-    """A key group's entries, from its segments."""
+    """A key group's entries, read from its segments."""
     entries = entries_of(
         dict(zip(stored.column("entry").to_pylist(), stored.column("content").to_pylist(), strict=True))
     )

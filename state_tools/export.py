@@ -1,4 +1,4 @@
-"""Exports a stopped job's checkpoint as a savepoint, with Spark tasks."""
+"""Exports the checkpoint of a stopped job as a savepoint, with Spark tasks."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ ROWS_PER_BATCH = "2000"  # entries are far smaller than the blocks of a running 
 
 
 def open_checkpoint(folder: str) -> Checkpoint:
-    """A checkpoint with state. Raises CheckpointError."""
+    """Opens a checkpoint that has state. Raises CheckpointError."""
     checkpoint = Checkpoint(folder)
     if checkpoint.is_new():
-        seen = "a folder without one" if checkpoint.root.exists() else "no such path"
-        raise CheckpointError(f"{folder}: expected a checkpoint, found {seen}.", "give the job's --checkpoint.")
+        found = "a folder without one" if checkpoint.root.exists() else "no such path"
+        raise CheckpointError(f"{folder}: expected a checkpoint, found {found}.", "give the job's --checkpoint.")
     checkpoint.check_version()
     if checkpoint.last_committed() < 0:
         raise CheckpointError(
@@ -41,7 +41,7 @@ def open_checkpoint(folder: str) -> Checkpoint:
 
 
 def check_can_go_on(checkpoint: Checkpoint) -> None:
-    """Raises CheckpointError where a job must not be started from this state."""
+    """Raises CheckpointError if a job must not be started from this state."""
     if checkpoint.planned_rules() is not None:
         raise CheckpointError(
             f"{checkpoint.root}: expected all planned batches to be finished, batch {checkpoint.last_planned()} is "
@@ -56,9 +56,9 @@ def check_can_go_on(checkpoint: Checkpoint) -> None:
 
 
 def export(session: SparkSession, state: StateModel, checkpoint: Checkpoint, out: Path) -> None:
-    """Write the state after the last finished batch as the savepoint `out`. Raises SavepointError where it is there.
+    """Writes the state after the last finished batch as the savepoint `out`. Raises SavepointError if `out` exists.
 
-    A key group's entries are in memory at a time, on each core.
+    Each core has the entries of one key group in memory.
     """
     settings = checkpoint.settings()
     last = checkpoint.last_committed()
@@ -93,7 +93,7 @@ def export(session: SparkSession, state: StateModel, checkpoint: Checkpoint, out
 def _write_groups(
     session: SparkSession, state: StateModel, checkpoint: Checkpoint, folder: Path, rules: dict[str, Any]
 ) -> list[Any]:
-    """What was written of each key group, in their order."""
+    """Writes the state files. Returns a summary of each key group, ordered by number."""
     key_groups = checkpoint.settings()["key_groups"]
     session.conf.set(ARROW_ROWS, ROWS_PER_BATCH)
     rows = entry_rows(session, checkpoint.root, key_groups, checkpoint.last_committed())

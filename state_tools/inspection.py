@@ -1,4 +1,4 @@
-"""Inspects a checkpoint or a savepoint. Reads only the key groups that are needed."""
+"""Inspects a checkpoint or savepoint. It reads only the key groups that it needs."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ Pairs = Iterable[tuple[bytes, bytes]]
 
 
 def inspect_state(state: StateModel, folder: str, user: bytes) -> dict[str, Any] | None:
-    """What the state holds of a user, or None; of the whole job if `user` is empty."""
+    """The state of a user (None: there is no such user), or of the whole job if `user` is empty."""
     if is_savepoint(folder):
         savepoint = Savepoint(local_folder(folder, PLACE))
         m = savepoint.manifest
         if user:
             return _user(state, user, savepoint.entries(key_group_of(user, m.key_groups)), m.rules)
-        clock_entries = [e for group in range(m.key_groups) for e in savepoint.entries(group) if e[0] == clocks.KEY]
-        return _job(state, clock_entries, m.rules)
+        entries = (entry for group in range(m.key_groups) for entry in savepoint.entries(group))
+        return _job(state, [(key, value) for key, value in entries if key == clocks.KEY], m.rules)
     checkpoint = open_checkpoint(folder)
     rules = checkpoint.rules(checkpoint.offset(checkpoint.last_committed())["rules"])
     with offline_session() as session:
         if user:
-            return _user(state, user, _of_group(session, checkpoint, user), rules)
+            return _user(state, user, _group_of_user(session, checkpoint, user), rules)
         return _job(state, _clocks(session, checkpoint), rules)
 
 
@@ -44,19 +44,19 @@ def _user(state: StateModel, user: bytes, entries: Pairs, rules: dict[str, Any])
 
 
 def _job(state: StateModel, entries: Pairs, rules: dict[str, Any]) -> dict[str, Any]:
-    known = [clocks.decode(value) for _, value in entries]
+    decoded = [clocks.decode(value) for _, value in entries]
     counts: dict[str, int] = {}
-    for clock in known:
+    for clock in decoded:
         for name, n in clock.counts.items():
             counts[name] = counts.get(name, 0) + n
-    return {**job_view(state, known[0], sum(clock.buffered() for clock in known)), "counts": counts, "rules": rules}
+    return {**job_view(state, decoded[0], sum(clock.buffered() for clock in decoded)), "counts": counts, "rules": rules}
 
 
-def _of_group(session: SparkSession, checkpoint: Checkpoint, user: bytes) -> Pairs:
+def _group_of_user(session: SparkSession, checkpoint: Checkpoint, user: bytes) -> Pairs:
     key_groups = checkpoint.settings()["key_groups"]
     group = key_group_of(user, key_groups)
-    mine = entry_rows(session, checkpoint.root, key_groups, checkpoint.last_committed(), group).orderBy("entry")
-    return [(bytes(row.entry), bytes(row.content)) for row in mine.toLocalIterator()]
+    rows = entry_rows(session, checkpoint.root, key_groups, checkpoint.last_committed(), group).orderBy("entry")
+    return [(bytes(row.entry), bytes(row.content)) for row in rows.toLocalIterator()]
 
 
 def _clocks(session: SparkSession, checkpoint: Checkpoint) -> Pairs:

@@ -1,4 +1,4 @@
-"""Opens the state of a stopped job, wherever it is: a savepoint or a checkpoint."""
+"""Opens the state of a stopped job, from a savepoint or a checkpoint."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from moneystate.spark.local_path import local_folder
 from moneystate.spark.session import open_session
 from state_tools.export import check_can_go_on, export, open_checkpoint
 
-PLACE = "the state"  # in errors
+PLACE = "the state"  # what errors call the folder
 
 
 def is_savepoint(folder: str) -> bool:
@@ -29,7 +29,7 @@ def is_savepoint(folder: str) -> bool:
 
 
 def job_of(folder: str) -> str:
-    """The name of the job whose state a savepoint or a checkpoint is. Raises SavepointError, CheckpointError."""
+    """The name of the job that a savepoint or checkpoint belongs to. Raises SavepointError, CheckpointError."""
     name: str = (
         read_manifest(local_folder(folder, PLACE)).job
         if is_savepoint(folder)
@@ -39,15 +39,15 @@ def job_of(folder: str) -> str:
 
 
 def rules_of(folder: str) -> Mapping[str, Any]:
-    """The rules that a savepoint or a checkpoint has kept last."""
+    """The latest rules in a savepoint or checkpoint."""
     return read_manifest(Path(folder)).rules if is_savepoint(folder) else open_checkpoint(folder).latest_rules()
 
 
 @contextmanager
-def opened(state: StateModel, folder: str, can_go_on: bool = False) -> Iterator[Savepoint]:
-    """The savepoint in `folder`, or one made of the checkpoint there, which lives as long as this context.
+def open_state(state: StateModel, folder: str, can_go_on: bool = False) -> Iterator[Savepoint]:
+    """The savepoint in `folder`. If it is a checkpoint, a temporary savepoint is made from it.
 
-    `can_go_on`: raises CheckpointError for a checkpoint that a job must not be started from.
+    `can_go_on`: raises CheckpointError if a job must not be started from the checkpoint.
     """
     if is_savepoint(folder):
         yield Savepoint(local_folder(folder, PLACE))
@@ -66,7 +66,7 @@ def opened(state: StateModel, folder: str, can_go_on: bool = False) -> Iterator[
 
 @contextmanager
 def offline_session(master: str | None = None, spark_config: dict[str, str] | None = None) -> Iterator[SparkSession]:
-    """Spark for the time of the context; its errors as one line."""
+    """A Spark session. Its errors become a CheckpointError of one line."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     scratch = Path(tempfile.mkdtemp(prefix="moneystate-"))
     session = open_session("moneystate-state", master, 4, spark_config or {}, scratch / "spark.log")
@@ -76,7 +76,8 @@ def offline_session(master: str | None = None, spark_config: dict[str, str] | No
         raise
     except Exception as e:
         raise CheckpointError(
-            f"the checkpoint: expected to read the state, but {as_one_line(e)}", "check that no job runs on it."
+            f"the checkpoint: expected to read the state, but {as_one_line(e)}",
+            "check that no job uses the checkpoint.",
         ) from e
     finally:
         session.stop()

@@ -1,7 +1,7 @@
 """Verifies a checkpoint by replay: the logs up to its position must give the same state and output.
 
-The replay is a bootstrap (`moneystate.bootstrap`): the same core in other batches. What the surroundings decided in the
-live run, the plans say: partitions that are idle at the end, and a drain, are taken from the last one.
+The replay is a bootstrap (`moneystate.bootstrap`): the same core with different batches. Some decisions of the live run
+are not in the logs: which partitions are idle at the end, and a drain. The replay takes them from the last plan.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from moneystate.bootstrap.job import Bootstrap, Progress
@@ -17,7 +18,7 @@ from moneystate.bootstrap.options import KAFKA, BootstrapOptions
 from moneystate.bootstrap.tasks import SparkTasks
 from moneystate.engine import plan as plans
 from moneystate.engine.block import Block
-from moneystate.engine.items import NO_TIME, Output
+from moneystate.engine.items import NO_TIME
 from moneystate.engine.keygroup import run_batch
 from moneystate.engine.place import MARK, header_of
 from moneystate.engine.plan import Plan, TopicPartition
@@ -38,7 +39,7 @@ from moneystate.spark.startup import check_logs
 from state_tools.export import export, open_checkpoint
 from state_tools.offline import offline_session
 
-FIRST_OF_EACH = 5  # differences of the output that are shown
+MAX_EXAMPLES = 5  # of missing records, and as many of additional ones
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,10 @@ class OutputComparison:
     """Records of the first output topic, compared by key and value."""
 
     expected: int  # records of the replay
-    missing: int  # of these, not in Kafka
+    missing: int  # how many of these are not in Kafka
     more: int  # records in Kafka that the replay did not give
-    before: bool  # the topic may also have records that this checkpoint did not write
-    examples: list[bytes]  # some keys that are missing or more
+    before: bool  # the topic may also have earlier records, from before the checkpoint
+    examples: list[bytes]  # keys of some missing and additional records
 
     def agrees(self) -> bool:
         return not self.missing and (self.before or not self.more)
@@ -62,7 +63,7 @@ class Verdict:
     records: int  # number of records replayed
     state: Comparison
     fingerprint: str
-    output: OutputComparison | None  # None: not compared; `notes` say why
+    output: OutputComparison | None  # None: not compared, for a reason in `notes`
     notes: list[str]
 
     def agrees(self) -> bool:
@@ -70,20 +71,20 @@ class Verdict:
 
 
 class Replay:
-    """Replays a checkpoint's input. `options` say how to connect; topic prefix, key groups and end come from the
-    checkpoint."""
+    """Replays a checkpoint's input. `options` say how to connect. The checkpoint determines topic prefix, key groups
+    and end offsets."""
 
     def __init__(self, job: JobSpec, checkpoint: Checkpoint, options: BootstrapOptions, most: int) -> None:
         self.job = job
         self.checkpoint = checkpoint
-        self.most = most
+        self.most = most  # how many differences of the state to report
         self.plan: Plan = plans.from_offset(checkpoint.offset(checkpoint.last_committed()))
         settings, start = checkpoint.settings(), checkpoint.start()
         self.prefix: str = settings["topic_prefix"]
         self.from_savepoint = start.get("initial") is not None
         self.takes_over = bool(start["superseded"])
-        begun = plans.from_offset(start["offset"])
-        self.starts = {tp: planned.end for tp, planned in begun.partitions.items()}
+        first_plan = plans.from_offset(start["offset"])
+        self.starts = {tp: planned.end for tp, planned in first_plan.partitions.items()}
         self.options = replace(
             options,
             sources=[KAFKA],
@@ -96,34 +97,35 @@ class Replay:
         )
 
     def check(self) -> None:
-        """Before anything is read. Raises RetentionError, SetupError, BrokerError."""
+        """Checks the topics before anything is read. Raises RetentionError, SetupError, BrokerError."""
         o = self.options
         check_reachable(o.bootstrap_servers, o.kafka_config)
         admin = admin_client(o.bootstrap_servers, o.kafka_config)
         check_logs(admin, self.plan, self.plan, self.prefix)
         names = [self.prefix + t.name for t in self.job.inputs]
         check_not_compacted(admin, names)
-        there = {(t.removeprefix(self.prefix), p) for t, s in topic_states(admin, names).items() for p in s.partitions}
-        for topic, partition in sorted(there - self.plan.partitions.keys()):
+        states = topic_states(admin, names)
+        existing = {(t.removeprefix(self.prefix), p) for t, s in states.items() for p in s.partitions}
+        for topic, partition in sorted(existing - self.plan.partitions.keys()):
             raise SetupError(
-                f"{self.prefix}{topic}, partition {partition}: expected partitions that the job has read, this one is "
-                "new.",
-                "run the job once more before.",
+                f"{self.prefix}{topic}, partition {partition}: expected only partitions that the job has read, found a "
+                "new one.",
+                "run the job again first.",
             )
         for tp, first in log_starts(admin, [(self.prefix + t, p) for t, p in self.plan.partitions]).items():
-            begins = self._begins((tp[0].removeprefix(self.prefix), tp[1]))
-            if first > begins:
+            start = self._start_of((tp[0].removeprefix(self.prefix), tp[1]))
+            if first > start:
                 raise RetentionError(
-                    f"{tp[0]}, partition {tp[1]}: expected all that the job has read, from offset {begins}; the log "
-                    f"begins at {first}: retention has taken the rest.",
-                    "bootstrap from an archive, and compare with that: moneystate checkpoint compare.",
+                    f"{tp[0]}, partition {tp[1]}: expected all records from offset {start}, found a log that begins at "
+                    f"{first}: retention has deleted records.",
+                    "bootstrap from an archive, then compare with it: moneystate checkpoint compare.",
                 )
 
-    def _begins(self, tp: TopicPartition) -> int:
+    def _start_of(self, tp: TopicPartition) -> int:
         return 0 if self.from_savepoint else self.starts.get(tp, 0)
 
     def run(self, scratch: Path, on_progress: Callable[[Progress], None]) -> Verdict:
-        """Replay into `scratch` and compare. Raises MoneystateError."""
+        """Replays into `scratch`, and compares. Raises MoneystateError."""
         o = replace(self.options, out=scratch / "replay", work=None)
         with offline_session(o.master, o.spark_config) as session:
             prepared = Bootstrap(self.job, o, on_progress).run(SparkTasks(session))
@@ -147,12 +149,12 @@ class Replay:
         partitions = [(topic, p) for p in topic_states(admin, [topic])[topic].partitions]
         starts, ends = log_starts(admin, partitions), log_ends(admin, partitions)
         if any(starts.values()):
-            notes.append(f"{topic}: not compared, retention has taken a part of it.")
+            notes.append(f"{topic}: not compared, because retention has deleted some records.")
             return None
         convert = writers(o.formats, self.job.streams, self.prefix, o.registry_url, self.job.schemas)
         timed = self.job.streams[0] in self.job.timed
-        known = _in_topic(o, [Range(*tp, starts[tp], ends[tp]) for tp in partitions], timed)
-        return compared(known, _first_stream(replayed, convert), self.from_savepoint or self.takes_over)
+        in_topic = _records_in_topic(o, [Range(*tp, starts[tp], ends[tp]) for tp in partitions], timed)
+        return compared(in_topic, _first_stream(replayed, convert), self.from_savepoint or self.takes_over)
 
     def _notes(self) -> list[str]:
         notes = []
@@ -160,15 +162,16 @@ class Replay:
             idle = ", ".join(f"{topic}/{partition}" for topic, partition in self._idle())
             notes.append(f"idle at the end, by wall clock: {idle}.")
         if len(list((self.checkpoint.own / "rules").glob("*.json"))) > 1:
-            notes.append("the job has run by other rules before; all is replayed by the last ones.")
+            notes.append("the job had other rules before; everything is replayed with the latest rules.")
         if self.from_savepoint:
-            notes.append("the checkpoint began with a savepoint; all is replayed from the logs' beginning.")
+            notes.append(
+                "the checkpoint began with a savepoint; everything is replayed from the beginning of the logs."
+            )
         return notes
 
 
 def one_more_batch(replayed: Savepoint, out: Path, plan: Plan, job: JobSpec) -> Savepoint:
-    """The plan as after a batch without records: partitions that are idle in the plan hold nothing back, and a drain
-    ends everything."""
+    """Applies the idle partitions and the drain of `plan` with a batch without records."""
     codes = {t.name: t.code for t in job.inputs if t.ordered}
     marks = [
         (codes[topic], partition, NO_TIME, 0 if planned.state == plans.IDLE else 1)
@@ -183,25 +186,20 @@ def one_more_batch(replayed: Savepoint, out: Path, plan: Plan, job: JobSpec) -> 
         result = run_batch(Block(0, 1, plan.drain, marks), state, job.make(), job.bounds())
         entries = sorted(state.entries.items())
         states.append(write_state(folder, group, entries))
-        outputs.append(write_output(folder, group, _chained(replayed.outputs(group), result.outputs)))
+        outputs.append(write_output(folder, group, chain(replayed.outputs(group), result.outputs)))
         total += of_group(group, entries, job.state, m.rules)
         watermark = result.watermark
     finish(out, replace(m, state=states, output=outputs, fingerprint=str(total), watermark=watermark))
     return Savepoint(out)
 
 
-def _chained(first: Iterable[Output], then: Iterable[Output]) -> Iterator[Output]:
-    yield from first
-    yield from then
-
-
 def digest_of(key: bytes | None, value: bytes | None) -> bytes:
     return hashlib.blake2b(b"%d:%b%b" % (len(key or b""), key or b"", value or b""), digest_size=8).digest()
 
 
-def _in_topic(o: BootstrapOptions, ranges: list[Range], timed: bool) -> dict[bytes, tuple[int, bytes]]:
-    """How often each record is in the topic, with its key, by digest: some 200 bytes a record of memory. `timed`: it
-    has marks, too, which are left out."""
+def _records_in_topic(o: BootstrapOptions, ranges: list[Range], timed: bool) -> dict[bytes, tuple[int, bytes]]:
+    """Counts the records of the topic by digest, with their keys. This takes about 200 bytes of memory per record.
+    `timed`: the topic also has marks, which do not count."""
     counts: dict[bytes, tuple[int, bytes]] = {}
     reader = RangeReader(o.bootstrap_servers, o.kafka_config, "moneystate-verify")
     try:
@@ -224,26 +222,28 @@ def _first_stream(replayed: Savepoint, convert: dict[int, Convert]) -> Iterator[
 
 
 def compared(
-    known: dict[bytes, tuple[int, bytes]], replayed: Iterable[tuple[bytes | None, bytes | None]], before: bool
+    in_topic: dict[bytes, tuple[int, bytes]], replayed: Iterable[tuple[bytes | None, bytes | None]], before: bool
 ) -> OutputComparison:
-    left = Counter({digest: n for digest, (n, _) in known.items()})
+    """Compares the counted records of the topic with those of the replay. `before`: see `OutputComparison`."""
+    # how many more records the topic has than the replay
+    surplus = Counter({digest: n for digest, (n, _) in in_topic.items()})
     expected = 0
     examples: list[bytes] = []
     for key, value in replayed:
         expected += 1
         digest = digest_of(key, value)
-        left[digest] -= 1
-        if left[digest] < 0 and len(examples) < FIRST_OF_EACH:
+        surplus[digest] -= 1
+        if surplus[digest] < 0 and len(examples) < MAX_EXAMPLES:
             examples.append(key or b"")
-    missing = -sum(n for n in left.values() if n < 0)
-    more = [digest for digest, n in left.items() if n > 0]
+    missing = -sum(n for n in surplus.values() if n < 0)
+    more = [digest for digest, n in surplus.items() if n > 0]
     if not before:
-        examples.extend(known[digest][1] for digest in more[:FIRST_OF_EACH])
-    return OutputComparison(expected, missing, sum(left[digest] for digest in more), before, examples)
+        examples.extend(in_topic[digest][1] for digest in more[:MAX_EXAMPLES])
+    return OutputComparison(expected, missing, sum(surplus[digest] for digest in more), before, examples)
 
 
 def open_for_replay(folder: str) -> Checkpoint:
-    """Raises CheckpointError where a batch is not finished: a part of its output may be in Kafka."""
+    """Raises CheckpointError if a batch is not finished: a part of its output may be in Kafka."""
     checkpoint = open_checkpoint(folder)
     if checkpoint.planned_rules() is not None:
         raise CheckpointError(

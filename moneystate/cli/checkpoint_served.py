@@ -30,7 +30,7 @@ from moneystate.savepoint.format import Pair, Savepoint
 from moneystate.savepoint.spool import Spool
 from moneystate.serving.addresses import is_address
 from moneystate.serving.client import Client
-from state_tools.offline import opened
+from state_tools.offline import open_state
 
 PAGE = 1000
 STATE = registry.DEFAULT.state
@@ -117,7 +117,7 @@ def compare(
         with connect(place) as client:  # before reading a checkpoint, which takes a while
             client.call("Status.GetStatus", status_pb2.GetStatusRequest())
     with ExitStack() as stack:
-        saved = next((stack.enter_context(opened(STATE, place)) for place in places if place not in servers), None)
+        saved = next((stack.enter_context(open_state(STATE, place)) for place in places if place not in servers), None)
         groups = KEY_GROUPS
         if saved is not None:
             groups, dedup_ttl_ms = saved.manifest.key_groups, saved.manifest.rules["dedup_ttl_ms"]

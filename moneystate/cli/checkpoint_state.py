@@ -45,7 +45,7 @@ from moneystate.savepoint.rescale import rescale
 from moneystate.spark.local_path import local_folder
 from state_tools.export import check_can_go_on, export, open_checkpoint
 from state_tools.inspection import inspect_state
-from state_tools.offline import is_savepoint, offline_session, opened
+from state_tools.offline import is_savepoint, offline_session, open_state
 
 POLL_S = 0.3
 PHASE = "key groups"
@@ -94,7 +94,7 @@ def export_state(
     check_free(out)
     state = registry.service_of(checkpoint, service).state
     if key_groups or is_savepoint(checkpoint):
-        with opened(state, checkpoint, can_go_on=True) as whole:
+        with open_state(state, checkpoint, can_go_on=True) as whole:
             groups = key_groups or whole.manifest.key_groups
             with WorkProgress(quiet) as progress:
                 rescale(state, whole, out, groups, lambda done: progress.show(PHASE, done, groups))
@@ -120,7 +120,7 @@ def fingerprint(place: Place, connect: Connect, flags: StateFlags) -> None:
         checkpoint_served.tell_fingerprint(served, flags.json_output)
         return
     checkpoint_served.check_no_moment(read_at)
-    with opened(registry.service_of(place, flags.service).state, place) as savepoint:
+    with open_state(registry.service_of(place, flags.service).state, place) as savepoint:
         m = savepoint.manifest
         if flags.json_output:
             users, _, buffer = m.fingerprint.partition("-")
@@ -151,7 +151,7 @@ def compare_states(
         raise typer.Exit(1 if sides.result.total else 0)
     checkpoint_served.check_no_moment(read_at)
     state = _state_of_both(one, other, flags.service)
-    with opened(state, one) as a, opened(state, other) as b:
+    with open_state(state, one) as a, open_state(state, other) as b:
         comparison = compare(state, a, b, limit)
     if flags.json_output:
         typer.echo(

@@ -18,7 +18,7 @@ from moneystate.savepoint.compare import compare
 from moneystate.savepoint.facts import facts
 from moneystate.savepoint.format import Savepoint
 from state_tools.export import open_checkpoint
-from state_tools.offline import is_savepoint, opened
+from state_tools.offline import is_savepoint, open_state
 
 SAMPLE_USERS = 3
 DIFFERENCES = 20
@@ -41,7 +41,7 @@ def review(state: StateModel, prepared: Prepared, checkpoint: str, yes: bool) ->
     console.print(f"fingerprint {prepared.savepoint.manifest.fingerprint}")
     _print_sample(console, state, prepared.savepoint)
     if checkpoint:
-        with opened(state, checkpoint) as live:
+        with open_state(state, checkpoint) as live:
             comparison = compare(state, prepared.savepoint, live, DIFFERENCES)
         if comparison.first:
             facts_view.print_differences(console, comparison.first, "bootstrap", "live")

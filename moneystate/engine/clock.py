@@ -100,11 +100,13 @@ def decode(entry: bytes | None) -> Clock:
     if entry.startswith(KEY_GROUP_CLOCK_V1):
         entry = clock_1_to_2(entry)
     if not entry.startswith(KEY_GROUP_CLOCK):
-        raise avro.Malformed("the key group's clock has a schema that this program does not know: it is newer")
+        raise avro.Malformed("the key group's clock has an unknown schema: a newer program wrote it")
     pos = avro.HEADER_BYTES
     clock.state_version, pos = avro.read_long(entry, pos)
     if clock.state_version > STATE_VERSION:
-        raise avro.Malformed(f"state of version {clock.state_version}, this program knows {STATE_VERSION}: it is older")
+        raise avro.Malformed(
+            f"state of version {clock.state_version}, this program knows {STATE_VERSION}: a newer program wrote it"
+        )
     clock.watermark, pos = avro.read_long(entry, pos)
     count, block, pos = avro.read_block(entry, pos)
     item_pos = 0

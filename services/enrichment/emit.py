@@ -1,7 +1,7 @@
 """The records that the enrichment writes: MoneyEnriched with its lineage, and SessionLookupRequested.
 
-The lineage is a Kafka header (`avro/headers/Lineage.avsc`), so that the value stays what it is: where the money, the
-user info, the session or the lookup's reply came from.
+The lineage names the events that the money, the user info, the session and the reply come from. It is a Kafka header
+(`avro/headers/Lineage.avsc`), so that the schema of the value does not change.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from services.enrichment.source import encode_source, optional
 from services.enrichment.state import WAITING, User, WaitingMoney, decode_waiting, split_head
 from services.enrichment.topics import ENRICHED, LOOKUP_REQUESTS
 
-# Indices of the enums in MoneyEnriched and SessionLookupRequested.
+# Numbers of the enum symbols in MoneyEnriched and SessionLookupRequested.
 JOINED: Final = 0
 NO_SESSION: Final = 1
 LOOKED_UP: Final = 2
@@ -36,14 +36,14 @@ NO_SOURCES: Final = b"\x00\x00\x00"
 def emit(
     effects: Effects, user: bytes, head: bytes, country: bytes | None, first: bool, status: int, lineage: bytes
 ) -> None:
-    """A MoneyEnriched: `head` is its fields money and userInfo, `lineage` the body of its Lineage."""
+    """Writes a MoneyEnriched. `head`: its encoded fields money and userInfo. `lineage`: the body of its Lineage."""
     session = b"\x00" if country is None else b"\x02" + string_bytes(country)
     value = fp.MONEY_ENRICHED + head + session + (b"\x01" if first else b"\x00") + long_bytes(status)
     effects.emit(ENRICHED, user, value, [(LINEAGE, fp.LINEAGE + lineage)])
 
 
 def lineage(money: bytes, sources: bytes, session: bytes, reply: bytes) -> bytes:
-    """The body of a Lineage. `sources`: three unions as in `WaitingMoney`; the others as encoded sources."""
+    """The body of a Lineage. `sources`: three unions, as in `WaitingMoney`. The others are encoded sources."""
     return money + sources + optional(session) + optional(reply)
 
 
@@ -51,14 +51,14 @@ def release(
     effects: Effects, user: User, position: bytes, waiting: WaitingMoney, country: bytes | None, status: int,
     session: bytes = b"", reply: bytes = b"",
 ) -> None:  # fmt: skip
-    """Put out money that waited."""
+    """Writes money that has waited."""
     money = waiting_source(position, waiting)
     body = lineage(money, waiting.sources, session, reply)
     emit(effects, user.id, waiting.head, country, waiting.first, status, body)
 
 
-def release_nameless(effects: Effects, user: User, position: bytes, waiting: WaitingMoney) -> None:
-    """Put out money of a user that is being forgotten: without what was known of the user."""
+def release_without_info(effects: Effects, user: User, position: bytes, waiting: WaitingMoney) -> None:
+    """Writes waiting money of a user who is being forgotten, without user info."""
     money, _ = split_head(waiting.head)
     body = lineage(waiting_source(position, waiting), NO_SOURCES, b"", b"")
     emit(effects, user.id, money + b"\x00", None, waiting.first, LOOKUP_FAILED, body)
@@ -77,7 +77,7 @@ def resolve(effects: Effects, user: User, position: bytes, waiting: WaitingMoney
 
 
 def asked_again(key: bytes, entry: bytes) -> Output | None:
-    """The request of an entry of the state, where it is money whose lookup is open."""
+    """The lookup request of a state entry. None: the entry is not money with an open lookup."""
     if not key.startswith(WAITING):
         return None
     waiting = decode_waiting(entry)

@@ -1,8 +1,8 @@
-"""Decodes events: whether a record is an event, its user and time, and the fields that the step needs.
+"""Decodes events: checks records, and extracts user, time and the fields that the step needs.
 
-Records come in canonical form: single-object encoding with one of the schemas under `avro/events` and `avro/lookups`.
-An Avro record is its fields one after the other, so checking is a walk over them, and the parts of money that
-travel to the output unchanged are copied as bytes.
+Records have canonical form: single-object encoding with one of the schemas under `avro/events` and `avro/lookups`. An
+Avro record is a sequence of fields. So one pass over the fields checks a record, and the fields that money shares with
+the output are copied as bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from services.enrichment import fingerprints as fp
 from services.enrichment.source import encode_source
 from services.enrichment.topics import LOOKUP_RESULTS, SESSION_EVENTS, USER_EVENTS, WALLET_EVENTS
 
-# What a field is. The event time and the user are those that the engine asks for.
+# Kinds of fields. USER is the key of an event, TIME its event time.
 TEXT: Final = 0
 LONG: Final = 1
 BYTES: Final = 2
@@ -26,11 +26,11 @@ OUTCOME: Final = 5
 USER: Final = 6
 TIME: Final = 7
 INT: Final = 8
-REQUESTED_AT: Final = 9  # an order time plus a wait: it may lie beyond the last event time
-KEPT_TEXT: Final = 10  # an id, a type, a code: the state keeps it beyond the event, as it does USER and OPTIONAL_TEXT
+REQUESTED_AT: Final = 9  # an order time plus a wait; may be later than the last event time
+KEPT_TEXT: Final = 10  # an id, a type or a code; the state stores it, as it does USER and OPTIONAL_TEXT
 
-# A page of state holds dozens of texts and is one Kafka message, and some go out with other events: this bounds both.
-# Amounts are held to it, too: as text, a number of any size would take quadratic time.
+# The limit of stored texts. A page of state has dozens of them and must fit into a Kafka message. It also limits
+# amounts, because formatting a number as text takes quadratic time.
 MAX_KEPT_BYTES: Final = 1024
 
 MONEY_FIELDS: Final = [KEPT_TEXT, USER, OPTIONAL_TEXT, TIME, BYTES, TEXT, BYTES, BYTES, KEPT_TEXT, TEXT, BOOLEAN]
@@ -53,7 +53,7 @@ class EventType:
 
     def __init__(self, kind: int, topic: int, fields: list[int]) -> None:
         self.kind = kind
-        self.topic = topic  # where it belongs; ANYWHERE: a heartbeat
+        self.topic = topic  # the topic of such events; ANYWHERE: a heartbeat
         self.fields = fields
 
 
@@ -72,14 +72,14 @@ TYPES: Final[dict[bytes, EventType]] = {
         LOOKUP_COMPLETED, LOOKUP_RESULTS, [KEPT_TEXT, USER, TEXT, REQUESTED_AT, OUTCOME, OPTIONAL_TEXT, INT, LONG]
     ),
 }
-# Known schemas that are no input: they have no event time (DESIGN.md section 3).
+# Known schemas of outputs: they have no event time (DESIGN.md section 3).
 NO_INPUT: Final = [fp.MONEY_ENRICHED, fp.SESSION_LOOKUP_REQUESTED]
 
 
 def decode(topic: int, value: bytes) -> tuple[int, bytes | None]:
-    """Event time (ms; of a lookup reply its `requestedAt`) and user of a record, None for types that are ignored.
+    """The event time (ms; for a lookup reply its `requestedAt`) and user of a record. User None: the type is ignored.
 
-    The whole body is checked. Raises Rejected with the reason where the record is a dead letter (section 3).
+    Checks the whole body. Raises Rejected, with the reason, if the record is a dead letter (section 3).
     """
     event_type = TYPES.get(value[:HEADER_BYTES])
     if event_type is None:
@@ -87,7 +87,7 @@ def decode(topic: int, value: bytes) -> tuple[int, bytes | None]:
             raise Rejected("no_event_time", "a known type without the field processedAt")
         raise Rejected("unknown_schema", "no known schema has this fingerprint")
     try:
-        time, user, end, longest = walk(event_type.fields, value)
+        time, user, end, longest = check_body(event_type.fields, value)
     except Malformed as e:
         raise Rejected("malformed", str(e)) from None
     if end != len(value):
@@ -103,9 +103,9 @@ def decode(topic: int, value: bytes) -> tuple[int, bytes | None]:
     return time, user
 
 
-def walk(fields: list[int], value: bytes) -> tuple[int, bytes, int, int]:
-    """Event time, user and end of a body, all of it checked, and the bytes of its longest part that is held to
-    `MAX_KEPT_BYTES`. Raises Malformed."""
+def check_body(fields: list[int], value: bytes) -> tuple[int, bytes, int, int]:
+    """Checks a body. Returns its event time, its user, its end, and the length of its longest part that
+    `MAX_KEPT_BYTES` limits. Raises Malformed."""
     pos = HEADER_BYTES
     time = 0
     longest = 0
@@ -197,25 +197,25 @@ def parse_money(value: bytes) -> Money:
         not _one_byte_lengths(value, len(id), user_end - user_start, session, pos, time_end)
         or (value[time_end] | value[amount_end] | value[opening_end] | value[closing_end]) > 127
     ):
-        body = _money_anew(value)
+        body = _encode_money(value)
     return Money(id, session, money_type, old, body)
 
 
 def _one_byte_lengths(
     value: bytes, id_length: int, user_length: int, session: bytes | None, time_start: int, time_end: int
 ) -> bool:
-    """Whether all numbers before the amount are as short as can be, as far as that is plain to see.
+    """Whether all numbers before the amount surely have their shortest encoding.
 
-    A longer length may be padded with zeros, which Avro allows and writers do not do; output is canonical, so such
-    money is written anew.
+    Avro also allows a number to be padded with zeros. No known writer does this. Output is canonical, so money with
+    such a number must be encoded again.
     """
     texts = id_length + user_length + (0 if session is None else len(session) + 1)
     padded_time = time_end - time_start > 1 and value[time_end - 1] == 0
     return HEADER_BYTES + 3 + texts == time_start and not padded_time
 
 
-def _money_anew(value: bytes) -> bytes:
-    """The Money record of a payment or transaction, field by field."""
+def _encode_money(value: bytes) -> bytes:
+    """Encodes the Money record of a payment or transaction from its decoded fields."""
     out = bytearray()
     pos = HEADER_BYTES
     for number, field in enumerate(MONEY_FIELDS):
@@ -275,7 +275,7 @@ def parse_session(value: bytes) -> tuple[bytes, bytes]:
 
 
 def parse_forget(value: bytes) -> tuple[bytes, bytes]:
-    """The request's id and who asked."""
+    """The request's id and who requested it."""
     request, pos = read_bytes(value, HEADER_BYTES)
     _, pos = skip_bytes(value, pos)
     _, pos = read_long(value, pos)
@@ -284,7 +284,8 @@ def parse_forget(value: bytes) -> tuple[bytes, bytes]:
 
 
 class Reply:
-    """A SessionLookupCompleted. The session that it names has no effect on the money that it resolves."""
+    """A SessionLookupCompleted. The money that it resolves is found by `money_id` and `requested_at`, not by
+    session."""
 
     def __init__(self, money_id: bytes, requested_at: int, outcome: int, country: bytes | None, source: bytes) -> None:
         self.money_id = money_id

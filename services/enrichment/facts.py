@@ -1,7 +1,7 @@
 """The facts in a user's entries (`moneystate.savepoint.facts`).
 
-No facts are sessions and ids past their time, replies behind the watermark, timers of removals, and the sources of
-values (which version 1 did not keep).
+These are not facts: expired sessions and ids, replies behind the watermark, timers of removals, and the sources of
+values, which state version 1 does not have.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def user_facts(key: bytes, value: bytes, watermark: int, dedup_ttl_ms: int) -> I
         yield from _page(key[1:-PAGE_NUMBER_BYTES], decode_page_entry(value), watermark, dedup_ttl_ms)
     elif kind == WAITING:
         money = decode_waiting(value)
-        asked = (None, None) if money.requested_at == NO_TIME else (money.requested_at, money.reason)
-        content = (money.order_time, int(money.first), *asked, money.head)
+        lookup = (None, None) if money.requested_at == NO_TIME else (money.requested_at, money.reason)
+        content = (money.order_time, int(money.first), *lookup, money.head)
         yield Fact(USERS, "waiting money", key[1:-POSITION_BYTES], (key[-POSITION_BYTES:],), content)
     elif kind == FORGOTTEN:
         proof = decode_forgotten(value)

@@ -1,7 +1,7 @@
 """Single-object headers of the enrichment's schemas.
 
-`C3 01` and the little-endian CRC-64-AVRO fingerprint of the schema: constants, so that the core needs no Avro library;
-`tests/test_schemas.py` holds them to the files under `avro/`.
+`C3 01` and the little-endian CRC-64-AVRO fingerprint of the schema. They are constants, so that the core needs no Avro
+library. `tests/test_schemas.py` compares them with the files under `avro/`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from services.enrichment.users import PAGE_ITEMS
 
 
 class EventDecoder:
-    """`moneystate.engine.processor.Decoder` for the enrichment's topics."""
+    """The decoder (`moneystate.engine.processor.Decoder`) for the enrichment's topics."""
 
     def decode(self, topic: int, value: bytes) -> tuple[int, bytes | None]:
         return events.decode(topic, value)
@@ -38,26 +38,26 @@ class EventDecoder:
 
 DECODER = EventDecoder()
 NAME = "moneystate-enrich"
-FORMATTED = [t.name for t in topics.INPUTS] + topics.STREAMS[:2]  # topics whose format can be chosen
-FULL_PAGE = 4 * PAGE_ITEMS  # items: pages are filled by hash, to `PAGE_ITEMS` on average
+FORMATTED = [t.name for t in topics.INPUTS] + topics.STREAMS[:2]  # topics with a choice of formats
+FULL_PAGE = 4 * PAGE_ITEMS  # items of a very full page; a hash distributes the items, on average `PAGE_ITEMS` each
 
 
 def known_schemas() -> list[str]:
-    """Fingerprints of all event schemas that this program reads, each type in all its versions: one of the rules."""
+    """Fingerprints of all event schemas that this program reads, of every version. They are one of the rules."""
     root = avro_root()
     known = {header[len(MAGIC) :].hex() for header in [*events.TYPES, *events.NO_INPUT]}
     if has_further_versions(root):
         tree = tree_of(read_folder(root))
-        for mine in tree.versions.values():
-            fingerprints = {version.fingerprint for version in mine.values()}
+        for versions in tree.versions.values():
+            fingerprints = {version.fingerprint for version in versions.values()}
             if known & fingerprints:
                 known |= fingerprints
     return sorted(known)
 
 
 def largest_records(rules: Rules) -> dict[str, int]:
-    """Bytes of the largest record of each output topic: key, value and headers. What is of fixed size is less than
-    another kept text."""
+    """The size of the largest record of each output topic: key, value and headers. The fields of fixed size together
+    count as one more kept text."""
     texts = 5 * events.MAX_KEPT_BYTES
     with_money = rules.max_record_bytes + texts
     page = FULL_PAGE * (2 * events.MAX_KEPT_BYTES + 64)

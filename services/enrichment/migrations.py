@@ -1,7 +1,7 @@
-"""Migrates state entries between released versions, up and down: pure functions of bytes, chained.
+"""Migrates state entries between released versions, up and down, with chains of pure functions of bytes.
 
-A reader passes what it finds through `to_current`. Each function has golden bytes in and out (`tests/golden/`), kept
-for good. A way back is there where nothing is lost that the earlier version had.
+A reader passes each entry through `to_current`. Each function has golden input and output (`tests/golden/`), which
+never change. A downgrade function exists only if it loses nothing that the earlier version has.
 """
 
 from __future__ import annotations
@@ -31,29 +31,28 @@ Migration = Callable[[bytes], bytes]
 
 
 def to_current(entry: bytes) -> bytes:
-    """The entry in the versions that this program writes. Raises Malformed for a schema that it does not know."""
+    """The entry in the version that this program writes. Raises Malformed for an unknown schema."""
     header = entry[:HEADER_BYTES]
     while header in UP:
         entry = UP[header](entry)
         header = entry[:HEADER_BYTES]
     if header not in CURRENT:
-        raise Malformed("a state entry has a schema that this program does not know: it is newer")
+        raise Malformed("a state entry has a schema that this program does not know: a newer program wrote it")
     return entry
 
 
 def down(entry: bytes) -> bytes:
-    """The entry one version earlier; as it is where its record has not changed since."""
+    """The entry one version earlier. It stays the same if its schema did not change."""
     migration = DOWN.get(entry[:HEADER_BYTES])
     return entry if migration is None else migration(entry)
 
 
 class NotDowngradable(Exception):
-    """An entry that an earlier state version cannot have. `args[0]` says which."""
+    """An earlier state version cannot represent an entry. `args[0]` says which."""
 
 
 def at_version(entry: bytes, version: int) -> bytes:
-    """The entry as state version `version` has it. Raises NotDowngradable, and Malformed for a schema that is not
-    known."""
+    """The entry in state version `version`. Raises NotDowngradable, and Malformed for an unknown schema."""
     if version == max(WRITTEN):
         return to_current(entry)
     while entry[:HEADER_BYTES] not in WRITTEN[version]:
@@ -67,16 +66,16 @@ def at_version(entry: bytes, version: int) -> bytes:
 
 
 def rewrite(entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
-    """The entries that are not as state version `version` has them, as it has them."""
+    """Entries not yet encoded in state version `version`, re-encoded in it."""
     changes: list[Change] = []
     for key, entry in entries:
-        fresh = at_version(entry, version)
-        if fresh != entry:
-            changes.append((key, fresh))
+        rewritten = at_version(entry, version)
+        if rewritten != entry:
+            changes.append((key, rewritten))
     return changes
 
 
-# Version 1 to 2: sources of values, money ids as 16 bytes.
+# Version 1 to 2: adds the sources of values, and stores money ids as 16 bytes.
 
 
 def user_state_1_to_2(entry: bytes) -> bytes:
@@ -87,10 +86,10 @@ def user_state_1_to_2(entry: bytes) -> bytes:
     out += entry[birth_end:country_end] + b"\x00"
     pos = _skip_longs(entry, country_end, 3)
     out += entry[country_end:pos]
-    branch, page_at = read_long(entry, pos)
-    out += entry[pos:page_at]
+    branch, page_start = read_long(entry, pos)
+    out += entry[pos:page_start]
     if branch == 1:
-        _page_1_to_2(out, entry, page_at)
+        _page_1_to_2(out, entry, page_start)
     return bytes(out)
 
 
@@ -101,16 +100,16 @@ def user_page_1_to_2(entry: bytes) -> bytes:
 
 
 def waiting_money_1_to_2(entry: bytes) -> bytes:
-    pos = _waiting_head(entry)
+    pos = _end_of_waiting_head(entry)
     return fp.WAITING_MONEY + entry[HEADER_BYTES:pos] + b"\x00\x00\x00" + entry[pos:]
 
 
 def _page_1_to_2(out: bytearray, buf: bytes, pos: int) -> None:
-    pos = _each(out, buf, pos, _type_1_to_2)
-    pos = _each(out, buf, pos, _id_1_to_2)
-    pos = _each(out, buf, pos, _session_1_to_2)
-    pos = _as_they_are(out, buf, pos, 2)  # waiting, lookups
-    _each(out, buf, pos, _reply_1_to_2)
+    pos = _convert_array(out, buf, pos, _type_1_to_2)
+    pos = _convert_array(out, buf, pos, _id_1_to_2)
+    pos = _convert_array(out, buf, pos, _session_1_to_2)
+    pos = _copy_arrays(out, buf, pos, 2)  # waiting, lookups
+    _convert_array(out, buf, pos, _reply_1_to_2)
 
 
 def _type_1_to_2(out: bytearray, block: bytes, pos: int) -> int:
@@ -138,21 +137,21 @@ def _reply_1_to_2(out: bytearray, block: bytes, pos: int) -> int:
     return end
 
 
-# Version 2 to 1: the sources are lost, which nothing but Explain needs.
+# Version 2 to 1: drops the sources. Only Explain needs them.
 
 
 def user_state_2_to_1(entry: bytes) -> bytes:
     _, birth_end = _skip_optional(entry, HEADER_BYTES)
-    _, country_at = read_source(entry, birth_end)
-    _, country_end = _skip_optional(entry, country_at)
+    _, country_start = read_source(entry, birth_end)
+    _, country_end = _skip_optional(entry, country_start)
     _, rest = read_source(entry, country_end)
     out = bytearray(fp.USER_STATE_V1)
-    out += entry[HEADER_BYTES:birth_end] + entry[country_at:country_end]
+    out += entry[HEADER_BYTES:birth_end] + entry[country_start:country_end]
     pos = _skip_longs(entry, rest, 3)
-    branch, page_at = read_long(entry, pos)
-    out += entry[rest:page_at]
+    branch, page_start = read_long(entry, pos)
+    out += entry[rest:page_start]
     if branch == 1:
-        _page_2_to_1(out, entry, page_at)
+        _page_2_to_1(out, entry, page_start)
     return bytes(out)
 
 
@@ -163,7 +162,7 @@ def user_page_2_to_1(entry: bytes) -> bytes:
 
 
 def waiting_money_2_to_1(entry: bytes) -> bytes:
-    head = _waiting_head(entry)
+    head = _end_of_waiting_head(entry)
     pos = head
     for _ in range(3):
         _, pos = read_source(entry, pos)
@@ -171,11 +170,11 @@ def waiting_money_2_to_1(entry: bytes) -> bytes:
 
 
 def _page_2_to_1(out: bytearray, buf: bytes, pos: int) -> None:
-    pos = _each(out, buf, pos, _type_2_to_1)
-    pos = _each(out, buf, pos, _id_2_to_1)
-    pos = _each(out, buf, pos, _session_2_to_1)
-    pos = _as_they_are(out, buf, pos, 2)
-    _each(out, buf, pos, _reply_2_to_1)
+    pos = _convert_array(out, buf, pos, _type_2_to_1)
+    pos = _convert_array(out, buf, pos, _id_2_to_1)
+    pos = _convert_array(out, buf, pos, _session_2_to_1)
+    pos = _copy_arrays(out, buf, pos, 2)
+    _convert_array(out, buf, pos, _reply_2_to_1)
 
 
 def _type_2_to_1(out: bytearray, block: bytes, pos: int) -> int:
@@ -205,18 +204,18 @@ def _without_source(out: bytearray, block: bytes, pos: int, end: int) -> int:
     return end
 
 
-def _each(out: bytearray, buf: bytes, pos: int, item: Callable[[bytearray, bytes, int], int]) -> int:
-    """The array at `pos` with each of its items as `item` writes it; the position after it."""
+def _convert_array(out: bytearray, buf: bytes, pos: int, convert: Callable[[bytearray, bytes, int], int]) -> int:
+    """Writes the array at `pos`, with each item converted by `convert`. Returns the position after the array."""
     count, block, pos = read_block(buf, pos)
     items = bytearray()
     item_pos = 0
     for _ in range(count):
-        item_pos = item(items, block, item_pos)
+        item_pos = convert(items, block, item_pos)
     write_block(out, count, bytes(items))
     return pos
 
 
-def _as_they_are(out: bytearray, buf: bytes, pos: int, arrays: int) -> int:
+def _copy_arrays(out: bytearray, buf: bytes, pos: int, arrays: int) -> int:
     start = pos
     for _ in range(arrays):
         _, _, pos = read_block(buf, pos)
@@ -224,8 +223,8 @@ def _as_they_are(out: bytearray, buf: bytes, pos: int, arrays: int) -> int:
     return pos
 
 
-def _waiting_head(entry: bytes) -> int:
-    """Where the fields end that both versions of WaitingMoney begin with."""
+def _end_of_waiting_head(entry: bytes) -> int:
+    """The end of the fields with which both versions of WaitingMoney begin."""
     _, pos = read_long(entry, HEADER_BYTES)
     for _ in range(2):  # requestedAt, reason
         branch, pos = read_long(entry, pos)
@@ -283,7 +282,7 @@ WRITTEN: Final[dict[int, list[bytes]]] = {
     1: [BUFFER_CHUNK, KEY_GROUP_CLOCK_V1, fp.USER_STATE_V1, fp.USER_PAGE_V1, fp.WAITING_MONEY_V1],
     2: CURRENT,
 }
-# An earlier program reads no entry under such a key, so they may stay as they are.
+# Earlier programs never read entries under the keys of these schemas, so a downgrade need not convert them.
 LEFT_ALONE: Final = [fp.FORGOTTEN_USER]
-# Events that programs before this state version do not know: in a buffer they would stop one.
+# The first state version whose programs know an event. An earlier program fails if its buffer has such an event.
 EVENTS_SINCE: Final[dict[bytes, int]] = {fp.FORGET_USER_REQUESTED: 2}

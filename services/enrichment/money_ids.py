@@ -1,7 +1,6 @@
-"""Money ids in state: the union [string, fixed(16)]. Almost all are UUIDs, of which the text is more than twice the
-bytes.
+"""Money ids in state: the union [string, fixed(16)]. Almost all ids are UUIDs, whose text is more than twice as long.
 
-Only the canonical lower-case form is packed, as no other text gives the same bytes: unpacked it is what came.
+Only UUIDs in canonical lower case are packed. So unpacking returns the original text.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ HYPHEN: Final = 45
 
 
 def pack_id(money_id: bytes) -> bytes:
-    """The union's bytes: the branch, then the id."""
+    """Encodes an id as the union: the branch, then the id."""
     if len(money_id) == UUID_TEXT:
         packed = _uuid(money_id)
         if len(packed) == UUID_BYTES:
@@ -25,7 +24,7 @@ def pack_id(money_id: bytes) -> bytes:
 
 
 def _uuid(money_id: bytes) -> bytes:
-    """Its 16 bytes; fewer or none where it is not a canonical UUID."""
+    """The 16 bytes of a canonical UUID, else fewer bytes."""
     if money_id[8] != HYPHEN or money_id[13] != HYPHEN or money_id[18] != HYPHEN or money_id[23] != HYPHEN:
         return b""
     digits = money_id.replace(b"-", b"")
@@ -49,7 +48,7 @@ def read_id(buf: bytes, pos: int) -> tuple[bytes, int]:
         return read_bytes(buf, pos)
     end = pos + UUID_BYTES
     if branch != 1 or end > len(buf):
-        raise Malformed("a money id is cut off or of a branch that the schema does not have")
+        raise Malformed("a money id is cut off, or its union branch is not in the schema")
     return _text(buf[pos:end]), end
 
 

@@ -1,6 +1,6 @@
-"""One page of a user's state: everything that is stored by an id (DESIGN.md sections 3 and 6).
+"""A page of a user's state: items that are stored by an id (DESIGN.md sections 3 and 6).
 
-Value `UserPage` (`avro/state/`), as an entry of its own or inside a small user's record.
+The value is `UserPage` (`avro/state/`). It is an entry, or part of a small user's record.
 """
 
 from __future__ import annotations
@@ -17,26 +17,32 @@ from services.enrichment.source import optional, read_source
 POSITION_BYTES: Final = 13
 
 Lookup = tuple[bytes, int, bytes]  # money id, requestedAt in ms, position of the waiting money
+POSITION: Final = 2
+
+Session = tuple[int, bytes, bytes]  # when it expires in ms, country, source
+EXPIRES: Final = 0
+COUNTRY: Final = 1
+SOURCE: Final = 2
 
 
 class Page:
-    """One page. Ids and types stay as the bytes of their arrays; the rest is small and taken apart."""
+    """A decoded page. The large arrays (ids, types) stay encoded. The small ones are decoded."""
 
     def __init__(self) -> None:
         self.types_n = 0
-        self.types = b""
+        self.types = b""  # the items of an encoded array
         self.ids_n = 0
-        self.ids = b""
-        self.sessions: dict[bytes, tuple[int, bytes, bytes]] = {}  # id -> expires, country, source
-        self.waiting: dict[bytes, bytes] = {}  # session id -> positions
+        self.ids = b""  # the items of an encoded array, in the order of the times at which the ids were seen
+        self.sessions: dict[bytes, Session] = {}  # by session id
+        self.waiting: dict[bytes, bytes] = {}  # by session id: the concatenated positions of its waiting money
         self.lookups: list[Lookup] = []
         self.replies: list[Reply] = []
-        self.counted = 0  # of its items, those that the user's count has
-        self.stored = False  # there is an entry of this page
+        self.counted = 0  # how many of its items are included in `User.items`
+        self.stored = False  # the state has an entry of this page
         self.changed = False
 
     def clear(self) -> None:
-        """Leave nothing but lookups and replies."""
+        """Removes everything except lookups and replies."""
         self.types_n = self.ids_n = 0
         self.types = self.ids = b""
         self.sessions = {}
@@ -49,7 +55,7 @@ class Page:
         )
 
     def type_source(self, money_type: bytes) -> bytes | None:
-        """The source of the first event of the type, None where there was none."""
+        """The source of the first event of the type. None: there has been no such event."""
         if self.types.find(string_bytes(money_type)) < 0:
             return None
         pos = 0
@@ -76,10 +82,10 @@ class Page:
         return types
 
     def seen_at(self, packed: bytes) -> int:
-        """When the money id (`pack_id`) was last seen as the first, NO_TIME if it was not."""
+        """When the packed money id (`pack_id`) was last recorded. NO_TIME: it is not recorded."""
         if self.ids.find(packed) < 0:
             return NO_TIME
-        # found, but perhaps not where an item begins: only a walk can tell
+        # the match may begin inside an item, so compare item by item
         latest = NO_TIME
         pos = 0
         while pos < len(self.ids):
@@ -96,7 +102,7 @@ class Page:
         self.changed = True
 
     def each_id(self) -> list[tuple[bytes, int, bytes]]:
-        """Ids, when they were seen, and the source."""
+        """Ids, with the time when they were seen and the source."""
         ids: list[tuple[bytes, int, bytes]] = []
         pos = 0
         while pos < len(self.ids):
@@ -107,7 +113,7 @@ class Page:
         return ids
 
     def drop_ids(self, seen_until: int) -> None:
-        """Forget the ids seen at `seen_until` or before; they stand in the order of their times."""
+        """Removes the ids that were seen at `seen_until` or before. The ids are in the order of these times."""
         pos = 0
         dropped = 0
         while pos < len(self.ids):
@@ -122,7 +128,7 @@ class Page:
             self.changed = True
 
     def first_seen(self) -> int:
-        """The time of the oldest id. Raises Malformed where there is none."""
+        """The time of the oldest id. Raises Malformed if there is none."""
         seen_ms, _ = read_long(self.ids, skip_id(self.ids, 0))
         return seen_ms
 
@@ -133,28 +139,28 @@ class Page:
     def is_waiting(self, session: bytes, position: bytes) -> bool:
         positions = self.waiting.get(session, b"")
         index = positions.find(position)
-        while index >= 0 and index % POSITION_BYTES:  # found across two of them
+        while index >= 0 and index % POSITION_BYTES:  # the match spans two positions
             index = positions.find(position, index + 1)
         return index >= 0
 
     def drop_waiting(self, session: bytes, position: bytes) -> None:
         positions = self.waiting.get(session, b"")
         index = positions.find(position)
-        while index % POSITION_BYTES:  # found across two of them
+        while index % POSITION_BYTES:  # the match spans two positions
             index = positions.find(position, index + 1)
-        left = positions[:index] + positions[index + POSITION_BYTES :]
-        if left:
-            self.waiting[session] = left
+        remaining = positions[:index] + positions[index + POSITION_BYTES :]
+        if remaining:
+            self.waiting[session] = remaining
         else:
             del self.waiting[session]
         self.changed = True
 
     def open_lookups(self, money_id: bytes, requested_at: int) -> list[bytes]:
-        """The positions of the money of this pair that is sent to lookup."""
-        return [p for id, sent_at, p in self.lookups if id == money_id and sent_at == requested_at]
+        """The positions of the money that waits for the reply to this request."""
+        return [position for id, at_ms, position in self.lookups if id == money_id and at_ms == requested_at]
 
     def close_lookup(self, position: bytes) -> None:
-        self.lookups = [lookup for lookup in self.lookups if lookup[2] != position]
+        self.lookups = [lookup for lookup in self.lookups if lookup[POSITION] != position]
         self.changed = True
 
 

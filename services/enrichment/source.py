@@ -1,7 +1,7 @@
-"""Sources: the coordinates of the event that a value came from, as state and lineage store them.
+"""Sources: the coordinates of the event that a value comes from, as state and lineage store them.
 
-Encoded as the Avro record `Source`: topic (its number in `services.enrichment.topics`), partition, offset, event time
-in ms. In memory it is these bytes, `b""` where the source is not known: a value's source is only ever copied.
+The encoding is the Avro record `Source`: topic (its number in `services.enrichment.topics`), partition, offset, event
+time in ms. The core keeps sources as these bytes, because it only copies them. `b""`: the source is not known.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def read_source(buf: bytes, pos: int) -> tuple[bytes, int]:
     if branch == 0:
         return b"", pos
     if branch != 1:
-        raise Malformed("a union branch that the schema does not have")
+        raise Malformed("a union branch is not in the schema")
     start = pos
     numbers = 0
     while numbers < 4:

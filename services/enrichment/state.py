@@ -1,15 +1,15 @@
 """A user's state and its bytes (DESIGN.md sections 3 and 6).
 
-State is in bounded pieces: the user record, its pages and its waiting money are entries of their own, so that one hot
-user makes no record that a Kafka message cannot take and no batch rewrites more than it touches. Everything that is
-known by an id (money types, seen money ids, sessions, waiting money, open lookups, kept replies) stands in the page
-`crc32(id) mod 2^depth` of its user; a small user's one page is part of the user record.
+A user's state consists of entries of bounded size: the user record, pages and waiting money. So an entry of a very
+active user fits into a Kafka message, and a batch rewrites only the entries that it changes. An item with an id (money
+type, seen money id, session, waiting money, open lookup, kept reply) is in the page `crc32(id) mod 2^depth` of its
+user. The only page of a small user is part of the user record.
 
 Entry keys: `u` user; `p` user, page number (4 bytes, big-endian); `w` user, position of the money (13 bytes); `f` user,
 once forgotten on request. Values: UserState, UserPage, WaitingMoney, ForgottenUser (`avro/state/`), single-object
-encoded. Entries of earlier versions are read (`services.enrichment.migrations`), the current one is written.
+encoded. Earlier versions can be read (`services.enrichment.migrations`). The current version is written.
 
-The source of a value (`services.enrichment.source`) stands beside it as bytes, `b""` where it is not known.
+The source of a value (`services.enrichment.source`) is stored beside it as bytes. `b""`: the source is not known.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def forgotten_key(user: bytes) -> bytes:
 
 
 def owner_of(key: bytes) -> bytes | None:
-    """The user of an entry, by its key; None of one that is no user's."""
+    """The user of an entry, by its key. None: the entry does not belong to a user."""
     kind = key[:1]
     if kind in (USER, FORGOTTEN):
         return key[1:]
@@ -59,28 +59,28 @@ def owner_of(key: bytes) -> bytes | None:
 
 
 def position_of(item: Item) -> bytes:
-    """Where an event stands in the log, as bytes that sort like it."""
+    """An event's position in the log, as bytes that sort like it."""
     return item[TOPIC].to_bytes(1, "big") + item[PARTITION].to_bytes(4, "big") + item[OFFSET].to_bytes(8, "big")
 
 
 class WaitingMoney:
-    """Money that waits."""
+    """Money that waits for its session or for the reply to its lookup."""
 
     def __init__(
         self, order_time: int, first: bool, head: bytes, money_id: bytes, session: bytes, sources: bytes
     ) -> None:
         self.order_time = order_time
-        self.requested_at = NO_TIME  # NO_TIME: not sent to lookup
-        self.reason = 0
-        self.first = first
+        self.requested_at = NO_TIME  # when its lookup was requested; NO_TIME: it waits for its session
+        self.reason = 0  # of the lookup
+        self.first = first  # of its type
         self.head = head  # fields money and userInfo of MoneyEnriched, encoded
         self.money_id = money_id
         self.session = session
-        # of firstOccurrence (if false) and of the two fields of userInfo: three unions [null, Source]
+        # three unions [null, Source]: the earlier event of the type (if not `first`), and the two fields of userInfo
         self.sources = sources
-        self.stored = False
+        self.stored = False  # the state has its entry
         self.changed = True
-        self.gone = False
+        self.removed = False  # it no longer waits
 
 
 def encode_waiting(money: WaitingMoney) -> bytes:
@@ -130,7 +130,7 @@ def decode_waiting(entry: bytes) -> WaitingMoney:
 
 
 def split_head(head: bytes) -> tuple[bytes, int]:
-    """The field money of a head without its userInfo, and the money's event time in ms."""
+    """The field money of a head, and the money's event time in ms."""
     pos = 0
     for _ in range(2):  # id, userId
         _, pos = avro.skip_bytes(head, pos)
@@ -142,21 +142,21 @@ def split_head(head: bytes) -> tuple[bytes, int]:
 
 
 class User:
-    """A user with the pages and the waiting money that a batch has loaded."""
+    """A user, with the pages and waiting money that the batch has loaded."""
 
     def __init__(self, id: bytes) -> None:
         self.id = id
         self.birth_year: bytes | None = None
-        self.birth_year_from = b""
-        self.country: bytes | None = None
-        self.country_from = b""
-        self.sweep_at = 0
-        self.items = 0
-        self.depth = 0
-        self.pages: dict[int, Page] = {}
-        self.waiting: dict[bytes, WaitingMoney] = {}
+        self.birth_year_source = b""
+        self.country: bytes | None = None  # of residence
+        self.country_source = b""
+        self.sweep_at = 0  # when the next sweep is due; 0: none is scheduled
+        self.items = 0  # in all pages
+        self.depth = 0  # there are 2^depth pages
+        self.pages: dict[int, Page] = {}  # the loaded ones, by number
+        self.waiting: dict[bytes, WaitingMoney] = {}  # the loaded money, by position
         self.forgotten = b""  # a ForgottenUser entry to write
-        self.stored = False
+        self.stored = False  # the state has the user record
         self.changed = False
 
     def page_number(self, id: bytes) -> int:
@@ -168,17 +168,17 @@ class User:
         return self.pages[self.page_number(id)]
 
     def forget(self, proof: bytes) -> None:
-        """Of a user, whose pages are all loaded, only lookups and their replies are left, and the ForgottenUser
-        entry."""
+        """Removes everything except lookups and their replies, and stores the ForgottenUser entry `proof`. All pages
+        must be loaded."""
         self.birth_year = self.country = None
-        self.birth_year_from = self.country_from = b""
+        self.birth_year_source = self.country_source = b""
         for page in self.pages.values():
             page.clear()
         self.forgotten = proof
         self.changed = True
 
     def info(self) -> bytes:
-        """The field userInfo of MoneyEnriched, encoded; absent until something is known."""
+        """The encoded field userInfo of MoneyEnriched. It is null until some user info is known."""
         if self.birth_year is None and self.country is None:
             return b"\x00"
         out = bytearray(b"\x02")
@@ -187,16 +187,16 @@ class User:
         return bytes(out)
 
     def info_sources(self) -> bytes:
-        """Of both fields of userInfo, as unions [null, Source]."""
-        return optional(self.birth_year_from) + optional(self.country_from)
+        """The sources of both fields of userInfo, as unions [null, Source]."""
+        return optional(self.birth_year_source) + optional(self.country_source)
 
 
 def encode_user(user: User) -> bytes:
     out = bytearray(fp.USER_STATE)
     write_optional(out, user.birth_year)
-    out += optional(user.birth_year_from)
+    out += optional(user.birth_year_source)
     write_optional(out, user.country)
-    out += optional(user.country_from)
+    out += optional(user.country_source)
     write_long(out, user.sweep_at)
     write_long(out, user.items)
     write_long(out, user.depth)
@@ -217,9 +217,9 @@ def decode_user(id: bytes, entry: bytes | None) -> User:
         entry = to_current(entry)
     user.stored = True
     user.birth_year, pos = read_optional(entry, avro.HEADER_BYTES)
-    user.birth_year_from, pos = read_source(entry, pos)
+    user.birth_year_source, pos = read_source(entry, pos)
     user.country, pos = read_optional(entry, pos)
-    user.country_from, pos = read_source(entry, pos)
+    user.country_source, pos = read_source(entry, pos)
     user.sweep_at, pos = read_long(entry, pos)
     user.items, pos = read_long(entry, pos)
     user.depth, pos = read_long(entry, pos)

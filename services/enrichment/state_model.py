@@ -1,4 +1,4 @@
-"""The enrichment's entries for the platform (`moneystate.ports.state.StateModel`)."""
+"""Describes the enrichment's entries to the platform (`moneystate.ports.state.StateModel`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from services.enrichment.topics import INPUTS
 
 
 @cache
-def _as_json() -> JsonFormat:
+def _json_format() -> JsonFormat:
     return JsonFormat(SchemaSet.load())
 
 
@@ -48,7 +48,7 @@ class EnrichmentState:
         return view.user_view(entries, watermark, rules["dedup_ttl_ms"])
 
     def event_view(self, value: bytes) -> Any:
-        return json.loads(_as_json().from_canonical(value))
+        return json.loads(_json_format().from_canonical(value))
 
     def timer_view(self, item: Item) -> str:
         return view.timer_view(item)

@@ -1,7 +1,7 @@
 """The step: processes one event (DESIGN.md section 3), with one function for each rule of the enrichment.
 
-`t` is the order time of the event in hand. A user's state is changed in place; what is to be written or timed goes to
-`Effects`.
+`t` is the order time of the current event. The step changes a user's state in place. Records to write and timers to set
+go to `Effects`.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ from services.enrichment.emit import (
     emit,
     lineage,
     release,
-    release_nameless,
+    release_without_info,
     request,
     resolve,
 )
 from services.enrichment.events import Money, Reply
 from services.enrichment.migrations import rewrite
 from services.enrichment.money_ids import pack_id
-from services.enrichment.page import Page, split_positions
+from services.enrichment.page import COUNTRY, EXPIRES, SOURCE, Page, split_positions
 from services.enrichment.rules import Rules
 from services.enrichment.source import encode_source, optional
 from services.enrichment.state import Forgotten, User, WaitingMoney, encode_forgotten, position_of
 from services.enrichment.users import FULL_IDS, Users
 
-# Kinds of work besides those of events.
+# Kinds of work besides the kinds of events.
 WAIT_OVER: Final = 100
 SWEEP: Final = 101
 
 
 def source_of(item: Item) -> bytes:
-    """An event as the source of values."""
+    """The source of values that come from this event."""
     return encode_source(item[TOPIC], item[PARTITION], item[OFFSET], item[EVENT_TIME])
 
 
@@ -69,19 +69,19 @@ def parse_reply(record: UnorderedRecord) -> Reply:
 
 
 class Work:
-    """An item with what its bytes say, taken apart once. Fields that its kind does not have are empty."""
+    """A decoded item. Fields that its kind does not have are empty."""
 
     def __init__(self, kind: int, user: bytes) -> None:
         self.kind = kind
         self.user = user
         self.money: Money | None = None
-        self.session = b""  # of SESSION_CREATED, and that which a WAIT_OVER waited for
-        self.country = b""  # of SESSION_CREATED (the client's) and ADDRESS (of residence)
-        self.birth_year = b""  # of BIRTH_DATE
-        self.money_id = b""  # of WAIT_OVER
-        self.position = b""  # of WAIT_OVER: where the waiting money stands in the user's state
-        self.request = b""  # of FORGET: its id
-        self.requested_by = b""  # of FORGET
+        self.session = b""  # SESSION_CREATED: the new session; WAIT_OVER: the session that did not come
+        self.country = b""  # SESSION_CREATED: the client's; ADDRESS: the user's residence
+        self.birth_year = b""  # BIRTH_DATE
+        self.money_id = b""  # WAIT_OVER
+        self.position = b""  # WAIT_OVER: the position of the waiting money
+        self.request = b""  # FORGET: the request's id
+        self.requested_by = b""  # FORGET
 
 
 def parse(item: Item) -> Work:
@@ -121,7 +121,7 @@ class Enrichment:
     def begin(
         self, state: StateAccess, items: Sequence[Item], unordered: Sequence[UnorderedRecord], watermark_before: int
     ) -> list[Work | None]:
-        """Three rounds: users, then the pages of those that have some, then waiting money that may go."""
+        """Loads entries in three requests: users, then their pages, then waiting money that this batch may release."""
         works = [parse(item) for item in items]
         self.watermark_before = watermark_before
         self.replies = {record: parse_reply(record) for record in unordered}
@@ -133,7 +133,7 @@ class Enrichment:
         return list(works)
 
     def _waiting(self, works: Sequence[Work]) -> list[tuple[User, bytes]]:
-        """The waiting money that sessions, timers and replies of this batch may put out, by user and position."""
+        """The waiting money that sessions, timers and replies of this batch may release, by user and position."""
         wanted: list[tuple[User, bytes]] = []
         users = self.users.by_id
         for work in works:
@@ -147,7 +147,7 @@ class Enrichment:
                     wanted.append((user, work.position))
             elif work.kind == events.FORGET:
                 user = users[work.user]
-                wanted.extend([(user, position) for position in _held(user)])
+                wanted.extend([(user, position) for position in _waiting_positions(user)])
         for (_, _, _, id, _), reply in self.replies.items():
             user = users[id]
             positions_of_pair = user.page(reply.money_id).open_lookups(reply.money_id, reply.requested_at)
@@ -191,13 +191,13 @@ class Enrichment:
             self._sweep(user, item, effects)
         elif work.kind == events.ADDRESS:
             user.country = work.country
-            user.country_from = source_of(item)
+            user.country_source = source_of(item)
             user.changed = True
         elif work.kind == events.FORGET:
             self._forget(user, item, work.request, work.requested_by, effects)
         else:
             user.birth_year = work.birth_year
-            user.birth_year_from = source_of(item)
+            user.birth_year_source = source_of(item)
             user.changed = True
 
     def finish(self, effects: Effects) -> list[Change]:
@@ -228,8 +228,9 @@ class Enrichment:
             return
         if not money.old:
             known = user.page(session).sessions.get(session)
-            if known is not None and t < known[0]:
-                emit(effects, user.id, head, known[1], first, JOINED, lineage(source, sources, known[2], b""))
+            if known is not None and t < known[EXPIRES]:
+                body = lineage(source, sources, known[SOURCE], b"")
+                emit(effects, user.id, head, known[COUNTRY], first, JOINED, body)
                 return
         waiting = WaitingMoney(t, first, head, money.id, session, sources)
         position = position_of(item)
@@ -244,7 +245,7 @@ class Enrichment:
         effects.set_timer(due, TIMER_RANK, item, user.id, string_bytes(session) + string_bytes(money.id) + position)
 
     def _duplicate(self, user: User, item: Item, money_id: bytes, source: bytes, effects: Effects) -> bool:
-        """Whether the id was seen within the TTL; if not, remember it. `t0` is not refreshed by a duplicate."""
+        """Whether the id was seen within the TTL. If not, records it. A duplicate does not extend the TTL."""
         t = item[TIME]
         ttl = self.rules.dedup_ttl_ms
         page = user.page(money_id)
@@ -256,7 +257,7 @@ class Enrichment:
         page.add_id(packed, t, source)
         if page.ids_n >= FULL_IDS:
             self.users.grow(user)
-        self._sweep_by(user, item, t + ttl, ttl, effects)
+        self._ensure_sweep(user, item, t + ttl, ttl, effects)
         return False
 
     # Sessions
@@ -266,15 +267,15 @@ class Enrichment:
         page = user.page(session)
         if expires > item[TIME]:
             known = page.sessions.get(session)
-            if known is None or known[0] < expires:
+            if known is None or known[EXPIRES] < expires:
                 page.sessions[session] = (expires, country, source_of(item))
                 page.changed = user.changed = True
-                self._sweep_by(user, item, expires, self.rules.session_ttl_ms, effects)
+                self._ensure_sweep(user, item, expires, self.rules.session_ttl_ms, effects)
         positions = page.waiting.pop(session, b"")
         for position in split_positions(positions):
             waiting = user.waiting[position]
             release(effects, user, position, waiting, country, JOINED, session=source_of(item))
-            waiting.gone = True
+            waiting.removed = True
             page.changed = user.changed = True
             effects.count("waiting", -1)
             effects.let_go(waiting.order_time)
@@ -282,7 +283,7 @@ class Enrichment:
     def _wait_over(self, user: User, item: Item, session: bytes, position: bytes, effects: Effects) -> None:
         page = user.page(session)
         if not page.is_waiting(session, position):
-            return  # its session came
+            return  # its session has come
         page.drop_waiting(session, position)
         user.changed = True
         waiting = user.waiting[position]
@@ -295,7 +296,7 @@ class Enrichment:
     def _look_up(
         self, user: User, position: bytes, waiting: WaitingMoney, t: int, reason: int, effects: Effects
     ) -> None:
-        """Send money to lookup: it waits for the reply to (its id, t), which may be here already."""
+        """Requests a lookup. The money waits for the reply to (its id, t). The reply may already be in the state."""
         page = user.page(waiting.money_id)
         if self.rules.lookup:
             request(effects, user, waiting, t, reason)
@@ -312,11 +313,12 @@ class Enrichment:
             resolve(effects, user, position, waiting, reply)
         else:
             release(effects, user, position, waiting, None, LOOKUP_FAILED)
-        waiting.gone = True
+        waiting.removed = True
         user.changed = True
 
     def process_unordered(self, record: UnorderedRecord, effects: Effects) -> None:
-        """A lookup's reply: it resolves its pair, or is kept until the watermark has passed its request."""
+        """Processes a lookup's reply. It resolves the money that waits for it. If there is none yet, the reply is kept
+        until the watermark has passed the time of its request."""
         reply = self.replies[record]
         topic, partition, offset, id, _ = record
         user = self.users.by_id[id]
@@ -326,7 +328,7 @@ class Enrichment:
             waiting = user.waiting[position]
             resolve(effects, user, position, waiting, reply)
             page.close_lookup(position)
-            waiting.gone = True
+            waiting.removed = True
             user.changed = True
             effects.count("looking_up", -1)
             effects.let_go(waiting.order_time)
@@ -337,7 +339,7 @@ class Enrichment:
         page.replies.append(reply)
         page.changed = user.changed = True
         by: Item = (reply.requested_at, CLEANUP_RANK, 0, topic, partition, offset, 0, id, b"")
-        self._sweep_by(user, by, reply.requested_at, self.rules.session_wait_ms, effects)
+        self._ensure_sweep(user, by, reply.requested_at, self.rules.session_wait_ms, effects)
 
     def rewrite(self, entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
         return rewrite(entries, version)
@@ -345,24 +347,23 @@ class Enrichment:
     # Removal
 
     def _forget(self, user: User, item: Item, request_id: bytes, requested_by: bytes, effects: Effects) -> None:
-        """Erase the user (docs/adr/0006). Money that waits for its session is put out without what was known of the
-        user; open lookups stay: when a reply is read is no part of the total order, so nothing but it may decide what
-        comes out."""
+        """Erases the user (docs/adr/0006). Money that waits for its session is written without user info. Open lookups
+        stay. Replies have no place in the total order, so only the reply itself may decide the output."""
         self.users.load_all_pages(user)
-        held = _held(user)
-        self.users.load_waiting([(user, position) for position in held])
-        for position in sorted(held, key=lambda p: (user.waiting[p].order_time, p)):
+        positions = _waiting_positions(user)
+        self.users.load_waiting([(user, position) for position in positions])
+        for position in sorted(positions, key=lambda p: (user.waiting[p].order_time, p)):
             waiting = user.waiting[position]
-            release_nameless(effects, user, position, waiting)
-            waiting.gone = True
+            release_without_info(effects, user, position, waiting)
+            waiting.removed = True
             effects.count("waiting", -1)
             effects.let_go(waiting.order_time)
         user.forget(encode_forgotten(Forgotten(request_id, requested_by, item[TIME], source_of(item))))
         self.users.shrink(user)
         effects.count("forgotten")
 
-    def _sweep_by(self, user: User, by: Item, expires: int, ttl: int, effects: Effects) -> None:
-        """See to it that the user is swept soon after `expires`."""
+    def _ensure_sweep(self, user: User, by: Item, expires: int, ttl: int, effects: Effects) -> None:
+        """Makes sure that a sweep of the user is scheduled soon after `expires`."""
         self._sweep_at(user, by, sweep_time(user.id, expires, ttl), effects)
 
     def _sweep_at(self, user: User, by: Item, due: int, effects: Effects) -> None:
@@ -372,7 +373,7 @@ class Enrichment:
             effects.set_timer(due, CLEANUP_RANK, by, user.id, b"")
 
     def _sweep(self, user: User, item: Item, effects: Effects) -> None:
-        """Remove what no event after this time can meet, and schedule the next sweep if anything is left."""
+        """Removes items that no later event can use, and schedules the next sweep if any items remain."""
         t = item[TIME]
         if user.sweep_at != t:
             return  # an earlier sweep was scheduled after this one
@@ -381,32 +382,32 @@ class Enrichment:
         user.sweep_at = 0
         dues: list[int] = []
         for page in list(user.pages.values()):
-            _purge(page, t, t - self.rules.dedup_ttl_ms)
+            _remove_expired(page, t, t - self.rules.dedup_ttl_ms)
             self._next_dues(user, page, dues)
         if dues:
             self._sweep_at(user, item, min(dues), effects)
         self.users.shrink(user)
 
     def _next_dues(self, user: User, page: Page, dues: list[int]) -> None:
-        """When a page's ids, sessions and replies next have something to remove."""
+        """Appends the times at which ids, sessions and replies of a page are next due for removal."""
         rules = self.rules
         if page.ids_n:
             dues.append(sweep_time(user.id, page.first_seen() + rules.dedup_ttl_ms, rules.dedup_ttl_ms))
         if page.sessions:
-            least = min([known[0] for known in page.sessions.values()])
-            dues.append(sweep_time(user.id, least, rules.session_ttl_ms))
+            first = min([known[EXPIRES] for known in page.sessions.values()])
+            dues.append(sweep_time(user.id, first, rules.session_ttl_ms))
         if page.replies:
-            least = min([reply.requested_at for reply in page.replies])
-            dues.append(sweep_time(user.id, least, rules.session_wait_ms))
+            first = min([reply.requested_at for reply in page.replies])
+            dues.append(sweep_time(user.id, first, rules.session_wait_ms))
 
 
-def _purge(page: Page, t: int, seen_until: int) -> None:
+def _remove_expired(page: Page, t: int, seen_until: int) -> None:
     page.drop_ids(seen_until)
-    over = [session for session, known in page.sessions.items() if known[0] <= t]
-    for session in over:
+    expired = [session for session, known in page.sessions.items() if known[EXPIRES] <= t]
+    for session in expired:
         del page.sessions[session]
     remaining = [reply for reply in page.replies if reply.requested_at > t]
-    if over or len(remaining) < len(page.replies):
+    if expired or len(remaining) < len(page.replies):
         page.replies = remaining
         page.changed = True
 
@@ -418,10 +419,10 @@ def _kept_reply(page: Page, money_id: bytes, requested_at: int) -> Reply | None:
     return None
 
 
-def _held(user: User) -> list[bytes]:
-    """The positions of all money that waits for its session, of the loaded pages."""
-    held: list[bytes] = []
+def _waiting_positions(user: User) -> list[bytes]:
+    """The positions of all money that waits for its session, from the loaded pages."""
+    all_positions: list[bytes] = []
     for page in user.pages.values():
         for positions in page.waiting.values():
-            held.extend(split_positions(positions))
-    return held
+            all_positions.extend(split_positions(positions))
+    return all_positions

@@ -1,6 +1,6 @@
-"""The entry for spark-submit: `spark-submit services/enrichment/submit.py FLAGS` is `moneystate enrich FLAGS`.
+"""The entry point for spark-submit: `spark-submit services/enrichment/submit.py FLAGS` runs `moneystate enrich FLAGS`.
 
-The `services` package has to be importable by driver and executors (installed, or by PYTHONPATH).
+Driver and executors must be able to import the `services` package (installed, or on PYTHONPATH).
 """
 
 from __future__ import annotations

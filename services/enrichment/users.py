@@ -1,8 +1,8 @@
-"""Loads, pages and writes back the users of one batch, in few round trips.
+"""Loads the users of a batch, distributes their items over pages, and writes them back, in few requests to the state.
 
-A page holds about `PAGE_ITEMS` items. A user that outgrows its pages gets twice as many, and fewer again when a sweep
-finds them nearly empty; either costs one rewrite of that user. What each event of a user costs grows with its page, so
-one that comes with very many events in one batch gets more pages while it is at work.
+A page has about `PAGE_ITEMS` items. If a user has more items, the number of pages doubles. If a sweep finds the pages
+nearly empty, it shrinks again. Either costs one rewrite of the user. The cost of an event grows with the size of its
+page. So a user with very many events in one batch gets more pages during the batch.
 """
 
 from __future__ import annotations
@@ -31,19 +31,21 @@ from services.enrichment.state import (
 
 PAGE_ITEMS: Final = 64
 MAX_DEPTH: Final = 16
-FULL_IDS: Final = 4 * PAGE_ITEMS
+FULL_IDS: Final = 4 * PAGE_ITEMS  # a page with this many ids makes its user grow during a batch
 
 
 class Users:
+    """The users of a batch."""
+
     def __init__(self, state: StateAccess, ids: Iterable[bytes]) -> None:
         self.state = state
         self.by_id: dict[bytes, User] = {}
-        wanted = list(dict.fromkeys(ids))
-        for id, entry in zip(wanted, state.get_many([user_key(id) for id in wanted]), strict=True):
+        unique_ids = list(dict.fromkeys(ids))
+        for id, entry in zip(unique_ids, state.get_many([user_key(id) for id in unique_ids]), strict=True):
             self.by_id[id] = decode_user(id, entry)
 
     def load_pages(self, wanted: Iterable[tuple[User, int]]) -> None:
-        """The pages, by user and number, that are not there yet, in one round."""
+        """Loads the pages (user and number) that are not loaded yet, in one request."""
         missing: dict[bytes, tuple[User, int]] = {}
         for user, number in wanted:
             if number not in user.pages:
@@ -59,7 +61,7 @@ class Users:
         self.load_pages([(user, number) for number in range(1 << user.depth)])
 
     def load_waiting(self, wanted: Iterable[tuple[User, bytes]]) -> None:
-        """Waiting money by user and position, in one round."""
+        """Loads waiting money (user and position) that is not loaded yet, in one request."""
         missing: dict[bytes, tuple[User, bytes]] = {}
         for user, position in wanted:
             if position not in user.waiting:
@@ -74,7 +76,7 @@ class Users:
             user.waiting[position] = decode_waiting(entry)
 
     def changes(self) -> list[Change]:
-        """Every changed entry. Users that outgrow their pages are repaged first."""
+        """All changed entries. Users with too many items for their pages get more pages first."""
         changes: list[Change] = []
         for user in self.by_id.values():
             if user.changed:
@@ -91,13 +93,13 @@ class Users:
             self.repage(user, depth)
 
     def grow(self, user: User) -> None:
-        """For a user with a page of `FULL_IDS`: four times as many pages, where all of them are here."""
+        """Quadruples the pages of a user that has a page with `FULL_IDS` ids, if all pages are loaded."""
         if len(user.pages) == 1 << user.depth and user.depth + 2 <= MAX_DEPTH:
             _tally(user)
             self.repage(user, user.depth + 2)
 
     def shrink(self, user: User) -> None:
-        """After a removal, all pages loaded: as many pages as are worth it."""
+        """Reduces the number of pages after a removal, if they are nearly empty. All pages must be loaded."""
         _tally(user)
         depth = user.depth
         while depth > 0 and user.items < (PAGE_ITEMS // 4) << depth:
@@ -106,46 +108,47 @@ class Users:
             self.repage(user, depth)
 
     def repage(self, user: User, depth: int) -> None:
+        """Distributes a user's items over 2^depth pages."""
         self.load_all_pages(user)
         old = user.pages
-        fresh: dict[int, Page] = {number: Page() for number in range(1 << depth)}
-        for number, page in fresh.items():
+        new: dict[int, Page] = {number: Page() for number in range(1 << depth)}
+        for number, page in new.items():
             page.changed = True
             page.stored = number in old and old[number].stored
         mask = (1 << depth) - 1
-        _spread([old[number] for number in sorted(old)], fresh, mask)
-        for page in fresh.values():
+        _distribute([old[number] for number in sorted(old)], new, mask)
+        for page in new.values():
             page.counted = page.items()
         for number in old:
-            if number not in fresh and old[number].stored:
-                gone = Page()
-                gone.stored = gone.changed = True
-                fresh[number] = gone
+            if number not in new and old[number].stored:
+                removed = Page()
+                removed.stored = removed.changed = True
+                new[number] = removed
         user.depth = depth
-        user.pages = fresh
+        user.pages = new
 
 
-def _spread(old: list[Page], fresh: dict[int, Page], mask: int) -> None:
+def _distribute(old: list[Page], new: dict[int, Page], mask: int) -> None:
     ids: list[tuple[int, bytes, bytes]] = []
     for page in old:
         for money_type, source in page.each_type():
-            fresh[zlib.crc32(money_type) & mask].add_type(money_type, source)
+            new[zlib.crc32(money_type) & mask].add_type(money_type, source)
         for session, known in page.sessions.items():
-            fresh[zlib.crc32(session) & mask].sessions[session] = known
+            new[zlib.crc32(session) & mask].sessions[session] = known
         for session, positions in page.waiting.items():
-            fresh[zlib.crc32(session) & mask].waiting[session] = positions
+            new[zlib.crc32(session) & mask].waiting[session] = positions
         for lookup in page.lookups:
-            fresh[zlib.crc32(lookup[0]) & mask].lookups.append(lookup)
+            new[zlib.crc32(lookup[0]) & mask].lookups.append(lookup)
         for reply in page.replies:
-            fresh[zlib.crc32(reply.money_id) & mask].replies.append(reply)
+            new[zlib.crc32(reply.money_id) & mask].replies.append(reply)
         ids.extend([(seen_at, money_id, source) for money_id, seen_at, source in page.each_id()])
-    ids.sort()  # pages that become one keep their ids in the order of time
+    ids.sort()  # a page keeps its ids in the order of time, also if it is merged from several
     for seen_at, money_id, source in ids:
-        fresh[zlib.crc32(money_id) & mask].add_id(pack_id(money_id), seen_at, source)
+        new[zlib.crc32(money_id) & mask].add_id(pack_id(money_id), seen_at, source)
 
 
 def _tally(user: User) -> None:
-    """Bring the user's count of items up to date with its loaded pages."""
+    """Updates the user's count of items from its loaded pages."""
     for page in user.pages.values():
         n = page.items()
         user.items += n - page.counted
@@ -160,13 +163,13 @@ def _user_changes(user: User, changes: list[Change]) -> None:
     if user.forgotten:
         changes.append((forgotten_key(user.id), user.forgotten))
     for number, page in user.pages.items():
-        inside = user.depth == 0 and number == 0
-        if not inside and page.changed and page.items():
+        in_user_record = user.depth == 0 and number == 0
+        if not in_user_record and page.changed and page.items():
             changes.append((page_key(user.id, number), encode_page_entry(page)))
-        elif page.stored and (inside or page.changed):
+        elif page.stored and (in_user_record or page.changed):
             changes.append((page_key(user.id, number), None))
     for position, money in user.waiting.items():
-        if money.gone:
+        if money.removed:
             if money.stored:
                 changes.append((waiting_key(user.id, position), None))
         elif money.changed:

@@ -1,6 +1,6 @@
-"""One user's state as plain data for people and programs: times in ISO-8601, expired values marked.
+"""A user's state as plain data for people and programs, with times in ISO-8601.
 
-What has expired is shown until it is removed: whoever looks at a checkpoint wants to see what is there.
+Expired values are shown, and marked, until they are removed: the view shows the content of a checkpoint.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ OUTCOMES = ("FOUND", "NOT_FOUND", "FAILED")
 SECTIONS = ("moneyTypes", "moneyIds", "sessions", "waiting", "replies")
 TITLES = {
     "forgotten": "forgotten",
-    "moneyTypes": "money types had",
-    "moneyIds": "money ids seen",
+    "moneyTypes": "money types so far",
+    "moneyIds": "seen money ids",
     "sessions": "sessions",
-    "waiting": "money that waits",
-    "replies": "replies without a request yet",
+    "waiting": "waiting money",
+    "replies": "replies without a request so far",
 }
 
 
 def user_view(entries: Iterable[Pair], watermark: int, dedup_ttl_ms: int) -> Row:
-    """All that the entries of a user have, by section."""
+    """The content of a user's entries, by section."""
     view: Row = {"info": None, "forgotten": None}
     view.update({section: [] for section in SECTIONS})
     for key, value in entries:
@@ -54,10 +54,10 @@ def user_view(entries: Iterable[Pair], watermark: int, dedup_ttl_ms: int) -> Row
 
 def timer_view(item: Item) -> str:
     if item[RANK] == CLEANUP_RANK:
-        return "removal of what is over"
+        return "removal of expired items"
     session, pos = read_bytes(item[VALUE], 0)
     money_id, _ = read_bytes(item[VALUE], pos)
-    return f"end of the wait of {money_id.decode()} for session {session.decode()}"
+    return f"end of {money_id.decode()}'s wait for session {session.decode()}"
 
 
 def _entry(view: Row, key: bytes, value: bytes) -> None:
@@ -77,7 +77,7 @@ def _entry(view: Row, key: bytes, value: bytes) -> None:
             "request": proof.request.decode(),
             "requestedBy": proof.requested_by.decode(),
             "at": time_text(proof.forgotten_at),
-            "from": _place(proof.source),
+            "from": _source_text(proof.source),
         }
 
 
@@ -86,43 +86,43 @@ def _info(user: User) -> Row | None:
         return None
     return {
         "birthYear": _text(user.birth_year),
-        "birthYearFrom": _place(user.birth_year_from),
+        "birthYearFrom": _source_text(user.birth_year_source),
         "residentCountryCode": _text(user.country),
-        "residentCountryCodeFrom": _place(user.country_from),
+        "residentCountryCodeFrom": _source_text(user.country_source),
     }
 
 
 def _page(view: Row, page: Page) -> None:
     for money_type, source in page.each_type():
-        view["moneyTypes"].append({"moneyType": money_type.decode(), "from": _place(source)})
+        view["moneyTypes"].append({"moneyType": money_type.decode(), "from": _source_text(source)})
     for money_id, seen_at, source in page.each_id():
-        row = {"id": money_id.decode(), "seenAt": time_text(seen_at), "seenAtMs": seen_at, "from": _place(source)}
+        row = {"id": money_id.decode(), "seenAt": time_text(seen_at), "seenAtMs": seen_at, "from": _source_text(source)}
         view["moneyIds"].append(row)
     for session, (expires, country, source) in page.sessions.items():
         row = {"id": session.decode(), "clientCountryCode": country.decode(), "expires": time_text(expires)}
-        view["sessions"].append({**row, "expiresMs": expires, "from": _place(source)})
+        view["sessions"].append({**row, "expiresMs": expires, "from": _source_text(source)})
     for reply in page.replies:
-        asked = {"moneyId": reply.money_id.decode(), "requestedAt": time_text(reply.requested_at)}
-        view["replies"].append({**asked, "outcome": OUTCOMES[reply.outcome], "country": _text(reply.country)})
+        request = {"moneyId": reply.money_id.decode(), "requestedAt": time_text(reply.requested_at)}
+        view["replies"].append({**request, "outcome": OUTCOMES[reply.outcome], "country": _text(reply.country)})
 
 
 def _waiting(key: bytes, value: bytes) -> Row:
     money = decode_waiting(value)
     position = key[-POSITION_BYTES:]
     topic, partition, offset = position[0], int.from_bytes(position[1:5], "big"), int.from_bytes(position[5:], "big")
-    asked = money.requested_at != NO_TIME
+    looked_up = money.requested_at != NO_TIME
     return {
         "moneyId": money.money_id.decode(),
         "session": money.session.decode(),
         "since": time_text(money.order_time),
-        "for": "lookup" if asked else "session",
+        "for": "lookup" if looked_up else "session",
         "requestedAt": time_text(money.requested_at),
-        "reason": REASONS[money.reason] if asked else None,
+        "reason": REASONS[money.reason] if looked_up else None,
         "from": f"{TOPICS.get(topic, topic)}/{partition}/{offset}",
     }
 
 
-def _place(source: bytes) -> str | None:
+def _source_text(source: bytes) -> str | None:
     known = decode_source(source)
     return None if known is None else f"{TOPICS.get(known.topic, known.topic)}/{known.partition}/{known.offset}"
 

@@ -107,8 +107,8 @@ def entry(n: int, turn: int) -> bytes:
     time one money id comes and the oldest goes, as a money event does it."""
     user = User(user_id(n).encode())
     source = encode_source(topics.USER_EVENTS, n % PARTITIONS, n, START_MS)
-    user.birth_year, user.birth_year_from = str(1950 + n % 50).encode(), source
-    user.country, user.country_from = COUNTRIES[n % len(COUNTRIES)], source
+    user.birth_year, user.birth_year_source = str(1950 + n % 50).encode(), source
+    user.country, user.country_source = COUNTRIES[n % len(COUNTRIES)], source
     page = user.pages[0] = Page()
     page.add_type(b"CARD_PAYMENT", source)
     page.add_type(b"TOP_UP", source)

@@ -22,7 +22,7 @@ from moneystate.replica.rows import BY_USER, escape
 from moneystate.savepoint.rescale import rescale
 from moneystate.spark.job import Job
 from moneystate.spark.run_options import RunOptions
-from state_tools.offline import opened
+from state_tools.offline import open_state
 from state_tools.replay import Replay, open_for_replay
 from tests.engine.tiny import BOUND_MS, DEAD_LETTERS, INPUTS, Tiny, TinyDecoder, decode_window
 
@@ -120,7 +120,7 @@ def run(options: str) -> dict[str, Any]:
 
 
 def export_as(checkpoint: str, out: str, key_groups: str) -> dict[str, Any]:
-    with opened(STATE, checkpoint, can_go_on=True) as whole:
+    with open_state(STATE, checkpoint, can_go_on=True) as whole:
         rescale(STATE, whole, Path(out), int(key_groups), lambda group: None)
         return {"fingerprint": whole.manifest.fingerprint}
 

@@ -59,7 +59,7 @@ def test_what_is_current_stays_as_it_is(name: str) -> None:
 
 def test_readers_take_version_1() -> None:
     user = decode_user(b"ann", golden("v1/UserState"))
-    assert (user.country, user.country_from) == (b"FI", b"")
+    assert (user.country, user.country_source) == (b"FI", b"")
     page = user.pages[0]
     assert [money_id for money_id, _, _ in page.each_id()] == [b"m1", b""]
     assert page.sessions[b"s1"][1:] == (b"CA", b"")

@@ -171,7 +171,7 @@ def test_a_user_is_what_fastavro_reads_and_comes_back(
     page: Page, year: bytes | None, country: bytes | None, source: bytes, sweep_at: int, items: int, depth: int
 ) -> None:
     user = User(b"ann")
-    user.birth_year_from = source
+    user.birth_year_source = source
     user.birth_year, user.country, user.sweep_at, user.items, user.depth = year, country, sweep_at, items, depth
     user.pages[0] = page
     entry = encode_user(user)
@@ -368,7 +368,7 @@ def golden_page() -> Page:
 def golden_user(depth: int) -> User:
     user = User(b"ann")
     user.country, user.sweep_at, user.items, user.depth = b"FI", START_MS + 450_000, 10, depth
-    user.country_from = encode_source(1, 2, 2**40, START_MS)
+    user.country_source = encode_source(1, 2, 2**40, START_MS)
     user.birth_year = b"1990" if depth else None
     user.pages[0] = golden_page()
     return user

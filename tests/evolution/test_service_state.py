@@ -259,7 +259,7 @@ def test_an_earlier_program_does_not_begin_to_read(shop: Shop) -> None:
     shop.write(V1)
     bench = shop.bench(entries)
     shop.sell(bench, "a", 1, 3_000)
-    with pytest.raises(Exception, match="schema that this program does not know: it is newer"):
+    with pytest.raises(Exception, match="schema that this program does not know: a newer program wrote it"):
         shop.total(bench, "a")
 
 

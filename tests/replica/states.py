@@ -65,7 +65,7 @@ def entries(user: bytes, state: State | None) -> Entries:
     made.pages = {n: Page() for n in range(state.pages)}
     made.country = None if state.country is None else state.country.encode()
     made.birth_year = None if state.birth_year is None else state.birth_year.encode()
-    made.country_from = encode_source(USER_EVENTS, 1, 7, 1_000) if state.country else b""
+    made.country_source = encode_source(USER_EVENTS, 1, 7, 1_000) if state.country else b""
     for id, expires in state.sessions:
         made.page(id.encode()).sessions[id.encode()] = (expires, b"PT", b"")
     for id, seen_at in state.seen:

@@ -1,4 +1,4 @@
-"""Decodes state entries into the replica's answers and their index keys (docs/state.md)."""
+"""Decodes state entries into the replica's answers, and computes their index keys (docs/state.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moneystate.replica.rows import BY_USER, END, escape, text
 from services.enrichment import fingerprints as fp
 from services.enrichment import source as sources
 from services.enrichment.events import Reply
-from services.enrichment.page import POSITION_BYTES, Page, read_optional, split_positions
+from services.enrichment.page import POSITION, POSITION_BYTES, Page, read_optional, split_positions
 from services.enrichment.replica.model import (
     ForgottenView,
     KeptReply,
@@ -42,19 +42,19 @@ from services.enrichment.state import (
 from services.enrichment.topics import INPUTS
 
 BY_COUNTRY: Final = b"c"  # escaped country, user
-BY_SEEN: Final = b"m"  # escaped id of money that was seen, user
-BY_WAITING: Final = b"n"  # escaped id of money that waits, escaped user, position
+BY_SEEN: Final = b"m"  # escaped id of seen money, user
+BY_WAITING: Final = b"n"  # escaped id of waiting money, escaped user, position
 BY_SESSION: Final = b"s"  # escaped session id, user
 
-# bytes after the user in an entry's key
-RESTS: Final[dict[bytes, int]] = {USER: 0, FORGOTTEN: 0, PAGE: PAGE_NUMBER_BYTES, WAITING: POSITION_BYTES}
+# how many bytes of an entry's key follow the user
+REST_BYTES: Final[dict[bytes, int]] = {USER: 0, FORGOTTEN: 0, PAGE: PAGE_NUMBER_BYTES, WAITING: POSITION_BYTES}
 
-Read = Callable[[bytes], bytes | None]  # an entry, as of the version that is read
+Read = Callable[[bytes], bytes | None]  # reads an entry at the version of the snapshot
 
 TOPICS: Final = {t.code: t.name for t in INPUTS}
 REASONS: Final = [Reason.LATE, Reason.OLD, Reason.SESSION_MISSING]
 OUTCOMES: Final = ["FOUND", "NOT_FOUND", "FAILED"]
-SCALE: Final = 4  # places of an amount
+SCALE: Final = 4  # decimal places of an amount
 SCHEMAS: Final[dict[bytes, tuple[str, int]]] = {
     fp.USER_STATE: ("user", 2),
     fp.USER_STATE_V1: ("user", 1),
@@ -69,8 +69,8 @@ LINEAGE_FIELDS: Final = ["money", "firstOfType", "birthYear", "residentCountryCo
 
 
 def split(key: bytes) -> tuple[bytes, bytes] | None:
-    """User and rest of an entry's key."""
-    rest = RESTS.get(key[:1])
+    """The user of an entry, and the bytes of its key after the user."""
+    rest = REST_BYTES.get(key[:1])
     if rest is None or len(key) <= rest:
         return None
     end = len(key) - rest
@@ -78,15 +78,15 @@ def split(key: bytes) -> tuple[bytes, bytes] | None:
 
 
 def schema(entry: bytes) -> tuple[str, int]:
-    """Kind and version. Raises Malformed for a schema that this program does not know."""
+    """Kind and version of an entry's schema. Raises Malformed for an unknown schema."""
     known = SCHEMAS.get(entry[:HEADER_BYTES])
     if known is None:
-        raise Malformed("a state entry has a schema that this program does not know: it is newer")
+        raise Malformed("a state entry has a schema that this program does not know: a newer program wrote it")
     return known
 
 
 def index_keys(user: bytes, kind: bytes, rest: bytes, entry: bytes) -> set[bytes]:
-    """The index keys (docs/state.md) that lead to an entry."""
+    """The index keys of an entry (docs/state.md)."""
     if kind == b"w":
         return {BY_WAITING + escape(decode_waiting(entry).money_id) + escape(user) + rest}
     if kind == b"p":
@@ -125,14 +125,14 @@ def source(raw: bytes) -> Source | None:
 
 
 def counts(seen_at_ms: int, watermark_ms: int, dedup_ttl_ms: int | None) -> bool:
-    """Whether a duplicate of money that was seen then would be found by a job whose watermark is this. `dedup_ttl_ms`:
-    None: not known, so as long as the state has it."""
+    """Whether a job with this watermark would still recognize duplicates of money that was seen at `seen_at_ms`.
+    `dedup_ttl_ms` None: not known; then everything in the state counts."""
     return dedup_ttl_ms is None or seen_at_ms + dedup_ttl_ms > watermark_ms
 
 
 def user_view(user: bytes, read: Read, watermark_ms: int, dedup_ttl_ms: int | None) -> UserView | None:
-    """The user without what has expired at the watermark, which the state keeps until it is swept. None: nothing is
-    known of the user."""
+    """The user, without items that have expired at the watermark. The state keeps these until a sweep. None: the state
+    has no such user."""
     prefix = escape(user)
     entry = read(prefix + b"u")
     if entry is None:
@@ -156,8 +156,8 @@ def user_view(user: bytes, read: Read, watermark_ms: int, dedup_ttl_ms: int | No
     pending = _pending(decoded, pages, prefix, read, schemas)
     return UserView(
         user_id=text(user),
-        birth_year=known(decoded.birth_year, decoded.birth_year_from),
-        country=known(decoded.country, decoded.country_from),
+        birth_year=known(decoded.birth_year, decoded.birth_year_source),
+        country=known(decoded.country, decoded.country_source),
         money_types=tuple(sorted(types, key=lambda t: t.type)),
         sessions=tuple(sorted(sessions, key=lambda s: s.id)),
         seen_money=tuple(sorted(seen, key=lambda m: (m.seen_at_ms, m.id))),
@@ -177,11 +177,11 @@ def _pages(user: User, prefix: bytes, read: Read, schemas: set[int]) -> list[Pag
 
 
 def _pending(user: User, pages: list[Page], prefix: bytes, read: Read, schemas: set[int]) -> list[Pending]:
-    """Oldest first."""
-    places = [p for page in pages for joined in page.waiting.values() for p in split_positions(joined)]
-    places += [lookup[2] for page in pages for lookup in page.lookups]
+    """The user's waiting money, the oldest first."""
+    positions = [p for page in pages for joined in page.waiting.values() for p in split_positions(joined)]
+    positions += [lookup[POSITION] for page in pages for lookup in page.lookups]
     pending = []
-    for position in places:
+    for position in positions:
         entry = read(prefix + b"w" + position)
         if entry is not None:
             schemas.add(schema(entry)[1])
@@ -190,17 +190,18 @@ def _pending(user: User, pages: list[Page], prefix: bytes, read: Read, schemas: 
 
 
 def find_session(user: bytes, session: bytes, read: Read) -> Session | None:
-    """Expired or not."""
+    """A session of a user, even if it has expired."""
     prefix = escape(user)
     entry = read(prefix + b"u")
     if entry is None:
         return None
     decoded = decode_user(user, entry)
     page = _page_of(decoded, session, prefix, read)
-    there = page.sessions.get(session)
-    if there is None:
+    stored = page.sessions.get(session)
+    if stored is None:
         return None
-    return Session(text(session), text(there[1]), there[0], source(there[2]))
+    expires_ms, country, session_source = stored
+    return Session(text(session), text(country), expires_ms, source(session_source))
 
 
 def find_seen(user: bytes, money_id: bytes, read: Read) -> SeenMoney | None:
@@ -209,9 +210,9 @@ def find_seen(user: bytes, money_id: bytes, read: Read) -> SeenMoney | None:
     if entry is None:
         return None
     page = _page_of(decode_user(user, entry), money_id, prefix, read)
-    for id, seen_at_ms, came_from in page.each_id():
+    for id, seen_at_ms, raw in page.each_id():
         if id == money_id:
-            return SeenMoney(text(id), seen_at_ms, source(came_from))
+            return SeenMoney(text(id), seen_at_ms, source(raw))
     return None
 
 
@@ -222,17 +223,17 @@ def _page_of(user: User, id: bytes, prefix: bytes, read: Read) -> Page:
     return decode_page_entry(read(prefix + b"p" + number.to_bytes(4, "big")))
 
 
-def known(value: bytes | None, came_from: bytes) -> Known | None:
-    return None if value is None else Known(text(value), source(came_from))
+def known(value: bytes | None, raw_source: bytes) -> Known | None:
+    return None if value is None else Known(text(value), source(raw_source))
 
 
 def pending_view(user: bytes, position: bytes, entry: bytes) -> Pending:
     waiting = decode_waiting(entry)
     session, event_time, amount, currency, money_type, birth_year, country = _head(waiting)
     unions = waiting.sources
-    _, pos = read_source(unions, 0)  # of the first of its type: Explain has it from the lineage
-    birth_from, pos = read_source(unions, pos)
-    country_from, _ = read_source(unions, pos)
+    _, pos = read_source(unions, 0)  # of the first event of its type, see `first_of_type`
+    birth_year_source, pos = read_source(unions, pos)
+    country_source, _ = read_source(unions, pos)
     looked_up = waiting.requested_at != NO_TIME
     return Pending(
         user_id=text(user),
@@ -245,14 +246,14 @@ def pending_view(user: bytes, position: bytes, entry: bytes) -> Pending:
         amount=amount,
         currency=text(currency),
         money_type=text(money_type),
-        birth_year=known(birth_year, birth_from),
-        country=known(country, country_from),
+        birth_year=known(birth_year, birth_year_source),
+        country=known(country, country_source),
         source=position_source(position, event_time),
     )
 
 
 def first_of_type(entry: bytes) -> Source | None:
-    """The earlier event because of which waiting money is not the first of its type."""
+    """The first event of the type of waiting money, if it was an earlier one."""
     return source(read_source(decode_waiting(entry).sources, 0)[0])
 
 
@@ -277,8 +278,8 @@ def _head(waiting: WaitingMoney) -> tuple[bytes, int, str, bytes, bytes, bytes |
     if branch == 1:
         birth_year, pos = read_optional(head, pos)
         country, pos = read_optional(head, pos)
-    shown = str(Decimal(int.from_bytes(amount, "big", signed=True)).scaleb(-SCALE))
-    return session or b"", event_time, shown, currency, money_type, birth_year, country
+    amount_text = str(Decimal(int.from_bytes(amount, "big", signed=True)).scaleb(-SCALE))
+    return session or b"", event_time, amount_text, currency, money_type, birth_year, country
 
 
 def _reply(reply: Reply) -> KeptReply:
@@ -288,16 +289,16 @@ def _reply(reply: Reply) -> KeptReply:
 
 def forgotten_view(user: bytes, entry: bytes) -> ForgottenView:
     proof = decode_forgotten(entry)
-    by = text(proof.requested_by)
-    return ForgottenView(text(user), text(proof.request), by, proof.forgotten_at, source(proof.source))
+    requested_by = text(proof.requested_by)
+    return ForgottenView(text(user), text(proof.request), requested_by, proof.forgotten_at, source(proof.source))
 
 
 def lineage_origins(header: bytes) -> list[tuple[str, Source]]:
-    """Roles and events of a Lineage; none where its schema is not known."""
+    """Roles and events of a Lineage. Empty if its schema is unknown."""
     if not header.startswith(fp.LINEAGE):
         return []
     origins: list[tuple[str, Source]] = []
-    money, pos = read_source(b"\x02" + header[HEADER_BYTES:], 0)  # its first field is no union
+    money, pos = read_source(b"\x02" + header[HEADER_BYTES:], 0)  # the first field is not a union
     raws = [money]
     pos += HEADER_BYTES - 1
     for _ in LINEAGE_FIELDS[1:]:

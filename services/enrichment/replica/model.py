@@ -1,8 +1,8 @@
-"""The answers of a replica of the enrichment's state, beside `moneystate.replica.model`.
+"""The answers of a replica of the enrichment's state, in addition to `moneystate.replica.model`.
 
-Those that each point read makes some of are named tuples, which take a third of the time of frozen dataclasses to make.
-Times are in ms. `source`: the event that a value came from, None where it was written by a version that did not keep
-that.
+Point reads create many of these. Such types are named tuples: to create one takes a third of the time of a frozen
+dataclass. Times are in ms. `source` is the event that a value comes from. None: an earlier version, which did not store
+sources, wrote the value.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class Session(NamedTuple):
 
 
 class SeenMoney(NamedTuple):
-    """Money that counts for the duplicate check."""
+    """A money event whose duplicates are recognized."""
 
     id: str
-    seen_at_ms: int  # order time of the money that counts as the first
+    seen_at_ms: int  # order time of the first event with this id
     source: Source | None
 
 
 class Reason(Enum):
-    """Why money is not put out yet: it waits for its session, or why it was sent to lookup."""
+    """Why money has not been written yet: it waits for its session, or for a lookup for one of the other reasons."""
 
     WAITING = "WAITING"
     LATE = "LATE"
@@ -52,7 +52,7 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Money that is not put out yet."""
+    """Money that has not been written yet."""
 
     user_id: str
     money_id: str
@@ -64,14 +64,14 @@ class Pending:
     amount: str  # a decimal number with its four places
     currency: str
     money_type: str
-    birth_year: Known | None  # the user info that it travels with
-    country: Known | None  # the user info that it travels with
+    birth_year: Known | None  # user info at its order time
+    country: Known | None  # user info at its order time
     source: Source  # its own event
 
 
 @dataclass(frozen=True, slots=True)
 class KeptReply:
-    """A lookup's reply that was read before its request."""
+    """A reply to a lookup that the job has not requested yet (as of this version)."""
 
     money_id: str
     requested_at_ms: int
@@ -81,7 +81,7 @@ class KeptReply:
 
 
 class UserView(NamedTuple):
-    """All that is known about a user."""
+    """The state of a user."""
 
     user_id: str
     birth_year: Known | None
@@ -92,11 +92,15 @@ class UserView(NamedTuple):
     waiting: tuple[Pending, ...]  # oldest first
     looking_up: tuple[Pending, ...]  # oldest first
     replies: tuple[KeptReply, ...]
-    schema_versions: tuple[int, ...]  # with which the user's entries are written, ascending
+    schema_versions: tuple[int, ...]  # of the user's entries, ascending
 
 
 class Where(Enum):
-    """The progress of a money event: not output yet; output, only its id is known; output, with its record."""
+    """The progress of a money event.
+
+    WAITING, LOOKING_UP: it has not been written. SEEN: it has been written, and only its id is known. PUT_OUT: it has
+    been written, and its record is known.
+    """
 
     WAITING = "WAITING"
     LOOKING_UP = "LOOKING_UP"
@@ -111,10 +115,10 @@ class MoneyView:
     money_id: str
     user_id: str
     where: Where
-    pending: Pending | None  # if it waits or is looked up
-    enriched: Source | None  # its record in the output, if put out; the time is that record's timestamp
-    # (role, event) of all that is known; roles are the fields of Lineage: money, session, birthYear,
-    # residentCountryCode, firstOfType, reply
+    pending: Pending | None  # for WAITING and LOOKING_UP
+    enriched: Source | None  # for PUT_OUT: its record in the output; the time is that record's timestamp
+    # the known (role, event) pairs; roles are the fields of Lineage: money, session, birthYear, residentCountryCode,
+    # firstOfType, reply
     origins: tuple[tuple[str, Source], ...]
 
 

@@ -1,10 +1,10 @@
-"""The port to a replica's state: the available reads, each as of a version.
+"""The port to a replica's state: the available reads, each at a version.
 
-Calls are synchronous and short: a point read costs some tens of µs, a listing as much for each of its `limit` items.
-They are made from one thread (an event loop's): what a call sees does not move under it, and `newest` looks whether
-there is more. All raise NotReady before the first full catch-up, `status` and `newest` excepted.
+Calls are synchronous and short. A point read takes some tens of µs, a listing as much for each of its `limit` items.
+One thread (an event loop's) makes all calls. So the data does not change during a call. `newest` checks for new
+versions. All calls except `status` and `newest` raise NotReady before the first full catch-up.
 
-Texts that are no user, session or money id of the log are simply not found.
+An id that is not in the log is not found, whatever characters it has.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from services.enrichment.replica.model import ForgottenView, MoneyView, Pending,
 
 
 class Snapshot(Protocol):
-    """The state at one version, of all users: it never shows half of a batch, and stays as it is however often it is
-    asked. Each call raises Pruned once the version is no longer kept: that is a minute after it stopped being given
-    out, so that what has begun can end.
+    """The state of all users at one version. It never shows half of a batch, and it never changes.
 
-    A user that is forgotten is gone from all versions before as well.
+    Each call raises Pruned once the version is no longer retained. That is a minute after new calls could last get the
+    version, so that calls in progress can finish. Forgetting a user also removes it from all earlier versions.
     """
 
     @property
@@ -33,58 +32,58 @@ class Snapshot(Protocol):
 
     @property
     def watermark_ms(self) -> int:
-        """As the engine has it, including NO_TIME and END_OF_TIME."""
+        """The engine's watermark, which may be NO_TIME or END_OF_TIME."""
         ...
 
     def find(self, owner: bytes, expired_ms: int | None = None) -> UserView | None:
-        """Like `user`, by the UTF-8 of the id; None: nothing is known of it. `expired_ms`: sessions that expired by
-        this event time are left out; None: the version's watermark."""
+        """Like `user`, by the UTF-8 of the id. None: there is no such user. Items that have expired by `expired_ms`
+        are left out; None: by the version's watermark."""
         ...
 
     def user(self, user_id: str) -> UserView:
-        """Raises NotFound where nothing is known of the user."""
+        """Raises NotFound if there is no such user."""
         ...
 
     def users(
         self, *, prefix: str = "", start: str = "", end: str = "", country: str = "", limit: int, after: bytes | None
     ) -> Page[UserView]:
-        """Users in the order of their ids' UTF-8 bytes. `prefix`: of the ids; `start`: first id, inclusive; `end`:
-        last id, exclusive; `country`: the residentCountryCode; empty: no limit. `after`: where the previous page
-        ended, None for the first page. Raises Malformed for an `after` that was made elsewhere."""
+        """Users, ordered by the UTF-8 bytes of their ids. `prefix`: of the ids. `start`: the first id (inclusive).
+        `end`: the last id (exclusive). `country`: the residentCountryCode. Empty arguments do not limit the listing.
+        `after`: the end of the previous page; None for the first page. Raises Malformed if `after` is invalid."""
         ...
 
     def entries(self, *, prefix: str = "", limit: int, after: bytes | None) -> Page[Entry]:
-        """The changelog's entries of the users whose ids begin with `prefix`, in the order of the ids' UTF-8 bytes,
-        then of the kinds. A page may end between two entries of one user. Raises Malformed as `users` does."""
+        """The changelog's entries of the users whose ids begin with `prefix`, ordered by the UTF-8 bytes of the ids,
+        then by kind. A page may end between two entries of one user. Raises Malformed like `users`."""
         ...
 
     def session(self, session_id: str) -> tuple[str, Session]:
-        """User and session. Raises NotFound where no user has it or it has expired at the version's watermark; where
-        several users have one of that id, the first in the order of their ids answers."""
+        """The user and the session. If several users have a session with this id, the first user by id counts. Raises
+        NotFound if no user has it, or it has expired at the version's watermark."""
         ...
 
     def pending(self, *, reason: Reason | None = None, limit: int, after: bytes | None) -> Page[Pending]:
-        """Money that is not put out yet, oldest order time first. Raises Malformed as `users` does."""
+        """Money that has not been written yet, the oldest order time first. Raises Malformed like `users`."""
         ...
 
     def money(self, money_id: str) -> MoneyView:
-        """Looks up a money event. Raises NotFound if its id is unknown: it was never seen, or was forgotten after
-        the TTL of the duplicate check and its record is no longer followed."""
+        """A money event. Raises NotFound if its id is unknown: it was never seen, or the TTL of the duplicate check has
+        passed and the replica no longer retains its lineage."""
         ...
 
     def forgotten(self, user_id: str) -> ForgottenView:
-        """Raises NotFound where the user was not forgotten."""
+        """Raises NotFound if the user was not forgotten."""
         ...
 
 
 class Reads(Protocol):
     def newest(self) -> Version | None:
-        """The newest version that can be read; looks for what the follower has written since. Cheap when there is
-        nothing new. None: not ready."""
+        """Checks for versions that the follower has written since, and returns the newest. Cheap if there is nothing
+        new. None: not ready."""
         ...
 
     def latest(self) -> Snapshot:
-        """The newest version at which all key groups are whole."""
+        """The newest version for which the data of all key groups is complete."""
         ...
 
     def at_version(self, version: Version) -> Snapshot:
@@ -92,34 +91,34 @@ class Reads(Protocol):
         ...
 
     def at_time(self, event_time_ms: int) -> Snapshot:
-        """The newest version whose watermark is not after this time. Raises Pruned where the oldest that is kept has a
-        later one."""
+        """The newest version whose watermark is not after this time. Raises Pruned if the oldest retained version has
+        a later watermark."""
         ...
 
     def changes(
         self, after: Version, *, user_id: str | None = None, limit: int, mark: bytes | None = None
     ) -> Changes[UserView]:
-        """The changes of the next version after `after` that changed anything (for `user_id`: that user), in the order
-        of the ids' bytes, at most `limit` of them. Where nothing changed, `changed` is empty and the header is that of
-        the newest version: the same as `after` if there is none newer. With a `mark` of the call before: the rest of
-        that version's. Never waits: call again once `newest` says something new. Raises Pruned where `after` is no
-        longer kept, Future, Malformed."""
+        """The changes of the first version after `after` that has any (for `user_id`: of that user), ordered by the
+        bytes of the ids, at most `limit` of them. With the `mark` of the previous call: the rest of that version's
+        changes. If nothing changed, `changed` is empty and the header is that of the newest version, which may be
+        `after` itself. Does not wait: call again when `newest` returns a new version. Raises Pruned if `after` is no
+        longer retained, Future, Malformed."""
         ...
 
     def changed_since(self, after: Version, most: int) -> set[str] | None:
-        """The users that were changed in any version after `after`; None where there were more than `most` changes.
-        Raises Pruned, Future."""
+        """The users that changed in any version after `after`. None: there are more than `most` changes. Raises Pruned,
+        Future."""
         ...
 
     def diff(
         self, before: Snapshot, after: Snapshot, *, limit: int, mark: bytes | None = None
     ) -> Page[UserChange[UserView]]:
-        """The users whose state differs by more than the time that has passed, in the order of the ids' bytes. The two
-        may be in either order."""
+        """The users whose state differs, ordered by the bytes of the ids. Items that only expired between
+        the two do not count. The two versions may be in either order."""
         ...
 
     def status(self) -> Status:
-        """Answers at any time."""
+        """Never raises NotReady."""
         ...
 
     def close(self) -> None: ...

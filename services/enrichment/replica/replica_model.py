@@ -1,4 +1,4 @@
-"""The enrichment's entries for a replica (`moneystate.ports.replica.ReplicaModel`)."""
+"""Describes the enrichment's entries to a replica (`moneystate.ports.replica.ReplicaModel`)."""
 
 from __future__ import annotations
 
@@ -51,5 +51,5 @@ REPLICA = EnrichmentReplica()
 
 
 def open_reads(data: str) -> Reads:
-    """Over the folder of a follower in another process, whether or not that runs."""
+    """Reads from the folder of a follower. The follower is another process, which need not be running."""
     return FollowedReader(REPLICA, Snapshot, data)

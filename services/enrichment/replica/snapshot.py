@@ -16,7 +16,7 @@ class Snapshot(AnySnapshot[UserView]):
     def user(self, user_id: str) -> UserView:
         view = self.find(utf8(user_id))
         if view is None:
-            raise NotFound(f"{user_id}: nothing is known of the user at this version")
+            raise NotFound(f"{user_id}: there is no such user at this version")
         return view
 
     def users(
@@ -47,7 +47,7 @@ class Snapshot(AnySnapshot[UserView]):
         raise NotFound(f"{session_id}: no user has the session at this version")
 
     def pending(self, *, reason: Reason | None = None, limit: int, after: bytes | None) -> Page[Pending]:
-        """Money that waits now and did at this version, and money that did at this version and does no more."""
+        """Money that waited at this version, whether or not it still waits now."""
 
         def read(tail: bytes) -> Pending | None:
             _, user, position = rows.split_waits_at(tail)
@@ -67,17 +67,17 @@ class Snapshot(AnySnapshot[UserView]):
             user, user_end = rows.unescape(place, 0)
             entry = self.read(rows.escape(user) + b"w" + place[user_end:])
             if entry is not None:  # an entry's money is always the same
-                return _waits(user, place[user_end:], entry)
+                return _pending_money(user, place[user_end:], entry)
         for key, row in self.db.items(rows.LINEAGE + escaped_id, rows.after(rows.LINEAGE + escaped_id)):
             user = key[1 + len(escaped_id) :]
             if rows.read_signed(row) <= self._header.written_at_ms:
-                return _put_out(money_id, user, row)
+                return _written_money(money_id, user, row)
         for user in self.led_to(decode.BY_SEEN + escaped_id):
             seen = decode.find_seen(user, id, self.read)
             if seen is not None and decode.counts(seen.seen_at_ms, self.watermark_ms, self.rules.get("dedup_ttl_ms")):
                 origins = () if seen.source is None else (("money", seen.source),)
                 return MoneyView(money_id, text(user), Where.SEEN, None, None, origins)
-        raise NotFound(f"{money_id}: the money is not known at this version")
+        raise NotFound(f"{money_id}: the money is unknown at this version")
 
     def forgotten(self, user_id: str) -> ForgottenView:
         self.check()
@@ -88,25 +88,25 @@ class Snapshot(AnySnapshot[UserView]):
         return decode.forgotten_view(user, entry)
 
 
-def _waits(user: bytes, position: bytes, entry: bytes) -> MoneyView:
+def _pending_money(user: bytes, position: bytes, entry: bytes) -> MoneyView:
     pending = decode.pending_view(user, position, entry)
     where = Where.WAITING if pending.reason is Reason.WAITING else Where.LOOKING_UP
     origins: list[tuple[str, Source | None]] = [
         ("money", pending.source),
         ("firstOfType", decode.first_of_type(entry)),
-        ("birthYear", _of(pending.birth_year)),
-        ("residentCountryCode", _of(pending.country)),
+        ("birthYear", _source_of(pending.birth_year)),
+        ("residentCountryCode", _source_of(pending.country)),
     ]
     known = tuple((role, origin) for role, origin in origins if origin is not None)
     return MoneyView(pending.money_id, pending.user_id, where, pending, None, known)
 
 
-def _of(value: Known | None) -> Source | None:
+def _source_of(value: Known | None) -> Source | None:
     return None if value is None else value.source
 
 
-def _put_out(money_id: str, user: bytes, row: bytes) -> MoneyView:
-    """The row of E."""
+def _written_money(money_id: str, user: bytes, row: bytes) -> MoneyView:
+    """From a row of the index `E` (docs/state.md)."""
     timestamp, partition = rows.read_signed(row), int.from_bytes(row[8:12], "big")
     enriched = Source(STREAMS[ENRICHED], partition, rows.read_long(row, 12), timestamp)
     origins = tuple(decode.lineage_origins(row[20:]))
