@@ -21,7 +21,7 @@ from moneystate.api.rules import plain
 from moneystate.api.runtime import ServiceProcessor
 from moneystate.api.schema import schema_of
 from moneystate.api.service import Service
-from moneystate.api.shapes import is_json, paths
+from moneystate.api.shapes import Record, is_json, paths
 from moneystate.api.state_model import ServiceState
 from moneystate.engine.avro import MAGIC
 from moneystate.engine.processor import InputTopic
@@ -189,15 +189,19 @@ def check_runs(service: Service[Any]) -> None:
 
 def topic_schemas(plan: Plan) -> dict[str, dict[str, Any]]:
     """The schemas of the records in the service's topics, by name of the type."""
+    return {short: schema_of(record) for short, record in topic_records(plan).items()}
+
+
+def topic_records(plan: Plan) -> dict[str, Record]:
+    """The records in the service's topics, by name of the type."""
     codecs = [*(i.codec for inputs in plan.inputs.values() for i in inputs.values())]
     codecs += [o.codec for o in plan.outputs.values()]
-    schemas = {codec.record.name: schema_of(codec.record) for codec in [*codecs, plan.heartbeat]}
-    return {schema["name"]: schema for schema in schemas.values()}
+    return {codec.record.short: codec.record for codec in [*codecs, plan.heartbeat]}
 
 
-def state_schemas(plan: Plan) -> dict[str, dict[str, Any]]:
-    """The schemas of the service's state records, by name of the type."""
-    return {s["name"]: s for s in [schema_of(kind.codec.record) for kind in plan.kinds.values()]}
+def state_records(plan: Plan) -> dict[str, Record]:
+    """The service's state records, by name of the type."""
+    return {kind.codec.record.short: kind.codec.record for kind in plan.kinds.values()}
 
 
 def known_schemas(reference: str) -> list[str]:

@@ -26,6 +26,11 @@ def schema_of(record: Record) -> dict[str, Any]:
     return schema
 
 
+def fingerprint_of(schema: Any) -> str:
+    """As the list of releases has it: in hex, little-endian."""
+    return fingerprint(canonical_form(schema)).to_bytes(8, "little").hex()
+
+
 def header_of(record: Record) -> bytes:
     """The first bytes of a value in single-object encoding: magic and fingerprint."""
     return MAGIC + fingerprint(canonical_form(schema_of(record))).to_bytes(8, "little")

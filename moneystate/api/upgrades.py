@@ -18,6 +18,7 @@ from keyword import iskeyword
 from typing import Any, Final, TypeVar, get_type_hints
 
 from moneystate.api.codec import Codec
+from moneystate.api.json_fields import MARK, is_marked
 from moneystate.api.schema import header_of
 from moneystate.api.shapes import Array, Exact, Field, Maybe, Plain, Record, Shape, Shapes, Symbols, Table
 from moneystate.api.types import Digits
@@ -95,8 +96,8 @@ def _reader(record: Record, convert: Convert) -> Read:
 
 
 def record_of(schema: Mapping[str, Any], like: Record) -> Record:
-    """The record of a schema. `like`: the current record. It shows which strings are JSON."""
-    return _record(schema, like, {})
+    """The record of a schema. `like`: the current record. It shows which strings are JSON if the release does not."""
+    return _record(schema, None if is_marked(schema) else like, {})
 
 
 def _record(schema: Mapping[str, Any], like: Shape | None, known: dict[str, Shape]) -> Record:
@@ -134,6 +135,8 @@ def _shape(schema: Any, like: Shape | None, known: dict[str, Shape]) -> Shape:
         return Exact(Digits(schema["precision"], schema["scale"]))
     if schema.get("logicalType") == "timestamp-millis":
         return Plain("millis")
+    if schema.get("logicalType") == MARK:
+        return Plain("json")
     return _shape(kind, like, known)
 
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from moneystate.schemas.changes import BACKWARD, FULL, Change, changes
 from moneystate.schemas.resolve import reads
-from moneystate.schemas.tree import STATE, Tree, Version, is_state
+from moneystate.schemas.tree import RELEASED, STATE, Tree, Version, is_state
 
 FUNCTION: Final = "function"
 RULES: Final = {STATE: FUNCTION, "events": BACKWARD, "lookups": FULL, "enriched": FULL, "headers": FULL}
@@ -63,12 +63,15 @@ def check(tree: Tree, functions: Functions) -> list[Finding]:
 def check_against(tree: Tree, reference: Tree) -> list[Finding]:
     """Checks that everything released in `reference` is unchanged in `tree`. Without a list of releases, everything
     counts as released."""
-    findings = []
+    findings: list[Finding] = []
     for name, versions in sorted(reference.versions.items()):
         released = versions if reference.released is None else reference.released.get(name, {})
         for number, version in sorted(versions.items()):
             now = tree.versions.get(name, {}).get(number)
-            if number not in released or (now is not None and now.sha256 == version.sha256):
+            if number not in released:
+                continue
+            if now is not None and now.sha256 == version.sha256:
+                findings += _json_edited(tree, reference, now)
                 continue
             findings.append(_gone_or_edited(tree, version, now))
     return findings
@@ -92,6 +95,14 @@ def _edited(now: Version, fingerprint: str) -> Finding:
     )
     text = f"v{now.number} is released and was edited ({difference})"
     return Finding(now.name, f"v{now.number}", now.path, "release edited", "", text, RESTORE, False)
+
+
+def _json_edited(tree: Tree, reference: Tree, now: Version) -> Iterator[Finding]:
+    """A release of before notes nothing."""
+    before, fields = [t.json.get(now.name, {}).get(now.number) for t in (reference, tree)]
+    if before is not None and before != fields:
+        text = f"v{now.number} is released with JSON in {', '.join(before) or 'no field'}, and its note was edited"
+        yield Finding(now.name, f"v{now.number}", RELEASED, "release edited", "", text, RESTORE, False)
 
 
 def _missing(name: str, number: int, path: str) -> Finding:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from moneystate.api.json_fields import MARK
 from moneystate.schemas.types import Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Type, Union
 
 PROMOTIONS: Final = {
@@ -87,7 +88,10 @@ def same_name(reader: Named, writer: Named) -> bool:
 
 def same_meaning(reader: Primitive | Fixed, writer: Primitive | Fixed) -> bool:
     """Whether the logical types fit. A reader without one reads the plain value; a plain number gets the reader's
-    meaning. A decimal's precision may grow, but its scale must not change."""
+    meaning. A decimal's precision may grow, but its scale must not change. A text and JSON are never each other: as a
+    value in JSON they have another form."""
+    if MARK in (reader.logical, writer.logical):
+        return reader.logical == writer.logical
     if not reader.logical:
         return True
     if not writer.logical:

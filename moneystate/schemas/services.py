@@ -10,15 +10,16 @@ released.json                                  the list of releases (`moneystate
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from moneystate.api.folders import folder_of
-from moneystate.api.job import state_schemas, topic_schemas
+from moneystate.api.job import state_records, topic_records
+from moneystate.api.json_fields import json_fields
 from moneystate.api.plans import plan_of
 from moneystate.api.reference import path_of
-from moneystate.api.schema import canonical_form, fingerprint
+from moneystate.api.schema import fingerprint_of, schema_of
 from moneystate.engine.avro import MAGIC
 from moneystate.errors import ConfigError, ServiceError
 from moneystate.schemas import golden
@@ -34,7 +35,17 @@ class Declared(NamedTuple):
 
     name: str
     schema: dict[str, Any]
+    json: tuple[str, ...]  # full names of the fields that are JSON
     number: int | None  # of the released version with the same schema; None: not released
+
+
+class Pending(NamedTuple):
+    """What a release would write."""
+
+    released: Tree
+    tree: Tree  # with the new versions
+    fresh: dict[str, bytes]  # the new files
+    unnoted: list[Declared]  # released records with JSON, of which the list of releases does not say so
 
 
 def released_tree(service: str) -> Tree:
@@ -43,16 +54,18 @@ def released_tree(service: str) -> Tree:
 
 def declared(service: str, tree: Tree) -> Iterator[Declared]:
     plan = plan_of(service)
-    for folder, schemas in ((EVENTS, topic_schemas(plan)), (STATE, state_schemas(plan))):
-        for short, schema in sorted(schemas.items()):
-            name = f"{folder}/{short}"
-            mine = fingerprint(canonical_form(schema)).to_bytes(8, "little").hex()
+    for folder, records in ((EVENTS, topic_records(plan)), (STATE, state_records(plan))):
+        for short, record in sorted(records.items()):
+            name, schema, json_ = f"{folder}/{short}", schema_of(record), tuple(json_fields(record))
+            mine, noted = fingerprint_of(schema), tree.json.get(name, {})
             same = [
                 number
                 for number, version in tree.versions.get(name, {}).items()
-                if version.fingerprint == mine and _scales(version.source) == _scales(schema)
+                if version.fingerprint == mine
+                and _scales(version.source) == _scales(schema)
+                and noted.get(number, json_) == json_
             ]
-            yield Declared(name, schema, same[0] if same else None)
+            yield Declared(name, schema, json_, same[0] if same else None)
 
 
 def _scales(schema: Any) -> list[int | None]:
@@ -103,9 +116,11 @@ def check_released(service: str) -> None:
 
 
 def findings_of(service: str) -> list[Finding]:
-    """All findings about a service's schemas."""
-    tree = released_tree(service)
-    problems = [*check(tree, functions_of(service)), *golden.findings(service, tree)]
+    """All findings about a service's schemas, and about what a release would add to them."""
+    pending, functions = _pending(service), functions_of(service)
+    problems = [*check(pending.released, functions), *golden.findings(service, pending.released)]
+    problems += [finding for finding in check(pending.tree, functions) if finding not in problems]
+    problems += [_unnoted(service, one) for one in pending.unnoted]
     fix = f"moneystate schemas release {path_of(service)}"
     return problems + [
         Finding(name, "", name, "not as released", "", "the record is not the released one", fix, False)
@@ -117,18 +132,7 @@ def release_service(service: str) -> list[str]:
     """Writes the schemas that are not released yet. Returns their names and versions. For a change that is not allowed
     it raises ConfigError and writes nothing."""
     root = folder_of(service)
-    files = read_folder(root)
-    tree = tree_of(files)
-    current, fresh = dict(tree.current), {}
-    for one in declared(service, tree):
-        number = one.number
-        if number is None:
-            number = max(tree.versions.get(one.name, {0: None})) + 1
-            fresh[_path(one.name, number)] = _text(one.schema)
-        if not is_state(one.name):
-            current[one.name] = number
-    whole = tree_of({**files, **fresh})
-    whole.current = current
+    _, whole, fresh, _ = _pending(service)
     bad = [f for f in check(whole, functions_of(service)) if not f.ok]
     if bad:
         raise ConfigError(f"{root}: {bad[0].path}: {bad[0].text}.", bad[0].fix)
@@ -138,9 +142,45 @@ def release_service(service: str) -> list[str]:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
     root.mkdir(parents=True, exist_ok=True)
-    (root / RELEASED).write_text(release(whole, current))
+    listed, releases = root / RELEASED, release(whole, whole.current)
+    same = listed.exists() and listed.read_text() == releases
+    listed.write_text(releases)
     golden.keep(service, whole)
+    if not fresh and not same:
+        return [f"{RELEASED}: which strings are JSON"]
     return [Path(path).with_suffix("").as_posix() for path in sorted(fresh)]
+
+
+def _pending(service: str) -> Pending:
+    files = read_folder(folder_of(service))
+    tree = tree_of(files)
+    current, fresh, mine = dict(tree.current), {}, list(declared(service, tree))
+    for one in mine:
+        number = one.number
+        if number is None:
+            number = max(tree.versions.get(one.name, {0: None})) + 1
+            fresh[_path(one.name, number)] = _text(one.schema)
+        if not is_state(one.name):
+            current[one.name] = number
+    whole = tree_of({**files, **fresh})
+    whole.current = current
+    unnoted = [one for one in mine if one.json and one.number is not None and not tree.json.get(one.name)]
+    for made in (tree, whole):
+        _note_json(made, mine)
+    return Pending(tree, whole, fresh, unnoted)
+
+
+def _unnoted(service: str, one: Declared) -> Finding:
+    text = f"the list of releases does not say whether {', '.join(one.json)} was text or JSON"
+    fix = f"if it was JSON before: moneystate schemas release {path_of(service)}"
+    return Finding(one.name, f"v{one.number}", RELEASED, "JSON not noted", "", text, fix, True)
+
+
+def _note_json(tree: Tree, mine: Iterable[Declared]) -> None:
+    """Earlier releases do not say what was JSON. It is taken to be what is JSON now."""
+    for one in mine:
+        for number in tree.versions.get(one.name, {}).keys() - tree.json.get(one.name, {}).keys():
+            tree.note_json(one.name, number, one.json)
 
 
 def _path(name: str, number: int) -> str:

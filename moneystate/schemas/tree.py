@@ -4,7 +4,8 @@ state/<Record>/v<N>.avsc              versions of a state record
 <events|lookups|enriched|headers>/<Type>.avsc         version 1 of a type in topics
 <events|lookups|enriched|headers>/<Type>/v<N>.avsc    its further versions, from 2 on
 released.json                         all released versions, by fingerprint and SHA-256, and the current one, which
-                                      this program reads and writes. For state it is the newest.
+                                      this program reads and writes. For state it is the newest. Of a plain service
+                                      also which strings of a version are JSON (`json`).
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from fastavro.schema import SchemaParseException, fingerprint, parse_schema, to_parsing_canonical_form
 
+from moneystate.api.json_fields import NOTED, marked
 from moneystate.schemas.types import BadSchema, Type, parse
 
 RELEASED: Final = "released.json"
@@ -45,6 +47,7 @@ class Version:
 class Release:
     fingerprint: str
     sha256: str
+    json: tuple[str, ...] | None = None  # full names of the fields that are JSON; None: not noted
 
 
 @dataclass
@@ -56,6 +59,13 @@ class Tree:
     # None: the folder has no list of releases, as in early versions.
     released: dict[str, dict[int, Release]] | None = None
     current: dict[str, int] = field(default_factory=dict)
+    json: dict[str, dict[int, tuple[str, ...]]] = field(default_factory=dict)  # the noted fields, by name and number
+
+    def note_json(self, name: str, number: int, fields: tuple[str, ...]) -> None:
+        """Tells the strings of a version that are JSON from its texts."""
+        version = self.versions[name][number]
+        self.json.setdefault(name, {})[number] = fields
+        self.versions[name][number] = replace(version, type=parse(marked(version.source, fields)))
 
     def of_fingerprint(self, text: str) -> Version | None:
         return next((v for mine in self.versions.values() for v in mine.values() if v.fingerprint == text), None)
@@ -99,6 +109,10 @@ def tree_of(files: Mapping[str, bytes]) -> Tree:
             tree.bad[path] = f"{e}"
             continue
         tree.versions.setdefault(version.name, {})[version.number] = version
+    for name, released in (tree.released or {}).items():
+        for number, entry in released.items():
+            if entry.json is not None and number in tree.versions.get(name, {}):
+                tree.note_json(name, number, entry.json)
     return tree
 
 
@@ -133,10 +147,14 @@ def _version(path: str, name: str, number: int, content: bytes) -> Version:
 def _releases(content: bytes) -> tuple[dict[str, dict[int, Release]], dict[str, int]]:
     entries = json.loads(content)
     released = {
-        name: {int(n): Release(v["fingerprint"], v["sha256"]) for n, v in entry["versions"].items()}
-        for name, entry in entries.items()
+        name: {int(n): _release(version) for n, version in entry["versions"].items()} for name, entry in entries.items()
     }
     return released, {name: entry["current"] for name, entry in entries.items() if "current" in entry}
+
+
+def _release(entry: Mapping[str, Any]) -> Release:
+    fields = entry.get(NOTED)
+    return Release(entry["fingerprint"], entry["sha256"], None if fields is None else tuple(fields))
 
 
 def release(tree: Tree, current: Mapping[str, int]) -> str:
@@ -144,7 +162,11 @@ def release(tree: Tree, current: Mapping[str, int]) -> str:
     topics."""
     released: dict[str, Any] = {}
     for name, mine in sorted(tree.versions.items()):
-        versions = {str(n): {"fingerprint": v.fingerprint, "sha256": v.sha256} for n, v in sorted(mine.items())}
+        noted = tree.json.get(name, {})
+        versions: dict[str, Any] = {
+            str(n): {"fingerprint": v.fingerprint, "sha256": v.sha256, **({NOTED: noted[n]} if n in noted else {})}
+            for n, v in sorted(mine.items())
+        }
         released[name] = {"versions": versions}
         if not is_state(name):
             released[name]["current"] = current.get(name, tree.current_version(name).number)
