@@ -69,9 +69,10 @@ def check_command(
         else:
             findings += check_against(tree, _reference(root, against))
     if json_output:
-        typer.echo(json.dumps({"ok": all(f.ok for f in findings), "findings": [asdict(f) for f in findings]}))
+        ok = all(f.ok for f in findings)
+        typer.echo(json.dumps({"ok": ok, **_released(tree), "findings": [asdict(f) for f in findings]}))
     else:
-        _show(findings)
+        _show(findings, f"{service or root.name}: {_summary(tree, findings)}")
     if not all(f.ok for f in findings):
         raise typer.Exit(REFUSED_EXIT_CODE)
 
@@ -103,7 +104,7 @@ def release_command(
     tree.current = wanted
     bad = [f for f in check(tree, functions_for(root)) if not f.ok]
     if bad:
-        _show(bad)
+        _show(bad, f"nothing released, {len(bad)} not allowed")
         raise typer.Exit(REFUSED_EXIT_CODE)
     fresh = [
         f"{name} v{number}"
@@ -179,7 +180,18 @@ def _of_commit(root: Path, ref: str) -> dict[str, bytes]:
         return {m.name: content.read() for m in members if (content := archive.extractfile(m)) is not None}
 
 
-def _show(findings: list[Finding]) -> None:
+def _released(tree: Tree) -> dict[str, int]:
+    released = (tree.released or {}).values()
+    return {"records": len(released), "versions": sum(map(len, released))}
+
+
+def _summary(tree: Tree, findings: list[Finding]) -> str:
+    its, bad = _released(tree), sum(not f.ok for f in findings)
+    released = f"{its['records']} records in {its['versions']} released versions"
+    return released + (f"; findings: {len(findings) - bad} fine, {bad} not allowed" if findings else ", all fine")
+
+
+def _show(findings: list[Finding], summary: str) -> None:
     console = Console()
     rows: list[list[Cell]] = [
         [Text("ok") if f.ok else Text("NO", "red"), f.schema, f.versions, f.path, f.rule, f.compatibility, f.text]
@@ -190,7 +202,7 @@ def _show(findings: list[Finding]) -> None:
     bad = [f for f in findings if not f.ok]
     for f in bad:
         console.print(f"{f.path}: {f.text}. Do: {f.fix}", highlight=False, soft_wrap=True, markup=False)
-    console.print(f"{len(findings) - len(bad)} fine, {len(bad)} not allowed", highlight=False)
+    console.print(summary, highlight=False, soft_wrap=True, markup=False)
 
 
 app = new_group("schemas", "Schemas: check changes, release versions.")

@@ -123,8 +123,12 @@ def test_a_service_with_records_that_are_not_released_does_not_start(
     assert "state/Count" in stderr
     assert "moneystate schemas release plain:service" in stderr
     assert code(monkeypatch, "schemas", "check", f"{file}:service") == 1
+    summary = capfd.readouterr().out.splitlines()[-1]
+    assert summary == f"{file}:service: 0 records in 0 released versions; findings: 3 fine, 3 not allowed"
     assert code(monkeypatch, "schemas", "release", f"{file}:service") == 0
     assert code(monkeypatch, "schemas", "check", f"{file}:service") == 0
+    summary = capfd.readouterr().out.splitlines()[-1]
+    assert summary == f"{file}:service: 3 records in 3 released versions, all fine"
     assert code(monkeypatch, "run", f"{file}:service", *NEEDED) == 3, "no broker"
     sys.modules.pop("plain")
 
