@@ -32,6 +32,7 @@ class MoneystateError(Exception):
 
     def __init__(self, message: str, do: str = "") -> None:
         super().__init__(f"{message} Do: {do}" if do else message)
+        self.message, self.do = message, do
 
 
 class ConfigError(MoneystateError):

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from moneystate.cli import renamed, variables
+from moneystate.cli import renamed, settings_file, variables
 from moneystate.cli.option import Panel
 from moneystate.cli.settings_file import ConfigFile, words_of
 
@@ -30,6 +30,7 @@ class Command(TyperCommand):
         root = ctx.find_root().command
         for line in [*renamed.warnings(words, os.environ), *variables.warnings(root, os.environ)]:
             typer.echo(line, err=True)
+        ctx.meta[settings_file.ARGUMENTS] = tuple(args)
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -14,8 +14,10 @@ KNOWN: Final[dict[str, tuple[str, ...]]] = {
         "services.reconciliation.completeness:completeness",
     ),
 }
+ENRICHMENT: Final = "enrichment"  # the service written by hand
+COMMANDS: Final = {ENRICHMENT: "enrich"}  # of services with a command of their own, by short name
 DEMOS: Final[dict[str, str]] = {
-    "enrichment": "services.enrichment.cli.demo:demo",
+    ENRICHMENT: "services.enrichment.cli.demo:demo",
     "entities": "services.entities.demo:demo",
     "joining": "services.joining.demo:demo",
     "reconciliation": "services.reconciliation.demo:demo",

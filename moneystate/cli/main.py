@@ -14,6 +14,7 @@ from moneystate.cli.bootstrap import bootstrap
 from moneystate.cli.check import check
 from moneystate.cli.command import add, new_group
 from moneystate.cli.demo import demo
+from moneystate.cli.doctor import doctor
 from moneystate.cli.heartbeat import heartbeat
 from moneystate.cli.plan import plan
 from moneystate.cli.run import run
@@ -31,6 +32,7 @@ add(app, run, "run", JOBS, rules_take=True)
 add(app, plan, "plan", JOBS, rules_take=True)
 for name, command in registry.COMMANDS.items():
     add(app, command, name, JOBS)
+add(app, doctor, "doctor", JOBS, rules_take=True)
 add(app, heartbeat, "heartbeat", JOBS)
 app.add_typer(transactions.app, rich_help_panel=JOBS)
 add(app, serve, "serve", QUERIES)

@@ -88,9 +88,8 @@ def _planned(prepared: list[Prepared]) -> dict[str, list[Change]]:
 
 
 def _of_checkpoint(one: Prepared) -> list[Change]:
-    o = one.options
-    application_id = o.application_id or one.spec.application_id(o.topic_prefix)
-    settings = settings_of(one.spec.name, o.key_groups, o.partitions, application_id, o.topic_prefix)
+    o = one.options.named(one.spec)
+    settings = settings_of(one.spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix)
     checkpoint = Checkpoint(o.checkpoint)
     begins = checkpoint.is_new() and o.initial_state
     return changes(one.spec, settings, checkpoint, read_manifest(Path(o.initial_state)) if begins else None)

@@ -11,12 +11,13 @@ from moneystate.api.job import plain_service
 from moneystate.api.plans import plan_of
 from moneystate.api.reference import service_at
 from moneystate.cli import services
+from moneystate.cli.known_services import ENRICHMENT as ENRICHMENT_NAME
 from moneystate.cli.known_services import KNOWN
 from moneystate.errors import CheckpointError
 from moneystate.ports.service import ServiceSpec
 from moneystate.serving.face import Face
 from moneystate.serving.state.face import StateFace
-from services.enrichment.cli.enrich import enrich
+from services.enrichment.cli.enrich import enrich, prepared_enrichment
 from services.enrichment.cli.fake_session_service import fake_session_service
 from services.enrichment.cli.lookup_worker import lookup_worker
 from services.enrichment.job import ENRICHMENT
@@ -31,6 +32,8 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "lookup-worker": lookup_worker,
     "fake-session-service": fake_session_service,
 }
+# Makes the job of a service written by hand, from the flags of its own command. By short name.
+PREPARED: Final = {ENRICHMENT_NAME: prepared_enrichment}
 # The service of commands that name none: they have its flags, and `query.v1` is its contract.
 DEFAULT: Final = ENRICHMENT
 

@@ -44,6 +44,16 @@ class OnError(StrEnum):
     dead_letter = DEAD_LETTER
 
 
+Services = Annotated[
+    list[str],
+    typer.Argument(metavar="SERVICE", help="Services: short names, or MODULE:NAME with a module or its file."),
+]
+OnErrorFlag = Annotated[
+    OnError,
+    choice("on-error", "What an exception in a step does: end the job, or make a dead letter.", Panel.run, OnError),
+]
+
+
 class Prepared(NamedTuple):
     """A job that could be run."""
 
@@ -51,22 +61,17 @@ class Prepared(NamedTuple):
     options: RunOptions
 
 
-def _prepare(
+def prepare_services(
     context: typer.Context,
-    words: Annotated[
-        list[str],
-        typer.Argument(metavar="SERVICE", help="Services: short names, or MODULE:NAME with a module or its file."),
-    ],
+    words: Services,
     options: RunOptions,
     bound: Bound = BOUND,
     max_future: MaxFuture = MAX_FUTURE,
     max_record_bytes: MaxRecordBytes = MAX_RECORD_BYTES,
-    on_error: Annotated[
-        OnError,
-        choice("on-error", "What an exception in a step does: end the job, or make a dead letter.", Panel.run, OnError),
-    ] = OnError.fail,
+    on_error: OnErrorFlag = OnError.fail,
     format: Format = None,
 ) -> list[Prepared]:
+    """The jobs that the flags of `run` describe. Raises ConfigError."""
     given = parted(words)
     paths = _services(context, given.services)
     _check_several(paths, options)
@@ -89,7 +94,7 @@ def _prepare(
     ]
 
 
-prepare = flagged(_prepare, "options", job_options)
+prepare = flagged(prepare_services, "options", job_options)
 
 
 def _services(context: typer.Context, words: list[str]) -> list[str]:

@@ -21,17 +21,18 @@ import typer
 from typer.core import TyperGroup
 
 from moneystate.cli import renamed
-from moneystate.cli.known_services import KNOWN
+from moneystate.cli.known_services import COMMANDS, KNOWN
 from moneystate.cli.option import PATH, Panel, variable
 from moneystate.cli.service_config import read_file
 from moneystate.errors import ConfigError
 
-RUN, PLAN = "run", "plan"  # plan takes the flags of run
+RUN, PLAN, DOCTOR = "run", "plan", "doctor"  # plan and doctor take the flags of run
 # commands for any service: tables that belong to no command are services'
 OF_SERVICES: Final = (
-    RUN, PLAN, "archive", "ask", "bootstrap", "check", "checkpoint", "heartbeat", "schemas", "serve", "state",
+    RUN, PLAN, "archive", "ask", "bootstrap", "check", "checkpoint", DOCTOR, "heartbeat", "schemas", "serve", "state",
     "transactions", "verify-replay",
 )  # fmt: skip
+ARGUMENTS: Final = "moneystate.arguments"  # where a command keeps its arguments, in its context
 NO_OPTIONS: Final = ("help", "config")  # only on the command line
 
 Table = Mapping[str, Any]
@@ -46,10 +47,18 @@ def load(context: typer.Context, path: Path | None) -> Path | None:
     words = words_of(context)
     root: Any = context.find_root().command
     _File(path).check_root(root, content, words[0] in OF_SERVICES)
-    names = [words, [RUN]] if words == [PLAN] else [words]
-    for given in names:
+    for given in [words, *_as_tables_of(words, context)]:
         context.default_map = {**_values(root, content, given), **(context.default_map or {})}
     return path
+
+
+def _as_tables_of(words: list[str], context: Any) -> list[list[str]]:
+    """Commands whose table a command uses beside its own."""
+    if words not in ([PLAN], [DOCTOR]):
+        return []
+    given = context.meta.get(ARGUMENTS, ())
+    own = [[command] for name, command in COMMANDS.items() if words == [DOCTOR] and name in given]
+    return own or [[RUN]]
 
 
 def words_of(context: Any) -> list[str]:

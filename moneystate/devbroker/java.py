@@ -33,6 +33,7 @@ USUAL_FOLDERS = (
     "/usr/local/opt/openjdk*",
 )
 
+BASE = re.compile(r"^java\.base@((\d+)\S*)", re.MULTILINE)
 # Listing the modules takes 0.1 s. A Java that hangs is rejected after this time.
 PROBE_TIMEOUT_S = 30.0
 
@@ -52,6 +53,12 @@ def find_java(environ: Mapping[str, str] | None = None, usual_folders: tuple[str
     raise SetupError(
         f"Java {MIN_MAJOR} or later with the module {NEEDED_MODULE} is needed: {problems}.", do=INSTALL_HINT
     )
+
+
+def java_version(java: Path) -> str:
+    """The version of a Java that `find_java` has found."""
+    base = BASE.search(_modules(java).stdout)
+    return base[1] if base else "of an unknown version"
 
 
 def java_home(java: Path) -> Path:
@@ -83,19 +90,23 @@ def _places(environ: Mapping[str, str], usual_folders: tuple[str, ...]) -> Itera
 def _problem(java: Path) -> str | None:
     """Why this Java cannot be used; None: it can."""
     try:
-        probe = subprocess.run(
-            [str(java), "--list-modules"], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False
-        )
+        probe = _modules(java)
     except FileNotFoundError:
         return "does not exist"
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"does not run: {error}"
-    base = re.search(r"^java\.base@(\d+)", probe.stdout, re.MULTILINE)
+    base = BASE.search(probe.stdout)
     if probe.returncode != 0 or base is None:
         # Java 8 does not know the option; the stub that macOS puts on PATH knows nothing at all.
         return "is older than Java 9 or no Java at all"
-    if int(base.group(1)) < MIN_MAJOR:
-        return f"is Java {base.group(1)}"
+    if int(base[2]) < MIN_MAJOR:
+        return f"is Java {base[2]}"
     if not re.search(rf"^{re.escape(NEEDED_MODULE)}(@|\s|$)", probe.stdout, re.MULTILINE):
         return f"lacks the module {NEEDED_MODULE}"
     return None
+
+
+def _modules(java: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(java), "--list-modules"], capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False
+    )

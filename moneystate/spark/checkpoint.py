@@ -20,7 +20,7 @@ from typing import Any
 from moneystate.engine import plan as plans
 from moneystate.errors import CheckpointError, DrainedError, RulesError
 from moneystate.ports.service import rule_changes
-from moneystate.spark.local_path import local_folder
+from moneystate.spark.local_path import existing_part, local_folder
 
 FORMAT = 1
 
@@ -34,9 +34,7 @@ class Checkpoint:
 
     def check_writable(self) -> None:
         """Raises CheckpointError; leaves nothing behind."""
-        existing = self.root
-        while not existing.exists() and existing != existing.parent:
-            existing = existing.parent
+        existing = existing_part(self.root)
         if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
             raise CheckpointError(
                 f"{self.root}: expected a folder that can be written to.",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -50,8 +49,7 @@ class Job:
         on_warning: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.spec = spec
-        application_id = options.application_id or spec.application_id(options.topic_prefix)
-        self.options = options = replace(options, application_id=application_id)
+        self.options = options = options.named(spec)
         self.on_batch = on_batch
         self.precheck = precheck
         self.checkpoint = Checkpoint(options.checkpoint)

@@ -31,3 +31,10 @@ def spark_path(path: Path) -> str:
     """The folder with its scheme. Spark takes a path without one to be on its default file system (`fs.defaultFS`),
     to which Python never writes. The path is not quoted as in a URI, because Hadoop takes it literally."""
     return f"file://{path.absolute()}"
+
+
+def existing_part(folder: Path) -> Path:
+    """The folder, or the closest one above it that exists."""
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    return folder

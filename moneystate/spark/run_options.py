@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from moneystate.kafka.topics import AS_THE_BROKER, Replication
+from moneystate.ports.service import JobSpec
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,10 @@ class RunOptions:
     source_tasks: int = 2
     pipelined: bool = True
     rewrite: tuple[int, int] | None = None  # (number of batches, state version): read nothing, rewrite the state
+
+    def named(self, spec: JobSpec) -> RunOptions:
+        """With the application id of the job, unless the user gives one."""
+        return replace(self, application_id=self.application_id or spec.application_id(self.topic_prefix))
 
     def application(self) -> str:
         """Known to a `Job`."""

@@ -6,6 +6,7 @@ with `make env`: certificates are made by trustme, tokens signed by PyJWT.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import uuid
@@ -132,6 +133,27 @@ def test_every_command_runs_with_what_its_page_says(secured: Secured, setup: Set
         ask(server)
         assert server.stop().code == 0
     assert_nowhere(secured, setup.folder)
+
+
+def test_doctor_tells_what_a_user_may_not_do(secured: Secured, setup: Setup) -> None:
+    grant(setup.admin(), setup.prefix, permissions())
+
+    def found(principal: str) -> tuple[int, dict[str, str]]:
+        checkpoint = ("--checkpoint", str(setup.checkpoint), "--application-id", setup.prefix + APPLICATION)
+        flags = ("--no-create-topics", "--json", "--partitions", str(setup.partitions), *checkpoint)
+        commands = Commands(secured, setup, SCRAM, principal)
+        with commands.start("doctor", "enrichment", *commands.topics(), *flags) as process:
+            done = process.finish()
+        findings = json.loads(done.out)["moneystate-enrich"]
+        return done.code, {one["about"]: one["level"] for one in findings if one["level"] != "ok"}
+
+    reads_no_settings = {"brokers": "warning"}
+    no_log_of_transactions = {"clock": "warning", "open transactions": "warning"}
+    assert found("enrich") == (0, {**reads_no_settings, **no_log_of_transactions})
+    code, others = found("archive")  # it may read the inputs, and nothing else
+    assert code == 1
+    assert (others["topics"], others["transactions"]) == ("error", "error")
+    assert others[f"topic {setup.prefix}wallet-events"] == "warning"
 
 
 def assert_nowhere(secured: Secured, folder: Path) -> None:

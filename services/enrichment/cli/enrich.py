@@ -33,6 +33,7 @@ from moneystate.cli.options import (
     SessionWait,
     formats,
 )
+from moneystate.cli.service_jobs import Prepared
 from moneystate.cli.watching import Watching, watching_options
 from moneystate.kafka.starting import parse_start
 from moneystate.spark.checkpoint import Checkpoint
@@ -42,9 +43,8 @@ from services.enrichment.job import ENRICHMENT, FORMATTED, enrichment_job
 from services.enrichment.rules import Rules
 
 
-def _enrich(
+def prepared_enrichment(
     options: RunOptions,
-    watching: Watching,
     bound: Bound = BOUND,
     session_ttl: SessionTtl = SESSION_TTL,
     dedup_ttl: DedupTtl = DEDUP_TTL,
@@ -59,14 +59,8 @@ def _enrich(
         ),
     ] = "10m",
     format: Format = None,
-    json_output: Json = False,
-    quiet: Quiet = False,
-) -> None:
-    """Enrich money events with sessions and user info.
-
-    Output is exactly once, and events are processed in event-time order. The command ends with code 0 after
-    --until-caught-up or SIGTERM, once the current batch is finished.
-    """
+) -> Prepared:
+    """The job that the flags of `enrich` describe. Raises ConfigError."""
     rules = Rules(
         bound_ms=parse_ms(bound, "--bound"),
         session_ttl_ms=parse_ms(session_ttl, "--session-ttl", 1),
@@ -78,11 +72,18 @@ def _enrich(
     )
     spec = planned_job(ENRICHMENT, options.checkpoint) if options.finish_batch else enrichment_job(rules)
     parse_start(options.starting_offsets, [t.name for t in spec.inputs])  # before a broker is asked
-    options = replace(
-        options,
-        replies_s=parse_ms(lookup_deadline, "--lookup-deadline") / 1000,
-        formats=formats(format or [], options.registry_url or "", FORMATTED),
-    )
+    chosen = formats(format or [], options.registry_url or "", FORMATTED)
+    replies_s = parse_ms(lookup_deadline, "--lookup-deadline") / 1000
+    return Prepared(spec, replace(options, replies_s=replies_s, formats=chosen))
+
+
+def _enrich(prepared: Prepared, watching: Watching, json_output: Json = False, quiet: Quiet = False) -> None:
+    """Enrich money events with sessions and user info.
+
+    Output is exactly once, and events are processed in event-time order. The command ends with code 0 after
+    --until-caught-up or SIGTERM, once the current batch is finished.
+    """
+    spec, options = prepared
     with Display(quiet, counters=spec.counters) as display:
         job = Job(spec, options, display.batch, on_publish=display.publishing, on_new_inputs=display.new_inputs)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -94,7 +95,8 @@ def _enrich(
         typer.echo(json.dumps(display.totals()))
 
 
-enrich = flagged(flagged(_enrich, "options", job_options), "watching", watching_options)
+_prepared = flagged(_enrich, "prepared", flagged(prepared_enrichment, "options", job_options))
+enrich = flagged(_prepared, "watching", watching_options)
 
 
 def _say_goodbye(display: Display, options: RunOptions, open_requests: int) -> None:

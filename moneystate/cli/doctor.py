@@ -1,0 +1,129 @@
+"""`moneystate doctor`: what is wrong, or will be, with a job's brokers, topics, folders and versions. Exit codes: 0 no
+errors, 1 errors were found.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Final
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from moneystate.cli import registry
+from moneystate.cli.job_flags import job_options
+from moneystate.cli.option import flagged
+from moneystate.cli.options import (
+    BOUND,
+    DEDUP_TTL,
+    MAX_FUTURE,
+    MAX_RECORD_BYTES,
+    SESSION_TTL,
+    SESSION_WAIT,
+    Bound,
+    DedupTtl,
+    Format,
+    Json,
+    Lookup,
+    MaxFuture,
+    MaxRecordBytes,
+    SessionLookup,
+    SessionTtl,
+    SessionWait,
+)
+from moneystate.cli.rule_flags import Given, parted
+from moneystate.cli.service_jobs import OnError, OnErrorFlag, Prepared, Services, prepare_services
+from moneystate.errors import ConfigError
+from moneystate.kafka.findings import Finding, Level
+from moneystate.spark.diagnosis import diagnose
+from moneystate.spark.run_options import RunOptions
+
+ERRORS_EXIT_CODE: Final = 1
+COLOURS: Final = {Level.ok: "green", Level.warning: "yellow", Level.error: "red"}
+LONGEST_LEVEL: Final = max(map(len, Level))
+
+
+def _prepare(
+    context: typer.Context,
+    words: Services,
+    options: RunOptions,
+    bound: Bound = BOUND,
+    max_future: MaxFuture = MAX_FUTURE,
+    max_record_bytes: MaxRecordBytes = MAX_RECORD_BYTES,
+    session_ttl: SessionTtl = SESSION_TTL,
+    dedup_ttl: DedupTtl = DEDUP_TTL,
+    session_wait: SessionWait = SESSION_WAIT,
+    session_lookup: Lookup = SessionLookup.none,
+    on_error: OnErrorFlag = OnError.fail,
+    format: Format = None,
+) -> list[Prepared]:
+    given = parted(words)
+    name = next((word for word in given.services if word in registry.PREPARED), "")
+    if name:
+        _check_alone(name, given)
+        return [
+            registry.PREPARED[name](
+                options,
+                bound=bound,
+                session_ttl=session_ttl,
+                dedup_ttl=dedup_ttl,
+                session_wait=session_wait,
+                max_future=max_future,
+                max_record_bytes=max_record_bytes,
+                session_lookup=session_lookup,
+                format=format,
+            )
+        ]
+    shared = {
+        "session_ttl": session_ttl,
+        "dedup_ttl": dedup_ttl,
+        "session_wait": session_wait,
+        "session_lookup": session_lookup,
+    }
+    rules = [f"--{name.replace('_', '-')}={value}" for name, value in shared.items() if _is_given(context, name)]
+    return prepare_services(context, [*words, *rules], options, bound, max_future, max_record_bytes, on_error, format)
+
+
+def _check_alone(name: str, given: Given) -> None:
+    """For a service with a command of its own. Raises ConfigError."""
+    if len(given.services) > 1:
+        raise ConfigError(f"{name}: expected it alone, found another service.", "check each by itself.")
+    if given.rules:
+        raise ConfigError(f"{given.rules[0][0]}: expected a flag of the command, found another one.", "see --help.")
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    """Whether a flag of the enrichment is on the command line. For a plain service it is a rule of the same name, which
+    has no variable and no key in the command's table."""
+    return getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
+
+
+def doctor_services(prepared: list[Prepared], json_output: Json = False) -> None:
+    """Find what is wrong with a job's surroundings.
+
+    It takes the flags of `run`, or of `enrich` with SERVICE enrichment, and checks brokers, topics, permissions, Java,
+    disks, clocks and versions. It can run beside the job. It ends with code 1 if there are errors, else with 0.
+    """
+    found = {one.spec.name: diagnose(one.spec, one.options) for one in prepared}
+    if json_output:
+        typer.echo(json.dumps({service: [asdict(finding) for finding in mine] for service, mine in found.items()}))
+    else:
+        _show(found)
+    if any(finding.level is Level.error for mine in found.values() for finding in mine):
+        raise typer.Exit(ERRORS_EXIT_CODE)
+
+
+doctor = flagged(doctor_services, "prepared", flagged(_prepare, "options", job_options))
+
+
+def _show(found: dict[str, list[Finding]]) -> None:
+    console = Console(highlight=False)
+    for service, mine in found.items():
+        if len(found) > 1:
+            console.print(Text(service, "bold"))
+        for finding in mine:
+            do = f" Do: {finding.do}" if finding.do else ""
+            level = Text(f"{finding.level:<{LONGEST_LEVEL}}", COLOURS[finding.level])
+            console.print(Text.assemble(level, f"  {finding.about}: {finding.found}{do}"), soft_wrap=True)
