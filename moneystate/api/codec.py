@@ -12,7 +12,7 @@ from moneystate.api.generate_json import JsonCode
 from moneystate.api.generate_transcoder import Transcode, Transcoder
 from moneystate.api.json_text import MAX_RECORD_LEVELS, parse
 from moneystate.api.schema import header_of
-from moneystate.api.shapes import Record, paths
+from moneystate.api.shapes import Record, is_json, paths
 from moneystate.api.wrong_values import wrong_value
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.errors import StepError
@@ -35,6 +35,7 @@ class Codec:
         code.source.names["read_json"] = avro_parts.read_own_json
         self.read_own: Callable[[bytes, int], tuple[Any, int]] = code.source.run(record.name)[f"read_{number}"]
         self.source = code.source.text()
+        self.has_json = any(paths(record, lambda field: is_json(field.shape)))
         json_code = JsonCode(record)
         self.json_source = json_code.source.text()
         self._from_json, self._to_json = json_code.functions()

@@ -42,8 +42,8 @@ class ServiceDecoder:
     def needs_headers(self, topic: int) -> bool:
         return any(i.needs_headers() for i in self.plan.inputs[topic].values())
 
-    def decode(self, topic: int, value: bytes, headers: Headers = NO_HEADERS) -> tuple[int, bytes | list[bytes] | None]:
-        """Event time in ms and key or keys; None: only the time counts. Raises Rejected."""
+    def decode(self, topic: int, value: bytes, headers: Headers = NO_HEADERS) -> Decoded:
+        """See `moneystate.engine.processor.Decoder`. In canonical form, JSON fields have canonical text."""
         header = value[:HEADER_BYTES]
         planned = self.plan.inputs[topic].get(header)
         try:
@@ -52,9 +52,10 @@ class ServiceDecoder:
                 time = _time(planned, record, headers)
                 if end != len(value):
                     raise TrailingBytes(f"{len(value) - end} bytes after the body")
-                return time, self._key(planned, record, headers)
+                canonical = planned.codec.encode(record) if planned.codec.has_json else value
+                return canonical, time, self._key(planned, record, headers)
             if header == self.plan.heartbeat.header:
-                return checked_time(self.plan.heartbeat.decode(value).processed_at), None
+                return value, checked_time(self.plan.heartbeat.decode(value).processed_at), None
             raise self._unexpected_type(header, value)
         except Malformed as e:
             raise Rejected("trailing_bytes" if isinstance(e, TrailingBytes) else "malformed", str(e)) from None
@@ -71,8 +72,7 @@ class ServiceDecoder:
         """Like `decode`, for a value whose record has already been decoded. Raises Rejected."""
         planned = self.plan.inputs[topic].get(codec.header)
         if planned is None or not planned.reads_only_fields:
-            time, keys = self.decode(topic, canonical, headers)
-            return canonical, time, keys
+            return self.decode(topic, canonical, headers)
         try:
             time = _time(planned, record, headers)
         except Malformed as e:

@@ -209,8 +209,9 @@ class AvroCode:
         if is_immutable(record):
             source.line(1, "return r")
             return
-        copies = [self._copy(f.shape, f"r.{f.name}") for f in record.fields]
-        source.line(1, f"return cls_{number}({_arguments(record, copies)})")
+        source.line(1, "o = r")
+        self.construct(record, number, [self._copy(f.shape, f"o.{f.name}") for f in record.fields])
+        source.line(1, "return r")
 
     def _copy(self, shape: Shape, value: str) -> str:
         if is_immutable(shape):
@@ -220,6 +221,8 @@ class AvroCode:
         if isinstance(shape, Array):
             return f"{value}[:]" if is_immutable(shape.inner) else f"[{self._copy(shape.inner, 'i')} for i in {value}]"
         if isinstance(shape, Table):
+            if is_immutable(shape.inner):
+                return f"dict({value})"
             return f"{{k: {self._copy(shape.inner, 'i')} for k, i in {value}.items()}}"
         assert isinstance(shape, Record)
         return f"copy_{self.ids[shape.name]}({value})"

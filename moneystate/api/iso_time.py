@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from typing import Final
 
 from moneystate.engine.avro import Malformed
 
@@ -22,6 +23,12 @@ _CYCLE_DAYS = 146_097
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _DAY_MS = 86_400_000
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
+# parts of a text, made once
+_MAX_DATES: Final = 1_000
+_dates: Final[dict[int, str]] = {}  # by day since the epoch; most times of a batch are of a few days
+_HOURS: Final[list[str]] = [f"{n:02d}:" for n in range(24)]
+_SIXTIETHS: Final[list[str]] = [f"{n:02d}" for n in range(60)]
+_MILLIS: Final[list[str]] = [f".{n:03d}Z" for n in range(1000)]
 
 
 def to_ms(text: str) -> int:
@@ -50,14 +57,23 @@ def to_ms(text: str) -> int:
 def from_ms(ms: int) -> str:
     """`2020-12-16T00:00:00.000Z`. Years beyond 0000 to 9999 have a sign, as Java writes them."""
     day, of_day = divmod(ms, _DAY_MS)
-    cycle, in_cycle = divmod(day + _EPOCH_DAY - 1, _CYCLE_DAYS)
-    on = date.fromordinal(in_cycle + 1)
-    year = on.year + cycle * _CYCLE_YEARS
+    date_text = _dates.get(day)
+    if date_text is None:
+        if len(_dates) >= _MAX_DATES:
+            _dates.clear()
+        date_text = _dates[day] = _date_text(day)
     seconds, millis = divmod(of_day, 1000)
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
+    return date_text + _HOURS[hour] + _SIXTIETHS[minute] + ":" + _SIXTIETHS[second] + _MILLIS[millis]
+
+
+def _date_text(day: int) -> str:
+    cycle, in_cycle = divmod(day + _EPOCH_DAY - 1, _CYCLE_DAYS)
+    on = date.fromordinal(in_cycle + 1)
+    year = on.year + cycle * _CYCLE_YEARS
     year_text = f"{year:04d}" if 0 <= year <= 9999 else f"{year:+05d}"
-    return f"{year_text}-{on.month:02d}-{on.day:02d}T{hour:02d}:{minute:02d}:{second:02d}.{millis:03d}Z"
+    return f"{year_text}-{on.month:02d}-{on.day:02d}T"
 
 
 def _day_of(year: int, month: int, day: int) -> int:

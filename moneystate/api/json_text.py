@@ -11,6 +11,7 @@ not count. So a JSON field has the same limit in JSON and in Avro.
 from __future__ import annotations
 
 import json
+import json.decoder
 import json.encoder
 import re
 from json.encoder import encode_basestring
@@ -75,6 +76,20 @@ def canonical_text(parsed: Any) -> str:
     return "null" if parsed is None else "true" if parsed else "false"
 
 
+def member_texts(canonical: str) -> dict[str, str]:
+    """The canonical texts of an object's members, which are parts of the object's own text. Empty for other values."""
+    texts: dict[str, str] = {}
+    if canonical[0] != "{" or canonical == "{}":
+        return texts
+    end = 0
+    while canonical[end] != "}":
+        name, colon = _scan_string(canonical, end + 2, True)  # past `{` or `,` and the quotation mark
+        start = colon + 1
+        _, end = _scan(canonical, start)
+        texts[name] = canonical[start:end]
+    return texts
+
+
 def check_levels(parsed: Any, level: int, most: int) -> None:
     """Raises Malformed for too many levels, and for strings that UTF-8 cannot encode."""
     kind = type(parsed)
@@ -113,6 +128,7 @@ def _no_constant(name: str) -> None:
 _MANY_DIGITS: Final = re.compile(f"[0-9]{{{MAX_DIGITS + 1}}}")
 # The C functions of the standard library, called directly: its Python wrappers cost more than short texts do.
 _scan: Final[Any] = json.JSONDecoder(parse_constant=_no_constant).scan_once  # type: ignore[attr-defined]
+_scan_string: Final[Any] = json.decoder.scanstring  # type: ignore[attr-defined]
 _pieces: Final[Any] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
     None, None, encode_basestring, None, ":", ",", True, False, True
 )

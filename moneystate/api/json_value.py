@@ -10,7 +10,15 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from moneystate.api.json_number import Number
-from moneystate.api.json_text import MAX_LEVELS, canonical_document, canonical_text, check_levels, parse, quote, written
+from moneystate.api.json_text import (
+    MAX_LEVELS,
+    canonical_document,
+    canonical_text,
+    check_levels,
+    member_texts,
+    parse,
+    quote,
+)
 from moneystate.engine.avro import Malformed
 
 
@@ -41,12 +49,8 @@ class Json:
         return _plain(parse(self.text))
 
     def members(self) -> dict[str, Json]:
-        """The members of an object, in the order of their names. Other JSON has none."""
-        document = canonical_document(self.text)
-        if document is not None:
-            return {n: json_as_is(written(value)) for n, value in document.items()} if type(document) is dict else {}
-        parsed = parse(self.text)
-        return {n: json_of(value) for n, value in parsed.items()} if type(parsed) is dict else {}
+        """The members of an object, in the order of their names. Empty for other values."""
+        return {name: json_as_is(text) for name, text in member_texts(self.text).items()}
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("ms.Json cannot be changed; create another one with ms.Json.of(...)")

@@ -114,7 +114,7 @@ class ServiceProcessor:
         header = value[:HEADER_BYTES]
         plan = self.plan.inputs[topic].get(header)
         if plan is not None:
-            record = plan.codec.decode(value)
+            record, _ = plan.codec.read_own_body(value, HEADER_BYTES)
         else:
             earlier = self.plan.earlier_inputs[topic].get(header)
             if earlier is None:

@@ -76,7 +76,7 @@ class WholeReader:
             canonical = self._convert(message, [(i, i.fallback) for i in self.fallbacks])
             if canonical is None:
                 raise
-        return canonical, *self.decoder.decode(self.code, canonical, message.headers)
+        return self.decoder.decode(self.code, canonical, message.headers)
 
     def _read_message(self, message: Message) -> Decoded | None:
         """None: no input takes the record. Raises Rejected."""
@@ -90,7 +90,7 @@ class WholeReader:
                 canonical, codec, record = self.json.read(message.value, message.headers)
                 return self.decoder.decode_read(self.code, canonical, codec, record, message.headers)
             canonical = self._read_by_format(message.value)
-        return canonical, *self.decoder.decode(self.code, canonical, message.headers)
+        return self.decoder.decode(self.code, canonical, message.headers)
 
     def _read_without_format(self, message: Message) -> bytes | None:
         """The canonical value, if the topic's format is not needed to read it. Raises Rejected."""

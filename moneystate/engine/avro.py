@@ -31,6 +31,13 @@ def long_bytes(value: int) -> bytes:
     if n < 0x80:
         return ONE_BYTE[n]
     # Seven bits per byte, collected in one number: much faster than appending each byte.
+    if n < 1 << 49:  # event times and offsets: spreads all groups of seven bits at once
+        size = 2 if n < 1 << 14 else 3 if n < 1 << 21 else 4 if n < 1 << 28 else 5 if n < 1 << 35 else 6
+        size = size if n < 1 << 42 else 7
+        spread = (n & 0xFFFFFFF) | (n & 0x1FFFFF0000000) << 4
+        spread = (spread & 0x3FFF00003FFF) | (spread & 0xFFFC0000FFFC000) << 2
+        spread = (spread & 0x7F007F007F007F) | (spread & 0x3F803F803F803F80) << 1
+        return (spread | CONTINUES[size]).to_bytes(size, "little")
     gathered = 0
     shift = 0
     while n > 0x7F:
@@ -48,6 +55,7 @@ def string_bytes(value: bytes) -> bytes:
     return long_bytes(n) + value
 
 
+CONTINUES: Final[list[int]] = [int.from_bytes(b"\x80" * (n - 1), "little") for n in range(8)]
 ONE_BYTE: Final[list[bytes]] = [bytes([n]) for n in range(128)]
 SHORT_LENGTHS: Final[list[bytes]] = [bytes([n << 1]) for n in range(64)]
 

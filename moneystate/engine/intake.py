@@ -96,8 +96,7 @@ class Intake:
                 canonical, time, key = read(value)
             else:
                 convert = self.converts.get(topic)
-                canonical = value if convert is None else convert(value)
-                time, key = self.decoder.decode(topic, canonical)
+                canonical, time, key = self.decoder.decode(topic, value if convert is None else convert(value))
             return self._put(topic, partition, offset, timestamp_ms, canonical, time, key)
         except Rejected as e:
             return e

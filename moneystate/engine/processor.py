@@ -64,9 +64,9 @@ ReadValue = Callable[[bytes], Decoded]
 class Decoder(Protocol):
     """The source's view of a processor: time, key and validity of a record."""
 
-    def decode(self, topic: int, value: bytes) -> tuple[int, bytes | list[bytes] | None]:
-        """Event time in ms and key of a canonical value. With several keys it is processed once for each; with None
-        only its time counts. Raises Rejected."""
+    def decode(self, topic: int, value: bytes) -> Decoded:
+        """The value in canonical form, its event time in ms, and its key. With several keys it is processed once for
+        each; with None only its time counts. Raises Rejected."""
         ...
 
     def reads(self, formats: Mapping[str, str], converts: Mapping[int, Convert]) -> dict[int, Read]:

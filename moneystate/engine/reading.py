@@ -38,4 +38,4 @@ class EventTimes:
         if record.value is None:
             return None
         convert = self.converts.get(topic)
-        return self.decoder.decode(topic, record.value if convert is None else convert(record.value))[0]
+        return self.decoder.decode(topic, record.value if convert is None else convert(record.value))[1]

@@ -9,7 +9,7 @@ from typing import Any
 
 from moneystate.api.folders import avro_root
 from moneystate.engine.avro import MAGIC
-from moneystate.engine.processor import Convert, Read, ReadValue
+from moneystate.engine.processor import Convert, Decoded, Read, ReadValue
 from moneystate.ports.service import JobSpec, ServiceSpec
 from moneystate.schemas.tree import has_further_versions, read_folder, tree_of
 from services.enrichment import events, topics
@@ -23,8 +23,9 @@ from services.enrichment.users import PAGE_ITEMS
 class EventDecoder:
     """The decoder (`moneystate.engine.processor.Decoder`) for the enrichment's topics."""
 
-    def decode(self, topic: int, value: bytes) -> tuple[int, bytes | None]:
-        return events.decode(topic, value)
+    def decode(self, topic: int, value: bytes) -> Decoded:
+        time, key = events.decode(topic, value)
+        return value, time, key
 
     def reads(self, formats: Mapping[str, str], converts: Mapping[int, Convert]) -> dict[int, Read]:
         return {}

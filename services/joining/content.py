@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable
+from json.encoder import encode_basestring_ascii as quote
 from typing import Literal
 
 import moneystate as ms
@@ -36,8 +36,17 @@ def merge(bodies: Iterable[ms.Json]) -> tuple[dict[str, ms.Json], list[str]]:
 
 def digest_of_content(content: Joined) -> bytes:
     """A digest of everything except the revision. It tells whether the content differs from the last output."""
-    parts = {service: (part.body.text, part.produced_at) for service, part in content.parts.items()}
-    errors = {service: error.text for service, error in content.errors.items()}
-    merged = {name: value.text for name, value in content.merged.items()}
-    text = json.dumps((content.status, parts, errors, content.missing, merged, content.conflicts), sort_keys=True)
+    parts = _object({s: f"[{quote(part.body.text)}, {part.produced_at}]" for s, part in content.parts.items()})
+    errors = _object({service: quote(error.text) for service, error in content.errors.items()})
+    merged = _object({name: quote(value.text) for name, value in content.merged.items()})
+    missing, conflicts = _array(content.missing), _array(content.conflicts)
+    text = f"[{quote(content.status)}, {parts}, {errors}, {missing}, {merged}, {conflicts}]"
     return hashlib.sha256(text.encode()).digest()
+
+
+def _object(members: dict[str, str]) -> str:
+    return "{" + ", ".join([f"{quote(name)}: {members[name]}" for name in sorted(members)]) + "}"
+
+
+def _array(items: list[str]) -> str:
+    return "[" + ", ".join([quote(item) for item in items]) + "]"

@@ -35,13 +35,13 @@ class Cancelled:
     cancelled_at: ms.Millis
 
 
-@dataclass(frozen=True)
+@dataclass
 class JoinedPart:
     body: ms.Json
     produced_at: ms.Millis
 
 
-@dataclass(frozen=True)
+@dataclass
 class Joined:
     """The result of an id as it is now. `missing`: expected services without a part; `merged`: the fields of all
     bodies; `conflicts`: those of them that have several values."""

@@ -28,7 +28,9 @@ def keep(before: K | None, new: K) -> tuple[K, bool]:
 def expected_of(result: Result, config: Config) -> list[str]:
     """Rule 1: the services that the id waits for, in configured order."""
     named = result.request.services if result.request is not None else None
-    wanted = named or config.expected or config.services
+    wanted = named or config.expected
+    if not wanted:
+        return list(config.services)
     return [service for service in config.services if service in wanted]
 
 

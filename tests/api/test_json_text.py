@@ -144,6 +144,13 @@ def test_members_are_those_of_an_object() -> None:
     assert Json("[1]").members() == Json("null").members() == Json('"a"').members() == {}
 
 
+@given(st.dictionaries(st.text(max_size=4), json_values, max_size=4))
+def test_the_text_of_a_member_is_its_canonical_text(value: dict[str, object]) -> None:
+    document = Json.of(value)
+    assert document.members() == {name: Json.of(item) for name, item in value.items()}
+    assert list(document.members()) == sorted(value)
+
+
 def test_what_json_does_not_have_is_refused() -> None:
     for value in ({1: 2}, {"a": object()}, b"x", {1, 2}):
         with pytest.raises(TypeError):

@@ -115,7 +115,7 @@ def high_before(setup: Setup, end: int) -> int:
     for record in setup.inputs()[0]:
         if (record.topic, record.partition) == (WALLET, 0) and record.offset < end:
             with contextlib.suppress(Rejected):
-                high = max(high, DECODER.decode(topics.WALLET_EVENTS, record.value or b"")[0])
+                high = max(high, DECODER.decode(topics.WALLET_EVENTS, record.value or b"")[1])
     return high
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from moneystate.engine import avro
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import TIMER_RANK, Item, UnorderedRecord
-from moneystate.engine.processor import Change, Convert, InputTopic, Read, ReadValue, Rejected
+from moneystate.engine.processor import Change, Convert, Decoded, InputTopic, Read, ReadValue, Rejected
 from moneystate.engine.state import StateAccess
 from moneystate.testing.simulation import Input, Simulation
 
@@ -38,10 +38,10 @@ def value_of(time_ms: int, key: str = "", amount: int = 0) -> bytes:
 
 
 class TinyDecoder:
-    def decode(self, topic: int, value: bytes) -> tuple[int, bytes | None]:
+    def decode(self, topic: int, value: bytes) -> Decoded:
         if len(value) < 12:
             raise Rejected("malformed", f"{len(value)} bytes, expected 12 or more")
-        return int.from_bytes(value[:8], "big", signed=True), value[12:] or None
+        return value, int.from_bytes(value[:8], "big", signed=True), value[12:] or None
 
     def reads(self, formats: Mapping[str, str], converts: Mapping[int, Convert]) -> dict[int, Read]:
         return {}
