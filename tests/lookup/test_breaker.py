@@ -30,13 +30,13 @@ def test_a_failure_among_successes_is_used_up_and_the_outages_are_not() -> None:
     async def scene(breaker: Breaker) -> None:
         unlucky, waiting = Tries(), [Tries() for _ in range(3)]
         breaker.failed(unlucky, False)
-        assert (unlucky.used, unlucky.open) == (0, 1)
+        assert (unlucky.used, unlucky.undecided) == (0, 1)
         breaker.succeeded()
-        assert (unlucky.used, unlucky.open) == (1, 0)
+        assert (unlucky.used, unlucky.undecided) == (1, 0)
         for tries in [*waiting, unlucky]:
             breaker.failed(tries, False)
         assert breaker.state is State.OPEN
-        assert [(t.used, t.open) for t in [*waiting, unlucky]] == [(0, 0)] * 3 + [(1, 0)]
+        assert [(t.used, t.undecided) for t in [*waiting, unlucky]] == [(0, 0)] * 3 + [(1, 0)]
 
     play(scene)
 
@@ -123,14 +123,14 @@ def test_it_opens_at_a_run_of_failures_and_never_earlier(calls: list[str], thres
         for call in calls:
             if call == "succeed":
                 breaker.succeeded()
-                assert all((tries.used, tries.open) == (1, 0) for tries in run)
+                assert all((tries.used, tries.undecided) == (1, 0) for tries in run)
                 run = []
             else:
                 run.append(Tries())
                 breaker.failed(run[-1], False)
             assert breaker.is_closed == (len(run) < threshold)
             if not breaker.is_closed:
-                assert all((tries.used, tries.open) == (0, 0) for tries in run)
+                assert all((tries.used, tries.undecided) == (0, 0) for tries in run)
                 return
 
     play(scene, threshold)

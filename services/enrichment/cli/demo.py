@@ -1,4 +1,4 @@
-"""`moneystate demo enrichment`: the whole path on a broker of its own, with made-up events."""
+"""`moneystate demo enrichment`: the whole path on its own broker, with made-up events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from services.enrichment.demo.view import View
 
 
 def demo() -> bool:
-    """Send a scenario through a real broker and the real job, and show for each step whether its promise was held."""
+    """Sends a scenario through a real broker and the real job, and shows for each step whether its promise held."""
     view = View()
     chapters = [chapter.with_service(runner.KNOWLEDGE.country) for chapter in scenario.load()]
     view.intro(chapters)

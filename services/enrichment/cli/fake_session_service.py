@@ -12,7 +12,7 @@ from moneystate.cli.options import port, seed
 from moneystate.stop_signals import stop_signals
 from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge
 
-SCOPE = "FAKE"  # of the variables: a port and a seed are everybody's
+SCOPE = "FAKE"  # in the names of its variables, because other commands also have a port and a seed
 SHARE = "0..1"
 
 

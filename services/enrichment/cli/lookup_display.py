@@ -1,4 +1,4 @@
-"""A running lookup worker on the terminal: one line that changes, or a line now and then where it is no terminal."""
+"""Shows the progress of a lookup worker: one changing line on a terminal, otherwise a line from time to time."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from services.enrichment.lookup.metrics import Metrics
 from services.enrichment.lookup.wire import Outcome
 from services.enrichment.lookup.worker import Worker
 
-RATE_S = 5.0  # the rate is that of about the last five seconds
+RATE_S = 5.0  # the rate is an average of the last five seconds
 
 
 class LookupDisplay:
-    """On stderr: stdout is for results."""
+    """Shows the progress on stderr, because stdout is for results."""
 
     def __init__(self, worker: Worker, metrics: Metrics, quiet: bool) -> None:
         self.worker = worker
@@ -27,7 +27,7 @@ class LookupDisplay:
         self.console = Console(stderr=True)
         self.live: Live | None = None
         self.logged_at = time.monotonic()
-        self.before: list[tuple[float, int]] = [(time.monotonic(), 0)]
+        self.history: list[tuple[float, int]] = [(time.monotonic(), 0)]  # time, number of replies
 
     def __enter__(self) -> LookupDisplay:
         if not self.quiet and self.console.is_terminal:
@@ -41,9 +41,8 @@ class LookupDisplay:
 
     def show(self) -> None:
         now = time.monotonic()
-        self.before = [(counted_at, n) for counted_at, n in self.before if now - counted_at <= RATE_S] + [
-            (now, self._done())
-        ]
+        recent = [(counted_at, n) for counted_at, n in self.history if now - counted_at <= RATE_S]
+        self.history = [*recent, (now, self._done())]
         if self.live is not None:
             self.live.update(self.line())
         elif not self.quiet and now - self.logged_at >= LOG_EVERY_S:
@@ -52,7 +51,7 @@ class LookupDisplay:
 
     def line(self) -> str:
         totals = self.metrics.totals
-        (then, before), (now, done) = self.before[0], self.before[-1]
+        (then, before), (now, done) = self.history[0], self.history[-1]
         parts = [
             f"{done:,} of {done + len(self.worker.waiting):,} replies",
             f"{(done - before) / max(now - then, 1e-9):,.0f}/s",
@@ -64,7 +63,7 @@ class LookupDisplay:
         return ", ".join(parts)
 
     def totals(self) -> dict[str, Any]:
-        """The run in numbers, for `--json`."""
+        """The totals of the run, for `--json`."""
         by_name = {outcome.name.lower(): n for outcome, n in self.metrics.totals.items()}
         return {"replies": self._done(), **by_name, "calls": self.metrics.calls}
 

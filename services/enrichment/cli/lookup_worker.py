@@ -60,10 +60,10 @@ from services.enrichment.lookup.worker import Worker, WorkerConfig
 
 REQUESTS = topics.STREAMS[topics.LOOKUP_REQUESTS]
 RESULTS = topics.INPUTS[topics.LOOKUP_RESULTS].name
-REQUESTS_INPUT = InputTopic(topics.WALLET_EVENTS + 1, REQUESTS, False, 0)  # beside the job's inputs
+REQUESTS_INPUT = InputTopic(topics.WALLET_EVENTS + 1, REQUESTS, False, 0)  # with a number that no input of the job has
 SHOW_EVERY_S = 0.5
-# After a signal. Calls to a broker that is away can last for minutes, and nothing is lost by a hard end: the protocol
-# of docs/lookups.md takes a kill at any moment.
+# How long the worker may take to end after a signal. Calls to an unavailable broker can take minutes. A hard exit loses
+# nothing: the protocol in docs/lookups.md allows a kill at any moment.
 END_S = 20.0
 
 
@@ -206,18 +206,18 @@ def _run(config: WorkerConfig, metrics_at: tuple[str, int], ensure: Callable[[],
         expose(host, port, Labelled({NAME: metrics.registry}), pulse.check, worker.ready)
     set_up_log()
     with LookupDisplay(worker, metrics, quiet) as display:
-        asyncio.run(_until_told(worker, display, pulse))
+        asyncio.run(_run_until_signal(worker, display, pulse))
     return display.totals()
 
 
-async def _until_told(worker: Worker, display: LookupDisplay, pulse: Pulse) -> None:
+async def _run_until_signal(worker: Worker, display: LookupDisplay, pulse: Pulse) -> None:
     loop = asyncio.get_running_loop()
     last_resort = threading.Timer(END_S, os._exit, (JobError.exit_code,))
     last_resort.daemon = True
 
     def end() -> None:
         worker.stop()
-        with contextlib.suppress(RuntimeError):  # the second signal: it runs already
+        with contextlib.suppress(RuntimeError):  # after the first signal the timer is already running
             last_resort.start()
 
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -242,7 +242,7 @@ def _path(text: str) -> Path | None:
 
 
 def set_up_log() -> None:
-    """Lines on stderr: for people on a terminal, else as JSON."""
+    """Logs to stderr: readable lines on a terminal, otherwise JSON."""
     shown = structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[

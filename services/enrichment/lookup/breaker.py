@@ -1,10 +1,13 @@
 """The circuit breaker: decides whether the service as a whole is down.
 
-Down is a run of `threshold` failed attempts, of whatever requests, with no success among them. A failed attempt is
-provisional: a success after it shows that the service was there, and the attempt is used up; if the run opens the
-breaker first, the failures in it were the outage's and use up nothing. A run of a single request that had failed
-before others succeeded is its own fault, and opens nothing. While it is open nothing is called but one probe at a time
-(half open), another request each time, after waits that double.
+The service counts as down after `threshold` failed attempts in a row, of any requests. At first it is undecided whether
+a failed attempt counts against its request. If another attempt succeeds, the service was up, and the failed attempt
+counts. If the breaker opens first, the outage caused the failure, and the attempt does not count. If all failures in a
+row belong to one request, which had also failed before others succeeded, the request itself is at fault, and the
+breaker stays closed.
+
+While the breaker is open, only probes are sent, one at a time (half open), each for another request. The waits between
+probes double.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 FIRST_WAIT_S = 0.25
-MAX_WAIT_S = 10.0  # how late a service that is back may be noticed
+MAX_WAIT_S = 10.0  # the longest wait between probes, and so the longest delay until a recovered service is noticed
 
 
 class State(StrEnum):
@@ -25,32 +28,29 @@ class State(StrEnum):
 
 
 class Tries:
-    """One request's attempts: `used` up, and failed ones of which it is `open` whether the service was there.
-
-    `spent_s`: how much of its deadline is gone. `failures`: one after the other, for the backoff. `since`: the
-    service's successes at its first failure.
-    """
+    """The attempts of one request."""
 
     def __init__(self) -> None:
-        self.used = 0
-        self.open = 0
-        self.spent_s = 0.0
-        self.failures = 0
-        self.since: int | None = None
+        self.used = 0  # attempts that count
+        self.undecided = 0  # failed attempts of which it is not known yet whether they count
+        self.spent_s = 0.0  # how much of the deadline has been used
+        self.failures = 0  # in a row, for the backoff
+        self.since: int | None = None  # how many successes the service had at the first failure
 
     def confirm(self) -> None:
-        self.used += self.open
-        self.open = 0
+        """The undecided attempts count."""
+        self.used += self.undecided
+        self.undecided = 0
 
     def forgive(self) -> None:
-        """After an outage, restarts the whole deadline."""
-        self.open = 0
+        """The undecided attempts do not count, because of an outage. Restarts the deadline."""
+        self.undecided = 0
         self.spent_s = 0.0
         self.failures = 0
 
 
 class Breaker:
-    """For one event loop."""
+    """The circuit breaker. All calls come from one event loop."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Breaker:
         self._first_wait_s = first_wait_s
         self._max_wait_s = max_wait_s
         self._on_change = on_change  # called with each new state
-        self._run: list[Tries] = []
+        self._run: list[Tries] = []  # one item for each failed attempt since the last success
         self._waiters: deque[asyncio.Future[bool]] = deque()
         self._probe_due = False
         self._timer: asyncio.TimerHandle | None = None
@@ -77,13 +77,13 @@ class Breaker:
 
     @property
     def room(self) -> int:
-        """How many sessions may be in hand while it is not closed. One more after each failed probe: were all that
-        wait at fault themselves, nothing else would ever be tried."""
+        """How many sessions may wait while it is not closed. The number grows with each failed probe. Otherwise, if all
+        waiting requests were themselves at fault, no other request would ever be tried."""
         return self.threshold + self.failed_probes
 
     async def admit(self) -> bool:
-        """Wait until a call may be made; True: it is the probe, and its end has to be told by `succeeded`, `failed` or
-        `undecided`."""
+        """Waits until a call may be made. True: the call is a probe, and the caller must report its end with
+        `succeeded`, `failed` or `undecided`."""
         while self.state is not State.CLOSED:
             if self.state is State.OPEN and self._probe_due:
                 self._become(State.HALF_OPEN)
@@ -105,9 +105,9 @@ class Breaker:
             raise
 
     def succeeded(self) -> None:
-        """The service gave an answer that shows that it works."""
+        """Reports an answer that shows that the service works."""
         self.successes += 1
-        self._for_open_attempts(Tries.confirm)
+        self._decide_attempts(Tries.confirm)
         if self.state is State.CLOSED:
             return
         self.failed_probes = 0
@@ -117,32 +117,32 @@ class Breaker:
             _resolve(self._waiters.popleft(), False)
 
     def failed(self, tries: Tries, probe: bool) -> None:
-        """No answer, or one that only says that the service does not work."""
+        """Reports a call without an answer, or with one that shows that the service does not work."""
         tries.failures += 1
         tries.since = self.successes if tries.since is None else tries.since
         if self.state is not State.CLOSED:
-            # what was called before it opened tells nothing new
+            # a call from before the breaker opened says nothing new
             tries.forgive()
             if probe:
                 self.failed_probes += 1
                 self._open()
             return
-        tries.open += 1
+        tries.undecided += 1
         self._run.append(tries)
         if len(self._run) >= self.threshold:
             if self.successes > tries.since and all(each is tries for each in self._run):
-                self._for_open_attempts(Tries.confirm)
+                self._decide_attempts(Tries.confirm)
             else:
-                self._for_open_attempts(Tries.forgive)
+                self._decide_attempts(Tries.forgive)
                 self._open()
 
-    def _for_open_attempts(self, how: Callable[[Tries], None]) -> None:
+    def _decide_attempts(self, decide: Callable[[Tries], None]) -> None:
         for tries in self._run:
-            how(tries)
+            decide(tries)
         self._run.clear()
 
     def undecided(self, probe: bool) -> None:
-        """The call ended without saying anything of the service."""
+        """Reports a call that says nothing about the service."""
         if probe and self.state is State.HALF_OPEN:
             self._open()
 

@@ -1,7 +1,7 @@
 """A session service over real HTTP on loopback, for the demo, tests and measurements.
 
-What it knows of a session is a pure function of the session's id and the seed. Whether a call fails (`error_rate`) is
-one of the seed, the session and how often that was asked for, so a call that is made again may succeed.
+Its answer for a session is a pure function of the session id and the seed. Whether a call fails (`error_rate`) also
+depends on the number of earlier calls for the session, so a retry may succeed.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ class HttpAnswer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-Behaviour = Callable[[str, int], HttpAnswer]  # session id, how often it was asked for before
+Behaviour = Callable[[str, int], HttpAnswer]  # session id, number of earlier calls for it
 
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What the service knows and how reliably it works. Rates are from 0 to 1."""
+    """The content of the service, and how reliably it works. Rates are from 0 to 1."""
 
     seed: int = 1
     not_found_rate: float = 0.0
     error_rate: float = 0.0
 
     def country(self, session: str) -> str | None:
-        """The session's country; None: there is no such session."""
+        """The session's country. None: there is no such session."""
         number = _number(self.seed, "session", session)
         if number < self.not_found_rate * _SCALE:
             return None
@@ -68,8 +68,7 @@ def _number(seed: int, purpose: str, text: str) -> int:
 
 
 class FakeSessionService:
-    """`with FakeSessionService(...) as service:` serves until the end of the block. `stop` and `start` in between are
-    an outage."""
+    """A context manager that serves until the end of its block. `stop` and `start` simulate an outage."""
 
     def __init__(
         self,
@@ -81,12 +80,12 @@ class FakeSessionService:
     ) -> None:
         self.behaviour = behaviour
         self.latency_s = latency_s
-        self.port = port  # 0: any free one, the same after a restart
+        self.port = port  # 0: any free port; a restart uses the same
         self.token = token  # the bearer token that it requires
         self.tls = tls
         self.calls: Counter[str] = Counter()  # by session id
-        self.max_concurrent = 0  # largest number of calls at the same time
-        self._at_once = 0
+        self.max_concurrent = 0  # the largest number of concurrent calls so far
+        self._concurrent = 0
         self._lock = threading.Lock()
         self._server: _Server | None = None
 
@@ -103,7 +102,7 @@ class FakeSessionService:
         return f"{scheme}://127.0.0.1:{self.port}{PATH}{{userSessionId}}"
 
     def start(self) -> None:
-        """Raises SetupError where the port is taken."""
+        """Raises SetupError if the port is in use."""
         try:
             self._server = _Server(self)
         except OSError as e:
@@ -112,25 +111,25 @@ class FakeSessionService:
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     def stop(self) -> None:
-        """Open connections break off, and the port refuses new ones."""
+        """Closes all connections and the port."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
-            self._server.break_off()
+            self._server.close_connections()
             self._server = None
 
     def answer(self, session: str) -> HttpAnswer:
         with self._lock:
             before = self.calls[session]
             self.calls[session] += 1
-            self._at_once += 1
-            self.max_concurrent = max(self.max_concurrent, self._at_once)
+            self._concurrent += 1
+            self.max_concurrent = max(self.max_concurrent, self._concurrent)
         try:
             time.sleep(self.latency_s)
             return self.behaviour(session, before)
         finally:
             with self._lock:
-                self._at_once -= 1
+                self._concurrent -= 1
 
 
 class _Server(ThreadingHTTPServer):
@@ -144,24 +143,24 @@ class _Server(ThreadingHTTPServer):
         self.connections: set[socket.socket] = set()
         super().__init__(("127.0.0.1", service.port), _Handler)
 
-    def break_off(self) -> None:
+    def close_connections(self) -> None:
         for connection in list(self.connections):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A caller that hangs up is everyday; a fault of the service shows as a call without an answer."""
+        """Ignores errors: callers often hang up, and a fault of the service shows as a call without an answer."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"  # connections are kept, as real services do it
+    protocol_version = "HTTP/1.1"  # keeps connections open, as real services do
     disable_nagle_algorithm = True
     wbufsize = -1
     server: _Server
 
     def setup(self) -> None:
         tls = self.server.service.tls
-        if tls is not None:  # here and not in the accepting thread, which a slow caller would hold up
+        if tls is not None:  # not in the accepting thread, which a slow caller would block
             self.request = tls.wrap_socket(self.request, server_side=True)
         self.server.connections.add(self.request)
         super().setup()

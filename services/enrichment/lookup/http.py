@@ -20,8 +20,8 @@ from services.enrichment.lookup.limiter import retry_after_s
 
 PLACE = "{userSessionId}"
 MAX_BYTES = 64 * 1024  # of an answer, which holds a country code
-# The service speaks, but not of this request: it lets nobody in, or nobody now. As a failure of the service.
-NOT_LET_IN = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED)
+# The service rejects the caller, not the request. This counts as a failure of the service.
+ACCESS_DENIED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Unusable:
 
 @dataclass(frozen=True, slots=True)
 class Unavailable:
-    """The service does not work, as far as this call can tell."""
+    """The call shows no sign that the service works."""
 
     reason: str
     retry_after_s: float | None = None
@@ -86,7 +86,7 @@ class ServiceConfig:
 
 
 class SessionService:
-    """The service's client: connections are kept and used again. To be closed by `close`."""
+    """The service's client. It reuses connections. Call `close` at the end."""
 
     def __init__(self, config: ServiceConfig) -> None:
         """Raises ConfigError for certificates or a token that cannot be read."""
@@ -97,14 +97,14 @@ class SessionService:
         self._idle: list[httpx.AsyncClient] = []
 
     async def ask(self, session: bytes, timeout_s: float) -> CallResult:
-        """One attempt. Never raises but for being cancelled."""
+        """Makes one attempt. Raises only CancelledError."""
         client = self._idle.pop() if self._idle else self._new_client()
         try:
             async with asyncio.timeout(timeout_s), client.stream("GET", self._url(session), headers=self._auth()) as r:
                 return await call_result(r)
         except TimeoutError:
             return Unavailable(f"no answer within {timeout_s:.3g} s")
-        except httpx.InvalidURL as e:  # an id that makes no URL is that request's fault, not the service's
+        except httpx.InvalidURL as e:  # caused by the session id, not by the service
             return Unusable(f"InvalidURL: {e}", works=False)
         except (httpx.HTTPError, httpx.StreamError, OSError) as e:
             return Unavailable(f"{type(e).__name__}: {e}")
@@ -112,16 +112,17 @@ class SessionService:
             self._idle.append(client)
 
     async def close(self) -> None:
-        """Once no call is under way."""
+        """Closes all connections. No call may be running."""
         for client in self._idle:
             await client.aclose()
 
     def _new_client(self) -> httpx.AsyncClient:
-        """One for each connection, as many as there are calls at the same time, the last used first: a pool of a
-        hundred looks at all of its connections for each call, which costs ten times as much as the calls."""
+        """A client with one connection. There are as many clients as concurrent calls; the most recently used is taken
+        first. A client with a pool of 100 connections would examine all of them for each call, which takes ten times as
+        long as the call."""
         return httpx.AsyncClient(
             verify=self._tls,
-            timeout=None,  # the whole call has one, see `ask`
+            timeout=None,  # `ask` limits the whole call
             limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
             headers={"Accept": "application/json", "Accept-Encoding": "identity"},
         )
@@ -129,7 +130,7 @@ class SessionService:
     def _url(self, session: bytes) -> str:
         quoted = quote(session, safe="")
         if not quoted.strip("."):
-            quoted = quoted.replace(".", "%2E")  # no way to another resource
+            quoted = quoted.replace(".", "%2E")  # otherwise "." and ".." would name another resource
         return self.config.url_template.replace(PLACE, quoted)
 
     def _auth(self) -> dict[str, str]:
@@ -145,13 +146,13 @@ async def call_result(response: httpx.Response) -> CallResult:
     wait_s = retry_after_s(response.headers.get("Retry-After"))
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return Refused(wait_s)
-    if response.is_server_error or status in NOT_LET_IN or status == HTTPStatus.REQUEST_TIMEOUT:
+    if response.is_server_error or status in ACCESS_DENIED or status == HTTPStatus.REQUEST_TIMEOUT:
         return Unavailable(f"HTTP {status}", wait_s)
     return Unusable(f"HTTP {status}", works=True)
 
 
 async def _body(response: httpx.Response) -> bytes:
-    """Of no more than is needed to see that it is too long."""
+    """The body. If it is too long, only the beginning is read."""
     body = b""
     async for part in response.aiter_raw():
         body += part
@@ -161,23 +162,24 @@ async def _body(response: httpx.Response) -> bytes:
 
 
 def _country(body: bytes) -> CallResult:
-    """A page in place of JSON may come from a proxy: it does not show that the service works."""
+    """Interprets the body of an answer. An HTML page may come from a proxy, so it does not show that the service
+    works."""
     if len(body) > MAX_BYTES:
-        return Unusable(f"an answer of more than {MAX_BYTES} bytes", works=False)
+        return Unusable(f"the answer has more than {MAX_BYTES} bytes", works=False)
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
-        return Unusable(f"no JSON: {body[:80]!r}", works=False)
+        return Unusable(f"not JSON: {body[:80]!r}", works=False)
     country = answer.get("clientCountryCode") if isinstance(answer, dict) else None
     if not isinstance(country, str) or not country or not _is_text(country):
-        return Unusable("JSON without a text clientCountryCode", works=False)
-    if len(country.encode()) > MAX_KEPT_BYTES:  # the job would refuse the reply, and the money wait for ever
-        return Unusable(f"a clientCountryCode of more than {MAX_KEPT_BYTES} bytes", works=False)
+        return Unusable("JSON without a string clientCountryCode", works=False)
+    if len(country.encode()) > MAX_KEPT_BYTES:  # the job would reject the reply, and the money would wait forever
+        return Unusable(f"the clientCountryCode has more than {MAX_KEPT_BYTES} bytes", works=False)
     return Found(country)
 
 
 def _is_text(text: str) -> bool:
-    """Half of a surrogate pair is none."""
+    """Whether UTF-8 can encode the text: it has no half of a surrogate pair."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -200,7 +202,7 @@ def tls_context(config: ServiceConfig) -> ssl.SSLContext:
 
 
 class Token:
-    """A bearer token in a file, read again when the file has changed: whoever renews it need not restart us."""
+    """A bearer token in a file. It is read again when the file changes, so that a renewed token needs no restart."""
 
     def __init__(self, file: Path) -> None:
         """Raises ConfigError."""
@@ -217,7 +219,7 @@ class Token:
             raise ConfigError(f"--token-file {file}: expected a token, found an empty file.", "write the token to it.")
 
     def read(self) -> str:
-        """The newest that could be read: a file that is just being replaced keeps nobody from asking."""
+        """The newest token that could be read. While the file is being replaced, that is the previous token."""
         with contextlib.suppress(OSError, ValueError):
             self._load()
         return self._text

@@ -1,7 +1,7 @@
-"""An index on disk of the requests that the results topic answers, built from the topic.
+"""The answer index: the requests that already have a reply in the results topic, on disk.
 
-Entries: `a` + the request's key -> nothing; `p` + topic id + `/` + partition -> the offset up to which the topic was
-read, in the same write as what was read. Without `--index` it is rebuilt at each start.
+It is built from the topic. Entries: `a` + the request's key -> nothing; `p` + topic id + `/` + partition -> the offset
+up to which the topic was read, written together with what was read. Without `--index`, each start builds it again.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from moneystate.kafka.formats import Undecodable
 from moneystate.kafka.offsets import high_watermark, log_starts, topic_states
 from services.enrichment.lookup.wire import Wire
 
-AT_ONCE = 10_000
+MAX_MESSAGES = 10_000  # of one poll
 POLL_S = 0.05
-STALL_S = 90.0  # longer than a transaction of a worker that was killed stays open
+STALL_S = 90.0  # longer than the transaction of a killed worker stays open
 ANSWER, POSITION = b"a", b"p"
 
 
 class AnswerIndex:
-    """The index of one worker, for one thread."""
+    """The index of one worker. Only one thread uses it."""
 
     def __init__(
         self, folder: Path, bootstrap_servers: str, extra: dict[str, str], topic: str, convert: Convert | None = None
     ) -> None:
-        """Raises SetupError where the folder cannot be used or the topic is not there."""
+        """Raises SetupError if the folder cannot be used or the topic does not exist."""
         self.topic = topic  # with its prefix
         self._folder = folder
         self._convert = convert
@@ -55,42 +55,42 @@ class AnswerIndex:
         self._topic_id = topic_states(self._admin, [topic])[topic].topic_id
         self._db = _open(folder)
         if any(not name.startswith(self._prefix()) for name in cast(Iterable[bytes], self._db.keys(from_key=POSITION))):
-            self._clear()  # of a topic that was deleted and made anew
+            self._clear()  # the topic was deleted and created again
 
     def __contains__(self, key: bytes) -> bool:
         return ANSWER + key in self._db
 
     def add(self, keys: Iterable[bytes]) -> None:
-        """Requests whose replies this worker has committed: known before they are read back."""
+        """Adds requests whose replies this worker has committed, before it reads these replies itself."""
         batch = WriteBatch(raw_mode=True)
         for key in keys:
             batch.put(ANSWER + key, b"")
         self._db.write(batch)
 
     def catch_up(self) -> int:
-        """Read all that is in the topic at this moment, waiting for transactions that are open there; how many replies
-        were read. Raises BrokerError."""
+        """Reads the topic up to its present end, and waits for open transactions. Returns how many replies were read.
+        Raises BrokerError."""
         self._assign()
         ends = {p: high_watermark(self._admin, self.topic, p) for p in self._positions}
         if any(self._positions[p] > end for p, end in ends.items()):
-            self._clear()  # the log lost records that were read
+            self._clear()  # the log has lost records that were read
             self._assign()
         deadline = time.monotonic() + STALL_S
         read = 0
         while any(self._positions[p] < end for p, end in ends.items()):
-            got = self._read(POLL_S)
-            read += got
-            if got:
+            n = self._read(POLL_S)
+            read += n
+            if n:
                 deadline = time.monotonic() + STALL_S
             elif time.monotonic() > deadline:
                 raise BrokerError(
-                    f"{self.topic}: expected to read it to its end, nothing came for {STALL_S:.0f} s.",
-                    "check the broker, and for transactions that hang there.",
+                    f"{self.topic}: expected to read it to its end, found no record for {STALL_S:.0f} s.",
+                    "check the broker, and whether transactions hang there.",
                 )
         return read
 
     def follow(self) -> None:
-        """Take what has come since, without waiting."""
+        """Reads new records without waiting."""
         self._read(0.0)
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class AnswerIndex:
         self._db.close()
 
     def _read(self, wait_s: float) -> int:
-        messages = self._consumer.consume(AT_ONCE, wait_s)
+        messages = self._consumer.consume(MAX_MESSAGES, wait_s)
         if not messages:
             return 0
         batch = WriteBatch(raw_mode=True)
@@ -130,7 +130,7 @@ class AnswerIndex:
         return 0
 
     def _key(self, value: bytes | None) -> bytes | None:
-        """None for what is no reply: the job makes a dead letter of it."""
+        """The key of the answered request. None: the record is not a reply. The job makes a dead letter of it."""
         try:
             canonical = value if value is None or self._convert is None else self._convert(value)
             return self._wire.answered(canonical).key
@@ -138,7 +138,8 @@ class AnswerIndex:
             return None
 
     def _assign(self) -> None:
-        """All partitions there are, from where each was read; what retention has taken cannot be asked for again."""
+        """Assigns all partitions, from the positions so far, or from the beginning of the log if retention has deleted
+        these records. Requests that old are not read again."""
         partitions = topic_states(self._admin, [self.topic])[self.topic].partitions
         if set(partitions) == set(self._positions):
             return
@@ -165,7 +166,7 @@ def _open(folder: Path) -> Rdict:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return Rdict(str(folder), options)
-    except Exception as e:  # rocksdict has no class of its own
+    except Exception as e:  # rocksdict has no exception class
         raise SetupError(
-            f"--index {folder}: expected a folder for the index, but {e}.", "give each worker a folder of its own."
+            f"--index {folder}: expected a folder for the index, but {e}.", "use a separate folder for each worker."
         ) from None

@@ -7,11 +7,11 @@ import time
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-MAX_HOLD_S = 300.0  # a longer Retry-After is taken as this: a mistake in it must not stop lookups for days
+MAX_HOLD_S = 300.0  # the limit of Retry-After, because a mistake there must not stop lookups for days
 
 
 class Limiter:
-    """Spaces calls evenly. `per_second` None: no limit. Times are those of the event loop's clock."""
+    """Spaces calls evenly. `per_second` None: no limit. Times are from the event loop's clock."""
 
     def __init__(self, per_second: float | None) -> None:
         self._interval_s = 0.0 if per_second is None else 1.0 / per_second
@@ -19,12 +19,12 @@ class Limiter:
         self._held_until = 0.0
 
     def hold(self, seconds: float) -> None:
-        """No call for so long: the service is one, and what it asks of one request it asks of all."""
+        """Allows no call for `seconds`. The service asks one request to wait, but it means all."""
         until = asyncio.get_running_loop().time() + min(seconds, MAX_HOLD_S)
         self._held_until = max(self._held_until, until)
 
     async def turn(self) -> None:
-        """Wait for this call's turn."""
+        """Waits until the next call may be made."""
         loop = asyncio.get_running_loop()
         while True:
             now = loop.time()
@@ -41,7 +41,8 @@ class Limiter:
 
 
 def retry_after_s(header: str | None) -> float | None:
-    """Seconds from now of a Retry-After (RFC 9110, 10.2.3: seconds or an HTTP-date); None where it says nothing."""
+    """Seconds from now until the time of a Retry-After (RFC 9110, 10.2.3: seconds or an HTTP-date). None: it is absent
+    or invalid."""
     if header is None:
         return None
     text = header.strip()

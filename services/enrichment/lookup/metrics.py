@@ -16,41 +16,45 @@ LATENCY_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 
 class Timed:
+    """The duration of a call, once it has ended."""
+
     seconds = 0.0
 
 
 class Metrics:
-    """A registry of its own, so that several workers can live in one process."""
+    """The metrics of one worker. Each has its own registry, so that several workers can run in one process."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         name = "moneystate_lookup_"
         r = self.registry
-        self.in_flight = Gauge(name + "in_flight", "Calls to the service that are under way.", registry=r)
+        self.in_flight = Gauge(name + "in_flight", "Running calls to the service.", registry=r)
         self.waiting = Gauge(name + "waiting", "Requests without a written reply.", registry=r)
-        self.oldest = Gauge(name + "oldest_waiting_seconds", "Since the oldest of them was written.", registry=r)
-        self.latency = Histogram(name + "call_seconds", "How long a call took.", buckets=LATENCY_S, registry=r)
-        self.attempts = Counter(name + "attempts", "Calls by what came of them.", ["result"], registry=r)
+        self.oldest = Gauge(
+            name + "oldest_waiting_seconds", "Age of the oldest request without a written reply.", registry=r
+        )
+        self.latency = Histogram(name + "call_seconds", "Duration of a call.", buckets=LATENCY_S, registry=r)
+        self.attempts = Counter(name + "attempts", "Calls by result.", ["result"], registry=r)
         self.replies = Counter(name + "replies", "Replies written, by outcome.", ["outcome"], registry=r)
-        self.known = Counter(name + "known", "Requests that the results topic answered already.", registry=r)
-        self.undecodable = Counter(name + "undecodable", "Records that are no requests.", registry=r)
-        self.transactions = Counter(name + "transactions", "Transactions by how they ended.", ["end"], registry=r)
+        self.known = Counter(name + "known", "Requests that already had a reply in the results topic.", registry=r)
+        self.undecodable = Counter(name + "undecodable", "Records that are not requests.", registry=r)
+        self.transactions = Counter(name + "transactions", "Transactions by result.", ["end"], registry=r)
         self.assignments = Counter(name + "assignments", "Assignments of partitions to this worker.", registry=r)
-        self.breaker = Gauge(name + "breaker_state", "1 for the state it is in.", ["state"], registry=r)
+        self.breaker = Gauge(name + "breaker_state", "1 for the current state.", ["state"], registry=r)
         self.totals = dict.fromkeys(Outcome, 0)
         self.calls = 0
-        self.breaker_is(State.CLOSED)
+        self.set_breaker(State.CLOSED)
 
     @contextmanager
     def call(self) -> Iterator[Timed]:
         timed = Timed()
-        begun = time.monotonic()
+        start = time.monotonic()
         self.calls += 1
         self.in_flight.inc()
         try:
             yield timed
         finally:
-            timed.seconds = time.monotonic() - begun
+            timed.seconds = time.monotonic() - start
             self.in_flight.dec()
             self.latency.observe(timed.seconds)
 
@@ -61,7 +65,7 @@ class Metrics:
         self.totals[outcome] += 1
         self.replies.labels(outcome.name).inc()
 
-    def breaker_is(self, state: State) -> None:
+    def set_breaker(self, state: State) -> None:
         for each in State:
             self.breaker.labels(each).set(each is state)
 

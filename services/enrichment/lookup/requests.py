@@ -1,10 +1,10 @@
 """The worker's Kafka side: consumes requests, and produces replies and consumer offsets in one transaction.
 
-Each worker has a transactional.id of its own, so that no two fence each other. What keeps a worker that lost its
-partitions (a zombie) from answering is the group (KIP-447): a transaction carries the member's id and generation as
-they were when the partitions were assigned, and the coordinator refuses those of an old generation. A transaction with
-a reply always carries the offset of its request's partition, also where that has not moved: the next owner's look at
-the committed offsets then waits until the transaction has ended.
+Each worker has its own transactional.id, so that workers do not fence each other. The consumer group keeps a worker
+that has lost its partitions (a zombie) from answering (KIP-447). A transaction carries the member's id and generation
+from the time when its partitions were assigned, and the coordinator refuses an old generation. A transaction with a
+reply always commits the offset of the request's partition, even if it has not changed. So the next owner of the
+partition, which asks for the committed offsets, waits until the transaction has ended.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.offsets import log_starts
 
 CALL_S = 30.0
-# The broker ends what a killed worker left open after this time; its successors and the job's reading of the replies
-# wait for that. A transaction is open for some ten milliseconds.
+# After this time the broker aborts the transaction of a killed worker. Its successors, and the job that reads the
+# replies, wait for that. A transaction normally takes about ten milliseconds.
 TRANSACTION_MS = 10_000
-SESSION_MS = 10_000  # after this the partitions of a worker that is gone go to others
+SESSION_MS = 10_000  # after this the group gives the partitions of a lost worker to others
 RETRY_S = 0.1
-BROKER_AWAY_S = 120.0  # restarting a broker takes less
-OFFSETS_S = 90.0  # the longest wait for a predecessor's open transaction: more than the broker lets one live
+BROKER_AWAY_S = 120.0  # longer than the restart of a broker
+OFFSETS_S = 90.0  # the longest wait for a predecessor's open transaction, longer than the broker keeps it open
 
 
 @dataclass(eq=False)
 class Assignment:
-    """Partitions that are this worker's, with the offsets it begins at, for one generation of the group."""
+    """The partitions of this worker in one generation of the group."""
 
-    member: object
-    starts: dict[int, int]
+    member: object  # the group metadata of the consumer
+    starts: dict[int, int]  # by partition: the offset at which the worker begins
 
 
 @dataclass
@@ -43,17 +43,17 @@ class Polled:
     """What one poll returned."""
 
     messages: list[Message] = field(default_factory=list)
-    # where the log was read to its end, transaction markers included
+    # by partition: the end of the log, including transaction markers, if it was reached
     ends: dict[int, int] = field(default_factory=dict)
 
 
 class Fenced(Exception):
-    """The producer cannot go on: another has its transactional.id, or the broker ended a transaction that was over its
-    time. What became of the one in hand is not known here."""
+    """The producer cannot continue: another one has its transactional.id, or the broker has aborted a transaction that
+    took too long. It is not known whether the current transaction was committed."""
 
 
 class RequestLog:
-    """The consumer. `assignment` changes within `poll` only."""
+    """The consumer. Only `poll` changes `assignment`."""
 
     def __init__(self, bootstrap_servers: str, extra: dict[str, str], group: str, topic: str) -> None:
         self.topic = topic
@@ -71,11 +71,11 @@ class RequestLog:
                 "enable.auto.commit": False,
                 "enable.auto.offset.store": False,
                 "auto.offset.reset": "error",
-                # also: committed offsets are given once no transaction is open on them (KIP-447)
+                # committed offsets are also returned only after open transactions on them have ended (KIP-447)
                 "isolation.level": "read_committed",
                 "enable.partition.eof": True,
                 "fetch.wait.max.ms": 20,
-                # All partitions change hands at once, so a member's generation is that of all its partitions.
+                # Both strategies reassign all partitions at once. So all partitions of a member have one generation.
                 "partition.assignment.strategy": "range,roundrobin",
             },
         )
@@ -84,7 +84,7 @@ class RequestLog:
         self._consumer.subscribe([self.topic], on_assign=self._on_assign, on_revoke=self._on_revoke)
 
     def rejoin(self) -> None:
-        """Gives all partitions back, to start again with the next assignment."""
+        """Returns all partitions, and waits for a new assignment."""
         self._consumer.unsubscribe()
         self.assignment = None
         self.subscribe()
@@ -117,7 +117,7 @@ class RequestLog:
         self._paused = paused
 
     def close(self) -> None:
-        """Leave the group: others have the partitions at once."""
+        """Leaves the group, so that others get the partitions at once."""
         self._consumer.close()
 
     def _take(self, message: Message, polled: Polled) -> None:
@@ -135,12 +135,12 @@ class RequestLog:
             raise BrokerError(f"{self.topic}: expected requests, but {reason(KafkaException(error))}.", do)
 
     def _on_assign(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """An error goes through the client's C code only in part: it is kept for `poll` to raise."""
+        """Stores an error for `poll` to raise, because the client's C code does not pass it on completely."""
         try:
             member = self._consumer.consumer_group_metadata()
             starts = self._starts(partitions)
             self._consumer.assign([TopicPartition(self.topic, p, offset) for p, offset in starts.items()])
-            # the client keeps it of partitions that were this worker's before
+            # the client remembers the pause of partitions that this worker had before
             self._consumer.resume(partitions)
             self.assignment = Assignment(member, starts)
             self._paused = False
@@ -151,7 +151,8 @@ class RequestLog:
         self.assignment = None
 
     def _starts(self, partitions: list[TopicPartition]) -> dict[int, int]:
-        """The committed offsets, once no transaction is open on them; else where the log begins."""
+        """The committed offsets, after open transactions on them have ended. A partition without one starts at the
+        beginning of the log."""
         if not partitions:
             return {}
         committed = self._committed(partitions)
@@ -177,14 +178,14 @@ class RequestLog:
                 if time.monotonic() > give_up:
                     raise BrokerError(
                         f"{self.topic}: expected the offsets of group {self.group}, but {reason(e)}.",
-                        "check the broker, and for transactions that hang there.",
+                        "check the broker, and whether transactions hang there.",
                     ) from None
                 time.sleep(RETRY_S)
 
     def _lost(self, place: str) -> RetentionError:
         return RetentionError(
             f"{self.topic}, {place}: requests were deleted before they were answered.",
-            "raise the topic's retention; to go on without them, give the worker another --group-id.",
+            "raise the topic's retention; to continue without them, use another --group-id.",
         )
 
 
@@ -203,7 +204,7 @@ class ReplyLog:
                 "transactional.id": transactional_id,
                 "partitioner": "murmur2_random",
                 "linger.ms": 0,
-                "message.max.bytes": 8 * 1024 * 1024,  # as the job's own: what it could write can be answered
+                "message.max.bytes": 8 * 1024 * 1024,  # like the job's producers, so that every request can be answered
             },
         )
         try:
@@ -214,8 +215,9 @@ class ReplyLog:
     def write(
         self, requests: str, replies: list[tuple[bytes, bytes]], offsets: dict[int, int], assignment: Assignment
     ) -> bool:
-        """Replies (key, value) and the offsets of the topic `requests`, together; False where the group or the broker
-        refused them, and nothing was written. Raises Fenced, and BrokerError where the broker stays away."""
+        """Writes replies (key, value) and the consumer offsets of the topic `requests` in one transaction. False: the
+        group or the broker refused it, and nothing was written. Raises Fenced, and BrokerError if the broker remains
+        unavailable."""
         number = self._written
         try:
             self._producer.begin_transaction()
@@ -225,9 +227,9 @@ class ReplyLog:
             self._producer.flush(CALL_S)
             failpoint("lookup produced", number)
             positions = [TopicPartition(requests, p, offset) for p, offset in offsets.items()]
-            self._again(lambda: self._producer.send_offsets_to_transaction(positions, assignment.member, CALL_S))
+            self._retry(lambda: self._producer.send_offsets_to_transaction(positions, assignment.member, CALL_S))
             failpoint("lookup offsets", number)
-            self._again(lambda: self._producer.commit_transaction(CALL_S))
+            self._retry(lambda: self._producer.commit_transaction(CALL_S))
         except KafkaException as e:
             self._abort(e)
             return False
@@ -235,8 +237,8 @@ class ReplyLog:
         failpoint("lookup committed", number)
         return True
 
-    def _again(self, call: Callable[[], None]) -> None:
-        """A broker that is away for a moment is waited for; the client says which errors may be tried again."""
+    def _retry(self, call: Callable[[], None]) -> None:
+        """Retries a call while the broker is unavailable. The client says which errors can be retried."""
         give_up = time.monotonic() + BROKER_AWAY_S
         while True:
             try:
@@ -249,7 +251,7 @@ class ReplyLog:
         if e.args[0].fatal():
             raise Fenced(reason(e)) from None
         try:
-            self._again(lambda: self._producer.abort_transaction(CALL_S))
+            self._retry(lambda: self._producer.abort_transaction(CALL_S))
         except KafkaException as again:
             if again.args[0].fatal():
                 raise Fenced(reason(again)) from None
@@ -258,5 +260,5 @@ class ReplyLog:
     def _failed(self, expected: str, e: KafkaException) -> BrokerError:
         return BrokerError(
             f"{self.topic}: expected {expected}, but {reason(e)}.",
-            advice(e.args[0], "see the broker's log; start again, nothing is lost."),
+            advice(e.args[0], "see the broker's log, and start the worker again: nothing is lost."),
         )

@@ -1,4 +1,4 @@
-"""Resolves a session id to an answer: one call however many requests wait for it, with retries."""
+"""Resolves a session id to an answer, with retries. Concurrent requests for a session share one call."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Policy:
 
 
 class SessionResolver:
-    """Asks the service, `concurrency` calls at a time. `sessions`: those that are being asked for."""
+    """Asks the service, with up to `concurrency` calls at a time."""
 
     def __init__(
         self, service: SessionService, breaker: Breaker, limiter: Limiter, policy: Policy, metrics: Metrics
@@ -43,11 +43,11 @@ class SessionResolver:
         self.limiter = limiter
         self.policy = policy
         self.metrics = metrics
-        self.sessions: dict[bytes, asyncio.Task[Answer]] = {}
-        self._places = asyncio.Semaphore(policy.concurrency)
+        self.sessions: dict[bytes, asyncio.Task[Answer]] = {}  # without an answer so far
+        self._slots = asyncio.Semaphore(policy.concurrency)
 
     def ask(self, session: bytes) -> asyncio.Task[Answer]:
-        """The call for this session that is under way, or a new one."""
+        """The running task for this session, or a new one."""
         task = self.sessions.get(session)
         if task is None:
             task = asyncio.create_task(self._ask(session))
@@ -56,7 +56,7 @@ class SessionResolver:
         return task
 
     def drop_all(self) -> None:
-        """Nobody waits any more."""
+        """Cancels all tasks: no request waits for them any more."""
         for task in self.sessions.values():
             task.cancel()
         self.sessions.clear()
@@ -83,12 +83,12 @@ class SessionResolver:
     def _is_over(self, tries: Tries) -> bool:
         if tries.used >= self.policy.attempts:
             return True
-        return tries.spent_s >= self.policy.deadline_s and tries.open == 0
+        return tries.spent_s >= self.policy.deadline_s and tries.undecided == 0
 
     async def _attempt(self, session: bytes, tries: Tries) -> CallResult:
-        """One call, when concurrency, breaker and limits let it be made, and what follows from it."""
-        async with self._places:
-            probe = await self._admitted()
+        """Makes one call as soon as concurrency, breaker and rate limit allow it, and records the result."""
+        async with self._slots:
+            probe = await self._admit()
             try:
                 with self.metrics.call() as timed:
                     result = await self.service.ask(session, self._timeout_s(tries))
@@ -99,7 +99,7 @@ class SessionResolver:
         self._judge(result, tries, probe)
         return result
 
-    async def _admitted(self) -> bool:
+    async def _admit(self) -> bool:
         while True:
             probe = await self.breaker.admit()
             try:
@@ -111,9 +111,10 @@ class SessionResolver:
                 return probe
 
     def _timeout_s(self, tries: Tries) -> float:
-        """No longer than what is left of the deadline; all of it where it is open whether the time counts."""
-        left_s = self.policy.deadline_s - tries.spent_s
-        return min(self.policy.timeout_s, left_s) if left_s > 0 else self.policy.timeout_s
+        """The timeout of a call, but not more than the rest of the deadline. If the deadline has passed, and it is
+        undecided whether the attempts count, it is the full timeout."""
+        remaining_s = self.policy.deadline_s - tries.spent_s
+        return min(self.policy.timeout_s, remaining_s) if remaining_s > 0 else self.policy.timeout_s
 
     def _judge(self, result: CallResult, tries: Tries, probe: bool) -> None:
         self.metrics.attempt(result)
@@ -143,7 +144,8 @@ class SessionResolver:
             self.limiter.hold(wait_s)
 
     async def _back_off(self, tries: Tries) -> None:
-        """Exponential, with jitter: those that failed together do not come again together."""
+        """Waits before the next attempt: exponential backoff, with jitter so that requests that failed together are not
+        retried together."""
         wait_s = min(MAX_BACKOFF_S, self.policy.backoff_s * 2 ** min(max(tries.failures, 1) - 1, 30))
         wait_s *= random.uniform(0.5, 1.0)
         await asyncio.sleep(wait_s)

@@ -11,7 +11,7 @@ from services.enrichment import fingerprints as fp
 
 
 class Outcome(IntEnum):
-    """Indices of the enum in SessionLookupCompleted."""
+    """The numbers of the enum symbols in SessionLookupCompleted."""
 
     FOUND = 0
     NOT_FOUND = 1
@@ -20,11 +20,11 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a lookup found out about a session."""
+    """The result of a lookup."""
 
     outcome: Outcome
     country: str | None  # of the client, if the session was found
-    attempts: int  # made for this answer
+    attempts: int  # how many counted attempts were made
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,18 @@ class Request:
 
     @property
     def key(self) -> bytes:
-        """Identifies what a reply answers. Money ids are per user, so the user is part of it."""
+        """Identifies the request. Money ids are only unique per user, so the user is part of it."""
         return string_bytes(self.user) + string_bytes(self.money_id) + long_bytes(self.requested_at_ms)
 
 
 class Wire:
-    """Reads values of the two topics, checked to the last byte."""
+    """Reads and completely checks the values of both topics."""
 
     def __init__(self) -> None:
         self.schemas = SchemaSet.load()
 
     def request(self, value: bytes | None) -> Request:
-        """Raises Undecodable for anything but a SessionLookupRequested."""
+        """A SessionLookupRequested. Raises Undecodable for other values."""
         return self._read(value, fp.SESSION_LOOKUP_REQUESTED)
 
     def answered(self, value: bytes | None) -> Request:

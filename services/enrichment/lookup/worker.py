@@ -1,7 +1,7 @@
 """The worker's loop: reads requests, answers from the index or the service, writes replies exactly once.
 
-`docs/lookups.md` numbers the steps and says what a crash after each leaves. Kafka's clients are blocking: their calls
-run in one thread, one after the other, while the calls to the service go on in the event loop.
+`docs/lookups.md` numbers the steps, and says what a crash after each step leaves behind. Kafka's clients block, so
+their calls run one after the other in a thread. Meanwhile the calls to the service run in the event loop.
 """
 
 from __future__ import annotations
@@ -36,27 +36,28 @@ T = TypeVar("T")
 
 IDLE_POLL_S = 0.2
 BUSY_POLL_S = 0.02  # an answer waits no longer than this for its transaction
-AT_ONCE = 500
-IN_HAND_PER_CALL = 20  # requests in hand for each call that may be under way: enough that no place stays free
-FENCED_AGAIN_S = 300.0
-OFFSETS_EVERY_S = 1.0  # offsets that moved without a reply
+MAX_MESSAGES = 500  # of one poll
+WAITING_PER_CALL = 20  # waiting requests for each concurrent call, enough to keep all calls busy
+FENCED_AGAIN_S = 300.0  # a second fencing within this time ends the worker
+OFFSETS_EVERY_S = 1.0  # how often offsets are committed without a reply
 
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """Topics with prefix. `converts`: of topics that are not in canonical form."""
+    """The settings of a worker."""
 
     bootstrap_servers: str
     group: str
     worker_id: str
-    requests: str
-    results: str
-    data: Path
+    requests: str  # topic, with prefix
+    results: str  # topic, with prefix
+    data: Path  # folder of the answer index
     service: ServiceConfig
     policy: Policy
     extra: dict[str, str] = field(default_factory=dict)
     rate_limit: float | None = None
     breaker_threshold: int = 10
+    # conversions of topics that are not in canonical form
     from_requests: Convert | None = None
     from_results: Convert | None = None
     to_results: Convert | None = None
@@ -64,40 +65,40 @@ class WorkerConfig:
 
 @dataclass(eq=False)
 class Waiting:
-    """A request without a committed reply, and all records that ask it: partition and offset."""
+    """A request without a committed reply."""
 
     request: Request
-    since_ms: int
-    places: list[tuple[int, int]]
+    since_ms: int  # Kafka timestamp of its first record
+    places: list[tuple[int, int]]  # partition and offset of all records with this request
     answer: Answer | None = None
 
 
 class Progress:
-    """One partition: what is read, and what of it is not done yet, in the order of offsets."""
+    """The progress in one partition."""
 
     def __init__(self, start: int) -> None:
-        self.position = start
+        self.position = start  # the next offset to read
         self.committed = start
-        self.open: dict[int, None] = {}
+        self.unanswered: dict[int, None] = {}  # offsets of unanswered requests, ascending
 
-    def committable(self, done: set[int]) -> int:
-        """The offset up to which all is answered once the records at `done` are."""
-        return next((offset for offset in self.open if offset not in done), self.position)
+    def committable(self, answered: set[int]) -> int:
+        """The offset up to which all requests are answered, if those at the offsets `answered` are, too."""
+        return next((offset for offset in self.unanswered if offset not in answered), self.position)
 
 
 @dataclass
 class Taken:
-    """A request record, in the thread of Kafka already looked up in the index."""
+    """A record of the requests topic."""
 
     partition: int
     offset: int
     timestamp_ms: int
-    request: Request | None
-    known: bool
+    request: Request | None  # None: the record is not a request
+    known: bool  # the answer index has it
 
 
 class Worker:
-    """One worker; `run` once. `stop` may be called from the event loop."""
+    """A lookup worker. Call `run` only once. `stop` may be called in the event loop."""
 
     def __init__(self, config: WorkerConfig, metrics: Metrics) -> None:
         """Raises ConfigError."""
@@ -113,7 +114,7 @@ class Worker:
         self._wire = Wire()
         self._stopping = False
         self._fenced_at = float("-inf")
-        self._refused = False  # the last transaction: there will be a new assignment
+        self._refused = False  # the last transaction was refused, so a new assignment will follow
         self._failure: BaseException | None = None
         self._thread = ThreadPoolExecutor(1, "kafka")
         self._offsets_at = 0.0
@@ -136,7 +137,7 @@ class Worker:
         return Health(True, "ready")
 
     def oldest_s(self) -> float:
-        """How long the oldest waiting request has stood in the topic; 0 where none waits."""
+        """The age of the oldest waiting request's record. 0: no request waits."""
         oldest = min((w.since_ms for w in list(self.waiting.values())), default=None)
         return 0.0 if oldest is None else max(0.0, time.time() - oldest / 1000)
 
@@ -184,7 +185,7 @@ class Worker:
         if self._failure is not None:
             raise self._failure
         if assignment is not self.assignment:
-            self._begin_anew(assignment)
+            self._start_assignment(assignment)
         for each in taken:
             self._take(each)
         for partition, end in polled.ends.items():
@@ -198,18 +199,18 @@ class Worker:
         return 0.0 if self.answered else BUSY_POLL_S
 
     def _is_full(self) -> bool:
-        """Whether nothing more is to be read for now."""
+        """Whether reading must pause."""
         if not self.breaker.is_closed and len(self.resolver.sessions) >= self.breaker.room:
             return True
-        return len(self.waiting) >= IN_HAND_PER_CALL * self.config.policy.concurrency
+        return len(self.waiting) >= WAITING_PER_CALL * self.config.policy.concurrency
 
     def _poll(self, wait_s: float, pause: bool) -> tuple[Polled, list[Taken], Assignment | None]:
         before = self._requests.assignment
         self._requests.pause(pause)
-        polled = self._requests.poll(wait_s, AT_ONCE)
+        polled = self._requests.poll(wait_s, MAX_MESSAGES)
         assignment = self._requests.assignment
         if assignment is not before and assignment is not None:
-            # All that the former owners of these partitions have answered is in the log by now.
+            # by now, all answers of the partitions' former owners are in the log
             self._index.catch_up()
         else:
             self._index.follow()
@@ -231,8 +232,8 @@ class Worker:
         convert = self.config.from_requests
         return value if value is None or convert is None else convert(value)
 
-    def _begin_anew(self, assignment: Assignment | None) -> None:
-        """What was in hand belongs to whoever has the partitions now; it begins at the committed offsets."""
+    def _start_assignment(self, assignment: Assignment | None) -> None:
+        """Drops all waiting requests. The partitions' new owner reads them again from the committed offsets."""
         self.resolver.drop_all()
         self.waiting.clear()
         self.answered.clear()
@@ -251,7 +252,7 @@ class Worker:
         if taken.known:
             self.metrics.known.inc()
             return
-        progress.open[taken.offset] = None
+        progress.unanswered[taken.offset] = None
         place = (taken.partition, taken.offset)
         waiting = self.waiting.get(request.key)
         if waiting is not None:
@@ -273,7 +274,7 @@ class Worker:
     # Step 5
 
     async def _write(self) -> None:
-        """One transaction: the replies that are ready, and the offsets up to which all is answered."""
+        """Writes one transaction: the available replies, and the offsets up to which all requests are answered."""
         ready, assignment = list(self.answered), self.assignment
         if assignment is None:
             return
@@ -288,13 +289,13 @@ class Worker:
             self._done(ready, offsets)
 
     def _offsets(self, ready: list[Waiting]) -> dict[int, int]:
-        """Those that moved, and those of every partition with a reply among `ready`."""
-        done: dict[int, set[int]] = {}
+        """The changed offsets, and those of every partition with a reply in `ready`."""
+        answered: dict[int, set[int]] = {}
         for waiting in ready:
             for partition, offset in waiting.places:
-                done.setdefault(partition, set()).add(offset)
-        offsets = {p: progress.committable(done.get(p, set())) for p, progress in self.partitions.items()}
-        return {p: o for p, o in offsets.items() if p in done or o != self.partitions[p].committed}
+                answered.setdefault(partition, set()).add(offset)
+        offsets = {p: progress.committable(answered.get(p, set())) for p, progress in self.partitions.items()}
+        return {p: o for p, o in offsets.items() if p in answered or o != self.partitions[p].committed}
 
     def _offsets_due(self, offsets: dict[int, int]) -> bool:
         return bool(offsets) and time.monotonic() - self._offsets_at >= OFFSETS_EVERY_S
@@ -318,14 +319,14 @@ class Worker:
         return True
 
     def _start_over(self, e: Fenced) -> None:
-        """A broker that was away for longer than a transaction may last: a new producer, and all of the protocol from
-        step 1, as it is not known whether the transaction was committed. Not again soon: two workers of one id would
-        fence each other for ever."""
+        """Creates a new producer, and repeats the protocol from step 1, because it is not known whether the transaction
+        was committed. The usual cause is a broker that was unavailable for longer than a transaction may take. A second
+        time within `FENCED_AGAIN_S` is an error: two workers with the same id would fence each other forever."""
         now = time.monotonic()
         if now - self._fenced_at < FENCED_AGAIN_S:
             raise BrokerError(
                 f"{self.config.results}: expected to write replies, but {e} for the second time.",
-                "see that no other worker has this --worker-id; start again, nothing is lost.",
+                "make sure that no other worker has this --worker-id, and start again: nothing is lost.",
             )
         self._fenced_at = now
         log.warning("producer fenced", reason=str(e))
@@ -339,10 +340,10 @@ class Worker:
             self.metrics.replied(waiting.answer.outcome)
             del self.waiting[waiting.request.key]
             for partition, offset in waiting.places:
-                del self.partitions[partition].open[offset]
+                del self.partitions[partition].unanswered[offset]
         for partition, offset in offsets.items():
             self.partitions[partition].committed = offset
 
     def _breaker_changed(self, state: State) -> None:
-        self.metrics.breaker_is(state)
+        self.metrics.set_breaker(state)
         log.warning("breaker", state=str(state))

@@ -1,5 +1,5 @@
-"""The service Admin (proto/moneystate/query/v1/admin.proto): a user is forgotten by an event of the log, so that replay
-and bootstrap honour it too."""
+"""The service Admin (proto/moneystate/query/v1/admin.proto). A request to forget a user is an event in the log, so that
+replays and bootstraps apply it, too."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from services.enrichment.replica.reads import Reads
 from services.enrichment.topics import INPUTS, USER_EVENTS
 
 TOPIC: Final = next(t.name for t in INPUTS if t.code == USER_EVENTS)
-DELIVERY_S: Final = 20.0  # a broker that is restarted is back sooner
+DELIVERY_S: Final = 20.0  # longer than the restart of a broker
 RETRY_S: Final = 1.0
 
 
@@ -36,7 +36,8 @@ def forget_user_requested(request_id: str, user_id: str, processed_at_ms: int, r
 
 
 class RequestLog:
-    """Writes requests to the topic of user events. Few servers ever do: the producer is made with the first."""
+    """Writes requests to the topic of user events. The producer is created for the first request, because most servers
+    never get one."""
 
     def __init__(self, bootstrap_servers: str, topic_prefix: str, extra: dict[str, str]) -> None:
         self.topic = topic_prefix + TOPIC
@@ -50,7 +51,7 @@ class RequestLog:
         self.producer: Producer | None = None
 
     async def write(self, user_id: str, event: bytes) -> tuple[int, int]:
-        """Partition and offset, once the brokers have it. Raises Failure LOG_UNAVAILABLE."""
+        """Writes the event, and waits for the brokers. Returns partition and offset. Raises Failure LOG_UNAVAILABLE."""
         loop = asyncio.get_running_loop()
         written: asyncio.Future[tuple[int, int]] = loop.create_future()
 
@@ -93,13 +94,13 @@ class AdminService:
         self.log = log
 
     async def forget_user(self, request: a.ForgetUserRequest, call: Call) -> a.ForgetUserResponse:
-        """Its event time is the watermark that is known (so it never moves stream time ahead): the total order places
-        it where it became known (DESIGN.md section 2)."""
+        """Writes the request as an event. Its event time is the known watermark, so that it does not advance time. The
+        job processes it at the watermark at which it reads it (DESIGN.md section 2)."""
         user_id = requests.name(request.user_id, "user_id")
         request_id = requests.optional_name(request.request_id, "request_id") or str(uuid.uuid4())
         header = self.reads.latest().header
         known = 0 if header.watermark_ms is None else header.watermark_ms
-        processed_at_ms = min(known, int(time.time() * 1000))  # a drained job's watermark is no time
+        processed_at_ms = min(known, int(time.time() * 1000))  # a drained job's watermark is the end of time
         by = call.caller.subject or call.caller.peer
         call.touched, call.changed, call.version = [user_id], True, header.version
         event = forget_user_requested(request_id, user_id, processed_at_ms, by)

@@ -1,4 +1,4 @@
-"""The call Query.ListEntries: the state as the job stores it, for comparisons of states."""
+"""The call Query.ListEntries: the stored entries of the state, for comparisons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Entries:
 
     async def list_entries(self, request: q.ListEntriesRequest, call: Call) -> q.ListEntriesResponse:
         requests.optional_name(request.prefix, "prefix")
-        call.caller.require(READ_PERSONAL)  # nothing is masked: the bytes are to be the log's
+        call.caller.require(READ_PERSONAL)  # the entries' original bytes cannot be masked
         snapshot, after = self.pages.resume(request, call)
         answer = q.ListEntriesResponse(header=messages.header(snapshot.header))
         after = await fill(

@@ -15,7 +15,7 @@ REASONS: Final = {
     model.Reason.OLD: user_pb2.PENDING_REASON_LOOKUP_OLD,
     model.Reason.SESSION_MISSING: user_pb2.PENDING_REASON_LOOKUP_SESSION_MISSING,
 }
-REASONS_ASKED: Final = {asked: reason for reason, asked in REASONS.items()}
+REASONS_BY_NUMBER: Final = {number: reason for reason, number in REASONS.items()}
 OUTCOMES: Final = {
     "FOUND": user_pb2.LOOKUP_OUTCOME_FOUND,
     "NOT_FOUND": user_pb2.LOOKUP_OUTCOME_NOT_FOUND,

@@ -1,7 +1,7 @@
 """The service Query (proto/moneystate/query/v1/query.proto).
 
-A handler checks, reads, and fills the header. What costs more than a point read is done in bounded pieces, so that
-point reads of others run in between.
+A handler checks the request, reads, and fills the header. Reads that take longer than a point read run in bounded
+pieces, so that other calls' point reads can run in between.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from moneystate.serving.page_tokens import PageTokens
 from moneystate.serving.paging import ITEMS_PER_YIELD, ROOM_BYTES, Pages, fill, note
 from services.enrichment.replica.model import UserView
 from services.enrichment.replica.reads import Reads, Snapshot
-from services.enrichment.serving.messages import REASONS_ASKED, Messages
+from services.enrichment.serving.messages import REASONS_BY_NUMBER, Messages
 
 
 class QueryService:
@@ -85,9 +85,9 @@ class QueryService:
         return answer
 
     async def list_pending(self, request: q.ListPendingRequest, call: Call) -> q.ListPendingResponse:
-        if request.reason and request.reason not in REASONS_ASKED:
+        if request.reason and request.reason not in REASONS_BY_NUMBER:
             raise malformed("reason", f"expected a PendingReason, found {request.reason}")
-        reason = REASONS_ASKED[request.reason] if request.reason else None
+        reason = REASONS_BY_NUMBER[request.reason] if request.reason else None
         snapshot, after = self.pages.resume(request, call)
         answer = q.ListPendingResponse(header=messages.header(snapshot.header))
         to = Messages(call.caller.personal)
