@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from moneystate.api.service import Service
     from moneystate.api.types import Decimal, Digits, Header, Json, Millis, Name, named, personal
     from moneystate.api.upgrades import upgrade
-    from moneystate.api.view import View
+    from moneystate.api.view import View, first
+    from moneystate.errors import ArgumentError
 
 _HOMES = {
     "moneystate.api.context": ("Context",),
@@ -51,11 +52,13 @@ _HOMES = {
         "personal",
     ),
     "moneystate.api.upgrades": ("upgrade",),
-    "moneystate.api.view": ("View",),
+    "moneystate.api.view": ("View", "first"),
+    "moneystate.errors": ("ArgumentError",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "ArgumentError",
     "Context",
     "Decimal",
     "Digits",
@@ -78,6 +81,7 @@ __all__ = [
     "Timer",
     "Value",
     "View",
+    "first",
     "named",
     "personal",
     "salvage",

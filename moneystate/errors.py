@@ -2,7 +2,8 @@
 
     MoneystateError                 exit code 1
     ├── ConfigError            2    a flag, variable or file is invalid, or contradicts another
-    │   └── ServiceError            the declaration of a service is invalid
+    │   ├── ServiceError            the declaration of a service is invalid
+    │   └── ArgumentError           an argument of a declared query is invalid
     ├── SetupError             3    the environment is not ready: Java, broker, topic, folder
     │   ├── BrokerError             no broker answers, or it refuses
     │   ├── RetentionError          Kafka has deleted records that must be read
@@ -40,6 +41,10 @@ class ConfigError(MoneystateError):
 
 
 class ServiceError(ConfigError):
+    pass
+
+
+class ArgumentError(ConfigError):
     pass
 
 

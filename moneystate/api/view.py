@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, overload
+
+from moneystate.errors import ArgumentError
 
 if TYPE_CHECKING:
     from moneystate.api.handles import Index, Map, MapIndex, Value
 
 S = TypeVar("S")
+T = TypeVar("T")
 V = TypeVar("V")
+
+
+def first(found: Iterable[T], limit: int, name: str = "limit") -> list[T]:
+    """The first `limit` items, for a query with a limit as an argument. Reads no more. `name`: of the argument.
+
+    Raises ArgumentError, which a query server answers as INVALID_ARGUMENT.
+    """
+    if limit < 0:
+        raise ArgumentError(f"{name}: expected a number from 0 on, found {limit}.", "give 0 or more.")
+    return list(islice(found, min(limit, sys.maxsize)))
 
 
 class View(Protocol):

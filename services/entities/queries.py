@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 import moneystate as ms
@@ -89,7 +88,7 @@ def declare_queries(service: ms.Service[Config], steps: Steps) -> None:
     )
 
     def page(view: ms.View, listed: Iterator[tuple[str, Stored]], limit: int) -> list[Entity]:
-        return [Reader(view, steps, id).now() for id, _ in islice(listed, limit)]
+        return [Reader(view, steps, id).now() for id, _ in ms.first(listed, limit)]
 
     @service.query
     def entity(view: ms.View, entity_id: str) -> Entity:
@@ -120,7 +119,7 @@ def declare_queries(service: ms.Service[Config], steps: Steps) -> None:
     @service.query
     def changes(view: ms.View, entity_id: str, after: int = 0, limit: int = PAGE) -> list[EntityChanged]:
         """The changes that are kept, in order, those behind the version `after`."""
-        return [*islice(Reader(view, steps, entity_id).changes(after), limit)]
+        return ms.first(Reader(view, steps, entity_id).changes(after), limit)
 
     @service.query
     def sources(view: ms.View, entity_id: str) -> list[Source]:

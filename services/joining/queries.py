@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 
 import moneystate as ms
 from services.joining.config import Config
@@ -39,4 +38,4 @@ def declare_queries(service: ms.Service[Config], config: Config, results: ms.Val
 
 
 def _first(results: Iterator[tuple[str, Result]], limit: int) -> list[Open]:
-    return [Open(id, r.first_at or 0, r.missing, r.revision) for id, r in islice(results, limit)]
+    return [Open(id, r.first_at or 0, r.missing, r.revision) for id, r in ms.first(results, limit)]

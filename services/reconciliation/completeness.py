@@ -74,10 +74,9 @@ def completeness(config: Config) -> ms.Service[Config]:
     def intervals_of(view: ms.View, pair: str, limit: int = MOST) -> list[Completeness]:
         """The intervals of a pair as they were last written, the latest first."""
         known = pairs.get(pair)
-        if known is None:
-            return []
-        every = [record_of(known, interval) for _, interval in view.find(by_pair, (pair,)) if interval.revision]
-        return every[: -limit - 1 : -1]
+        intervals = [interval for _, interval in view.find(by_pair, (pair,)) if interval.revision]
+        every = [] if known is None else [record_of(known, interval) for interval in intervals]
+        return ms.first(reversed(every), limit)
 
     return service
 

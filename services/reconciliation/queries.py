@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Final
 
 import moneystate as ms
@@ -32,13 +31,13 @@ def declare_queries(
             for key, entry in view.find(open_differences, (pair,))
             for difference in differences(key, entry, actuals_of(view, key, entry))
         )
-        return list(islice(answers, limit))
+        return ms.first(answers, limit)
 
     @service.query
     def lost_of(view: ms.View, pair: str, limit: int = MOST) -> list[LostItem]:
         """The lost items of a pair, the oldest event first, as long as its retention keeps them."""
         answers = (lost_item(key, record) for key, _, record in view.find(lost_items, (pair,)))
-        return list(islice(answers, limit))
+        return ms.first(answers, limit)
 
     @service.query
     def history_of(view: ms.View, source: str, event_id: str) -> list[Happened]:

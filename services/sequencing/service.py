@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any, Final
 
 import moneystate as ms
@@ -57,22 +56,22 @@ def sequencing(config: Config) -> ms.Service[Config]:
     @service.query
     def gaps(view: ms.View, limit: int = 100) -> list[r.Gap]:
         """Of all streams, oldest first; those of parked streams, whose clocks do not run, among them."""
-        return [r.Gap(key, run.first, run.last, run.since) for key, _, run in islice(view.range(oldest), limit)]
+        return [r.Gap(key, run.first, run.last, run.since) for key, _, run in ms.first(view.range(oldest), limit)]
 
     @service.query
     def stalled(view: ms.View, limit: int = 100) -> list[r.StreamStalled]:
         """With the gap as it is now. A later part of a gap that was reported does not stall its stream."""
         reported = ((key, run, view.get(streams, key)) for key, _, run in view.range(stalls))
         stalling = ((key, run) for key, run, s in reported if run.first == s.next and not s.parked)
-        return [r.StreamStalled(key, run.first, run.last) for key, run in islice(stalling, limit)]
+        return [r.StreamStalled(key, run.first, run.last) for key, run in ms.first(stalling, limit)]
 
     @service.query
     def parked(view: ms.View, limit: int = 100) -> list[r.StreamParked]:
-        return [r.StreamParked(key, s.parked or "gap") for key, s in islice(view.range(parks), limit)]
+        return [r.StreamParked(key, s.parked or "gap") for key, s in ms.first(view.range(parks), limit)]
 
     @service.query
     def held_events(view: ms.View, stream: str, limit: int = 100) -> list[r.StreamEvent]:
         """In the order of their numbers."""
-        return [entry.event for _, entry in islice(view.entries(held, stream), limit)]
+        return [entry.event for _, entry in ms.first(view.entries(held, stream), limit)]
 
     return service

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import Any, Final
 
 import moneystate as ms
@@ -28,7 +27,7 @@ def declare(
     @service.query
     def stock(view: ms.View, pool: str, prefix: str = "", limit: int = LIMIT) -> list[StockLevel]:
         """Of a pool's skus that begin with `prefix`, in their order."""
-        return [level(pool, sku, its) for sku, its in islice(view.entries(skus, pool, prefix), limit)]
+        return [level(pool, sku, its) for sku, its in ms.first(view.entries(skus, pool, prefix), limit)]
 
     @service.query
     def reservation(view: ms.View, pool: str, id: str) -> Reservation | None:
@@ -42,7 +41,7 @@ def declare(
     @service.query
     def reservations_of_sku(view: ms.View, pool: str, sku: str, limit: int = LIMIT) -> list[Reservation]:
         """Open ones that hold the sku, the oldest first."""
-        ids = [hold.reservation_id for _, hold in islice(view.entries(holds, pool, hold_prefix(sku)), limit)]
+        ids = [hold.reservation_id for _, hold in ms.first(view.entries(holds, pool, hold_prefix(sku)), limit)]
         return [its for its in [view.entry(reservations, pool, id) for id in ids] if its is not None]
 
     @service.query
@@ -50,4 +49,4 @@ def declare(
         view: ms.View, pool: str, before: int, since: int = 0, limit: int = LIMIT
     ) -> list[Reservation]:
         """Open ones that expire from `since` to `before` (left out), in ms, the first first."""
-        return [its for _, _, its in islice(view.range(by_due, (pool, since), (pool, before)), limit)]
+        return [its for _, _, its in ms.first(view.range(by_due, (pool, since), (pool, before)), limit)]

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from moneystate.api.json_text import parse
 from moneystate.engine.avro import Malformed
+from moneystate.errors import ArgumentError
 from moneystate.replica.model import Page
 from moneystate.replica.service_reader import ServiceReads
 from moneystate.replica.service_view import Item, ServiceSnapshot
@@ -134,7 +135,10 @@ class StateService:
         if unknown:
             raise malformed("arguments", f"{query.name}: there is no argument {', '.join(sorted(unknown))}")
         snapshot = self.pages.pin(request, call)
-        value = await self.runner.run(snapshot, call, lambda view: query.function(view, **arguments))
+        try:
+            value = await self.runner.run(snapshot, call, lambda view: query.function(view, **arguments))
+        except ArgumentError as e:
+            raise malformed("arguments", f"{query.name}: {e}") from None
         result = self._messages(snapshot, request, call).result(query, value)
         answer = s.CallResponse(header=messages.header(snapshot.header), result=result)
         if answer.ByteSize() > MAX_ANSWER_BYTES:

@@ -92,8 +92,8 @@ class Cheapest:
 @service.query
 def cheapest(view: ms.View, item: str, most: int = 3) -> list[Cheapest]:
     """The cheapest offers of an item."""
-    offers = [Cheapest(seller, id, offer.cents) for seller, id, offer in view.find(by_price, (item,))]
-    return offers[:most]
+    offers = (Cheapest(seller, id, offer.cents) for seller, id, offer in view.find(by_price, (item,)))
+    return ms.first(offers, most, "most")
 
 
 @service.query
