@@ -29,6 +29,7 @@ from moneystate.cli.options import (
     Lookup,
     MaxFuture,
     MaxRecordBytes,
+    ReplicaFolder,
     SessionLookup,
     SessionTtl,
     SessionWait,
@@ -100,13 +101,13 @@ def _is_given(context: typer.Context, name: str) -> bool:
     return getattr(context.get_parameter_source(name), "name", "") == "COMMANDLINE"
 
 
-def doctor_services(prepared: list[Prepared], json_output: Json = False) -> None:
+def doctor_services(prepared: list[Prepared], data: ReplicaFolder = "", json_output: Json = False) -> None:
     """Find what is wrong with a job's surroundings.
 
     It takes the flags of `run`, or of `enrich` with SERVICE enrichment, and checks brokers, topics, permissions, Java,
     disks, clocks and versions. It can run beside the job. It ends with code 1 if there are errors, else with 0.
     """
-    found = {one.spec.name: diagnose(one.spec, one.options) for one in prepared}
+    found = {one.spec.name: diagnose(one.spec, one.options, data) for one in prepared}
     if json_output:
         typer.echo(json.dumps({service: [asdict(finding) for finding in mine] for service, mine in found.items()}))
     else:

@@ -83,6 +83,9 @@ Lookup = Annotated[
 # checkpoint and state
 
 CheckpointFolder = Annotated[str, option("checkpoint", "Folder of a job's state and progress.", Panel.state, PATH)]
+ReplicaFolder = Annotated[
+    str, option("data", "Folder of the replica; created if it does not exist.", Panel.server, PATH)
+]
 Savepoint = Annotated[Path, option("out", "Folder of the savepoint to make.", Panel.state, PATH)]
 
 ApplicationId = Annotated[

@@ -16,6 +16,7 @@ from moneystate.cli.options import (
     MetricsHost,
     MetricsPort,
     PlainService,
+    ReplicaFolder,
     TlsCa,
     TlsCert,
     TlsKey,
@@ -37,7 +38,7 @@ def _limit(name: str, help: str) -> typer.models.OptionInfo:
 def serve(
     context: typer.Context,
     bootstrap_servers: BootstrapServers,
-    data: Annotated[str, option("data", "Folder of the replica; created if it does not exist.", Panel.server, PATH)],
+    data: ReplicaFolder,
     listen: Annotated[
         str, option("listen", "Address to listen on; port 0: a free one.", Panel.server, ADDRESS)
     ] = DEFAULT_LISTEN,

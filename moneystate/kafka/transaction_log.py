@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from moneystate.errors import BrokerError, SetupError
@@ -137,15 +137,20 @@ def _up_to(consumer: Consumer, topic: str, left: dict[int, int]) -> Iterator[Mes
             error = message.error()
             if error is None:
                 yield message
-            elif not is_end_of_partition(message) and not is_passing_to_range(error):
-                raise BrokerError(
-                    f"{topic}: expected to read it, but {reason(KafkaException(error))}.",
-                    advice(error, "check the broker."),
-                )
-            if error is None or is_end_of_partition(message):
-                _, partition, offset = place(message)
-                if offset + (error is None) >= left.get(partition, offset + 2):
-                    del left[partition]
+            elif not is_end_of_partition(message):
+                _check_passing(topic, error)
+                continue
+            _, partition, offset = place(message)
+            reached = offset + 1 if error is None else offset
+            if partition in left and reached >= left[partition]:
+                del left[partition]
+
+
+def _check_passing(topic: str, error: KafkaError) -> None:
+    if not is_passing_to_range(error):
+        raise BrokerError(
+            f"{topic}: expected to read it, but {reason(KafkaException(error))}.", advice(error, "check the broker.")
+        )
 
 
 def decode(transactional_id: str, value: bytes, coordinator: str = "") -> Transaction:

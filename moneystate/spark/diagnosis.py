@@ -32,11 +32,12 @@ LIMITS: Final = ("bound_ms", "max_future_ms")  # rules about time that say nothi
 OF_PROGRAM: Final = ("schema", "state", "program")  # parts of a deployment
 
 
-def diagnose(spec: JobSpec, options: RunOptions) -> list[Finding]:
-    """All findings. Changes nothing but what `moneystate.kafka.findings` names."""
+def diagnose(spec: JobSpec, options: RunOptions, data: str = "") -> list[Finding]:
+    """All findings. `data`: a folder of a replica on this machine; empty: there is none. Changes nothing but what
+    `moneystate.kafka.findings` names."""
     diagnosis = Diagnosis(spec, options)
     try:
-        return [*diagnosis.of_machine(), *diagnosis.of_checkpoint(), *diagnosis.of_kafka()]
+        return [*diagnosis.of_machine(data), *diagnosis.of_checkpoint(), *diagnosis.of_kafka()]
     finally:
         diagnosis.checks.close()
 
@@ -50,7 +51,7 @@ class Diagnosis:
         self.warnings: list[str] = []
         self.checks = StartChecks(self.specs, self.warnings.append)
 
-    def of_machine(self) -> Iterator[Finding]:
+    def of_machine(self, data: str) -> Iterator[Finding]:
         yield findings.ok(
             "program",
             f"moneystate {version('moneystate')}, Spark {version('pyspark')}, Python {platform.python_version()}, "
@@ -61,6 +62,8 @@ class Diagnosis:
         yield room_finding("disk of the checkpoint", self.checkpoint.root, size)
         for folder in local_dirs(self.options.spark_config):
             yield room_finding("disk of Spark's local folder", folder, COPIES * size)
+        if data:
+            yield room_finding("disk of the replica", Path(data), _size(Path(data)))
 
     def of_checkpoint(self) -> Iterator[Finding]:
         found = list(self._tried(self.checks.of_machine()))
@@ -126,7 +129,8 @@ class Diagnosis:
         missing = self.checks.missing
         inputs = sorted(missing.intersection(t.name for t in self.checks.inputs()))
         others = len(missing) - len(inputs)
-        found = [findings.ok("topics", f"those that exist fit the job; the start creates {others} topics of its own.")]
+        created = f"; the start creates {others} more" if others else ""
+        found = [findings.ok("topics", f"those that exist fit the job{created}.")]
         if inputs:
             do = "check --topic-prefix, or create them with the partitions that they need."
             names = ", ".join(inputs)

@@ -107,13 +107,13 @@ def test_a_job_in_order_has_only_good_findings_and_nothing_is_written(
         return high_watermarks(cluster.admin, mine), {path: path.stat().st_mtime_ns for path in prepared.rglob("*")}
 
     before = there()
-    code, findings = doctor()
+    code, findings = doctor("--data", str(prepared / "replica"))
     assert (code, not_ok(findings)) == (0, {})
     assert there() == before
     assert {finding["about"] for finding in findings} == {
-        "program", "java", "disk of the checkpoint", "disk of Spark's local folder", "checkpoint folder", "checkpoint",
-        "broker", "topics", "markers", "logs", "brokers", "replication", "cleanup", "retention", "permissions",
-        "transactions", "clock", "open transactions",
+        "program", "java", "disk of the checkpoint", "disk of Spark's local folder", "disk of the replica",
+        "checkpoint folder", "checkpoint", "broker", "topics", "markers", "logs", "brokers", "replication", "cleanup",
+        "retention", "permissions", "transactions", "clock", "open transactions",
     }  # fmt: skip
 
 
