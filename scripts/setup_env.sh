@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes the development environment: .venv with everything in requirements.lock, a Java that Spark can run on, the development
-# broker's jars, the compiled core, and a class archive for Spark's JVM. Says nothing and is done in a moment where all of it
+# broker's jars, promtool, the compiled core, and a class archive for Spark's JVM. Says nothing and is done in a moment where all of it
 # is there; asks nothing, ever.
 # What it installs outside this folder: a JDK if none will do (apt-get, dnf or brew; root or a sudo without password), on
 # Debian the package with Python's venv module, and the jars and the archive in the user's cache folder.
@@ -147,6 +147,28 @@ ensure_java() {
     .venv/bin/python -m moneystate.devbroker java || exit 3
 }
 
+# --- promtool -------------------------------------------------------------------------------------------------------------
+
+# The tests of the alert rules run promtool, and say so where it is missing. Of Debian's package only that program is
+# taken: the package itself starts a server.
+fetch_promtool() {
+    local folder
+    if command -v promtool >/dev/null || [ -x .venv/bin/promtool ]; then return; fi
+    if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
+        say "no promtool here: the alert rules are not tried (brew install prometheus)"
+        return
+    fi
+    say "fetching promtool from the Debian package prometheus (20 MB)"
+    folder=$(mktemp -d)
+    if can_be_root; then apt_update; fi
+    if (cd "$folder" && apt-get -o APT::Sandbox::User=root download -qq prometheus && dpkg-deb -x prometheus_*.deb .) </dev/null >&2; then
+        install -m 755 "$folder/usr/bin/promtool" .venv/bin/promtool
+    else
+        say "promtool could not be fetched: the alert rules are not tried (apt-get install prometheus)"
+    fi
+    rm -rf "$folder"
+}
+
 # --- all of it --------------------------------------------------------------------------------------------------------
 
 set_up() {
@@ -154,6 +176,7 @@ set_up() {
     ensure_venv
     install_packages
     fetch_go_modules
+    fetch_promtool
     java=$(ensure_java)
     jars=$(.venv/bin/python -m moneystate.devbroker jars) || exit 3
     rm -f "$archive_stamp"

@@ -42,7 +42,9 @@ class JobMetrics(Collector):
         self.records = Counter(f"{PREFIX}records", "Records read.", ["topic"], registry=r)
         self.outputs = Counter(f"{PREFIX}outputs", "Records written to output topics.", registry=r)
         self.changes = Counter(f"{PREFIX}state_changes", "Entries of state written to the changelog.", registry=r)
-        self.producers = Counter(f"{PREFIX}producers_started", "Transactional producers started.", registry=r)
+        self.producers = Counter(
+            f"{PREFIX}producers_restarted", "Transactional producers started after the first batch.", registry=r
+        )
         self.seconds = Histogram(f"{PREFIX}batch_seconds", "Time of a whole batch.", buckets=SECONDS, registry=r)
         self.phases = Histogram(
             f"{PREFIX}phase_seconds", "Time of a batch's phase in its slowest task.", ["phase"], buckets=SECONDS,
@@ -52,14 +54,14 @@ class JobMetrics(Collector):
             self.records.labels(topic.name)
 
     def batch(self, p: BatchProgress) -> None:
+        f, is_first = p.figures, self.last is None
         self.last = p
         self.batches.inc()
         for i in p.inputs:
             self.records.labels(i.topic).inc(i.records)
         self.outputs.inc(p.outputs)
         self.changes.inc(p.changes)
-        f = p.figures
-        self.producers.inc(f.producers)
+        self.producers.inc(0 if is_first else f.producers)
         for phase, seconds in (
             ("source", f.source_s), ("operator", f.operator_s), ("sink", f.sink_s), ("commit", f.commit_s),
         ):  # fmt: skip
@@ -132,8 +134,10 @@ class JobMetrics(Collector):
 
     def _sizes(self, p: BatchProgress) -> Iterable[Metric]:
         yield _gauge("buffered", "Events that the watermark has not passed.", p.buffered)
+        pending = _family("pending", "Records that wait for a reply.")
         if self.spec.pending_counter is not None:
-            yield _gauge("pending", "Records that wait for a reply.", p.count(self.spec.pending_counter))
+            pending.add_metric([], p.count(self.spec.pending_counter))
+        yield pending
         yield _gauge(
             "oldest_wait_seconds", "How long the oldest waiting event waits, in event time.",
             (p.oldest_wait_ms or 0) / 1000,

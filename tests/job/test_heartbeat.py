@@ -11,6 +11,7 @@ from moneystate.api.plans import plan_of
 from moneystate.devbroker import DevBroker
 from tests.job.harness import JobProcess
 from tests.kafka.logs import Cluster
+from tests.ops.rules import check_healthy
 from tests.ports import free_port
 from tests.reference.kafka_log import read_log
 from tests.reference.model import encode
@@ -36,6 +37,8 @@ def test_an_order_expires_by_heartbeats_alone(broker: DevBroker, topic_prefix: s
     ]
     beat = ["heartbeat", "--topics", "orders,payments", "--after", "500ms", "--allowance", "500ms", *common]
 
+    pages: list[Scrape] = []
+
     def closed() -> list[bytes | None]:
         return [record.value for record in read_log(broker.bootstrap_servers, ["orders-closed"], topic_prefix)[0]]
 
@@ -47,13 +50,20 @@ def test_an_order_expires_by_heartbeats_alone(broker: DevBroker, topic_prefix: s
         assert health(port, "/livez") == (200, "orders: alive")
         with JobProcess(beat, tmp_path) as heartbeats:
             job.wait_for(lambda: bool(closed()), "the order has expired")
-            job.wait_for(lambda: health(port)[0] == 200, "the watermark moves")
-            check_metrics(scraped(port))
+            job.wait_for(lambda: is_ready(pages, port), "the watermark moves")
+            check_metrics(pages[-1])
+            check_healthy(pages[-1], "moneystate_job_", tmp_path)
             assert heartbeats.process.poll() is None
             assert heartbeats.stop().code == 0
         assert job.stop().code == 0
     (value,) = closed()
     assert json.loads(value or b"") == {"type": "Closed", "orderId": "late", "status": "EXPIRED", "missing": 5}
+
+
+def is_ready(pages: list[Scrape], port: int) -> bool:
+    """Scrapes once more."""
+    pages.append(scraped(port))
+    return pages[-1].value("moneystate_job_ready") == 1
 
 
 def check_metrics(scrape: Scrape) -> None:
@@ -64,7 +74,7 @@ def check_metrics(scrape: Scrape) -> None:
     assert (scrape.value(job + "batch"), scrape.value(job + "outputs_total")) == (batches - 1, 1)
     assert scrape.value(job + "records_total", "orders") >= 4  # the order, a heartbeat, and one in each partition
     assert scrape.value(job + "records_total", "payments") >= 2
-    assert scrape.value(job + "producers_started_total") == 2
+    assert scrape.value(job + "producers_restarted_total") == 0
     assert scrape.value(job + "state_bytes") > 0
     assert sum(scrape.values(job + "worker_memory_bytes").values()) > 0
     assert set(scrape.values(job + "partition_idle").values()) == {0}

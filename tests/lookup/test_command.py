@@ -16,15 +16,16 @@ from moneystate.cli import main
 from moneystate.kafka.formats import SchemaSet, make_format
 from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge
 from tests.lookup.harness import REQUESTS, RESULTS, Lookups, found, request
+from tests.ops.rules import check_healthy
 from tests.ports import free_port
 from tests.reference import kafka_log
 from tests.reference.codec import encode
-from tests.scrape import health
+from tests.scrape import Scrape, health
 
 WORKER = ("lookup-worker", "--bootstrap-servers", "127.0.0.1:1", "--url-template", "http://h/{userSessionId}")
 
 
-def test_topics_in_json_metrics_and_an_end_in_good_order(lookups: Lookups) -> None:
+def test_topics_in_json_metrics_and_an_end_in_good_order(lookups: Lookups, tmp_path: Path) -> None:
     as_json = make_format("json", SchemaSet.load())
     formats = [part for topic in (REQUESTS, RESULTS) for part in ("--format", f"{topic}=json")]
     port = free_port()
@@ -42,6 +43,7 @@ def test_topics_in_json_metrics_and_an_end_in_good_order(lookups: Lookups) -> No
         sockets = psutil.Process(worker.process.pid).net_connections("tcp")
         assert {s.laddr.ip for s in sockets if s.laddr.port == port} == {"127.0.0.1"}
         done = worker.stop()
+    check_healthy(Scrape(shown), "moneystate_lookup_", tmp_path)
     assert (done.code, done.totals["replies"], done.totals["calls"]) == (0, 1, 1), done.err
     for line in (
         'moneystate_lookup_replies_total{outcome="FOUND",service="moneystate-enrich"} 1.0',

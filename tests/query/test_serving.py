@@ -17,11 +17,12 @@ from moneystate.devbroker import DevBroker
 from moneystate.query.v1 import query_pb2, query_pb2_grpc
 from moneystate.serving.addresses import split
 from moneystate.serving.client import Client
+from tests.ops import rules
 from tests.ports import free_port
 from tests.query.conftest import Moneystate
 from tests.query.serving import UP_S, Server, failure, new_cluster, wait_for
 from tests.query.story import begin
-from tests.scrape import health
+from tests.scrape import health, scraped
 
 CALLS_EACH = 3
 MAX_CONNECTIONS = 64
@@ -85,7 +86,9 @@ def test_metrics_are_the_sum_over_all_workers(measured: Server, metrics_url: str
     assert values[calls, "Query.GetUser", "OK"] == CALLS_EACH * len(channels)
     assert values["moneystate_query_seconds_count", "Query.GetUser", ""] == (CALLS_EACH + 1) * len(channels)
     wait_for(lambda: samples(metrics_url)["moneystate_replica_caught_up", "", ""] == 1)  # said each second
-    assert samples(metrics_url)["moneystate_replica_keys", "", ""] == 1
+    page = scraped(httpx.URL(metrics_url).port or 0)
+    assert page.value("moneystate_replica_keys") == 1
+    assert rules.used("moneystate_replica_", "moneystate_query_") - page.names() == set()
 
 
 def test_a_server_on_ipv6_prints_an_address_that_clients_can_use(

@@ -101,10 +101,11 @@ def test_phases_are_of_the_slowest_output_partition() -> None:
         one.add(GroupFigures(70, operator_s / 2, bytes_))
         one.add(GroupFigures(60, operator_s / 2, bytes_))
         whole.merge(one)
-    scrape = shown(measured(report(figures=whole)))
+    first = measured(report(figures=Figures(producers=4)))
+    scrape = shown(first, measured(report(figures=whole)))
     phases = {phase: seconds for (phase,), seconds in scrape.values(JOB + "phase_seconds_sum").items()}
     assert phases == {"source": 0.07, "operator": 0.3, "sink": 0.04, "commit": 0.02}
-    assert (scrape.value(JOB + "producers_started_total"), scrape.value(JOB + "state_bytes")) == (2, 30)
+    assert (scrape.value(JOB + "producers_restarted_total"), scrape.value(JOB + "state_bytes")) == (2, 30)
     assert scrape.values(JOB + "worker_memory_bytes") == {("host",): 150.0}
 
 

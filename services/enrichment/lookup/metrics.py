@@ -44,6 +44,10 @@ class Metrics:
         self.totals = dict.fromkeys(Outcome, 0)
         self.calls = 0
         self.set_breaker(State.CLOSED)
+        for outcome in Outcome:  # a rate needs the value from before the first
+            self.replies.labels(outcome.name)
+        for end in ("committed", "aborted"):
+            self.transactions.labels(end)
 
     @contextmanager
     def call(self) -> Iterator[Timed]:

@@ -1,0 +1,195 @@
+"""Each alert fires when it should and is quiet otherwise, on pages of the commands' real metrics, a minute apart."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import generate_latest
+from prometheus_client.registry import Collector
+
+from moneystate.engine.deadletter import COUNT_PREFIX
+from moneystate.monitoring import Labelled
+from moneystate.replica.model import Status
+from moneystate.serving import metrics as serving
+from moneystate.serving.status_service import gauge
+from moneystate.spark.health import JobHealth
+from moneystate.spark.metrics import JobMetrics
+from moneystate.spark.progress import BatchProgress, InputProgress
+from services.enrichment.job import enrichment_job
+from services.enrichment.lookup.breaker import State
+from services.enrichment.lookup.metrics import Metrics as LookupMetrics
+from services.enrichment.lookup.wire import Outcome
+from services.enrichment.rules import Rules
+from tests.ops import rules
+from tests.scrape import Scrape
+
+if rules.promtool() is None:
+    pytest.skip(
+        "promtool is missing, so the alert rules are not tried: make env, or apt-get install prometheus",
+        allow_module_level=True,
+    )
+
+MINUTES = 31
+TOPIC = "wallet-events"
+A_MINUTE = 100  # records, replies and queries
+
+
+@dataclass
+class World:
+    """A job, a lookup worker and a query server, minute by minute. The fields are what happens in each minute."""
+
+    up: int = 1
+    started: bool = True
+    watermark_moves: bool = True
+    lag_s: float = 5.0
+    batch_ends: bool = True
+    batch_s: float = 1.0
+    dead_letters: int = 0
+    late: int = 0
+    producers: int = 0
+    breaker: State = State.CLOSED
+    oldest_s: float = 1.0
+    failed: int = 0
+    aborted: int = 0
+    undecodable: int = 0
+    caught_up: bool = True
+    behind_s: float = 0.0
+    refused: int = 0  # queries that end as UNAVAILABLE
+    query_s: float = 0.002
+
+    now_s: float = 1_000_000.0
+    series: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+
+    def __post_init__(self) -> None:
+        spec = enrichment_job(Rules())
+        self.health = JobHealth(spec.name, lambda: self.now_s)
+        self.job = JobMetrics(spec, self.health, lambda: self.now_s)
+        self.lookup, self.replica = LookupMetrics(), serving.Metrics()
+        self.lookup.set_breaker(self.breaker)
+        self.lookup.watch(lambda: 1, lambda: self.oldest_s)
+        self.counts: defaultdict[str, int] = defaultdict(int)
+        if self.started:
+            self.health.started()
+
+    def live(self, minutes: int) -> rules.Series:
+        for minute in range(minutes):
+            self.now_s += rules.STEP_S
+            if self.started:
+                self._batch(minute)
+            self._lookups()
+            self._queries()
+            self._scrape()
+        return self.series
+
+    def _batch(self, minute: int) -> None:
+        if self.health.running is None:
+            self.health.begin(minute)
+        if minute and not self.batch_ends:
+            return
+        self.counts["late"] += self.late
+        self.counts[f"{COUNT_PREFIX}malformed"] += self.dead_letters
+        moved_s = self.now_s if self.watermark_moves else 1_000_000.0
+        progress = BatchProgress(
+            minute, A_MINUTE, 1.0, A_MINUTE, int((moved_s - self.lag_s) * 1000), False, 0, dict(self.counts),
+            held_by=f"{TOPIC}/0", inputs=[InputProgress(TOPIC, A_MINUTE, {0: False})],
+        )  # fmt: skip
+        progress.figures.producers = self.producers
+        self.health.end(progress)
+        self.job.batch(progress)
+        self.job.spark({"addBatch": 1, "triggerExecution": int(self.batch_s * 1000)})
+
+    def _lookups(self) -> None:
+        for outcome, n in ((Outcome.FOUND, A_MINUTE - self.failed), (Outcome.FAILED, self.failed)):
+            for _ in range(n):
+                self.lookup.replied(outcome)
+        self.lookup.transactions.labels("committed").inc()
+        self.lookup.transactions.labels("aborted").inc(self.aborted)
+        self.lookup.undecodable.inc(self.undecodable)
+
+    def _queries(self) -> None:
+        as_of_ms = int((time.time() - self.behind_s) * 1000)
+        gauge(self.replica, Status(None, self.caught_up, None, 0, as_of_ms, 7, (), 1_000, 8))
+        self.replica.calls.labels("Query.GetUser", "OK").inc(A_MINUTE)
+        self.replica.calls.labels("Query.GetUser", "UNAVAILABLE").inc(self.refused)
+        self.replica.seconds.labels("Query.GetUser").observe(self.query_s)
+
+    def _scrape(self) -> None:
+        collectors: dict[str, Collector] = {
+            "job": self.job,
+            "lookup": self.lookup.registry,
+            "replica": self.replica.registry,
+        }
+        for command, collector in collectors.items():
+            page = Scrape(generate_latest(Labelled({"moneystate-enrich": collector})).decode())
+            place = {"job": f"moneystate-{command}", "instance": command}
+            for sample in page.samples():
+                self.series[rules.name_of(sample, **place)].append(sample.value)
+        self.series['up{instance="job",job="moneystate-job"}'].append(self.up)
+
+
+# What goes wrong, and the alerts that it makes fire.
+FAULTS: list[tuple[dict[str, Any], set[str]]] = [
+    ({"up": 0}, {"MoneystateDown"}),
+    ({"started": False}, {"MoneystateJobNotReady"}),
+    ({"watermark_moves": False}, {"MoneystateWatermarkStands", "MoneystateJobNotReady", "MoneystateWatermarkLags"}),
+    ({"lag_s": 1_000}, {"MoneystateWatermarkLags"}),
+    ({"batch_ends": False}, {"MoneystateBatchHangs", "MoneystateJobNotReady", "MoneystateWatermarkLags"}),
+    ({"batch_s": 40}, {"MoneystateBatchesSlow"}),
+    ({"dead_letters": 2}, {"MoneystateDeadLetters"}),
+    ({"late": 6}, {"MoneystateLateRecords"}),
+    ({"producers": 1}, {"MoneystateProducersRestart"}),
+    ({"breaker": State.OPEN, "oldest_s": 900}, {"MoneystateLookupServiceDown"}),
+    ({"breaker": State.HALF_OPEN, "oldest_s": 900}, {"MoneystateLookupServiceDown"}),
+    ({"oldest_s": 121}, {"MoneystateLookupsWait"}),
+    ({"failed": 6}, {"MoneystateLookupsFail"}),
+    ({"aborted": 1}, {"MoneystateLookupTransactionsAbort"}),
+    ({"undecodable": 1}, {"MoneystateLookupRequestsUndecodable"}),
+    ({"caught_up": False}, {"MoneystateReplicaNotCaughtUp"}),
+    ({"behind_s": 61}, {"MoneystateReplicaLags"}),
+    ({"refused": 2}, {"MoneystateQueriesFail"}),
+    ({"query_s": 0.9}, {"MoneystateQueriesSlow"}),
+]  # fmt: skip
+# Some of it is normal: below each threshold nothing fires.
+NORMAL: list[dict[str, Any]] = [
+    {"dead_letters": 1, "late": 5, "failed": 5, "refused": 1},
+    {"lag_s": 800, "oldest_s": 100, "behind_s": 50, "batch_s": 9, "query_s": 0.09},
+]
+
+
+def test_each_alert_is_provoked() -> None:
+    assert {alert.name for alert in rules.alerts()} == set().union(*(fired for _, fired in FAULTS))
+
+
+@pytest.mark.parametrize(("fault", "fired"), FAULTS, ids=lambda part: " ".join(part) if isinstance(part, dict) else "")
+def test_it_fires(fault: dict[str, Any], fired: set[str], tmp_path: Path) -> None:
+    rules.check_firing(World(**fault).live(MINUTES), fired, tmp_path)
+
+
+@pytest.mark.parametrize("normal", [{}, *NORMAL], ids=lambda normal: " ".join(normal) or "healthy")
+def test_all_are_quiet(normal: dict[str, Any], tmp_path: Path) -> None:
+    rules.check_firing(World(**normal).live(MINUTES), set(), tmp_path)
+
+
+def test_a_standing_watermarks_alert_names_the_partition(tmp_path: Path) -> None:
+    series = World(watermark_moves=False).live(MINUTES)
+    labels = {"instance": "job", "job": "moneystate-job", "service": "moneystate-enrich", "severity": "critical"}
+    summary = "moneystate-enrich reads records, but its watermark stands. wallet-events/0 holds it."
+    rules.check_alert(series, "MoneystateWatermarkStands", labels, summary, tmp_path)
+
+
+def test_promtool_accepts_rules_and_configuration() -> None:
+    rules.run_promtool("check", "rules", rules.ALERTS)
+    rules.run_promtool("check", "config", rules.OPS / "prometheus.yml")
+
+
+def test_promtool_accepts_the_dashboards_expressions(tmp_path: Path) -> None:
+    recorded = [{"record": f"panel:{n}", "expr": expr} for n, expr in enumerate(rules.expressions())]
+    file = tmp_path / "dashboard.json"
+    file.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": recorded}]}))
+    rules.run_promtool("check", "rules", file)
