@@ -1,8 +1,8 @@
 """Lists the changes between two versions of a schema, and what each means for readers.
 
-A change is backward compatible if a reader of the new version can read records of the old version, and forward
-compatible if a reader of the old version can read records of the new version; fully compatible if both hold. A list of
-changes is as compatible as `moneystate.schemas.resolve` says for the whole schema.
+A change is backward compatible if readers of the new version can read records of the old version. It is forward
+compatible if readers of the old version can read records of the new version. It is fully compatible if both hold.
+`moneystate.schemas.resolve` decides the same for a whole schema.
 """
 
 from __future__ import annotations
@@ -85,27 +85,27 @@ class _Walk:
         )
 
     def _records(self, old: Record, new: Record, path: str) -> Iterator[Change]:
-        gone = {f.name: f for f in old.fields}
+        removed = {f.name: f for f in old.fields}
         added: list[Field] = []
         for f in new.fields:
             before = written_field(f, old)
             if before is None:
                 added.append(f)
                 continue
-            gone.pop(before.name, None)
+            removed.pop(before.name, None)
             where = f"{path}.{f.name}"
             if before.name != f.name:
                 yield _renamed(before, f, where)
             yield from _defaults(before, f, where)
             yield from self.types(before.type, f.type, where)
         for f in added:
-            likely = next((g for g in gone.values() if shown(g.type) == shown(f.type)), None)
-            if f.has_default or likely is None:
+            renamed = next((g for g in removed.values() if shown(g.type) == shown(f.type)), None)
+            if f.has_default or renamed is None:
                 yield _added(f, path)
             else:
-                del gone[likely.name]
-                yield _renamed_only(likely, f, new, path)
-        for f in gone.values():
+                del removed[renamed.name]
+                yield _renamed_without_alias(renamed, f, new, path)
+        for f in removed.values():
             if all(other.name != f.name for other in new.fields):
                 yield _removed(f, new, path)
         remaining = [f.name for f in old.fields if any(n.name == f.name for n in new.fields)]
@@ -145,11 +145,11 @@ def _added(f: Field, path: str) -> Change:
     return Change(f"{path}.{f.name}", "field added without default", text, False, True, fix)
 
 
-def _renamed_only(gone: Field, now: Field, new: Record, path: str) -> Change:
-    """A field was removed and one of the same type was added: probably the same field."""
-    text = f"{gone.name} was removed, {now.name} of the same type was added"
-    fix = f'if it is {gone.name} under another name, add "aliases": ["{gone.name}"]; else give it a default.'
-    forward = _removed(gone, new, path).forward
+def _renamed_without_alias(before: Field, now: Field, new: Record, path: str) -> Change:
+    """A field was removed, and another one of the same type was added. It is probably the same field."""
+    text = f"{before.name} was removed, {now.name} of the same type was added"
+    fix = f'if it is {before.name} under another name, add "aliases": ["{before.name}"]; else give it a default.'
+    forward = _removed(before, new, path).forward
     return Change(f"{path}.{now.name}", "field renamed without alias", text, False, forward, fix)
 
 
@@ -178,18 +178,22 @@ def _defaults(before: Field, now: Field, where: str) -> Iterator[Change]:
 
 
 def _enums(old: Enum, new: Enum, path: str) -> Iterator[Change]:
-    more = [symbol for symbol in new.symbols if symbol not in old.symbols]
-    fewer = [symbol for symbol in old.symbols if symbol not in new.symbols]
-    if more:
-        known = old.default is not None
-        fix = "" if known else "first release a version in which the enum has a default, and upgrade all readers to it."
-        text = f"enum {new.short} gains {', '.join(more)}"
-        yield Change(path, "enum symbol added", text, True, known, fix)
-    if fewer:
-        known = new.default is not None
-        fix = "" if known else "keep the symbols, or give the enum a default, as which they are read."
-        text = f"enum {new.short} loses {', '.join(fewer)}"
-        yield Change(path, "enum symbol removed", text, known, True, fix)
+    added = [symbol for symbol in new.symbols if symbol not in old.symbols]
+    removed = [symbol for symbol in old.symbols if symbol not in new.symbols]
+    if added:
+        has_default = old.default is not None
+        fix = (
+            ""
+            if has_default
+            else "first release a version in which the enum has a default, and upgrade all readers to it."
+        )
+        text = f"enum {new.short} gains {', '.join(added)}"
+        yield Change(path, "enum symbol added", text, True, has_default, fix)
+    if removed:
+        has_default = new.default is not None
+        fix = "" if has_default else "keep the symbols, or give the enum a default, as which they are read."
+        text = f"enum {new.short} loses {', '.join(removed)}"
+        yield Change(path, "enum symbol removed", text, has_default, True, fix)
     common = [symbol for symbol in old.symbols if symbol in new.symbols]
     if common != [symbol for symbol in new.symbols if symbol in old.symbols]:
         text = f"the symbols of enum {new.short} are in another order: readers use names, but copied bytes do not"

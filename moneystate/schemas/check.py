@@ -73,11 +73,11 @@ def check_against(tree: Tree, reference: Tree) -> list[Finding]:
             if now is not None and now.sha256 == version.sha256:
                 findings += _json_edited(tree, reference, now)
                 continue
-            findings.append(_gone_or_edited(tree, version, now))
+            findings.append(_missing_or_edited(tree, version, now))
     return findings
 
 
-def _gone_or_edited(tree: Tree, before: Version, now: Version | None) -> Finding:
+def _missing_or_edited(tree: Tree, before: Version, now: Version | None) -> Finding:
     label = f"v{before.number}"
     if now is None:
         return _missing(before.name, before.number, before.path)
@@ -91,7 +91,7 @@ def _gone_or_edited(tree: Tree, before: Version, now: Version | None) -> Finding
 
 def _edited(now: Version, fingerprint: str) -> Finding:
     difference = (
-        "its text alone" if now.fingerprint == fingerprint else f"fingerprint {now.fingerprint}, was {fingerprint}"
+        "only its text" if now.fingerprint == fingerprint else f"fingerprint {now.fingerprint}, was {fingerprint}"
     )
     text = f"v{now.number} is released and was edited ({difference})"
     return Finding(now.name, f"v{now.number}", now.path, "release edited", "", text, RESTORE, False)
@@ -133,9 +133,9 @@ def _numbers(tree: Tree, name: str) -> Iterator[Finding]:
     numbers = sorted(tree.versions.get(name, {}))
     wanted = list(range(1, len(numbers) + 1))
     if numbers != wanted:
-        there = ", ".join(f"v{n}" for n in numbers)
-        text = f"expected v1 to v{len(numbers)} without a gap, found {there}"
-        yield Finding(name, there, name, "version numbers not contiguous", "", text, "number them 1, 2, 3.", False)
+        found = ", ".join(f"v{n}" for n in numbers)
+        text = f"expected v1 to v{len(numbers)} without a gap, found {found}"
+        yield Finding(name, found, name, "version numbers not contiguous", "", text, "number them 1, 2, 3.", False)
 
 
 def _same_fingerprints(tree: Tree) -> Iterator[Finding]:
@@ -211,20 +211,21 @@ def _topic(tree: Tree, name: str) -> Iterator[Finding]:
     current = tree.current_version(name)
     for old, new in _pairs(versions):
         for change in changes(old.type, new.type):
-            wanted = change.backward and (rule != FULL or change.forward)
-            ahead = new.number <= current.number or change.forward
-            yield _of_change(change, old, new, wanted and ahead)
+            allowed = change.backward and (rule != FULL or change.forward)
+            # the program reads versions newer than its own, because producers may be ahead
+            is_readable = new.number <= current.number or change.forward
+            yield _of_change(change, old, new, allowed and is_readable)
     for number, version in sorted(versions.items()):
         for earlier in [versions[n] for n in sorted(versions) if n < number - 1]:
-            yield from _far(earlier, version, rule)
+            yield from _not_consecutive(earlier, version, rule)
         if not reads(current.type, version.type):
             text = f"the program reads v{current.number}, which cannot read v{number}"
             fix = f"make v{number} readable, or let the program use it: schemas release --current {name}={number}."
             yield Finding(name, f"v{number}", version.path, "not readable", "", text, fix, False)
 
 
-def _far(old: Version, new: Version, rule: str) -> Iterator[Finding]:
-    """For versions that are not consecutive: only changes that are not allowed."""
+def _not_consecutive(old: Version, new: Version, rule: str) -> Iterator[Finding]:
+    """Only the changes that are not allowed, because consecutive versions show the others."""
     for change in changes(old.type, new.type):
         if not (change.backward and (rule != FULL or change.forward)):
             yield _of_change(change, old, new, False)

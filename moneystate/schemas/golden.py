@@ -55,10 +55,10 @@ def keep(service: str, tree: Tree) -> None:
         newest = max(tree.versions[f"{STATE}/{record.short}"])
         folder = folder_of(service) / GOLDEN / record.short
         folder.mkdir(parents=True, exist_ok=True)
-        mine = folder / f"v{newest}.json"
-        if not mine.exists():
+        newest_file = folder / f"v{newest}.json"
+        if not newest_file.exists():
             sample = _filled(record)
-            _write(mine, {"bytes": kind.codec.encode(sample).hex(), "record": _json(kind, sample)})
+            _write(newest_file, {"bytes": kind.codec.encode(sample).hex(), "record": _json(kind, sample)})
         for number in range(1, newest):
             target = folder / f"v{number}-to-v{newest}.json"
             source = folder / f"v{number}.json"

@@ -68,13 +68,15 @@ class Tree:
         self.versions[name][number] = replace(version, type=parse(marked(version.source, fields)))
 
     def of_fingerprint(self, text: str) -> Version | None:
-        return next((v for mine in self.versions.values() for v in mine.values() if v.fingerprint == text), None)
+        return next(
+            (v for versions in self.versions.values() for v in versions.values() if v.fingerprint == text), None
+        )
 
     def current_version(self, name: str) -> Version:
         """The version that this program reads and writes."""
-        mine = self.versions[name]
-        newest = max(mine) if is_state(name) else min(mine)
-        return mine.get(self.current.get(name, newest), mine[newest])
+        versions = self.versions[name]
+        default = max(versions) if is_state(name) else min(versions)
+        return versions.get(self.current.get(name, default), versions[default])
 
 
 def is_state(name: str) -> bool:
@@ -101,7 +103,7 @@ def tree_of(files: Mapping[str, bytes]) -> Tree:
             continue
         place = _place(path)
         if place is None:
-            tree.bad[path] = "no place for a schema: expected state/<Record>/v<N>.avsc or <folder>/<Type>[/v<N>].avsc"
+            tree.bad[path] = "expected a schema as state/<Record>/v<N>.avsc or <folder>/<Type>[/v<N>].avsc"
             continue
         try:
             version = _version(path, *place, content)

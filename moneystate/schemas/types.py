@@ -1,4 +1,4 @@
-"""Avro schemas as resolved types: just what schema resolution needs.
+"""Avro schemas as types with resolved names, for schema resolution.
 
 Unlike the canonical form, it has aliases, defaults and logical types. They are not part of a fingerprint, but decide
 how a reader understands the bytes.

@@ -1,18 +1,19 @@
-"""`Bench`: a service in memory, with the engine, codecs and batches of a job, without Kafka, Spark and clocks.
+"""`Bench`: runs a service in memory, with the engine, codecs and batches of a job, without Kafka, Spark and clocks.
 
     bench = Bench(orders.service, bound_ms=5_000)
     bench.send(OrderPlaced("a", "eve", 700, MINUTE), PaymentTaken("p1", "a", 700, 2 * MINUTE))
     assert bench.out(orders.closed) == [Closed("a", "PAID", 0)]
 
-Every record is encoded to Avro and back, and every batch encodes its state. The outputs and states that you read are as
-of the latest sent record: heartbeats in all inputs advance time past it. A record that is sent later with an earlier
-time is late, as it would be in a job. `end` runs everything again in other batches, and fails if anything differs.
+Every record is encoded to Avro and back, and every batch encodes its state. Before you read outputs or state,
+heartbeats in all inputs advance time past the latest sent record. A record that you send afterwards with an earlier
+time is late, as it would be in a job. `end` runs everything again with different batches, and fails if anything
+differs.
 
     bench = Bench(orders.service, customers.service)
 
-Several services are connected by their topics. Records between services in an ordinary topic are ordered by the topic's
-log, which a replay reads unchanged. Records in a timed stream are ordered by their writer, and a replay reads the
-records of the writer's replay.
+Several services are connected by their topics. The log of an ordinary topic decides the order of its records, and a
+replay reads this log unchanged. In a timed stream the writer decides the order, and a replay reads the records of the
+writer's replay.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from moneystate.api.reading import NO_HEADERS
 from moneystate.api.service import Service
 from moneystate.api.view import View
 from moneystate.engine.items import MAX_EVENT_TIME
-from moneystate.testing.member import Cuts, Member, in_order, joined
+from moneystate.testing.member import Cuts, Member, connect, in_order
 from moneystate.testing.run import CRASH, Crash, Run, Sent, Whole
 
 R = TypeVar("R")
@@ -46,25 +47,25 @@ class Bench:
     """Runs services in memory, for tests."""
 
     def __init__(
-        # of a single service; replaces the rules that it is declared with
+        # `rules`: replace the declared rules; only for a single service
         self, service: Service[R], *more: Service[Any], bound_ms: int = 20_000, rules: R | None = None,
         cuts: Cuts = "random", seed: int = 0, partitions: int = 1, key_groups: int = 3,
         dead_letter_errors: bool = False,
     ) -> None:  # fmt: skip
         if rules is not None and more:
-            raise ValueError("rules=: of a single service; make several with their rules")
+            raise ValueError("expected rules= with a single service, found several: declare each with its rules")
         self.service = service
         self.cuts: Cuts = cuts  # where batches end: at random places, all records in one batch, or after each record
         self.seed = seed
         self.partitions = partitions
         self.bound_ms = bound_ms
-        self.dead_letter_errors = dead_letter_errors  # as with `--on-error dead-letter`
+        self.dead_letter_errors = dead_letter_errors  # like `--on-error dead-letter`
         self.random = random.Random(seed)
         self.plan = Plan(service, rules)
         self.plans = in_order([self.plan, *(Plan(other) for other in more)])
         self.members = self._members(self.random, key_groups, TIMED_PARTITIONS)
         self.first = next(member for member in self.members if member.plan is self.plan)
-        self.latest: int | None = None
+        self.latest: int | None = None  # time of the latest sent record
         self.ended = False
 
     def _members(
@@ -74,7 +75,7 @@ class Bench:
         for plan in self.plans:
             writers = chance.randint(1, min(key_groups, timed_partitions))
             members.append(Member(plan, self.bound_ms, self.partitions, timed_partitions, writers))
-        joined(members, timed_alone=replay)
+        connect(members, only_timed=replay)
         for member in members:
             member.run = Run(member.plan, self.bound_ms, member.counts(), key_groups, self.dead_letter_errors)
         return members
@@ -96,9 +97,12 @@ class Bench:
         headers: Mapping[str, str | bytes | None] = NO_HEADERS,
     ) -> None:  # fmt: skip
         """Sends records to their inputs. After a record, `CRASH` discards the result of the record's batch, which then
-        runs again. `to`: the input, if several take records of the type; `headers`: of all records, for an input that
-        reads its key or time from headers; `order_time_ms`: of records of a timed stream whose writer is not in the
-        bench."""
+        runs again.
+
+        - `to`: the input, if several take records of this type.
+        - `headers`: of all records, for an input that reads its key or time from headers.
+        - `order_time_ms`: of records in a timed stream whose writer is not in the bench.
+        """
         for record in records:
             if isinstance(record, Crash):
                 for member in self.members:
@@ -157,15 +161,15 @@ class Bench:
         if self.latest is None or self.ended:
             self._batches()
         else:
-            self._pass(self.latest + 1)
+            self._advance(self.latest + 1)
 
     def _batches(self) -> None:
         for member in self.members:
             member.batches(self.random, self.cuts)
 
-    def _pass(self, time_ms: int) -> None:
-        """Advances time to `time_ms`, writers before readers. Repeats while records return in a loop; these are
-        late."""
+    def _advance(self, time_ms: int) -> None:
+        """Advances time to `time_ms`, writers before readers. Repeats as long as services in a loop send each other
+        records. Such records are late."""
         while any(member.has_news() for member in self.members):
             for member in self.members:
                 member.beat(time_ms)
@@ -187,52 +191,53 @@ class Bench:
     @overload
     def keyed(self, *outputs: Output[Any]) -> list[tuple[str, Any]]: ...
     def keyed(self, *outputs: Output[Any]) -> list[tuple[str, Any]]:
-        """As `out`, with their keys; None: a tombstone."""
-        return self._of(outputs[0].service).run.keyed(*outputs)
+        """Like `out`, with keys. None: a tombstone."""
+        return self._member(outputs[0].service).run.keyed(*outputs)
 
     def dead_letters(self, of: Service[Any] | None = None) -> list[str]:
-        """The reasons of all dead letters, in the order in which their records were sent: of one service, or of one
-        service after the other."""
-        return [reason for member in self._all(of) for reason in member.run.dead_letters()]
+        """The reasons of all dead letters, in the order in which their records were sent. `of`: only this service's.
+        Otherwise those of the first service, then those of the next."""
+        return [reason for member in self._members_of(of) for reason in member.run.dead_letters()]
 
     def count(self, name: str, of: Service[Any] | None = None) -> int:
-        return sum(member.run.count(name) for member in self._all(of))
+        return sum(member.run.count(name) for member in self._members_of(of))
 
     @overload
     def state(self, of: Value[S], key: str) -> S: ...
     @overload
     def state(self, of: Map[S], key: str) -> dict[str, S]: ...
     def state(self, of: Value[Any] | Map[Any], key: str) -> Any:
-        """A key's record, or its entries by id."""
-        view = self._of(of.service).run.view()
+        """The record of a key in a value, or its entries in a map, by id."""
+        view = self._member(of.service).run.view()
         return dict(view.entries(of, key)) if isinstance(of, Map) else view.get(of, key)
 
     def ask(self, query: Callable[Concatenate[View, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        its = [m.plan.name for m in self.members if any(q is query for q in m.plan.service.queries.values())]
-        return query(self._of(its[0] if its else self.plan.name).run.view(), *args, **kwargs)
+        declared_by = [m.plan.name for m in self.members if any(q is query for q in m.plan.service.queries.values())]
+        return query(self._member(declared_by[0] if declared_by else self.plan.name).run.view(), *args, **kwargs)
 
     def entries(self, of: Service[Any] | None = None) -> Iterator[tuple[bytes, bytes]]:
         """All entries of a service's state, as stored. Default: the first service."""
-        return iter(sorted(self._of(self.plan.name if of is None else of.name).run.entries()))
+        return iter(sorted(self._member(self.plan.name if of is None else of.name).run.entries()))
 
-    def _of(self, name: str) -> Member:
+    def _member(self, name: str) -> Member:
         self._settle()
-        named = [member for member in self.members if member.plan.name == name]
-        if not named:
-            raise ValueError(f"the service {name} is not in this bench: give it to Bench")
-        return named[0]
+        matching = [member for member in self.members if member.plan.name == name]
+        if not matching:
+            raise ValueError(f"expected a service of this bench, found {name}: pass it to Bench")
+        return matching[0]
 
-    def _all(self, of: Service[Any] | None) -> list[Member]:
+    def _members_of(self, of: Service[Any] | None) -> list[Member]:
         self._settle()
-        return self.members if of is None else [self._of(of.name)]
+        return self.members if of is None else [self._member(of.name)]
 
     def end(self) -> None:
         """Advances time to its end, writers before readers, so that every timer is due. Then runs everything again with
-        other batches, key groups and partitions of timed streams. Raises AssertionError if outputs or state differ."""
+        different batches, key groups and partitions of timed streams. Raises AssertionError if outputs or state
+        differ."""
         self._settle()
         if any(self.members.index(reader) <= n for n, m in enumerate(self.members) for _, _, reader in m.links):
             self.members[0].beat(FAR)
-            self._pass(FAR)
+            self._advance(FAR)
         self.ended = True
         for member in self.members:
             member.batches(self.random, self.cuts)

@@ -21,8 +21,8 @@ ITEMS = 3
 
 
 def check_batches(service: Service[Any], records: int, seed: int) -> tuple[int, dict[str, int]]:
-    """The number of outputs of the service for so many random records, and its dead letters by reason. Raises
-    AssertionError if other batches give other results."""
+    """Runs the service on `records` random records. Returns the number of outputs, and of dead letters by reason.
+    Raises AssertionError if different batches give different results."""
     bench = Bench(service, seed=seed, partitions=2, dead_letter_errors=True)
     inputs = [inp for inputs_of_topic in bench.plan.inputs.values() for inp in inputs_of_topic.values()]
     chance = random.Random(seed)
@@ -30,7 +30,7 @@ def check_batches(service: Service[Any], records: int, seed: int) -> tuple[int, 
     for number in range(records):
         plan = chance.choice(inputs)
         event_time_ms = START_MS + STEP_MS * number - chance.choice((0, 0, 0, chance.randrange(LATEST_MS)))
-        record = made(plan.codec.record, chance, event_time_ms)
+        record = random_value(plan.codec.record, chance, event_time_ms)
         to = declared[plan.topic, plan.codec.record.cls]
         order_time_ms = START_MS + STEP_MS * number if to.timed else None
         bench.send(record, to=to, order_time_ms=order_time_ms, headers=_headers(plan, chance, event_time_ms))
@@ -50,27 +50,29 @@ def _headers(plan: InputPlan, chance: random.Random, event_time_ms: int) -> dict
     return headers | ({plan.time_header: str(event_time_ms)} if plan.time_header else {})
 
 
-def made(shape: Shape, chance: random.Random, at_ms: int) -> Any:
-    """A value of a field or a record, with times about `at_ms`."""
+def random_value(shape: Shape, chance: random.Random, near_ms: int) -> Any:
+    """A random value of a field or record, with times near `near_ms`."""
     if isinstance(shape, Record):
-        return shape.cls(**{f.name: made(f.shape, chance, at_ms) for f in shape.fields})
+        return shape.cls(**{f.name: random_value(f.shape, chance, near_ms) for f in shape.fields})
     if isinstance(shape, Maybe):
-        return None if chance.random() < 0.3 else made(shape.inner, chance, at_ms)
+        return None if chance.random() < 0.3 else random_value(shape.inner, chance, near_ms)
     if isinstance(shape, Array):
-        return [made(shape.inner, chance, at_ms) for _ in range(chance.randrange(ITEMS))]
+        return [random_value(shape.inner, chance, near_ms) for _ in range(chance.randrange(ITEMS))]
     if isinstance(shape, Table):
-        return {chance.choice(TEXTS): made(shape.inner, chance, at_ms) for _ in range(chance.randrange(ITEMS))}
+        return {
+            chance.choice(TEXTS): random_value(shape.inner, chance, near_ms) for _ in range(chance.randrange(ITEMS))
+        }
     if isinstance(shape, Symbols):
         return chance.choice(shape.symbols)
     if isinstance(shape, Exact):
         return Decimal(chance.randrange(-100, 10_000)).scaleb(-shape.digits.scale)
     assert isinstance(shape, Plain)
-    return _plain(shape.kind, chance, at_ms)
+    return _plain(shape.kind, chance, near_ms)
 
 
-def _plain(kind: str, chance: random.Random, at_ms: int) -> Any:
+def _plain(kind: str, chance: random.Random, near_ms: int) -> Any:
     if kind == "millis":
-        return at_ms
+        return near_ms
     if kind == "string":
         return chance.choice(TEXTS)
     if kind == "boolean":

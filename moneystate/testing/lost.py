@@ -1,5 +1,5 @@
-"""Finds changes that a step makes and that are lost: a new object assigned to the state's variable, a value assigned to
-a field that the record does not declare, and a `Reject` that is not raised. mypy finds the second one, too.
+"""Finds statements of a step without effect: a new object assigned to the variable of a state, a value assigned to a
+field that the record does not declare, and a `Reject` that is not raised. mypy also finds the second kind.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ INSTEAD: Final = {
 
 
 class Lost(NamedTuple):
-    """A change to a record that is not saved."""
+    """A statement without effect."""
 
     function: Callable[..., Any]
     line: int  # in the function's source
@@ -40,7 +40,7 @@ def lost_changes(plan: Plan) -> Iterator[Lost]:
         except (OSError, TypeError, ValueError, SyntaxError):  # compiled, or a lambda in the middle of a line
             continue
         named = [parameter.name for parameter in parameters if parameter.kind < parameter.VAR_POSITIONAL]
-        states = named[1 if isinstance(source, Timer) else 2 :]  # without those that *args takes
+        states = named[1 if isinstance(source, Timer) else 2 :]  # without states that the function takes as *args
         values = {
             name: {f.name for f in plan.kinds[state.name].codec.record.fields}
             for name, state in zip(states, handler.states, strict=False)

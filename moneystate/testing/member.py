@@ -1,4 +1,4 @@
-"""A service in a bench: its log, in the order of sending, and a run over it."""
+"""A service in a bench, with its log (in the order of sending) and its run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from moneystate.engine.processor import bounds_of
 from moneystate.testing.run import Crash, Run, Sent, Whole
 
 Cuts = Literal["random", "one", "each"]
-MOST_CUTS: Final = 12
+MAX_CUTS: Final = 12
 
 
 class Member:
@@ -34,11 +34,10 @@ class Member:
         self.timed_partitions = timed_partitions  # of each timed stream that another member writes
         self.writers = writers  # number of output partitions that its key groups share
         self.log: list[Sent | Crash] = []
-        self.taken = 0
-        self.ends: dict[tuple[int, int], int] = {}
-        self.links: list[
-            tuple[str, bool, Member]
-        ] = []  # topics that it writes, whether they are timed, and their readers
+        self.processed = 0  # how many records of the log have been processed
+        self.ends: dict[tuple[int, int], int] = {}  # by topic and partition: the next offset
+        # topics that it writes, whether they are timed, and their readers
+        self.links: list[tuple[str, bool, Member]] = []
         self.streams: set[str] = set()  # timed streams that another member writes
 
     def count(self, topic: str) -> int:
@@ -48,17 +47,17 @@ class Member:
         """The number of partitions of each topic, by code."""
         return {topic.code: self.count(name) for name, topic in self.topics.items()}
 
-    def link(self, reader: Member, timed_alone: bool) -> None:
+    def link(self, reader: Member, only_timed: bool) -> None:
         for output in {o.topic: o for o in self.plan.service.outputs}.values():
             known = reader.topics.get(output.topic)
-            if known is None or (timed_alone and not known.timed):
+            if known is None or (only_timed and not known.timed):
                 continue
             self.links.append((output.topic, known.timed, reader))
             if known.timed:
                 reader.streams.add(output.topic)
 
     def has_news(self) -> bool:
-        return self.taken < len(self.log)
+        return self.processed < len(self.log)
 
     def topics_of(self, record: Any, to: Input[Any] | None) -> list[str]:
         """The topics where the service reads records of this type."""
@@ -86,17 +85,17 @@ class Member:
 
     def _place(self, topic: str, order_time_ms: int | None) -> bytes:
         if topic in self.streams:
-            raise ValueError(f"{topic}: a service of the bench writes this timed stream: send to that one")
+            raise ValueError(f"{topic}: a service of the bench writes this timed stream: send records to that service")
         if order_time_ms is None:
             raise ValueError(
-                f"{topic}: a timed stream without its writer: give the time of the records as order_time_ms="
+                f"{topic}: expected the time of records in a timed stream, found none: pass order_time_ms="
             )
         return place_of(cause_of((order_time_ms, 0, 0, 0, 0, len(self.log), order_time_ms, b"", b"")), 0)
 
     def take(self, topic: str, whole: Whole) -> int | None:
         """Like `send`, for a complete Kafka record."""
         known = self.topics[topic]
-        time, key = self.run.looked_at(known.code, whole)
+        time, key = self.run.time_and_key(known.code, whole)
         needs_all = whole.raw or bool(whole.headers)
         self.append(known.code, sum(key) % self.count(topic), whole.value or b"", whole if needs_all else None)
         return time if known.ordered else None
@@ -110,7 +109,7 @@ class Member:
         self.append(topic, partition, b"", Whole(None, None, {MARK: time_bytes(time_ms)}, -1, raw=False))
 
     def beat(self, time_ms: int) -> None:
-        """Advances time to `time_ms` in all partitions of its inputs, except where other members of the bench do so."""
+        """Advances time to `time_ms` in all partitions of its inputs, except timed streams that other members write."""
         for name, topic in self.topics.items():
             for partition in range(self.count(name) if topic.ordered and name not in self.streams else 0):
                 if topic.timed:
@@ -119,9 +118,9 @@ class Member:
                     self.append(topic.code, partition, self.run.heartbeat(time_ms + self.bounds[topic.code]))
 
     def batches(self, chance: random.Random, cuts: Cuts) -> None:
-        """Processes the log."""
-        pending = self.log[self.taken :]
-        self.taken = len(self.log)
+        """Processes the rest of the log in batches."""
+        pending = self.log[self.processed :]
+        self.processed = len(self.log)
         for batch in cut(pending, chance, cuts):
             self.batch(batch, chance)
 
@@ -133,23 +132,23 @@ class Member:
             else:
                 self._write(topic, reader)
 
-    def replay(self, of: Member, chance: random.Random, cuts: Cuts) -> None:
-        """Processes the log of `of` in other batches. Timed streams have the records of their writers' replays
-        instead."""
+    def replay(self, live: Member, chance: random.Random, cuts: Cuts) -> None:
+        """Processes the log of `live` in different batches. The records of timed streams come from the replays of their
+        writers instead."""
         linked = {self.topics[topic].code for topic in self.streams}
-        own = [sent for sent in of.log[: of.taken] if not isinstance(sent, Sent) or sent.topic not in linked]
+        own = [sent for sent in live.log[: live.processed] if not isinstance(sent, Sent) or sent.topic not in linked]
         self.log = list(_merged(own, self.log, chance))
         self.batches(chance, cuts)
         self.batch([], chance, drain=True)
-        of.run.check_same(self.run)
+        live.run.check_same(self.run)
 
-    # Passing its output to its readers
+    # Output for the readers of its topics
 
     def _write(self, topic: str, reader: Member) -> None:
         code = reader.topics[topic].code
         for _, key, value, _ in self.run.written(topic):
             to = zlib.crc32(key or b"") % reader.count(topic)
-            reader.append(code, to, b"", Whole(key, as_written(self.plan, topic, value), {}, -1, raw=True))
+            reader.append(code, to, b"", Whole(key, in_format(self.plan, topic, value), {}, -1, raw=True))
 
     def _write_timed(self, topic: str, reader: Member, chance: random.Random) -> None:
         """Writes one output partition after the other, in random order, because each has its own transaction."""
@@ -159,7 +158,7 @@ class Member:
             for group, key, value, headers in written:
                 if group % self.writers == writer:
                     to = partition_of(key, writer, self.writers, reader.count(topic))
-                    content = as_written(self.plan, topic, value)
+                    content = in_format(self.plan, topic, value)
                     reader.append(code, to, b"", Whole(key, content, dict(headers), -1, raw=True))
             if watermark != NO_TIME:
                 for to in partitions_of(writer, self.writers, reader.count(topic)):
@@ -170,14 +169,15 @@ def in_order(plans: list[Plan]) -> list[Plan]:
     """The plans, writers before their readers."""
     by_name = {plan.name: plan for plan in plans}
     if len(by_name) < len(plans):
-        raise ValueError("expected services of different names")
+        raise ValueError("expected services with different names")
     return [by_name[service.name] for service in services_in_order([plan.service for plan in plans])]
 
 
-def joined(members: list[Member], timed_alone: bool) -> None:
+def connect(members: list[Member], only_timed: bool) -> None:
+    """Connects the members by their topics. `only_timed`: only by timed streams."""
     for writer in members:
         for reader in members:
-            writer.link(reader, timed_alone)
+            writer.link(reader, only_timed)
 
 
 def cut(log: list[Sent | Crash], chance: random.Random, cuts: Cuts) -> Iterator[list[Sent | Crash]]:
@@ -186,8 +186,8 @@ def cut(log: list[Sent | Crash], chance: random.Random, cuts: Cuts) -> Iterator[
     elif cuts == "each":
         ends = list(range(1, len(log) + 1))
     else:
-        some = chance.choices(range(len(log) + 1), k=chance.randint(0, min(len(log), MOST_CUTS)))
-        ends = [*sorted(some), len(log)]
+        cut_at = chance.choices(range(len(log) + 1), k=chance.randint(0, min(len(log), MAX_CUTS)))
+        ends = [*sorted(cut_at), len(log)]
     start = 0
     for end in ends:
         yield log[start:end]
@@ -197,7 +197,7 @@ def cut(log: list[Sent | Crash], chance: random.Random, cuts: Cuts) -> Iterator[
 def _merged(
     one: Sequence[Sent | Crash], other: Sequence[Sent | Crash], chance: random.Random
 ) -> Iterator[Sent | Crash]:
-    """Merges both randomly, each in its order."""
+    """Merges both sequences randomly. Each keeps its own order."""
     sides = [iter(one), iter(other)]
     turns = [0] * len(one) + [1] * len(other)
     chance.shuffle(turns)
@@ -205,7 +205,7 @@ def _merged(
         yield next(sides[turn])
 
 
-def as_written(writer: Plan, topic: str, value: bytes | None) -> bytes | None:
+def in_format(writer: Plan, topic: str, value: bytes | None) -> bytes | None:
     """A value in the format of its topic."""
     outputs = [o for o in writer.service.outputs if o.topic == topic]
     if value is None or outputs[0].format != JSON:

@@ -1,8 +1,8 @@
-"""Finds code in a service's functions that may make results depend on more than the logs, or whose change is lost.
+"""Finds code in a service's functions that may make results depend on more than the logs, or has no effect.
 
-This helps, but is no proof. Names are resolved in the module as it is now, and calls are followed into functions of the
-service's own packages. Code that is reached in another way is not checked. `moneystate.testing.generated` also runs the
-service.
+The check is not complete. It resolves names in the imported module and follows calls into functions of the service's
+own packages. It does not see code that is called in other ways. `moneystate.testing.generated` runs the service
+instead.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CHANGES: Final = {"append", "add", "update", "pop", "extend", "insert", "remove
 
 
 class Found(NamedTuple):
-    """Code that may make results depend on more than the logs, or whose change is lost."""
+    """Code that may make results depend on more than the logs, or has no effect."""
 
     place: str  # file and line
     function: str
@@ -65,9 +65,9 @@ def findings(service: Service[Any]) -> list[Found]:
         if function in visited:
             continue
         visited.add(function)
-        looked = _Look(function, floats)
-        results += looked.findings
-        pending += looked.calls
+        checked = _FunctionCheck(function, floats)
+        results += checked.findings
+        pending += checked.calls
     for change in lost.lost_changes(plan):
         file = inspect.getsourcefile(change.function) or "?"
         results.append(Found(f"{file}:{change.line}", change.function.__name__, change.kind, change.text))
@@ -76,7 +76,7 @@ def findings(service: Service[Any]) -> list[Found]:
 
 def _float_fields(plan: Plan) -> set[str]:
     records = [kind.codec.record for kind in plan.kinds.values()]
-    records += [its.codec.record for inputs in plan.inputs.values() for its in inputs.values()]
+    records += [planned.codec.record for inputs in plan.inputs.values() for planned in inputs.values()]
     return {f.name for record in records for f in _fields(record) if _is_float(f.shape)}
 
 
@@ -92,16 +92,16 @@ def _is_float(shape: Any) -> bool:
     return (shape.inner if isinstance(shape, Maybe) else shape) == Plain("double")
 
 
-class _Look(ast.NodeVisitor):
-    """Checks one function. `calls`: functions of its package that it names."""
+class _FunctionCheck(ast.NodeVisitor):
+    """Checks one function."""
 
     def __init__(self, function: Callable[..., Any], floats: set[str]) -> None:
         self.function = function
         self.floats = floats
         self.findings: list[Found] = []
-        self.calls: list[Callable[..., Any]] = []
-        self.sets: set[str] = set()
-        self.local: set[str] = set()
+        self.calls: list[Callable[..., Any]] = []  # functions of its package that it names
+        self.sets: set[str] = set()  # local variables with sets
+        self.local: set[str] = set()  # all local variables
         try:
             lines, self.first = inspect.getsourcelines(function)
             self.file = inspect.getsourcefile(function) or "?"
@@ -119,7 +119,7 @@ class _Look(ast.NodeVisitor):
         self.findings.append(Found(f"{self.file}:{line}", name, kind, ast.unparse(node).splitlines()[0]))
 
     def _object(self, node: ast.expr) -> Any:
-        """The object of a name or attribute path in the module; None: not known."""
+        """The object that a name or attribute path stands for in the module. None: it is not known."""
         if isinstance(node, ast.Name):
             return None if node.id in self.local else self.names.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -229,7 +229,7 @@ def _kind(named: Any) -> str | None:
 
 
 def _module_of(named: Any) -> str:
-    """Where a function, or the object or class that a method belongs to, is defined."""
+    """The module that defines a function, or the class or object that a method belongs to."""
     bound = getattr(named, "__self__", None)
     if isinstance(bound, type):
         return bound.__module__

@@ -26,7 +26,7 @@ from moneystate.testing.simulation import Input, Simulation
 
 
 class Crash:
-    """In a log: see `CRASH`."""
+    """The type of `CRASH`, an entry of a log (see `moneystate.testing.Bench.send`)."""
 
 
 CRASH = Crash()
@@ -39,7 +39,7 @@ class Whole(NamedTuple):
     value: bytes | None
     headers: Mapping[str, bytes | None]
     timestamp_ms: int
-    raw: bool  # its value is as in Kafka, not in canonical form
+    raw: bool  # the value has the topic's format, not canonical form
 
 
 class Sent(NamedTuple):
@@ -60,10 +60,10 @@ class Sent(NamedTuple):
 
 
 class Caused(NamedTuple):
-    """An output with its place: the item that caused it and which of its outputs it is."""
+    """An output with its cause."""
 
-    item: Item
-    number: int
+    item: Item  # whose step wrote it
+    number: int  # among the outputs of the same step
     stream: int
     key: bytes | None
     value: bytes | None
@@ -104,7 +104,7 @@ class Recorder:
 
 
 class Run:
-    """A run of one service in memory. `partitions` has the number of partitions of each topic, by the topic's code."""
+    """A run of one service in memory. `partitions`: how many partitions each topic has, by the topic's code."""
 
     def __init__(
         self, plan: Plan, bound_ms: int, partitions: Mapping[int, int], key_groups: int, dead_letter_errors: bool
@@ -112,13 +112,13 @@ class Run:
         self.plan = plan
         topics = plan.input_topics()
         every = [(t.code, n) for t in topics for n in range(partitions[t.code])]
-        self.caused: list[Caused] = []
-        self.order: dict[tuple[str, int, int], int] = {}
+        self.caused: list[Caused] = []  # all outputs
+        self.order: dict[tuple[str, int, int], int] = {}  # by topic, partition, offset: the record's place in the log
         decoder = ServiceDecoder(plan, dead_letter_errors)
         formats = {declared.topic: declared.format for declared in plan.service.inputs}
         self.raw = {code: WholeReader(decoder, code, formats[topic], None) for code, topic in plan.topics.items()}
         self.canonical = {code: WholeReader(decoder, code, AVRO, None, functions=False) for code in plan.topics}
-        self.sent_raw: set[tuple[int, int, int]] = set()
+        self.sent_raw: set[tuple[int, int, int]] = set()  # topic code, partition, offset of records in their format
         self.sim = Simulation(
             decoder, topics, every, self._processor, bound_ms, key_groups=key_groups,
             dead_letter_stream=plan.dead_letter_stream, reads={code: self._read(code) for code in plan.topics},
@@ -132,8 +132,8 @@ class Run:
 
         return read
 
-    def looked_at(self, topic: int, whole: Whole) -> tuple[int | None, bytes]:
-        """Event time and a key of a record, which must be known before it is processed."""
+    def time_and_key(self, topic: int, whole: Whole) -> tuple[int | None, bytes]:
+        """The event time and a key of a record, before it is processed. The bench needs them to place the record."""
         record = Letter("", 0, 0, whole.timestamp_ms, whole.key, whole.value, [*whole.headers.items()])
         try:
             decoded = (self.raw if whole.raw else self.canonical)[topic](record)
@@ -241,22 +241,22 @@ class Run:
         """Raises AssertionError if another run of the same log gave other results."""
         for topic in self.plan.streams:
             outputs = [output for output in self.plan.outputs if output.topic == topic]
-            mine, its = self.keyed(*outputs), other.keyed(*outputs)
-            assert mine == its, f"output {topic!r} differs with other batches: {_difference(mine, its)}"
-        letters, its_letters = self.dead_letters(), other.dead_letters()
-        if any(i.timed for i in self.plan.service.inputs):  # its log's order depends on the writer's batches
-            letters, its_letters = sorted(letters), sorted(its_letters)
-        assert letters == its_letters, "dead letters differ with other batches"
-        held, others = sorted(self.entries()), sorted(other.entries())
-        assert held == others, f"state differs with other batches: {_difference(held, others)}"
+            own, others = self.keyed(*outputs), other.keyed(*outputs)
+            assert own == others, f"output {topic!r} differs with other batches: {_difference(own, others)}"
+        letters, other_letters = self.dead_letters(), other.dead_letters()
+        if any(i.timed for i in self.plan.service.inputs):  # then the order of the log depends on the writer's batches
+            letters, other_letters = sorted(letters), sorted(other_letters)
+        assert letters == other_letters, "dead letters differ with other batches"
+        entries, other_entries = sorted(self.entries()), sorted(other.entries())
+        assert entries == other_entries, f"state differs with other batches: {_difference(entries, other_entries)}"
 
 
 def _place(caused: Caused) -> tuple[bytes, int]:
     return cause_of(caused.item), caused.number
 
 
-def _difference(mine: list[Any], its: list[Any]) -> str:
-    for n, (one, other) in enumerate(zip(mine, its, strict=False)):
+def _difference(own: list[Any], others: list[Any]) -> str:
+    for n, (one, other) in enumerate(zip(own, others, strict=False)):
         if one != other:
             return f"number {n} is {one!r} in one run, {other!r} in another"
-    return f"{len(mine)} in one run, {len(its)} in another"
+    return f"{len(own)} in one run, {len(others)} in another"

@@ -1,4 +1,4 @@
-"""Simulates a job in memory: a log in batches goes through source tasks and key groups, without Spark and Kafka."""
+"""Simulates a job in memory: batches of a log pass through source tasks and key groups, without Spark and Kafka."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Input(NamedTuple):
     topic: int
     partition: int
     offset: int
-    timestamp_ms: int  # -1: it has none
+    timestamp_ms: int  # -1: the record has none
     key: bytes | None
     value: bytes | None
     headers: list[Header]
@@ -84,8 +84,8 @@ class Simulation:
         self.last = []
         bounds = bounds_of(self.inputs, self.bound_ms)
         for group in range(self.key_groups):
-            whole = merge([blocks[group] for blocks in packed])
-            result = run_batch(whole, self.states[group], self.make(), bounds)
+            merged = merge([blocks[group] for blocks in packed])
+            result = run_batch(merged, self.states[group], self.make(), bounds)
             self.outputs.extend(result.outputs)
             self.last.append(result.outputs)
             self.changes.extend(result.changes)
@@ -101,15 +101,15 @@ class Simulation:
     ) -> list[list[bytes]]:
         packed = []
         for task in range(self.tasks):
-            mine = self.partitions[task :: self.tasks]
-            planned = [PlannedPartition(t, p, 0 if (t, p) in idle else 1) for t, p in mine]
+            partitions = self.partitions[task :: self.tasks]
+            planned = [PlannedPartition(t, p, 0 if (t, p) in idle else 1) for t, p in partitions]
             intake = Intake(
                 self.decoder, self.inputs, planned, self.key_groups, self.bound_ms, self.max_future_ms,
                 self.dead_letter_stream, {}, self.max_record_bytes, self.reads,
             )  # fmt: skip
             intake.open(task, self.tasks, drain, rewrite)
             for record in records:
-                if (record.topic, record.partition) in mine:
+                if (record.topic, record.partition) in partitions:
                     self._add(intake, record)
             packed.append(intake.close())
         return packed

@@ -62,7 +62,7 @@ def test_a_missing_output_breaks_its_step() -> None:
 def test_a_duplicate_that_comes_out_breaks_the_step_that_was_to_drop_it() -> None:
     judged = verdict([MONEY[0], MONEY[0], *MONEY[1:]])
     assert broken(judged) == [4]
-    assert judged.steps[3].came == (MONEY[0],)
+    assert judged.steps[3].outputs == (MONEY[0],)
 
 
 def test_an_output_that_comes_twice_breaks_its_step() -> None:

@@ -1,4 +1,4 @@
-"""The scenario's traffic with Kafka: events and heartbeats in, enriched money and dead letters out."""
+"""Sends the scenario's events and heartbeats to Kafka, and reads enriched money and dead letters back."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ INPUTS = [t.name for t in topics.INPUTS if t.ordered]
 LOOKUPS = [topics.STREAMS[topics.LOOKUP_REQUESTS], topics.INPUTS[topics.LOOKUP_RESULTS].name]
 ENRICHED = topics.STREAMS[topics.ENRICHED]
 DEAD_LETTERS = topics.STREAMS[topics.DEAD_LETTERS]
-# Failures are raised; librdkafka would also print them, and the end of the broker, between the tables.
+# librdkafka would print failures, and the end of the broker, between the tables. Failures are raised anyway.
 QUIET = {"log_level": "0"}
 FLUSH_S = 30.0
 POLL_S = 0.1
-END_S = 30.0  # the broker on the loopback says within milliseconds where a partition ends
+END_S = 30.0  # a broker on loopback normally reports the end of a partition within milliseconds
 
 
 class Exchange:
-    """Producer and read_committed consumer of the demo, on topics that it makes itself."""
+    """The demo's producer and read_committed consumer. It creates the topics."""
 
     def __init__(self, bootstrap_servers: str, partitions: int) -> None:
         self._partitions = partitions
         self._json: ValueFormat = make_format("json", SchemaSet.load())
-        # Job and worker would make them too, but the first events are sent while they start. The scenario's times are
-        # years back, so the inputs' records must not expire.
+        # Job and worker would create the topics, too, but the first events are sent while these start. The scenario's
+        # times are years ago, so the input records must not expire.
         wanted = [TopicSpec(name, partitions, keep_for_good=True) for name in INPUTS]
         wanted += [TopicSpec(name, partitions) for name in (ENRICHED, DEAD_LETTERS)]
         wanted += [TopicSpec(name, partitions, keep_for_good=True) for name in LOOKUPS]
         ensure_topics(admin_client(bootstrap_servers, QUIET), wanted, create=True)
-        # murmur2: the partition of a key as Java clients choose it, so that a user's records keep to one.
+        # murmur2 is the partitioner of Java clients, so that all records of a user are in one partition.
         settings = {"partitioner": "murmur2_random", "enable.idempotence": True}
         self._producer = Producer({**base_config(bootstrap_servers, QUIET), **settings})
         self._consumer = range_consumer(bootstrap_servers, QUIET, "moneystate-demo", **{"fetch.wait.max.ms": 50})
@@ -55,20 +55,24 @@ class Exchange:
     # In
 
     def send(self, chapter: Chapter) -> dict[Place, Send]:
-        """The chapter's events, then its heartbeats. Gives where the events stand. Raises BrokerError."""
+        """Sends the chapter's events, then its heartbeats. Returns the events by their places in Kafka. Raises
+        BrokerError."""
         places: dict[Place, Send] = {}
         failures: list[KafkaError] = []
         for sent in chapter.sends:
             self._producer.produce(
-                sent.topic, self._encode(sent.event), sent.key.encode(), on_delivery=_noted(places, failures, sent)
+                sent.topic,
+                self._encode(sent.event),
+                sent.key.encode(),
+                on_delivery=_on_delivery(places, failures, sent),
             )
         beat = self._encode({"type": "Heartbeat", "processedAt": chapter.advance_to})
         for name in INPUTS:
             for p in range(self._partitions):
-                self._producer.produce(name, beat, partition=p, on_delivery=_noted(places, failures, None))
+                self._producer.produce(name, beat, partition=p, on_delivery=_on_delivery(places, failures, None))
         if self._producer.flush(FLUSH_S) or failures:
-            why = failures[0].str() if failures else f"not within {FLUSH_S:.0f} s"
-            raise BrokerError(f"expected to send the scenario's events, but {why}.", "try again.")
+            problem = failures[0].str() if failures else f"it took more than {FLUSH_S:.0f} s"
+            raise BrokerError(f"expected to send the scenario's events, but {problem}.", "run the demo again.")
         return places
 
     def _encode(self, event: Mapping[str, Any]) -> bytes:
@@ -81,7 +85,7 @@ class Exchange:
         has been committed by then. `check` is called regularly and may raise to end the wait."""
         arrivals = Arrivals()
         deadline = time.monotonic() + timeout_s
-        self._go_on()
+        self._assign()
         while len(arrivals.money) < wanted and time.monotonic() < deadline:
             check()
             self._poll(arrivals)
@@ -89,20 +93,23 @@ class Exchange:
         return arrivals
 
     def _read_to_end(self, arrivals: Arrivals) -> None:
-        self._go_on()
+        self._assign()
         unread = set(self._next)
         deadline = time.monotonic() + END_S
         while unread and time.monotonic() < deadline:
             unread -= self._poll(arrivals)
         if unread:
-            raise BrokerError(f"{ENRICHED}: expected to read it to its end within {END_S:.0f} s.", "try again.")
+            raise BrokerError(
+                f"{ENRICHED}: expected to read it to its end within {END_S:.0f} s.", "run the demo again."
+            )
 
-    def _go_on(self) -> None:
-        """From where reading stands. Anew, as a consumer says only once that it has come to an end."""
+    def _assign(self) -> None:
+        """Assigns the partitions again from the current offsets. A consumer reports the end of a partition only once
+        for each assignment."""
         self._consumer.assign([TopicPartition(name, p, offset) for (name, p), offset in self._next.items()])
 
     def _poll(self, arrivals: Arrivals) -> set[tuple[str, int]]:
-        """The partitions that have come to their end."""
+        """Reads some records. Returns the partitions that were read to their end."""
         ended = set()
         for message in self._consumer.consume(1000, POLL_S):
             error = message.error()
@@ -125,7 +132,7 @@ class Exchange:
             arrivals.dead_letters.append(_dead_letter(message))
 
 
-def _noted(
+def _on_delivery(
     places: dict[Place, Send], failures: list[KafkaError], sent: Send | None
 ) -> Callable[[KafkaError | None, Message], None]:
     def note(error: KafkaError | None, message: Message) -> None:
@@ -138,7 +145,9 @@ def _noted(
 
 
 def _place(message: Message) -> Place:
-    return cast(Place, (message.topic(), message.partition(), message.offset()))  # never None in what is delivered
+    return cast(
+        Place, (message.topic(), message.partition(), message.offset())
+    )  # a delivered message always has all three
 
 
 def _enriched(value: Mapping[str, Any]) -> Enriched:

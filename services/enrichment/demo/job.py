@@ -1,5 +1,4 @@
-"""The real job, `moneystate enrich`, the worker that answers its lookups and the server that answers queries, each as a
-process of its own."""
+"""Runs the real job (`moneystate enrich`), the lookup worker and the query server, each as its own process."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ import psutil
 import services
 from moneystate.errors import JobError
 
-# What the scenario is to be run with. No partition may be passed over as idle here: results would depend on the clock.
+# The job's flags. The long idle timeout keeps partitions from becoming idle, because results would depend on the clock.
 RULES = {
     "bound": "20s",
     "session-ttl": "1d",
@@ -28,24 +27,24 @@ RULES = {
     "session-lookup": "topic",
     "idle-timeout": "1d",
 }
-FOREIGN = ("MONEYSTATE_", "SPARK_", "PYSPARK_")  # variables of the user's that are not the demo's business
+FOREIGN = ("MONEYSTATE_", "SPARK_", "PYSPARK_")  # the user's variables that the demo must not inherit
 AGAIN = "run the demo again."
-PARTITIONS = 2  # of each topic and of the job; more would only take longer on a small machine
-STOP_TIMEOUT_S = 30.0  # the batch in hand takes less than a second; a machine under load some more
+PARTITIONS = 2  # of each topic and of the job; more would be slower on a small machine
+STOP_TIMEOUT_S = 30.0  # the current batch normally takes less than a second
 CHILDREN_TIMEOUT_S = 10.0
 READY_TIMEOUT_S = 60.0
 POLL_S = 0.1
 
 
 class ServiceProcess:
-    """`moneystate NAME` with these flags, switches without a value. All that it writes to disk is below `folder`.
+    """`moneystate NAME` with these flags. It writes only below `folder`.
 
-    Leaving the block kills it with all of its processes; `stop` before that ends it in order.
+    The end of the context kills the process and its children. Call `stop` before that for an orderly end.
     """
 
     def __init__(self, name: str, flags: Mapping[str, str], folder: Path) -> None:
         self.name = name
-        self._flags = flags
+        self._flags = flags  # with an empty value for switches
         self._folder = folder
         self._scratch = folder / "tmp"
         self._log = folder / "log"
@@ -54,7 +53,7 @@ class ServiceProcess:
     def __enter__(self) -> Self:
         self._scratch.mkdir(parents=True)
         with self._log.open("wb") as log:
-            # A session of its own: ctrl-C in the terminal reaches the demo only, which then ends it.
+            # In a separate session, Ctrl-C in the terminal reaches only the demo, which then stops the process.
             self._process = subprocess.Popen(
                 self._command(),
                 stdin=subprocess.DEVNULL,
@@ -73,23 +72,23 @@ class ServiceProcess:
         family = _family(self._process.pid)
         self._process.kill()
         self._process.wait()
-        _end(family, at_once=True)
+        _end(family, kill_at_once=True)
 
     def environment(self) -> dict[str, str]:
-        """The user's, without settings for jobs and for a Spark of their own; temporary files below the folder."""
+        """The user's variables without settings for jobs and Spark. Temporary files are below the folder."""
         return _environment(self._scratch)
 
     def check(self) -> None:
-        """Raises JobError if it has ended, with the last line that it wrote."""
+        """Raises JobError, with the last line of the log, if the process has ended."""
         assert self._process is not None
         code = self._process.poll()
         if code is not None:
             raise JobError(
-                f"moneystate {self.name}: expected to run on, found exit code {code}: {self._last_line()}", AGAIN
+                f"moneystate {self.name}: expected to keep running, found exit code {code}: {self._last_line()}", AGAIN
             )
 
     def stop(self) -> None:
-        """Have it finish the batch in hand and end. Raises JobError unless it does with exit code 0."""
+        """Lets the process finish its current batch and end. Raises JobError unless it ends with exit code 0."""
         self.check()
         assert self._process is not None
         family = _family(self._process.pid)
@@ -100,18 +99,18 @@ class ServiceProcess:
             raise JobError(
                 f"moneystate {self.name}: expected to end within {STOP_TIMEOUT_S:.0f} s of SIGTERM.", AGAIN
             ) from None
-        _end(family, at_once=False)
+        _end(family, kill_at_once=False)
         if code != 0:
             raise JobError(f"moneystate {self.name}: expected exit code 0, found {code}: {self._last_line()}", AGAIN)
 
     def _command(self) -> list[str]:
-        given = [
+        flags = [
             part for name, value in self._flags.items() for part in ((f"--{name}", value) if value else (f"--{name}",))
         ]
-        return [sys.executable, "-m", "moneystate.cli.main", self.name, *given]
+        return [sys.executable, "-m", "moneystate.cli.main", self.name, *flags]
 
     def wait_for_output(self, pattern: str, timeout_s: float) -> str:
-        """The first group of `pattern` in what it has written, once it is there. Raises JobError."""
+        """Waits until the log matches `pattern`, and returns the first group. Raises JobError."""
         deadline = time.monotonic() + timeout_s
         while not (match := re.search(pattern, self._log.read_text(errors="replace"))):
             self.check()
@@ -149,7 +148,7 @@ def lookup_worker(bootstrap_servers: str, url_template: str, folder: Path) -> Se
 
 
 def query_server(bootstrap_servers: str, folder: Path) -> ServiceProcess:
-    """It says its address once it listens (`address_of`)."""
+    """The query server. It prints its address (`address_of`) when it listens."""
     flags = {"bootstrap-servers": bootstrap_servers, "data": str(folder / "replica"), "listen": "127.0.0.1:0"}
     return ServiceProcess("serve", flags, folder)
 
@@ -163,23 +162,27 @@ def _environment(scratch: Path) -> dict[str, str]:
     root = Path(services.__file__).parent.parent
     path = os.pathsep.join(p for p in (str(root), inherited.get("PYTHONPATH")) if p)
     spark = {"SPARK_LOCAL_DIRS": str(scratch), "SPARK_LOCAL_IP": "127.0.0.1"}
-    loopback = {"NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}  # where the session service is
+    loopback = {
+        "NO_PROXY": "127.0.0.1",
+        "no_proxy": "127.0.0.1",
+    }  # the session service must not be reached through a proxy
     return {**inherited, **spark, **loopback, "TMPDIR": str(scratch), "PYTHONPATH": path}
 
 
 def _family(pid: int) -> list[psutil.Process]:
-    """Spark's JVM and Python workers. Some have a process group of their own: a signal to the group would miss them."""
+    """All descendants of a process, such as Spark's JVM and Python workers. A signal to the process group would miss
+    some, because they have their own groups."""
     try:
         return psutil.Process(pid).children(recursive=True)
     except psutil.NoSuchProcess:
         return []
 
 
-def _end(family: list[psutil.Process], at_once: bool) -> None:
-    left = family if at_once else psutil.wait_procs(family, CHILDREN_TIMEOUT_S)[1]
-    for process in left:
+def _end(family: list[psutil.Process], kill_at_once: bool) -> None:
+    remaining = family if kill_at_once else psutil.wait_procs(family, CHILDREN_TIMEOUT_S)[1]
+    for process in remaining:
         try:
             process.kill()
         except psutil.NoSuchProcess:
             continue
-    psutil.wait_procs(left, CHILDREN_TIMEOUT_S)
+    psutil.wait_procs(remaining, CHILDREN_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""Compares outputs with what the scenario promises."""
+"""Compares the outputs with the scenario's promises."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Place = tuple[str, int, int]  # topic, partition, offset
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A dead letter that came out."""
+    """A dead letter from the output."""
 
-    place: Place  # where the rejected record was
+    place: Place  # of the rejected record
     reason: str
 
 
 @dataclass
 class Arrivals:
-    """The records from Kafka; each user's money in the order of its partition."""
+    """The records read from Kafka. The money of each user is in the order of its partition."""
 
     money: list[Enriched] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
@@ -28,12 +28,12 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class StepVerdict:
-    """A step of the demo, its promise and what came out."""
+    """A step of the demo, with its promise and its output."""
 
     step: int
     sends: tuple[Send, ...]
-    promise: Promise | None  # None: the event is not money, nothing comes out
-    came: tuple[Enriched, ...]
+    promise: Promise | None  # None: the event is not money, so it has no output
+    outputs: tuple[Enriched, ...]
     refused: tuple[str, ...]  # reasons of dead letters
 
     @property
@@ -43,12 +43,12 @@ class StepVerdict:
 
     @property
     def held(self) -> bool:
-        return self.came == self.promised and not self.refused
+        return self.outputs == self.promised and not self.refused
 
 
 @dataclass(frozen=True)
 class ChapterVerdict:
-    """A chapter of the demo and what came out."""
+    """A chapter of the demo, with its output."""
 
     chapter: Chapter
     steps: tuple[StepVerdict, ...]
@@ -60,13 +60,14 @@ class ChapterVerdict:
 
 
 def judge(chapter: Chapter, places: Mapping[Place, Send], arrivals: Arrivals) -> ChapterVerdict:
-    """`places`: where the chapter's events stand in Kafka; `arrivals`: what came out since the chapter was sent.
+    """Assigns outputs to the steps of a chapter. `places`: of the chapter's events in Kafka. `arrivals`: all records
+    that were written since the chapter was sent.
 
-    One money id may be sent by several steps. What comes out for it goes, in order, to those that promise something;
-    any more goes to the step that promises nothing, else to the last, and breaks it.
+    Several steps may send the same money id. Its outputs go, in order, to the steps that promise an output. A further
+    output goes to a step that promises none, or else to the last step, and breaks its promise.
     """
     promises = {p.step: p for p in chapter.promises}
-    came: dict[int, list[Enriched]] = {step: [] for step in chapter.steps}
+    outputs: dict[int, list[Enriched]] = {step: [] for step in chapter.steps}
     refused: dict[int, list[str]] = {step: [] for step in chapter.steps}
     strays: list[str] = []
     seen: dict[str, int] = {}
@@ -74,7 +75,7 @@ def judge(chapter: Chapter, places: Mapping[Place, Send], arrivals: Arrivals) ->
         takers = _takers(chapter, promises, out.money_id)
         nth = seen[out.money_id] = seen.get(out.money_id, 0) + 1
         if takers:
-            came[takers[min(nth, len(takers)) - 1]].append(out)
+            outputs[takers[min(nth, len(takers)) - 1]].append(out)
         else:
             strays.append(stray_money(out))
     for letter in arrivals.dead_letters:
@@ -89,7 +90,7 @@ def judge(chapter: Chapter, places: Mapping[Place, Send], arrivals: Arrivals) ->
                 step,
                 tuple(s for s in chapter.sends if s.step == step),
                 promises.get(step),
-                tuple(came[step]),
+                tuple(outputs[step]),
                 tuple(refused[step]),
             )
             for step in chapter.steps
@@ -100,8 +101,8 @@ def judge(chapter: Chapter, places: Mapping[Place, Send], arrivals: Arrivals) ->
 
 def _takers(chapter: Chapter, promises: Mapping[int, Promise], money_id: str) -> Sequence[int]:
     steps = [s.step for s in chapter.sends if s.money_id == money_id]
-    wanting = [step for step in steps if step in promises and promises[step].outcome is not None]
-    return wanting + [step for step in steps if step not in wanting]
+    promising = [step for step in steps if step in promises and promises[step].outcome is not None]
+    return promising + [step for step in steps if step not in promising]
 
 
 def stray_money(out: Enriched) -> str:

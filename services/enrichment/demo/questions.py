@@ -20,7 +20,7 @@ CALL_S = 5.0
 COMMAND_S = 30.0
 
 WAITED = "99afd170-babe-4e97-9044-e3d0a2385871"  # money that waited for its session (step 9)
-LOOKED_UP = "99afd170-babe-4e97-9044-e3d0a2385860"  # money whose session is asked for at last (steps 11 and 12)
+LOOKED_UP = "99afd170-babe-4e97-9044-e3d0a2385860"  # money whose session is looked up (steps 11 and 12)
 USER = "9f872873-eae5-466e-8e04-5552564481d1"
 QUESTIONS = (
     ("explain", WAITED),
@@ -34,7 +34,7 @@ QUESTIONS = (
 
 @dataclass(frozen=True)
 class Answer:
-    """A command as a user types it, and what it printed."""
+    """A command as a user types it, and its output."""
 
     command: str
     printed: str
@@ -47,7 +47,7 @@ def ask(address: str, environment: Mapping[str, str]) -> list[Answer]:
 
 
 def _await(address: str) -> None:
-    """Until the replica has read the scenario's last money."""
+    """Waits until the replica has read the scenario's last money."""
     deadline = time.monotonic() + CAUGHT_UP_S
     with Client(Target(address), CALL_S) as client:
         while not _knows(client):
@@ -61,10 +61,10 @@ def _await(address: str) -> None:
 
 def _knows(client: Client) -> bool:
     try:
-        told = client.call("Query.Explain", query_pb2.ExplainRequest(money_id=LOOKED_UP))
+        answer = client.call("Query.Explain", query_pb2.ExplainRequest(money_id=LOOKED_UP))
     except grpc.RpcError:
         return False
-    return bool(told.money.where == query_pb2.MONEY_WHERE_PUT_OUT)
+    return bool(answer.money.where == query_pb2.MONEY_WHERE_PUT_OUT)
 
 
 def _answer(question: tuple[str, ...], address: str, environment: Mapping[str, str]) -> Answer:

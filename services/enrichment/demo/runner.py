@@ -1,5 +1,5 @@
-"""The demo from start to end: broker, session service, job, lookup worker and query server; chapter by chapter, then
-questions to the state; and all of it gone again afterwards."""
+"""Runs the demo: starts broker, session service, job, lookup worker and query server, plays the chapters, queries the
+state, and removes everything."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from services.enrichment.demo.questions import Answer, ask
 from services.enrichment.demo.scenario import Chapter
 from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge
 
-# The first chapter waits for Spark to start: 10 s on two cores. Later ones take about a second. Past these a promise is
-# broken, not late.
+# The first chapter waits for the start of Spark (10 s on two cores). Later ones take about a second. After these
+# timeouts a promise counts as broken.
 FIRST_TIMEOUT_S = 90.0
 TIMEOUT_S = 20.0
-KNOWLEDGE = Knowledge()  # what the session service says of a session
+KNOWLEDGE = Knowledge()  # the content of the session service
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -42,7 +42,7 @@ class Outcome:
 
 
 class Audience(Protocol):
-    """Who is shown the run. `seconds`: from sending to having read back what came out."""
+    """The display of a run. `seconds`: from sending a chapter until its output was read."""
 
     def busy(self, activity: str) -> AbstractContextManager[object]: ...
     def note(self, line: str) -> None: ...
@@ -96,12 +96,12 @@ def _chapter(
         for process in running:
             process.check()
 
-    which = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
-    begun = time.monotonic()
-    with audience.busy(f"{which}: sent; " + ("starting the job on Spark" if first else "waiting for the job")):
+    name = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
+    start = time.monotonic()
+    with audience.busy(f"{name}: sent; " + ("starting the job on Spark" if first else "waiting for the job")):
         places = exchange.send(chapter)
         arrivals = exchange.receive(chapter.wanted, FIRST_TIMEOUT_S if first else TIMEOUT_S, check)
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - start
     verdict = judge(chapter, places, arrivals)
     audience.chapter(verdict, seconds, with_start=first)
     return verdict
@@ -109,7 +109,7 @@ def _chapter(
 
 @contextmanager
 def _one_signal_only() -> Iterator[None]:
-    """The first signal to end raises here, so that all is cleaned up; any more of them do not disturb that."""
+    """Turns the first signal into an exception, so that everything is cleaned up. Further signals are ignored."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         _ignore_signals()

@@ -1,12 +1,12 @@
 """The scenario: the events that are sent, and the outputs that are promised.
 
-A file of JSON objects, one a line, in the order of sending:
+A file with one JSON object per line, in the order of sending:
 
     {"step", "title", "topic", "key", "event"}   an event for a topic
     {"advanceTo": TIME}                          a Heartbeat for every partition of the input topics
-    {"step", "expect": {...} or null}            what comes out for the step's money; null: nothing more
+    {"step", "expect": {...} or null}            the output for the step's money; null: no further output
 
-A chapter is all that is sent up to and with one `advanceTo`, and what is promised before anything more is sent.
+A chapter ends with one `advanceTo`, followed by the promises for its events.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FROM_SERVICE = "@service"
 
 @dataclass(frozen=True)
 class Enriched:
-    """An enriched money event, as far as the scenario promises it."""
+    """The fields of an enriched money event that the scenario promises."""
 
     money_id: str
     status: str
@@ -56,7 +56,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Promise:
-    """What a step of the demo must put out."""
+    """The promised output of a step."""
 
     step: int
     outcome: Enriched | None  # None: nothing
@@ -72,15 +72,15 @@ class Chapter:
     promises: tuple[Promise, ...]
 
     def with_service(self, country: Callable[[str], str | None]) -> Chapter:
-        """The promises with what the lookup service says of a session (by its id)."""
+        """The chapter, with promises completed by the lookup service. `country`: from a session id to its country."""
         sessions = {s.step: str(s.event.get("userSessionId")) for s in self.sends}
-        told = tuple(
+        promises = tuple(
             replace(p, outcome=replace(p.outcome, client_country=country(sessions[p.step])))
             if p.asks_service and p.outcome is not None
             else p
             for p in self.promises
         )
-        return replace(self, promises=told)
+        return replace(self, promises=promises)
 
     @property
     def steps(self) -> list[int]:
@@ -88,7 +88,7 @@ class Chapter:
 
     @property
     def wanted(self) -> int:
-        """How many enriched events are to come out."""
+        """The number of promised outputs."""
         return sum(p.outcome is not None for p in self.promises)
 
 
@@ -98,7 +98,7 @@ def load(path: Path = SHIPPED) -> list[Chapter]:
 
 
 def parse(lines: Iterable[str]) -> list[Chapter]:
-    """Raises ConfigError, with the number of the line, for one that is none of the three forms or out of place."""
+    """Raises ConfigError, with the line number, for a line that has none of the three forms or is misplaced."""
     chapters: list[Chapter] = []
     sends: list[Send] = []
     for number, line in enumerate(lines, 1):
@@ -106,11 +106,11 @@ def parse(lines: Iterable[str]) -> list[Chapter]:
             _take(json.loads(line), chapters, sends)
         except (ValueError, KeyError, TypeError) as e:
             raise ConfigError(
-                f"scenario, line {number}: expected an event, advanceTo or expect, found {e!r}.", "mend the line."
+                f"scenario, line {number}: expected an event, advanceTo or expect, found {e!r}.", "correct the line."
             ) from None
     if sends:
         raise ConfigError(
-            "scenario: expected advanceTo after the last event, found none.", "add it: without it nothing comes out."
+            "scenario: expected advanceTo after the last event, found none.", "add it: otherwise there is no output."
         )
     return chapters
 
@@ -140,17 +140,17 @@ def _parse_promise(entry: dict[str, Any]) -> Promise:
     if expect is None:
         return Promise(entry["step"], None)
     country = expect["clientCountryCode"]
-    asks = country == FROM_SERVICE
+    asks_service = country == FROM_SERVICE
     return Promise(
         entry["step"],
         Enriched(
             money_id=expect["moneyId"],
             status=expect["sessionStatus"],
-            client_country=None if asks else country,
+            client_country=None if asks_service else country,
             user_info=user_info(expect["userInfo"]),
             first_occurrence=expect["firstOccurrence"],
         ),
-        asks_service=asks,
+        asks_service=asks_service,
     )
 
 

@@ -1,6 +1,6 @@
 """Displays the demo on the terminal, or as plain text in 80 columns. Results go to stdout, progress to stderr.
 
-Colour only stresses what the words say as well.
+Colour only repeats what the words say.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class View:
 
     @contextmanager
     def busy(self, activity: str) -> Iterator[None]:
-        """On a terminal a line that moves until it is done, else a line before."""
+        """Shows an activity: on a terminal as an animated line until it is done, otherwise as one line before it."""
         if self.progress.is_terminal:
             with self.progress.status(Text(activity)):
                 yield
@@ -63,7 +63,7 @@ class View:
             table.add_row(Text(str(step.step)), _sent(step.sends), _came_out(step), held)
             table.add_section()
         self.out.print(table)
-        came = sum(len(s.came) for s in verdict.steps)
+        came = sum(len(s.outputs) for s in verdict.steps)
         start = ", most of it Spark's start" if with_start else ""
         self.out.print(
             f"Then a Heartbeat in every input partition: event time {_time(verdict.chapter.advance_to)}.\n"
@@ -104,7 +104,7 @@ def _sent(sends: tuple[Send, ...]) -> Text:
 
 
 def _came_out(step: StepVerdict) -> Group:
-    parts = [_outcome(out) for out in step.came] or [_nothing(step)]
+    parts = [_outcome(out) for out in step.outputs] or [_nothing(step)]
     parts += [Text(f"a dead letter: {why}", "red") for why in step.refused]
     if not step.held:
         parts.append(Text("promised was:", "bold red"))
@@ -136,5 +136,5 @@ def _user(info: tuple[str | None, str | None] | None) -> str:
 
 
 def _time(iso: str) -> str:
-    """Without the year, which the introduction says."""
+    """A time without the year, which the introduction shows."""
     return iso[5:].replace("T", " ").removesuffix("Z")
