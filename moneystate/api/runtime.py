@@ -43,7 +43,7 @@ from moneystate.engine.items import (
     Item,
     UnorderedRecord,
 )
-from moneystate.engine.place import PLACE, carried_by, carry, cause_of, own_value, place_of
+from moneystate.engine.place import PLACE, carried_by, carry, cause_of, own_value, place_of, where
 from moneystate.engine.processor import Change
 from moneystate.engine.state import StateAccess
 from moneystate.engine.sweep import sweep_time
@@ -78,6 +78,7 @@ class ServiceProcessor:
         self.unordered: dict[UnorderedRecord, Work] = {}
         self.watermark_before = NO_TIME
         self.last_places: dict[bytes, tuple[bytes, int]] = {}  # by key: cause and number of its last timed record
+        self.lineage_of: dict[tuple[int, int], bytes] = {}  # by topic and partition: how a lineage header begins
         # of the current step
         self.item: Item | None = None
         self.work: Work | None = None
@@ -414,11 +415,15 @@ class ServiceProcessor:
         item, work = self.item, self.work
         assert item is not None
         assert work is not None
-        topic, partition, offset = where_of(self.plan, item)
+        partition, offset = where(item)
+        begin = self.lineage_of.get((item[TOPIC], partition))
+        if begin is None:
+            topic = self.plan.topics[item[TOPIC]]
+            begin = self.plan.lineage + string_bytes(topic.encode()) + long_bytes(partition)
+            self.lineage_of[item[TOPIC], partition] = begin
         time_ms = item[TIME] if work.timer is None else item[SET_AT]
         timer = b"\x00" if work.timer is None else b"\x02" + string_bytes(work.timer.name.encode())
-        body = string_bytes(topic.encode()) + long_bytes(partition) + long_bytes(offset) + long_bytes(time_ms) + timer
-        return LINEAGE, self.plan.lineage + body
+        return LINEAGE, begin + long_bytes(offset) + long_bytes(time_ms) + timer
 
     def set_timer(self, timer: Timer | MapTimer[Any], when: Any, id: str) -> None:
         cell = self._timer_cell(timer, id)
