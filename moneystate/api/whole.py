@@ -11,7 +11,8 @@ from moneystate.api.json_topic import DEBEZIUM, JSON, ChangeTopic, JsonTopic, he
 from moneystate.api.message import Message, message_of
 from moneystate.api.plan import InputPlan
 from moneystate.api.reject import Reject
-from moneystate.engine.avro import Malformed
+from moneystate.api.salvage import salvages
+from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.place import MARK, PLACE, header_of, time_of
 from moneystate.engine.processor import Convert, Decoded, Rejected
@@ -35,7 +36,10 @@ class WholeReader:
         self.heartbeat = plan.heartbeat
         inputs = list(plan.inputs[topic].values())
         self.decoders = [i for i in inputs if i.decode is not None and functions]
-        self.fallbacks = [i for i in inputs if i.fallback is not None and functions]
+        # the format of the run decides whether there is JSON to salvage, not the declared one
+        unused = [i for i in inputs if functions and salvages(i.fallback) and format != JSON]
+        self.fallbacks = [i for i in inputs if i.fallback is not None and functions and i not in unused]
+        self.unused_types = {i.codec.header for i in unused if len(inputs) > 1}
         self.has_format = len(self.decoders) < len(inputs)
         self.json = JsonTopic(plan, self.topic) if format == JSON else None
         self.changes = ChangeTopic(plan, self.topic) if format == DEBEZIUM else None
@@ -109,7 +113,10 @@ class WholeReader:
     def _read_by_format(self, value: bytes) -> bytes:
         if self.changes is not None:
             return self.changes.to_canonical(value)
-        return value if self.convert is None else self.convert(value)
+        canonical = value if self.convert is None else self.convert(value)
+        if canonical[:HEADER_BYTES] in self.unused_types:
+            raise Rejected("unknown_schema", "a type that only ms.salvage makes")
+        return canonical
 
     def _convert(
         self, message: Message, functions: list[tuple[InputPlan, Callable[[Message], Any] | None]]

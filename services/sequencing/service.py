@@ -41,12 +41,10 @@ def sequencing(config: Config) -> ms.Service[Config]:
         Sequencer(ctx, outputs, timer, *states).tick()
 
     for record in STEPS:
-        if config.format == "json" or record not in FALLBACKS:  # rule 6 is about JSON alone
-            source: ms.Input[Any] = service.input(
-                "sequenced-input", record, key="stream", time="time", format=config.format,
-                fallback=FALLBACKS.get(record),
-            )  # fmt: skip
-            service.on(source, streams, held, numbers, runs, passed)(step)
+        source: ms.Input[Any] = service.input(
+            "sequenced-input", record, key="stream", time="time", format=config.format, fallback=FALLBACKS.get(record)
+        )
+        service.on(source, streams, held, numbers, runs, passed)(step)
     service.on(timer, streams, held, numbers, runs, passed)(tick)
 
     oldest = service.index("oldest", runs, lambda run: (run.since, run.first) if run.kind == "missing" else None)

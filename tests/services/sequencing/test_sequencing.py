@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 import moneystate as ms
+from moneystate.api.decoder import ServiceDecoder
 from moneystate.api.layout import place_of
+from moneystate.api.plan import Plan
+from moneystate.engine.deadletter import Letter
+from moneystate.engine.processor import Rejected
 from moneystate.errors import ServiceError
 from moneystate.testing import Bench
 from services.sequencing import records as r
@@ -228,6 +232,29 @@ def test_6_json_in_a_topic_of_avro_makes_no_number_void() -> None:
     assert b.dead_letters() == ["unknown_schema"] * 2
     assert order(b) == [1]
     b.end()
+
+
+@pytest.mark.parametrize("configured", ["json", "avro"])
+def test_6_the_format_of_the_run_decides_whatever_the_configuration_says(configured: Any) -> None:
+    """As `run --format sequenced-input=...`."""
+    plan = Plan(sequencing(Config(format=configured)))
+    code, poison = plan.codes["sequenced-input"], plan.codec(r.Poisoned, "")
+    json = b'{"type":"StreamEvent","stream":"game","seq":1,"eventId":"e1","time":9000000,"body":NaN}'
+    avro = poison.encode(r.Poisoned("game", 9_000_000, 1))
+    right = plan.codec(r.StreamEvent, "").encode(event(1, 1))
+
+    def read(format: str, value: bytes) -> bytes | str:
+        reads = ServiceDecoder(plan).reads({"sequenced-input": format}, {})
+        try:
+            decoded = reads[code](Letter("sequenced-input", 0, 0, -1, None, value, []))
+        except Rejected as e:
+            return e.reason
+        assert decoded is not None
+        return decoded[0]
+
+    assert read("json", json) == avro
+    assert (read("avro", json), read("avro", avro)) == ("unknown_schema", "unknown_schema")
+    assert read("avro", right) == right
 
 
 def test_7_a_parked_stream_goes_on_when_it_is_resumed() -> None:
