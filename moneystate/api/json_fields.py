@@ -1,5 +1,5 @@
-"""Which strings of a record's schema are `ms.Json`. Avro has texts and JSON alike, so the list of releases notes them.
-A released schema is marked with the note before it is compared or read."""
+"""Distinguishes JSON from ordinary strings in schemas. Avro has both as strings, so the list of releases records the
+JSON fields of each version. Before a released schema is compared or read, these fields are marked in it."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from typing import Any, Final
 
 from moneystate.api.shapes import Array, Maybe, Record, Shape, Table, is_json
 
-NOTED: Final = "json"  # the fields of a version, in the list of releases and in a marked schema
+NOTED: Final = "json"  # the member with the JSON fields of a version, in the list of releases and in a marked schema
 MARK: Final = "json"  # the logical type of a marked string
 
 
 def json_fields(record: Record) -> list[str]:
-    """Their full names, such as `shop.Order.note`: of the record and of those in it."""
-    found: set[str] = set()
-    _collect(record, found, set())
-    return sorted(found)
+    """The full names of all JSON fields of a record and of the records in it, such as `shop.Order.note`."""
+    names: set[str] = set()
+    _collect(record, names, set())
+    return sorted(names)
 
 
 def marked(schema: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
-    """The schema with a logical type for the strings of these fields. All its other strings are texts."""
-    made: dict[str, Any] = _marked(schema, fields, is_field=False)
-    return {**made, NOTED: sorted(fields)}
+    """The schema, with a logical type for the strings of the JSON fields `fields`."""
+    content: dict[str, Any] = _marked(schema, fields, is_field=False)
+    return {**content, NOTED: sorted(fields)}
 
 
 def is_marked(schema: Mapping[str, Any]) -> bool:
     return NOTED in schema
 
 
-def _collect(shape: Shape, found: set[str], seen: set[str]) -> None:
+def _collect(shape: Shape, names: set[str], seen: set[str]) -> None:
     if isinstance(shape, (Maybe, Array, Table)):
-        _collect(shape.inner, found, seen)
+        _collect(shape.inner, names, seen)
     elif isinstance(shape, Record) and shape.name not in seen:
         seen.add(shape.name)
         for f in shape.fields:
             if is_json(f.shape):
-                found.add(f"{shape.name}.{f.wire}")
-            _collect(f.shape, found, seen)
+                names.add(f"{shape.name}.{f.wire}")
+            _collect(f.shape, names, seen)
 
 
 def _marked(schema: Any, fields: Collection[str], *, is_field: bool) -> Any:
-    """`is_field`: whether it is the type of one of these fields."""
+    """`is_field`: `schema` is the type of one of `fields`."""
     if isinstance(schema, list):
         return [_marked(branch, fields, is_field=is_field) for branch in schema]
     if isinstance(schema, str):

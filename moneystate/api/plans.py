@@ -19,17 +19,18 @@ def plan_of(reference: str, codes: tuple[tuple[str, int], ...] = ()) -> Plan:
     made = made_at(reference)
     events = folder_of(reference) / "events"
     files = [*released_state(reference), *sorted([*events.glob("*.avsc"), *events.glob("*/v*.avsc")])]
-    noted = _json_fields(folder_of(reference) / "released.json")
+    json_fields = _json_fields(folder_of(reference) / "released.json")
     schemas = [json.loads(path.read_text()) for path in files]
-    schemas = [marked(s, noted[its]) if (its := fingerprint_of(s)) in noted else s for s in schemas]
+    schemas = [marked(s, json_fields[fp]) if (fp := fingerprint_of(s)) in json_fields else s for s in schemas]
     return Plan(made.service, made.rules, dict(codes), schemas)
 
 
 def _json_fields(releases: Path) -> dict[str, list[str]]:
-    """What the list of releases notes, by fingerprint. Releases of before do not have it."""
+    """The JSON fields of released versions, by fingerprint. Early releases did not record them."""
     if not releases.exists():
         return {}
-    versions = [v for its in json.loads(releases.read_text()).values() for v in its["versions"].values()]
+    entries = json.loads(releases.read_text()).values()
+    versions = [version for entry in entries for version in entry["versions"].values()]
     return {version["fingerprint"]: version[NOTED] for version in versions if NOTED in version}
 
 

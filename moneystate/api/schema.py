@@ -27,7 +27,7 @@ def schema_of(record: Record) -> dict[str, Any]:
 
 
 def fingerprint_of(schema: Any) -> str:
-    """As the list of releases has it: in hex, little-endian."""
+    """The fingerprint in the form of the list of releases: hex, little-endian."""
     return fingerprint(canonical_form(schema)).to_bytes(8, "little").hex()
 
 

@@ -40,12 +40,12 @@ class Declared(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """What a release would write."""
+    """The changes that a release would write."""
 
     released: Tree
     tree: Tree  # with the new versions
-    fresh: dict[str, bytes]  # the new files
-    unnoted: list[Declared]  # released records with JSON, of which the list of releases does not say so
+    new_files: dict[str, bytes]
+    unnoted: list[Declared]  # released records whose JSON fields are not in the list of releases
 
 
 def released_tree(service: str) -> Tree:
@@ -57,11 +57,11 @@ def declared(service: str, tree: Tree) -> Iterator[Declared]:
     for folder, records in ((EVENTS, topic_records(plan)), (STATE, state_records(plan))):
         for short, record in sorted(records.items()):
             name, schema, json_ = f"{folder}/{short}", schema_of(record), tuple(json_fields(record))
-            mine, noted = fingerprint_of(schema), tree.json.get(name, {})
+            own_fingerprint, noted = fingerprint_of(schema), tree.json.get(name, {})
             same = [
                 number
                 for number, version in tree.versions.get(name, {}).items()
-                if version.fingerprint == mine
+                if version.fingerprint == own_fingerprint
                 and _scales(version.source) == _scales(schema)
                 and noted.get(number, json_) == json_
             ]
@@ -132,42 +132,42 @@ def release_service(service: str) -> list[str]:
     """Writes the schemas that are not released yet. Returns their names and versions. For a change that is not allowed
     it raises ConfigError and writes nothing."""
     root = folder_of(service)
-    _, whole, fresh, _ = _pending(service)
-    bad = [f for f in check(whole, functions_of(service)) if not f.ok]
+    _, new_tree, new_files, _ = _pending(service)
+    bad = [f for f in check(new_tree, functions_of(service)) if not f.ok]
     if bad:
         raise ConfigError(f"{root}: {bad[0].path}: {bad[0].text}.", bad[0].fix)
     golden.check_samples(service)
-    for path, content in fresh.items():
+    for path, content in new_files.items():
         target = root / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
     root.mkdir(parents=True, exist_ok=True)
-    listed, releases = root / RELEASED, release(whole, whole.current)
+    listed, releases = root / RELEASED, release(new_tree, new_tree.current)
     same = listed.exists() and listed.read_text() == releases
     listed.write_text(releases)
-    golden.keep(service, whole)
-    if not fresh and not same:
+    golden.keep(service, new_tree)
+    if not new_files and not same:
         return [f"{RELEASED}: which strings are JSON"]
-    return [Path(path).with_suffix("").as_posix() for path in sorted(fresh)]
+    return [Path(path).with_suffix("").as_posix() for path in sorted(new_files)]
 
 
 def _pending(service: str) -> Pending:
     files = read_folder(folder_of(service))
     tree = tree_of(files)
-    current, fresh, mine = dict(tree.current), {}, list(declared(service, tree))
-    for one in mine:
+    current, new_files, records = dict(tree.current), {}, list(declared(service, tree))
+    for one in records:
         number = one.number
         if number is None:
             number = max(tree.versions.get(one.name, {0: None})) + 1
-            fresh[_path(one.name, number)] = _text(one.schema)
+            new_files[_path(one.name, number)] = _text(one.schema)
         if not is_state(one.name):
             current[one.name] = number
-    whole = tree_of({**files, **fresh})
-    whole.current = current
-    unnoted = [one for one in mine if one.json and one.number is not None and not tree.json.get(one.name)]
-    for made in (tree, whole):
-        _note_json(made, mine)
-    return Pending(tree, whole, fresh, unnoted)
+    new_tree = tree_of({**files, **new_files})
+    new_tree.current = current
+    unnoted = [one for one in records if one.json and one.number is not None and not tree.json.get(one.name)]
+    for each in (tree, new_tree):
+        _note_json(each, records)
+    return Pending(tree, new_tree, new_files, unnoted)
 
 
 def _unnoted(service: str, one: Declared) -> Finding:
@@ -176,9 +176,9 @@ def _unnoted(service: str, one: Declared) -> Finding:
     return Finding(one.name, f"v{one.number}", RELEASED, "JSON not noted", "", text, fix, True)
 
 
-def _note_json(tree: Tree, mine: Iterable[Declared]) -> None:
-    """Earlier releases do not say what was JSON. It is taken to be what is JSON now."""
-    for one in mine:
+def _note_json(tree: Tree, records: Iterable[Declared]) -> None:
+    """Completes early releases, which do not record their JSON fields: it assumes the present ones."""
+    for one in records:
         for number in tree.versions.get(one.name, {}).keys() - tree.json.get(one.name, {}).keys():
             tree.note_json(one.name, number, one.json)
 

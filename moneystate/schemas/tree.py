@@ -59,10 +59,10 @@ class Tree:
     # None: the folder has no list of releases, as in early versions.
     released: dict[str, dict[int, Release]] | None = None
     current: dict[str, int] = field(default_factory=dict)
-    json: dict[str, dict[int, tuple[str, ...]]] = field(default_factory=dict)  # the noted fields, by name and number
+    json: dict[str, dict[int, tuple[str, ...]]] = field(default_factory=dict)  # the JSON fields, by name and number
 
     def note_json(self, name: str, number: int, fields: tuple[str, ...]) -> None:
-        """Tells the strings of a version that are JSON from its texts."""
+        """Marks the JSON fields of a version."""
         version = self.versions[name][number]
         self.json.setdefault(name, {})[number] = fields
         self.versions[name][number] = replace(version, type=parse(marked(version.source, fields)))
@@ -163,11 +163,11 @@ def release(tree: Tree, current: Mapping[str, int]) -> str:
     """The text of the list of releases with all versions of the tree. `current`: the new current versions of types in
     topics."""
     released: dict[str, Any] = {}
-    for name, mine in sorted(tree.versions.items()):
+    for name, by_number in sorted(tree.versions.items()):
         noted = tree.json.get(name, {})
         versions: dict[str, Any] = {
             str(n): {"fingerprint": v.fingerprint, "sha256": v.sha256, **({NOTED: noted[n]} if n in noted else {})}
-            for n, v in sorted(mine.items())
+            for n, v in sorted(by_number.items())
         }
         released[name] = {"versions": versions}
         if not is_state(name):

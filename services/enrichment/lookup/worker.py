@@ -87,7 +87,7 @@ class Progress:
 
 
 @dataclass
-class Taken:
+class RequestRecord:
     """A record of the requests topic."""
 
     partition: int
@@ -181,13 +181,13 @@ class Worker:
 
     async def _turn(self) -> None:
         wait_s, pause = self._poll_s(), self._is_full()
-        polled, taken, assignment = await self._kafka(lambda: self._poll(wait_s, pause))
+        polled, records, assignment = await self._kafka(lambda: self._poll(wait_s, pause))
         if self._failure is not None:
             raise self._failure
         if assignment is not self.assignment:
             self._start_assignment(assignment)
-        for each in taken:
-            self._take(each)
+        for record in records:
+            self._take(record)
         for partition, end in polled.ends.items():
             progress = self.partitions[partition]
             progress.position = max(progress.position, end)
@@ -204,7 +204,7 @@ class Worker:
             return True
         return len(self.waiting) >= WAITING_PER_CALL * self.config.policy.concurrency
 
-    def _poll(self, wait_s: float, pause: bool) -> tuple[Polled, list[Taken], Assignment | None]:
+    def _poll(self, wait_s: float, pause: bool) -> tuple[Polled, list[RequestRecord], Assignment | None]:
         before = self._requests.assignment
         self._requests.pause(pause)
         polled = self._requests.poll(wait_s, MAX_MESSAGES)
@@ -216,7 +216,7 @@ class Worker:
             self._index.follow()
         return polled, [self._parse_request(m) for m in polled.messages], assignment
 
-    def _parse_request(self, message: object) -> Taken:
+    def _parse_request(self, message: object) -> RequestRecord:
         m: Any = message
         _, partition, offset = place(m)
         _, timestamp_ms = m.timestamp()
@@ -225,8 +225,8 @@ class Worker:
         except (Undecodable, Rejected) as e:
             self.metrics.undecodable.inc()
             log.error("not a request", partition=partition, offset=offset, reason=e.reason)
-            return Taken(partition, offset, timestamp_ms, None, known=False)
-        return Taken(partition, offset, timestamp_ms, request, known=request.key in self._index)
+            return RequestRecord(partition, offset, timestamp_ms, None, known=False)
+        return RequestRecord(partition, offset, timestamp_ms, request, known=request.key in self._index)
 
     def _canonical(self, value: bytes | None) -> bytes | None:
         convert = self.config.from_requests
@@ -243,22 +243,22 @@ class Worker:
         self.metrics.assignments.inc()
         log.info("partitions", own=sorted(starts))
 
-    def _take(self, taken: Taken) -> None:
-        progress = self.partitions[taken.partition]
-        progress.position = taken.offset + 1
-        request = taken.request
+    def _take(self, record: RequestRecord) -> None:
+        progress = self.partitions[record.partition]
+        progress.position = record.offset + 1
+        request = record.request
         if request is None:
             return
-        if taken.known:
+        if record.known:
             self.metrics.known.inc()
             return
-        progress.unanswered[taken.offset] = None
-        place = (taken.partition, taken.offset)
+        progress.unanswered[record.offset] = None
+        place = (record.partition, record.offset)
         waiting = self.waiting.get(request.key)
         if waiting is not None:
             waiting.places.append(place)
             return
-        waiting = self.waiting[request.key] = Waiting(request, taken.timestamp_ms, [place])
+        waiting = self.waiting[request.key] = Waiting(request, record.timestamp_ms, [place])
         self.resolver.ask(request.session).add_done_callback(lambda task: self._answer(waiting, task))
 
     def _answer(self, waiting: Waiting, task: asyncio.Task[Answer]) -> None:
