@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import moneystate
+from examples.orders import orders
 
 
 def test_every_public_name_is_there() -> None:
@@ -18,3 +20,20 @@ def test_the_engine_imports_nothing_of_the_api() -> None:
     code = "import sys, moneystate.engine.keygroup; print([m for m in sys.modules if m.startswith('moneystate.api')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_module_in_another_folder_gets_the_types(tmp_path: Path) -> None:
+    """As one of a user, who has moneystate installed."""
+    module = tmp_path / "shop.py"
+    right = Path(orders.__file__).read_text()
+    wrong = (
+        "@service.on(placed, order)\ndef other(ctx: ms.Context[Rules], e: PaymentTaken, order: Order) -> None: ...\n"
+    )
+    found = []
+    for text in (right, right + wrong):
+        module.write_text(text)
+        command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", "cache", module.name]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+        found.append([line.partition(" error: ")[2] for line in done.stdout.splitlines()])
+    assert found[0] == []
+    assert [line.partition(" has incompatible type")[0] for line in found[1]] == ["Argument 1"]
