@@ -67,12 +67,14 @@ def plain_service(reference: str, earlier: Mapping[str, Any] | None = None) -> S
     service = plan.service
     formats = {declared.topic: declared.format for declared in service.inputs}
     formats |= {declared.topic: declared.format for declared in service.outputs}
+    by_format = {i.topic for i in service.inputs if i.decode is None} | {o.topic for o in service.outputs}
     return ServiceSpec(
         name=service.name,
         job=partial(plain_job, reference),
         state=ServiceState(reference, plan.codes),
         formatted=sorted(formats),
         formats=formats,
+        decoded=sorted({*formats} - by_format),
     )
 
 

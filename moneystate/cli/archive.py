@@ -82,7 +82,7 @@ def archive(
         initial_highs=initial_highs,
         records_per_file=records_per_file,
         file_format=file_format.value,
-        formats=formats(format or [], schema_registry, spec.formatted, spec.formats),
+        formats=formats(format or [], schema_registry, spec.formatted, spec.formats, spec.decoded),
         registry_url=schema_registry or None,
         kafka_config=kafka_settings(kafka_config_file, kafka_config),
         schemas=job.schemas,

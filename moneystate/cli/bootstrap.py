@@ -156,7 +156,7 @@ def bootstrap(
         partitions=partitions,
         max_records_per_chunk=max_records_per_chunk,
         source_tasks=source_tasks or 0,
-        formats=formats(format or [], schema_registry, spec.formatted, spec.formats),
+        formats=formats(format or [], schema_registry, spec.formatted, spec.formats, spec.decoded),
         registry_url=schema_registry or None,
         master=master or None,
         kafka_config=kafka_settings(kafka_config_file, kafka_config),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -287,12 +287,19 @@ def replication(factor: int, min_insync: int) -> Replication:
 
 
 def formats(
-    texts: list[str], registry_url: str, known: list[str], declared: Mapping[str, str] | None = None
-) -> dict[str, str]:
-    """The formats of the topics `known`, without prefix. `declared`: formats of topics that no flag names. Raises
-    ConfigError."""
-    declared = declared or {}
-    by_topic = {**declared, **pairs(texts, "--format")}
+    texts: list[str], registry_url: str, known: list[str], declared: Mapping[str, str] | None = None,
+    decoded: Collection[str] = (),
+) -> dict[str, str]:  # fmt: skip
+    """The formats of the topics `known`, without prefix. `declared`: formats of topics that no flag names; `decoded`:
+    topics that only functions of the service read. Raises ConfigError."""
+    declared, given = declared or {}, pairs(texts, "--format")
+    for topic in given:
+        if topic in decoded:
+            raise ConfigError(
+                f"--format {topic}={given[topic]}: expected a topic with a format, found one that the service decodes.",
+                "leave the flag out; if the service has a configuration for the topic, change that.",
+            )
+    by_topic = {**declared, **given}
     for topic, name in by_topic.items():
         if topic not in known:
             raise ConfigError(

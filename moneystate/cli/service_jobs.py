@@ -82,8 +82,10 @@ def prepare_services(
         "max_record_bytes": max_record_bytes,
         "on_error": on_error.value,
     }
-    known = [topic for path in paths for topic in plain_service(path).formatted]
-    chosen = formats(format or [], options.registry_url or "", known)
+    specs = [plain_service(path) for path in paths]
+    known = [topic for spec in specs for topic in spec.formatted]
+    by_format = {topic for spec in specs for topic in spec.formatted if topic not in spec.decoded}
+    chosen = formats(format or [], options.registry_url or "", known, decoded={*known} - by_format)
     named = [*map(with_rules, paths, rules)]
     for service in in_order([service_at(path) for path in named]):
         if service.unfit is not None:

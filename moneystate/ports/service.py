@@ -112,6 +112,7 @@ class ServiceSpec:
     # Makes the job for given rules: missing ones have their defaults, unknown ones are ignored.
     job: Callable[[Mapping[str, Any]], JobSpec]
     state: StateModel
-    formatted: list[str]  # topics whose value format can be chosen
+    formatted: list[str]  # the topics with values; their format can be chosen, unless they are `decoded`
     # Default value format of topics that do not default to Avro.
     formats: Mapping[str, str] = field(default_factory=dict)
+    decoded: Sequence[str] = ()  # topics of `formatted` that only functions of the service read: a format has no effect

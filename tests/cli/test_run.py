@@ -133,6 +133,17 @@ def test_a_service_with_records_that_are_not_released_does_not_start(
     sys.modules.pop("plain")
 
 
+def test_a_format_of_a_topic_that_the_service_decodes_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """It would have no effect: the function reads the values."""
+    inputs = '[[reconciliation.inputs]]\ntopic = "orders"\nstore = "a"\nrole = "ACTUAL"\n'
+    file = tmp_path / "services.toml"
+    file.write_text(inputs)
+    assert code(monkeypatch, "run", "reconciliation", *NEEDED, "--config", str(file), "--format", "orders=avro") == 2
+    assert "expected a topic with a format, found one that the service decodes" in capfd.readouterr().err
+
+
 def test_a_changed_record_of_an_input_is_a_further_version_and_a_lost_field_of_state_is_refused(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
