@@ -24,7 +24,7 @@ ENRICHMENT = (
 # not context and entries: a user's tests may derive from their classes
 API = (
     "avro_parts", "cells", "codec", "decoder", "iso_time", "json_parts", "json_text", "json_topic", "layout",
-    "reading", "runtime", "working_set",
+    "map_cells", "reading", "runtime", "working_set",
 )  # fmt: skip
 IN_PART = {
     "moneystate/api": API,

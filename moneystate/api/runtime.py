@@ -17,6 +17,7 @@ from moneystate.api.context import Context, EventSource
 from moneystate.api.entries import Entries
 from moneystate.api.failures import EXCEPTION, failure, where_of
 from moneystate.api.handles import MapTimer, Output, Timer
+from moneystate.api.map_cells import MapCells, id_bytes
 from moneystate.api.plan import HandlerPlan, InputPlan, OutputPlan, Plan, StatePlan, TimerPlan
 from moneystate.api.reading import key_bytes, key_text
 from moneystate.api.reject import Reject
@@ -242,9 +243,9 @@ class ServiceProcessor:
             if cell.value is not None and item[TIME] < cell.changed_at + cell.kind.ttl_ms:
                 self.effects.count("duplicates")
                 return False
-            self._begin_change(cell)
+            self.begin_change(cell)
             cell.value = True
-            self._mark_written(cell)
+            self.mark_written(cell)
         if item[TIME] > item[EVENT_TIME]:
             self.count("late", 1)
         return True
@@ -257,10 +258,10 @@ class ServiceProcessor:
             self.cells.decode(cell)
             if cell.value is None or cell.has_expired(self.now):
                 cell.value = state.kind.make_empty()
-            self._begin_change(cell)
+            self.begin_change(cell)
             args.append(cell.value)
 
-    def _begin_change(self, cell: Cell) -> None:
+    def begin_change(self, cell: Cell) -> None:
         """Saves the cell for `_roll_back`, and marks it dirty: the step may change its value in place."""
         value = cell.value
         kind = cell.kind
@@ -270,7 +271,7 @@ class ServiceProcessor:
         cell.dirty = True
         cell.changed_by = self.item
 
-    def _replace(self, cell: Cell, value: Any) -> None:
+    def replace(self, cell: Cell, value: Any) -> None:
         """Replaces the cell's value without reading the stored one. With a TTL it must be read now, because it holds
         the time of the next sweep. Otherwise `WorkingSet.changed` reads it at the end of the batch."""
         if cell.kind.ttl_ms != NO_TTL:
@@ -281,7 +282,7 @@ class ServiceProcessor:
         cell.dirty = True
         cell.changed_by = self.item
 
-    def _mark_written(self, cell: Cell) -> None:
+    def mark_written(self, cell: Cell) -> None:
         """Restarts the TTL of an entry, and makes sure that a sweep is scheduled."""
         cell.changed_at = self.now
         if cell.sweep_at == NEVER:
@@ -299,7 +300,7 @@ class ServiceProcessor:
             kind = cell.kind
             if kind.ttl_ms != NO_TTL and isinstance(kind, RecordKind) and cell.value is not None:
                 if before is None or cell.value != before:
-                    self._mark_written(cell)
+                    self.mark_written(cell)
             elif cell.value is None:
                 cell.changed_at = cell.sweep_at = NEVER
         self.undo.clear()
@@ -434,7 +435,7 @@ class ServiceProcessor:
                 f"{timer!r}: expected a time in ms, found {when!r}.", "pass an int, for example ctx.now + 1000."
             )
         due = when if when > self.now else self.now
-        self._replace(cell, (due, item[TIME], item[TOPIC], item[PARTITION], item[OFFSET]))
+        self.replace(cell, (due, item[TIME], item[TOPIC], item[PARTITION], item[OFFSET]))
         value = layout.timer_value(cell.kind.prefix, cell.id)
         carried = carried_by(item[VALUE])
         if carried is not None:
@@ -442,7 +443,7 @@ class ServiceProcessor:
         self.effects.set_timer(due, TIMER_RANK, item, self.owner, value)
 
     def cancel(self, timer: Timer | MapTimer[Any], id: str) -> None:
-        self._replace(self._timer_cell(timer, id), None)
+        self.replace(self._timer_cell(timer, id), None)
 
     def _timer_cell(self, timer: Any, id: Any) -> Cell:
         plan = self.plan.timers.get(timer)
@@ -472,7 +473,7 @@ class ServiceProcessor:
         for kind in self.plan.by_prefix.values():
             for cell in self.cells.cells_of_key(kind, self.owner):
                 self.cells.decode(cell)
-                self._begin_change(cell)
+                self.begin_change(cell)
                 cell.value = None
 
     def source(self) -> EventSource:
@@ -502,60 +503,3 @@ class ServiceProcessor:
             if isinstance(kind, RecordKind) and stored[:HEADER_BYTES] in kind.earlier:
                 changes.append((key, decode_entry(kind, stored).encoded()))
         return changes
-
-
-class MapCells:
-    """`moneystate.api.entries.MapAccess`: the entries of a map under one key."""
-
-    def __init__(self, runtime: ServiceProcessor, kind: RecordKind, owner: bytes) -> None:
-        self.runtime = runtime
-        self.kind = kind
-        self.owner = owner
-
-    def get(self, id: str) -> object | None:
-        cell = self._unexpired(self.runtime.cells.cell(self.kind, self.owner, id_bytes(id)))
-        if cell is None:
-            return None
-        if not self.kind.immutable:
-            self.runtime._begin_change(cell)
-        value: object = cell.value
-        return value
-
-    def put(self, id: str, record: object) -> None:
-        kind = self.kind
-        if type(record) is not kind.codec.record.cls:
-            expected = kind.codec.record.cls.__name__
-            raise StepError(
-                f"map {kind.name!r}: expected {expected}, found {type(record).__name__}.",
-                f"put an object of {expected} itself: a subclass does not count.",
-            )
-        cell = self.runtime.cells.cell(kind, self.owner, id_bytes(id))
-        self.runtime._replace(cell, record)
-        if kind.ttl_ms != NO_TTL:
-            self.runtime._mark_written(cell)
-
-    def delete(self, id: str) -> None:
-        self.runtime._replace(self.runtime.cells.cell(self.kind, self.owner, id_bytes(id)), None)
-
-    def has(self, id: str) -> bool:
-        return self._unexpired(self.runtime.cells.cell(self.kind, self.owner, id_bytes(id))) is not None
-
-    def ids(self, prefix: str) -> list[str]:
-        cells = self.runtime.cells.cells_of_map(self.kind, self.owner, prefix.encode())
-        return [cell.id.decode() for cell in cells if self._unexpired(cell) is not None]
-
-    def _unexpired(self, cell: Cell) -> Cell | None:
-        self.runtime.cells.decode(cell)
-        return None if cell.value is None or cell.has_expired(self.runtime.now) else cell
-
-
-def id_bytes(id: Any) -> bytes:
-    if type(id) is not str:
-        raise StepError(f"expected a string as an id, found {id!r}.", "convert it, for example with str().")
-    encoded = id.encode()
-    if len(encoded) > layout.MAX_ID_BYTES:
-        raise StepError(
-            f"expected an id of at most {layout.MAX_ID_BYTES:,} bytes, found one of {len(encoded):,}.",
-            "use a shorter id, for example a hash.",
-        )
-    return encoded
