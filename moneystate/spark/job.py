@@ -18,10 +18,11 @@ from moneystate.spark.failures import as_one_line
 from moneystate.spark.health import JobHealth
 from moneystate.spark.jvm_signals import stop_with_jvm
 from moneystate.spark.local_path import spark_path
-from moneystate.spark.metrics import JobMetrics, SparkProgress
+from moneystate.spark.metrics import JobMetrics
 from moneystate.spark.operator import RESULT_SCHEMA, KeyGroupOperator
 from moneystate.spark.preparation import Preparation
 from moneystate.spark.progress import BatchProgress
+from moneystate.spark.query_listener import SparkProgress
 from moneystate.spark.run_folder import RunFolder, local_dirs
 from moneystate.spark.run_options import RunOptions
 from moneystate.spark.running import Running, await_all

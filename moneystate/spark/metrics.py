@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from moneystate.engine.deadletter import COUNT_PREFIX, REASONS
 from moneystate.ports.service import JobSpec
@@ -158,19 +156,3 @@ def _family(name: str, help: str, *labels: str) -> GaugeMetricFamily:
 
 def _gauge(name: str, help: str, value: float) -> GaugeMetricFamily:
     return GaugeMetricFamily(PREFIX + name, help, value)
-
-
-class SparkProgress(StreamingQueryListener):
-    """Passes Spark's durations of each batch on."""
-
-    def __init__(self, metrics: JobMetrics) -> None:
-        self.metrics = metrics
-
-    def onQueryProgress(self, event: Any) -> None:
-        self.metrics.spark(event.progress.durationMs)
-
-    def onQueryStarted(self, event: Any) -> None: ...
-
-    def onQueryIdle(self, event: Any) -> None: ...
-
-    def onQueryTerminated(self, event: Any) -> None: ...
