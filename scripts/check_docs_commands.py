@@ -27,7 +27,7 @@ EXAMPLES = {"orders": ("examples.orders.orders:service",), "enrichment": ("examp
 SERVICES = {**EXAMPLES, **KNOWN}
 ENDS = {";", "|", "||", "&&", "&", "(", ")", "do", "done", "until", "while", "then", "if", "!", "<", ">", "<<", ">&"}
 ASSIGNMENT = re.compile(r"^\w+=")
-OF_SERVICE = re.compile(r"^--\w+\.")  # `--orders.wait` is the rule `--wait` of the service orders
+OF_SERVICE = re.compile(r"^--[\w-]+\.")  # `--orders.wait` is the rule `--wait` of the service orders
 ALTERNATIVES = re.compile(r"(?<=\S)\|\S+")
 OPTIONAL = re.compile(r"\[([^\]\n]*)\]")
 HEREDOC = re.compile(r"<<'?(\w+)'?\n.*?^\1$", re.MULTILINE | re.DOTALL)

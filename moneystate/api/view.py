@@ -17,14 +17,14 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 
-def first(found: Iterable[T], limit: int, name: str = "limit") -> list[T]:
-    """The first `limit` items, for a query with a limit as an argument. Reads no more. `name`: of the argument.
+def first(results: Iterable[T], limit: int, name: str = "limit") -> list[T]:
+    """The first `limit` results, for a query with a limit as an argument. Reads no more. `name`: of the argument.
 
     Raises ArgumentError, which a query server answers as INVALID_ARGUMENT.
     """
     if limit < 0:
         raise ArgumentError(f"{name}: expected a number from 0 on, found {limit}.", "give 0 or more.")
-    return list(islice(found, min(limit, sys.maxsize)))
+    return list(islice(results, min(limit, sys.maxsize)))
 
 
 class View(Protocol):

@@ -29,11 +29,11 @@ def test_a_module_in_another_folder_gets_the_types(tmp_path: Path) -> None:
     wrong = (
         "@service.on(placed, order)\ndef other(ctx: ms.Context[Rules], e: PaymentTaken, order: Order) -> None: ...\n"
     )
-    found = []
+    errors = []
     for text in (right, right + wrong):
         module.write_text(text)
         command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", "cache", module.name]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-        found.append([line.partition(" error: ")[2] for line in done.stdout.splitlines()])
-    assert found[0] == []
-    assert [line.partition(" has incompatible type")[0] for line in found[1]] == ["Argument 1"]
+        errors.append([line.partition(" error: ")[2] for line in done.stdout.splitlines()])
+    assert errors[0] == []
+    assert [line.partition(" has incompatible type")[0] for line in errors[1]] == ["Argument 1"]

@@ -127,8 +127,8 @@ def send(cluster: Cluster, sent: Iterable[Any]) -> None:
 
 def send_refunds(cluster: Cluster) -> None:
     producer = cluster.producer()
-    for number, (customer, cents, at) in enumerate(REFUNDS):
-        value = json.dumps({"type": "Refunded", "customer": customer, "cents": cents, "at": at})
+    for number, (customer, cents, time_ms) in enumerate(REFUNDS):
+        value = json.dumps({"type": "Refunded", "customer": customer, "cents": cents, "at": time_ms})
         producer.produce("refunds", value, partition=number % PARTITIONS)
     assert producer.flush(30) == 0
 
