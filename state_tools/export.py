@@ -30,8 +30,8 @@ def open_checkpoint(folder: str) -> Checkpoint:
     """Opens a checkpoint that has state. Raises CheckpointError."""
     checkpoint = Checkpoint(folder)
     if checkpoint.is_new():
-        found = "a folder without one" if checkpoint.root.exists() else "no such path"
-        raise CheckpointError(f"{folder}: expected a checkpoint, found {found}.", "give the job's --checkpoint.")
+        actual = "a folder without one" if checkpoint.root.exists() else "no such path"
+        raise CheckpointError(f"{folder}: expected a checkpoint, found {actual}.", "give the job's --checkpoint.")
     checkpoint.check_version()
     if checkpoint.last_committed() < 0:
         raise CheckpointError(

@@ -56,9 +56,9 @@ def made_at(reference: str) -> Made:
 def factory_config(path: str, declared: Any) -> type:
     """The class of a factory's configuration. Raises ConfigError if `declared` is not a factory."""
     if not callable(declared):
-        found = "nothing" if declared is None else f"an object of {type(declared).__name__}"
+        actual = "nothing" if declared is None else f"an object of {type(declared).__name__}"
         raise ConfigError(
-            f"{path}: expected a service or its factory, found {found}.",
+            f"{path}: expected a service or its factory, found {actual}.",
             "name a variable with a ms.Service, or a factory.",
         )
     hints = get_type_hints(declared)

@@ -107,24 +107,24 @@ def doctor_services(prepared: list[Prepared], data: ReplicaFolder = "", json_out
     It takes the flags of `run`, or of `enrich` with SERVICE enrichment, and checks brokers, topics, permissions, Java,
     disks, clocks and versions. It can run beside the job. It ends with code 1 if there are errors, else with 0.
     """
-    found = {one.spec.name: diagnose(one.spec, one.options, data) for one in prepared}
+    by_service = {one.spec.name: diagnose(one.spec, one.options, data) for one in prepared}
     if json_output:
-        typer.echo(json.dumps({service: [asdict(finding) for finding in mine] for service, mine in found.items()}))
+        typer.echo(json.dumps({service: [asdict(finding) for finding in mine] for service, mine in by_service.items()}))
     else:
-        _show(found)
-    if any(finding.level is Level.error for mine in found.values() for finding in mine):
+        _show(by_service)
+    if any(finding.level is Level.error for mine in by_service.values() for finding in mine):
         raise typer.Exit(ERRORS_EXIT_CODE)
 
 
 doctor = flagged(doctor_services, "prepared", flagged(_prepare, "options", job_options))
 
 
-def _show(found: dict[str, list[Finding]]) -> None:
+def _show(by_service: dict[str, list[Finding]]) -> None:
     console = Console(highlight=False)
-    for service, mine in found.items():
-        if len(found) > 1:
+    for service, mine in by_service.items():
+        if len(by_service) > 1:
             console.print(Text(service, "bold"))
         for finding in mine:
             do = f" Do: {finding.do}" if finding.do else ""
             level = Text(f"{finding.level:<{LONGEST_LEVEL}}", COLOURS[finding.level])
-            console.print(Text.assemble(level, f"  {finding.about}: {finding.found}{do}"), soft_wrap=True)
+            console.print(Text.assemble(level, f"  {finding.about}: {finding.text}{do}"), soft_wrap=True)

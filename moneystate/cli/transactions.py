@@ -79,14 +79,14 @@ def _abort(
     _show(application.abort(ids or [], fence_running), json_output, "aborted")
 
 
-def _show(found: list[Transaction], json_output: bool, state: str = "") -> None:
+def _show(listed: list[Transaction], json_output: bool, state: str = "") -> None:
     """`state`: what has become of them."""
     if json_output:
-        typer.echo(json.dumps([_as_json(one, state) for one in found]))
-    elif not found:
+        typer.echo(json.dumps([_as_json(one, state) for one in listed]))
+    elif not listed:
         typer.echo("no open transactions" if state else "no transactions")
     else:
-        print_table(Console(highlight=False), COLUMNS, [_row(one, state) for one in found])
+        print_table(Console(highlight=False), COLUMNS, [_row(one, state) for one in listed])
 
 
 def _as_json(one: Transaction, state: str) -> dict[str, Any]:

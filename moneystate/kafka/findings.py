@@ -43,7 +43,7 @@ class Finding:
 
     about: str
     level: Level
-    found: str
+    text: str
     do: str = ""
 
 
@@ -60,16 +60,16 @@ class Topics:
         return [*self.inputs, *self.outputs, *self.state]
 
 
-def ok(about: str, found: str) -> Finding:
-    return Finding(about, Level.ok, found)
+def ok(about: str, text: str) -> Finding:
+    return Finding(about, Level.ok, text)
 
 
-def warning(about: str, found: str, do: str) -> Finding:
-    return Finding(about, Level.warning, found, do)
+def warning(about: str, text: str, do: str) -> Finding:
+    return Finding(about, Level.warning, text, do)
 
 
-def error(about: str, found: str, do: str) -> Finding:
-    return Finding(about, Level.error, found, do)
+def error(about: str, text: str, do: str) -> Finding:
+    return Finding(about, Level.error, text, do)
 
 
 def tried(about: str, find: Callable[[], list[Finding]], level: Level = Level.error) -> list[Finding]:
@@ -80,8 +80,8 @@ def tried(about: str, find: Callable[[], list[Finding]], level: Level = Level.er
         return [Finding(about, level, e.message, e.do)]
 
 
-def _or_ok(about: str, problems: list[Finding], found: str) -> list[Finding]:
-    return problems or [ok(about, found)]
+def _or_ok(about: str, problems: list[Finding], text: str) -> list[Finding]:
+    return problems or [ok(about, text)]
 
 
 # Brokers
@@ -89,11 +89,11 @@ def _or_ok(about: str, problems: list[Finding], found: str) -> list[Finding]:
 
 def broker_findings(admin: AdminClient) -> list[Finding]:
     nodes = _cluster(admin).nodes
-    about, found = "brokers", f"{len(nodes)} {'broker' if len(nodes) == 1 else 'brokers'}"
+    about, text = "brokers", f"{len(nodes)} {'broker' if len(nodes) == 1 else 'brokers'}"
     settings = _broker_settings(admin, [str(node.id) for node in nodes])
     if not all(settings.values()):
         do = "grant DescribeConfigs on the cluster, or check that the brokers are Kafka 4.0 or later."
-        return [warning(about, f"{found}, this user may not read their settings.", do)]
+        return [warning(about, f"{text}, this user may not read their settings.", do)]
     old = [
         warning(
             f"broker {node}",
@@ -104,7 +104,7 @@ def broker_findings(admin: AdminClient) -> list[Finding]:
         if its.get(HANGING) != "true"
     ]
     versions = {its.get("inter.broker.protocol.version", "4.0 or later") for its in settings.values()}
-    return _or_ok(about, old, f"{found}, Kafka {', '.join(sorted(versions))}.")
+    return _or_ok(about, old, f"{text}, Kafka {', '.join(sorted(versions))}.")
 
 
 def _cluster(admin: AdminClient) -> Any:
@@ -142,30 +142,30 @@ def replication_findings(admin: AdminClient, names: Sequence[str], settings: Set
         in_sync = min(len(p.isr) for p in topic.partitions)
         least = int(settings.get(name, {}).get("min.insync.replicas", 1))
         problems += _replication(name, replicas, in_sync, least, brokers)
-    found = "one broker, so there is one replica." if brokers == 1 else "enough replicas are in sync."
-    return _or_ok("replication", problems, found)
+    text = "one broker, so there is one replica." if brokers == 1 else "enough replicas are in sync."
+    return _or_ok("replication", problems, text)
 
 
 def _replication(name: str, replicas: int, in_sync: int, least: int, brokers: int) -> list[Finding]:
     """The first problem of a topic."""
     about = f"topic {name}"
     if in_sync < least:
-        found = f"expected {least} replicas in sync (min.insync.replicas), found {in_sync}: nothing can be written."
-        return [error(about, found, "bring the other brokers back, add replicas, or lower min.insync.replicas.")]
+        text = f"expected {least} replicas in sync (min.insync.replicas), found {in_sync}: nothing can be written."
+        return [error(about, text, "bring the other brokers back, add replicas, or lower min.insync.replicas.")]
     if in_sync < replicas:
-        found = f"expected all {replicas} replicas in sync, found {in_sync}."
-        return [warning(about, found, "see which broker is away or slow.")]
+        text = f"expected all {replicas} replicas in sync, found {in_sync}."
+        return [warning(about, text, "see which broker is away or slow.")]
     if brokers == 1:
         return []
     if replicas == 1:
-        found = f"expected several replicas on {brokers} brokers, found one: a lost broker loses records."
-        return [warning(about, found, "add replicas with kafka-reassign-partitions.sh.")]
+        text = f"expected several replicas on {brokers} brokers, found one: a lost broker loses records."
+        return [warning(about, text, "add replicas with kafka-reassign-partitions.sh.")]
     if least == 1:
-        found = "expected min.insync.replicas of 2 or more, found 1: a lost broker can lose records it has confirmed."
-        return [warning(about, found, f"set min.insync.replicas={replicas - 1 if replicas > 2 else 2}.")]
+        text = "expected min.insync.replicas of 2 or more, found 1: a lost broker can lose records it has confirmed."
+        return [warning(about, text, f"set min.insync.replicas={replicas - 1 if replicas > 2 else 2}.")]
     if least == replicas:
-        found = f"expected min.insync.replicas below the {replicas} replicas, found {least}: no broker may be away."
-        return [warning(about, found, "add a replica, or lower min.insync.replicas.")]
+        text = f"expected min.insync.replicas below the {replicas} replicas, found {least}: no broker may be away."
+        return [warning(about, text, "add a replica, or lower min.insync.replicas.")]
     return []
 
 
@@ -179,8 +179,8 @@ def cleanup_findings(topics: Topics, settings: Settings) -> list[Finding]:
             continue
         make = error if name in topics.state else warning
         lost = "old records of each key" if wanted == "delete" else "entries that are still needed"
-        found = f"expected cleanup.policy={wanted}, found {policy}: {lost} would be removed."
-        problems.append(make(f"topic {name}", found, f"set cleanup.policy={wanted}."))
+        text = f"expected cleanup.policy={wanted}, found {policy}: {lost} would be removed."
+        problems.append(make(f"topic {name}", text, f"set cleanup.policy={wanted}."))
     if not settings:
         return []
     return _or_ok("cleanup", problems, "changelog and commits topic are compacted, outputs as declared.")
@@ -192,20 +192,22 @@ def retention_findings(inputs: Iterable[str], settings: Settings, rules: Mapping
     problems = []
     known = [name for name in inputs if name in settings]
     for name in known:
-        kept, size = (int(settings[name].get(key, -1)) for key in ("retention.ms", "retention.bytes"))
+        retention_ms, size = (int(settings[name].get(key, -1)) for key in ("retention.ms", "retention.bytes"))
         again = "state that is computed again from the topic would lack records."
-        if 0 <= kept < longest:
-            found = f"expected retention.ms of at least {rule}={duration(longest)}, found {duration(kept)}: {again}"
+        if 0 <= retention_ms < longest:
+            text = (
+                f"expected retention.ms of at least {rule}={duration(longest)}, found {duration(retention_ms)}: {again}"
+            )
             problems.append(
-                warning(f"topic {name}", found, f"set retention.ms={longest} or more, or archive the topic.")
+                warning(f"topic {name}", text, f"set retention.ms={longest} or more, or archive the topic.")
             )
         if size >= 0:
-            found = f"expected no retention.bytes, found {size}: records can be removed before their time, and {again}"
-            problems.append(warning(f"topic {name}", found, "set retention.bytes=-1, and plan the disk by time."))
+            text = f"expected no retention.bytes, found {size}: records can be removed before their time, and {again}"
+            problems.append(warning(f"topic {name}", text, "set retention.bytes=-1, and plan the disk by time."))
     if not known:
         return []
-    found = f"inputs are kept for at least {rule}={duration(longest)}." if rule else "the service declares no times."
-    return _or_ok("retention", problems, found)
+    text = f"inputs are kept for at least {rule}={duration(longest)}." if rule else "the service declares no times."
+    return _or_ok("retention", problems, text)
 
 
 def duration(ms: int) -> str:
@@ -285,14 +287,14 @@ def transaction_findings(config: SinkConfig) -> list[Finding]:
     sink.fence()
     after, limit = _now_ms(), duration(sink.transaction_ms)
     sink.abort()
-    found = ok("transactions", f"this user may begin them, and the brokers accept transaction.timeout.ms={limit}.")
+    allowed = ok("transactions", f"this user may begin them, and the brokers accept transaction.timeout.ms={limit}.")
     mine = transactional_id(trial.application_id, 0)
 
     def clock() -> list[Finding]:
         seen = transactions(config.bootstrap_servers, config.extra, [mine])
         return clock_findings(before, seen[mine].changed_ms, after)
 
-    return [found, *tried("clock", clock, Level.warning)]
+    return [allowed, *tried("clock", clock, Level.warning)]
 
 
 def clock_findings(before_ms: int, broker_ms: int, after_ms: int) -> list[Finding]:
@@ -300,9 +302,9 @@ def clock_findings(before_ms: int, broker_ms: int, after_ms: int) -> list[Findin
     apart = min(broker_ms - before_ms, 0) or max(broker_ms - after_ms, 0)
     if abs(apart) <= CLOCKS_APART_MS:
         return [ok("clock", f"at most {abs(apart) + after_ms - before_ms} ms from the broker's.")]
-    found = f"expected the broker's time within {duration(CLOCKS_APART_MS)}, it is {abs(apart)} ms "
-    found += f"{'ahead' if apart > 0 else 'behind'}: retention, records far ahead and idleness go by wrong times."
-    return [warning("clock", found, "synchronise the clocks (NTP).")]
+    text = f"expected the broker's time within {duration(CLOCKS_APART_MS)}, it is {abs(apart)} ms "
+    text += f"{'ahead' if apart > 0 else 'behind'}: retention, records far ahead and idleness go by wrong times."
+    return [warning("clock", text, "synchronise the clocks (NTP).")]
 
 
 def open_findings(application: Application) -> list[Finding]:

@@ -72,16 +72,16 @@ def transactions(bootstrap_servers: str, extra: dict[str, str], ids: Iterable[st
     admin, wanted = admin_client(bootstrap_servers, extra), set(ids)
     coordinators = _coordinators(admin)
     partitions = sorted({partition_of(one, len(coordinators)) for one in wanted})
-    found: dict[str, Transaction] = {}
+    by_id: dict[str, Transaction] = {}
     for message in whole_log(bootstrap_servers, extra, TOPIC, partitions):
         key = message.key() or b""
         name = key[4:].decode(errors="replace")
         if key[:2] != b"\0\0" or name not in wanted:
             continue
-        found.pop(name, None)
+        by_id.pop(name, None)
         if (value := message.value()) is not None:  # else the broker has forgotten the id
-            found[name] = decode(name, value, coordinators[place(message)[1]])
-    return found
+            by_id[name] = decode(name, value, coordinators[place(message)[1]])
+    return by_id
 
 
 def _coordinators(admin: AdminClient) -> dict[int, str]:

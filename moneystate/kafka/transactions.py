@@ -46,8 +46,8 @@ class Application:
     def transactions(self) -> list[Transaction]:
         """The states of the ids that the brokers know, in the order of `ids`."""
         ids = self.ids()
-        found = transactions(self.bootstrap_servers, self.extra, ids)
-        return [found[one] for one in ids if one in found]
+        open_ones = transactions(self.bootstrap_servers, self.extra, ids)
+        return [open_ones[one] for one in ids if one in open_ones]
 
     def abort(self, ids: Sequence[str], fence_running: bool) -> list[Transaction]:
         """Aborts the open transactions, only those of `ids` if there are any. Returns them.
@@ -101,9 +101,9 @@ class Application:
         alive = claims.is_alive(who)
         ago_s = time.time() - changed_ms / 1000
         if alive or (alive is None and ago_s < ALIVE_S):
-            found = f"it runs ({who})" if alive else f"a transaction of it changed {max(ago_s, 0):.0f} s ago ({who})"
+            sign = f"it runs ({who})" if alive else f"a transaction of it changed {max(ago_s, 0):.0f} s ago ({who})"
             raise InstanceError(
-                f"application {self.application_id}: expected one that does not run, but {found}.",
+                f"application {self.application_id}: expected one that does not run, but {sign}.",
                 "stop it first. If it is gone, try again in a moment; --fence-running ends a run that is alive.",
             )
 

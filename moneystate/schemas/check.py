@@ -133,9 +133,9 @@ def _numbers(tree: Tree, name: str) -> Iterator[Finding]:
     numbers = sorted(tree.versions.get(name, {}))
     wanted = list(range(1, len(numbers) + 1))
     if numbers != wanted:
-        found = ", ".join(f"v{n}" for n in numbers)
-        text = f"expected v1 to v{len(numbers)} without a gap, found {found}"
-        yield Finding(name, found, name, "version numbers not contiguous", "", text, "number them 1, 2, 3.", False)
+        versions = ", ".join(f"v{n}" for n in numbers)
+        text = f"expected v1 to v{len(numbers)} without a gap, found {versions}"
+        yield Finding(name, versions, name, "version numbers not contiguous", "", text, "number them 1, 2, 3.", False)
 
 
 def _same_fingerprints(tree: Tree) -> Iterator[Finding]:

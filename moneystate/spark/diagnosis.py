@@ -66,9 +66,9 @@ class Diagnosis:
             yield room_finding("disk of the replica", Path(data), _size(Path(data)))
 
     def of_checkpoint(self) -> Iterator[Finding]:
-        found = list(self._tried(self.checks.of_machine()))
-        yield from found
-        if not self.checkpoint.is_new() and all(finding.level is not Level.error for finding in found):
+        report = list(self._tried(self.checks.of_machine()))
+        yield from report
+        if not self.checkpoint.is_new() and all(finding.level is not Level.error for finding in report):
             yield from findings.tried("checkpoint", self._changes)
 
     def of_kafka(self) -> Iterator[Finding]:
@@ -104,11 +104,11 @@ class Diagnosis:
             yield from findings.tried(about, self._checked(about, check))
 
     def _checked(self, about: str, check: Callable[[], None]) -> Callable[[], list[Finding]]:
-        def found() -> list[Finding]:
+        def report() -> list[Finding]:
             check()
             return self._passed(about)
 
-        return found
+        return report
 
     def _passed(self, about: str) -> list[Finding]:
         """What is to be said after a check that found nothing wrong."""
@@ -130,12 +130,14 @@ class Diagnosis:
         inputs = sorted(missing.intersection(t.name for t in self.checks.inputs()))
         others = len(missing) - len(inputs)
         created = f"; the start creates {others} more" if others else ""
-        found = [findings.ok("topics", f"those that exist fit the job{created}.")]
+        report = [findings.ok("topics", f"those that exist fit the job{created}.")]
         if inputs:
             do = "check --topic-prefix, or create them with the partitions that they need."
             names = ", ".join(inputs)
-            found = [findings.warning("topics", f"expected the input topics {names}, the start would create them.", do)]
-        return found
+            report = [
+                findings.warning("topics", f"expected the input topics {names}, the start would create them.", do)
+            ]
+        return report
 
     def _changes(self) -> list[Finding]:
         """What the program does differently from the one that ran last. The start's checks find what is refused."""
@@ -184,8 +186,8 @@ def judged_room(about: str, folder: Path, free: int, needed: int) -> Finding:
     if free >= needed:
         return findings.ok(about, f"{folder}: {free // MIB:,} MiB are free.")
     level = Level.error if free < LEAST_BYTES else Level.warning
-    found = f"{folder}: expected {needed // MIB:,} MiB free, found {free // MIB:,} MiB."
-    return Finding(about, level, found, "make room, or choose a folder on another disk (docs/operations.md).")
+    text = f"{folder}: expected {needed // MIB:,} MiB free, found {free // MIB:,} MiB."
+    return Finding(about, level, text, "make room, or choose a folder on another disk (docs/operations.md).")
 
 
 def _size(folder: Path) -> int:

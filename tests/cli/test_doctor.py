@@ -134,7 +134,7 @@ def test_each_setting_of_a_topic_that_is_wrong_is_a_finding(cluster: Cluster, pr
         f"topic {cluster.prefix}user-events": "warning",
         f"topic {cluster.prefix}user-session-events": "error",
     }
-    told = next(finding["found"] for finding in findings if finding["about"].endswith("wallet-events"))
+    told = next(finding["text"] for finding in findings if finding["about"].endswith("wallet-events"))
     assert told.startswith("expected retention.ms of at least session_ttl_ms=1d, found 2h")
 
 
@@ -223,8 +223,8 @@ def test_rules_are_flags_of_their_service(cluster: Cluster, prepared: Path, doct
     assert not_ok(doctor("--config", str(file))[1]) == {about: "warning"}
     cluster.create("orders", retention_ms="7200000")
     new = ("--checkpoint", str(tmp_path / "new"))
-    found = not_ok(doctor("--wait", "3h", *new, service=ORDERS)[1])
-    assert found[f"topic {cluster.prefix}orders"] == "warning"
+    problems = not_ok(doctor("--wait", "3h", *new, service=ORDERS)[1])
+    assert problems[f"topic {cluster.prefix}orders"] == "warning"
     plain = "examples.enrichment.enrichment:service"
     assert "session_ttl_ms=3d" in str(doctor("--session-ttl", "3d", *new, service=plain))
 
@@ -234,6 +234,9 @@ def test_room_time_and_durations_are_judged() -> None:
     assert judged_room("disk", folder, 2048 * MIB, 0).level == "ok"
     assert judged_room("disk", folder, 2048 * MIB, 4096 * MIB).level == "warning"
     assert judged_room("disk", folder, 100 * MIB, 0).level == "error"
-    levels = [[f.level for f in clock_findings(10_000, at, 10_200)] for at in (4_000, 6_000, 10_100, 15_000, 15_201)]
+    levels = [
+        [f.level for f in clock_findings(10_000, broker_ms, 10_200)]
+        for broker_ms in (4_000, 6_000, 10_100, 15_000, 15_201)
+    ]
     assert levels == [["warning"], ["ok"], ["ok"], ["ok"], ["warning"]]
     assert [duration(ms) for ms in (0, 5, 90_000, 7_200_000, 86_400_000)] == ["0ms", "5ms", "90s", "2h", "1d"]
