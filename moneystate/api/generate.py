@@ -64,10 +64,11 @@ class AvroCode:
 
     def construct(self, record: Record, number: int, names: list[str]) -> None:
         """Sets `r`. A frozen dataclass calls `object.__setattr__` for each field. To set `__dict__` directly takes half
-        the time."""
+        the time. A field with a slot, even of a base class, is not in `__dict__`."""
         cls: Any = record.cls
         source = self.source
-        if cls.__dataclass_params__.frozen and "__slots__" not in cls.__dict__ and not hasattr(cls, "__post_init__"):
+        has_slots = any("__slots__" in vars(c) for c in cls.__mro__)
+        if cls.__dataclass_params__.frozen and not has_slots and not hasattr(cls, "__post_init__"):
             source.names["new"] = object.__new__
             source.line(1, f"r = new(cls_{number})")
             source.line(1, "d = r.__dict__")

@@ -109,7 +109,7 @@ def broker_findings(admin: AdminClient) -> list[Finding]:
 
 def _cluster(admin: AdminClient) -> Any:
     try:
-        return admin.describe_cluster(include_authorized_operations=True, request_timeout=METADATA_TIMEOUT_S).result()
+        return admin.describe_cluster(request_timeout=METADATA_TIMEOUT_S).result()
     except KafkaException as e:
         raise BrokerError(f"expected a description of the cluster, but {reason(e)}.", "check the brokers.") from None
 
@@ -162,7 +162,8 @@ def _replication(name: str, replicas: int, in_sync: int, least: int, brokers: in
         return [warning(about, text, "add replicas with kafka-reassign-partitions.sh.")]
     if least == 1:
         text = "expected min.insync.replicas of 2 or more, found 1: a lost broker can lose records it has confirmed."
-        return [warning(about, text, f"set min.insync.replicas={replicas - 1 if replicas > 2 else 2}.")]
+        do = f"set min.insync.replicas={replicas - 1}." if replicas > 2 else "add a replica, then set it to 2."
+        return [warning(about, text, do)]
     if least == replicas:
         text = f"expected min.insync.replicas below the {replicas} replicas, found {least}: no broker may be away."
         return [warning(about, text, "add a replica, or lower min.insync.replicas.")]
@@ -234,8 +235,8 @@ def _described(admin: AdminClient, names: Sequence[str]) -> dict[str, Any]:
 # Permissions
 
 
-def permission_findings(admin: AdminClient, topics: Topics, group: str, creates: bool) -> list[Finding]:
-    """What the brokers say that this user may do. `creates`: the start has to create topics."""
+def permission_findings(admin: AdminClient, topics: Topics, group: str) -> list[Finding]:
+    """What the brokers say that this user may do."""
     needed = {
         **dict.fromkeys(topics.inputs, (READ, DESCRIBE_CONFIGS)),
         **dict.fromkeys(topics.outputs, (WRITE, DESCRIBE_CONFIGS)),
@@ -244,8 +245,6 @@ def permission_findings(admin: AdminClient, topics: Topics, group: str, creates:
     problems = []
     for name, topic in _described(admin, topics.all()).items():
         problems += _lacking(f"topic {name}", topic.authorized_operations, needed[name])
-    if creates:
-        problems += _lacking("cluster", _cluster(admin).authorized_operations, (AclOperation.CREATE,))
     problems += _lacking(f"group {group}", _group_operations(admin, group), (READ,))
     return _or_ok("permissions", problems, "this user may read and write what the job needs.")
 

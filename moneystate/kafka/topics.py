@@ -181,10 +181,17 @@ def _enlarge(admin: AdminClient, small: list[TopicSpec]) -> None:
         _await(admin, [t.name], t.partitions)
 
 
-def _create(admin: AdminClient, missing: list[TopicSpec], replication: Replication) -> None:
+def check_creation(admin: AdminClient, missing: list[TopicSpec], replication: Replication = AS_THE_BROKER) -> None:
+    """Asks the brokers whether they would create these topics. Nothing is created. Raises SetupError."""
+    _create(admin, missing, replication, validate_only=True)
+
+
+def _create(
+    admin: AdminClient, missing: list[TopicSpec], replication: Replication, validate_only: bool = False
+) -> None:
     config, factor = replication.config(), replication.factor or -1
     new = [NewTopic(t.name, t.partitions, factor, config={**t.config(), **config}) for t in missing]
-    for name, future in admin.create_topics(new, operation_timeout=30).items():
+    for name, future in admin.create_topics(new, operation_timeout=30, validate_only=validate_only).items():
         try:
             future.result()
         except KafkaException as e:

@@ -128,18 +128,16 @@ def whole_log(
 def _up_to(consumer: Consumer, topic: str, left: dict[int, int]) -> Iterator[Message[bytes, bytes]]:
     deadline = time.monotonic() + STALL_S
     while left:
-        messages = consumer.consume(RECORDS, POLL_S)
-        if messages:
-            deadline = time.monotonic() + STALL_S
-        elif time.monotonic() > deadline:
+        if time.monotonic() > deadline:
             raise BrokerError(f"{topic}: expected records, waited for {STALL_S:.0f} s.", "check the broker.")
-        for message in messages:
+        for message in consumer.consume(RECORDS, POLL_S):
             error = message.error()
             if error is None:
                 yield message
             elif not is_end_of_partition(message):
                 _check_passing(topic, error)
                 continue
+            deadline = time.monotonic() + STALL_S  # passing errors, which may repeat, are no progress
             _, partition, offset = place(message)
             reached = offset + 1 if error is None else offset
             if partition in left and reached >= left[partition]:

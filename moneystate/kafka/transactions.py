@@ -56,13 +56,13 @@ class Application:
         `fence_running`.
         """
         self._check_own(ids)
-        who = self._who()
+        claimants = self._claimants()
         seen = self.transactions()
         wanted = [t for t in seen if t.is_open and (not ids or t.transactional_id in ids)]
         if not wanted:
             return []
         if not fence_running:
-            self._check_not_alive(who, max(t.changed_ms for t in seen))
+            self._check_not_alive(claimants, max(t.changed_ms for t in seen))
         open_ids = {t.transactional_id for t in wanted}
         partitions = [p for p in self._partitions() if transactional_id(self.application_id, p) in open_ids]
         claims.claim(self._config(), f"moneystate transactions abort, {claims.this_process()}", partitions, -1)
@@ -81,8 +81,9 @@ class Application:
                 "list shows the ids.",
             )
 
-    def _who(self) -> str:
-        """The last claim; empty: a program before claims wrote the markers. Raises ConfigError if the commits topic has
+    def _claimants(self) -> list[str]:
+        """All runs whose claims the commits topic still has, the last one last. A claim that was not committed takes
+        nothing over, so the last one alone does not tell which run may be alive. Raises ConfigError if the topic has
         nothing of the application: its id may be that of a job with other topics."""
         prefix = marker_key(self.application_id, 0)[:-1]
         log = whole_log(self.bootstrap_servers, self.extra, self.commits, self._partitions())
@@ -94,14 +95,17 @@ class Application:
                 "check --service, --topic-prefix and --application-id.",
             )
         made = [message for message in mine if (message.key() or b"").endswith(CLAIM)]
-        last = max(made, key=lambda message: message.timestamp()[1], default=None)
-        return decode_claim(last.value() or b"").who if last is not None else ""
+        made.sort(key=lambda message: message.timestamp()[1])
+        return [decode_claim(message.value() or b"").who for message in made] or ["a program without claims"]
 
-    def _check_not_alive(self, who: str, changed_ms: int) -> None:
-        alive = claims.is_alive(who)
+    def _check_not_alive(self, claimants: Sequence[str], changed_ms: int) -> None:
+        alive = {who: claims.is_alive(who) for who in claimants}
+        here = [who for who in alive if alive[who]]
+        unknown = [who for who in alive if alive[who] is None]
         ago_s = time.time() - changed_ms / 1000
-        if alive or (alive is None and ago_s < ALIVE_S):
-            sign = f"it runs ({who})" if alive else f"a transaction of it changed {max(ago_s, 0):.0f} s ago ({who})"
+        if here or (unknown and ago_s < ALIVE_S):
+            recently = f"a transaction of it changed {max(ago_s, 0):.0f} s ago"
+            sign = f"it runs ({here[-1]})" if here else f"{recently} ({unknown[-1]})"
             raise InstanceError(
                 f"application {self.application_id}: expected one that does not run, but {sign}.",
                 "stop it first. If it is gone, try again in a moment; --fence-running ends a run that is alive.",

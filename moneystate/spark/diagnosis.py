@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -13,7 +15,7 @@ from moneystate.devbroker.java import find_java, java_version
 from moneystate.engine import plan as plans
 from moneystate.kafka import findings
 from moneystate.kafka.findings import Finding, Level, Topics
-from moneystate.kafka.topics import TopicSpec, topic_settings
+from moneystate.kafka.topics import TopicSpec, check_creation, topic_settings
 from moneystate.kafka.transactions import Application
 from moneystate.ports.service import JobSpec
 from moneystate.spark.checkpoint import Checkpoint
@@ -78,11 +80,19 @@ class Diagnosis:
             return
         yield from self._tried(self.checks.of_job())
         yield from (findings.warning("markers", text, "") for text in self.warnings)
+        if self.checks.missing and self.options.create_topics:
+            yield from findings.tried("new topics", self._creation)
         yield from findings.tried("topics", self._of_topics)
         yield from findings.tried("brokers", lambda: findings.broker_findings(self.checks.admin))
         yield from findings.tried("transactions", lambda: findings.transaction_findings(self.specs.sink_config(0, [])))
         if self.checks.commits not in self.checks.missing:
             yield from findings.tried("open transactions", self._open, Level.warning)
+
+    def _creation(self) -> list[Finding]:
+        wanted = self.checks.inputs() + self.checks.outputs()
+        missing = [t for t in wanted if t.name in self.checks.missing]
+        check_creation(self.checks.admin, missing, self.options.replication)
+        return [findings.ok("new topics", "this user may create them.")]
 
     def _of_topics(self) -> list[Finding]:
         """What can be said of the topics that exist. Without permission to read their settings, that is less."""
@@ -90,12 +100,11 @@ class Diagnosis:
         if not topics.all():
             return []
         settings = {name: its for name, its in topic_settings(admin, topics.all()).items() if its}
-        creates = bool(self.checks.missing) and o.create_topics
         return [
             *findings.replication_findings(admin, topics.all(), settings),
             *findings.cleanup_findings(topics, settings),
             *findings.retention_findings(topics.inputs, settings, _times(self.spec.rules)),
-            *findings.permission_findings(admin, topics, o.application(), creates),
+            *findings.permission_findings(admin, topics, o.application()),
         ]
 
     def _tried(self, checks: Iterator[Check]) -> Iterator[Finding]:
@@ -193,11 +202,10 @@ def judged_room(about: str, folder: Path, free: int, needed: int) -> Finding:
 def _size(folder: Path) -> int:
     """Bytes of the files. Those that a running job removes meanwhile do not count."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size
-        except OSError:
-            continue
+    for inner, _, names in os.walk(folder):  # which skips a folder that is gone
+        for name in names:
+            with suppress(OSError):
+                total += os.stat(os.path.join(inner, name)).st_size
     return total
 
 

@@ -240,6 +240,41 @@ def test_a_copy_shares_nothing_that_can_be_changed() -> None:
     assert one == Part(1, ["x"])
 
 
+@dataclass(frozen=True, slots=True)
+class InSlots:
+    texts: list[str]
+
+
+@dataclass(frozen=True)
+class AfterSlots(InSlots):
+    more: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByName:
+    parts: list[Part]
+
+
+@dataclass(frozen=True)
+class Checked(ByName):
+    count: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "count", len(self.parts))
+
+
+@pytest.mark.parametrize(
+    "value", [InSlots(["x"]), AfterSlots(["x"], ["y"]), ByName(parts=[Part()]), Checked(parts=[Part()])], ids=repr
+)
+def test_frozen_records_of_all_forms_are_read_and_copied(value: Any) -> None:
+    its = codec(type(value))
+    copied = its.copy(value)
+    assert its.decode(its.encode(value)) == copied == value
+    for part in its.record.fields:
+        before = getattr(value, part.name)
+        assert isinstance(before, int) or getattr(copied, part.name) is not before
+
+
 def test_arrays_in_any_blocks_are_read() -> None:
     its = codec(Part)
     body = b"\x02" + b"\x01\x04\x02x" + b"\x02\x02y" + b"\x00"  # a = 1; a block with its size, one without

@@ -4,6 +4,9 @@ wrongly."""
 from __future__ import annotations
 
 import json
+import os
+import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -150,6 +153,8 @@ def test_what_a_start_refuses_is_found_without_one(cluster: Cluster, prepared: P
 def test_topics_that_are_missing(cluster: Cluster, doctor: Doctor) -> None:
     assert doctor()[0] == 0
     assert not_ok(doctor()[1]) == {"topics": "warning"}
+    assert not_ok(doctor("--replication-factor", "9")[1]) == {"topics": "warning", "new topics": "error"}
+    assert not [name for name in partition_counts(cluster.admin) if name.startswith(cluster.prefix)]
     code, findings = doctor("--no-create-topics", service=ORDERS)
     assert code == 1
     assert not_ok(findings)["topics"] == "error"
@@ -227,6 +232,34 @@ def test_rules_are_flags_of_their_service(cluster: Cluster, prepared: Path, doct
     assert problems[f"topic {cluster.prefix}orders"] == "warning"
     plain = "examples.enrichment.enrichment:service"
     assert "session_ttl_ms=3d" in str(doctor("--session-ttl", "3d", *new, service=plain))
+
+
+def test_the_size_of_a_folder_that_a_job_is_changing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "file").write_bytes(b"12345")
+    real = os.stat
+
+    def stat(path: Any, **more: Any) -> os.stat_result:
+        for folder in folders:
+            if Path(path) == folder / "file":
+                shutil.rmtree(next(other for other in folders if other != folder), ignore_errors=True)
+        return real(path, **more)
+
+    monkeypatch.setattr(os, "stat", stat)
+    assert diagnosis._size(tmp_path) == 5
+
+
+def test_the_advice_about_replicas_is_not_the_next_finding() -> None:
+    for replicas in (2, 3, 5):
+        (finding,) = of_kafka._replication("t", replicas, replicas, 1, replicas)
+        wanted = re.search(r"min.insync.replicas=(\d+)", finding.do)
+        assert (
+            replicas == 2
+            if wanted is None
+            else not of_kafka._replication("t", replicas, replicas, int(wanted[1]), replicas)
+        )
 
 
 def test_room_time_and_durations_are_judged() -> None:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
 from moneystate.cli import main
-from moneystate.engine.marker import Decision
+from moneystate.engine.marker import Claim, Decision, claim_key
 from moneystate.errors import BrokerError, InstanceError
-from moneystate.kafka import claims, transactions
+from moneystate.kafka import claims, transaction_log, transactions
 from moneystate.kafka.offsets import high_watermark, log_ends
 from moneystate.kafka.sink import PartitionSink, SinkConfig
 from moneystate.kafka.transaction_log import Transaction, decode, partition_of
@@ -78,6 +82,18 @@ def begin() -> None:
         except InstanceError as e:
             print(e, flush=True)
     signal.pause()
+
+
+def claim_in_vain(cluster: Cluster, config: SinkConfig) -> None:
+    """The claims of a run that has ended before it could commit them."""
+    who = f"host {socket.gethostname()}, process {1 << 30}, since 2026-01-01T00:00:00+00:00"
+    producer = cluster.producer(**{"transactional.id": claims.claim_id(config.application_id)})
+    producer.init_transactions(WITHIN_S)
+    producer.begin_transaction()
+    key = claim_key(config.application_id, 0)
+    producer.produce(config.commits, Claim("in vain", who).encode(), key, 0)
+    producer.flush(WITHIN_S)
+    producer.abort_transaction(WITHIN_S)
 
 
 def kill(process: subprocess.Popen[str]) -> None:
@@ -150,6 +166,7 @@ def test_an_open_transaction_of_a_killed_run_is_listed_and_aborted(cluster: Clus
 def test_a_run_that_is_alive_is_only_fenced_if_told_and_says_who_did_it(cluster: Cluster, moneystate: Cli) -> None:
     config, app = config_of(cluster), cluster.prefix
     with writing(config) as process:
+        claim_in_vain(cluster, config)
         code, text = moneystate("abort")
         assert code == 4
         assert f"process {process.pid}" in text
@@ -224,3 +241,25 @@ def test_an_id_has_the_partition_of_javas_hash() -> None:
     assert partition_of("", 50) == 0
     assert partition_of("polygenelubricants", 50) == 0  # the hash is the smallest integer, which has no absolute value
     assert partition_of("ab", 3000) == 105  # 97 * 31 + 98 = 3105
+
+
+class Failing:
+    """A consumer whose broker has gone away: it reports this again and again."""
+
+    def __init__(self, calls: int) -> None:
+        self.calls = calls
+
+    def consume(self, records: int, timeout_s: float) -> list[Failing]:
+        self.calls -= 1
+        assert self.calls > 0
+        return [self]
+
+    def error(self) -> KafkaError:
+        return KafkaError(KafkaError._TRANSPORT)
+
+
+def test_errors_that_repeat_do_not_keep_a_reader_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = count()
+    monkeypatch.setattr(transaction_log, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with pytest.raises(BrokerError, match="expected records, waited for 30 s"):
+        list(transaction_log._up_to(Failing(100), "t", {0: 1}))  # type: ignore[arg-type]
