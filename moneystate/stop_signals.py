@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C end a command that runs until it is stopped."""
+"""Stops commands that run until SIGTERM or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 
 class StopSignals:
-    """Whether SIGTERM or SIGINT has come. `fileno` makes it an argument for `select`."""
+    """Tells whether SIGTERM or SIGINT was received. Because of `fileno`, `select` accepts it."""
 
     def __init__(self, readable: int) -> None:
         self._readable = readable
@@ -19,7 +19,7 @@ class StopSignals:
         return self._readable
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Waits for a signal, without a time for as long as it takes. False: the time has passed without one."""
+        """Waits for a signal; without a timeout, forever. False: there was none within the timeout."""
         return bool(select.select([self._readable], [], [], timeout_s)[0])
 
     def is_set(self) -> bool:
@@ -28,9 +28,9 @@ class StopSignals:
 
 @contextmanager
 def stop_signals() -> Iterator[StopSignals]:
-    """Catches the signals until the end of the block. A command enters it before it says that it is ready.
+    """Catches the signals until the end of the block. A command enters it before it reports that it is ready.
 
-    A pipe tells of a signal: a handler must not take a lock, as that of `threading.Event` would.
+    The handler writes to a pipe, because it must not take a lock, which `threading.Event` would do.
     """
     readable, writable = os.pipe()
     numbers = (signal.SIGTERM, signal.SIGINT)
