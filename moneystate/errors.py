@@ -34,6 +34,7 @@ class MoneystateError(Exception):
     def __init__(self, message: str, do: str = "") -> None:
         super().__init__(f"{message} Do: {do}" if do else message)
         self.message, self.do = message, do
+        self.about: dict[str, object] = {}  # fields of its line in the log, such as the batch
 
 
 class ConfigError(MoneystateError):

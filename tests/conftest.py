@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from moneystate import log
 from moneystate.devbroker import DevBroker
 
 TESTS = Path(__file__).resolve().parent
@@ -45,6 +47,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> DevBroker:
     running.start()
     KEPT.append(running)
     return running
+
+
+@pytest.fixture(autouse=True)
+def log_ends() -> Iterator[None]:
+    """A command that ran in this process does not log for the next test."""
+    yield
+    log.end()
 
 
 @pytest.fixture

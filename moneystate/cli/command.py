@@ -11,8 +11,10 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from moneystate import log
 from moneystate.cli import renamed, settings_file, variables
 from moneystate.cli.option import Panel
+from moneystate.cli.options import LogLevel
 from moneystate.cli.settings_file import ConfigFile, words_of
 
 ARGUMENTS, COMMANDS, HELP = "Arguments", "Commands", "Help"
@@ -22,21 +24,39 @@ WHOLE = 10_000  # characters; summaries are wrapped, never cut off
 
 Row = tuple[str, str]
 
+_log = log.get_log(__name__)
+
 
 class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         words = words_of(ctx)
+        renamed.check_variables(os.environ)
         renamed.check_options(words, args)
         root = ctx.find_root().command
         for line in [*renamed.warnings(words, os.environ), *variables.warnings(root, os.environ)]:
-            typer.echo(line, err=True)
+            self._warn(line)
         ctx.meta[settings_file.ARGUMENTS] = tuple(args)
         return super().parse_args(ctx, args)
+
+    def _warn(self, line: str) -> None:
+        typer.echo(line, err=True)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         arguments = _rows(self, ctx, "argument", ARGUMENTS)
         _write([(panel, (name.split(" ")[0], text)) for panel, (name, text) in arguments], [ARGUMENTS], formatter)
         _write(_rows(self, ctx, "option", HELP), OPTION_PANELS, formatter)
+
+
+class LoggingCommand(Command):
+    """It logs from the start, so that an error in its flags is a line of the log, too."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:
+            log.set_up()
+        return super().parse_args(ctx, args)
+
+    def _warn(self, line: str) -> None:
+        _log.warning(line.removeprefix("warning: "))
 
 
 class Group(TyperGroup):
@@ -70,25 +90,36 @@ def add(
     name: str,
     panel: str | None = None,
     rules_take: bool = False,
+    logs: bool = False,
 ) -> None:
-    """Adds a command. `panel`: its panel in the group's help. `rules_take`: accepts flags of a service's rules."""
+    """Adds a command. `panel`: its panel in the group's help. `rules_take`: accepts flags of a service's rules.
+    `logs`: runs for long, and logs to stderr."""
     settings = RULES_TAKE if rules_take else None
-    group.command(name, cls=Command, rich_help_panel=panel, context_settings=settings)(_configured(command))
+    kind = LoggingCommand if logs else Command
+    group.command(name, cls=kind, rich_help_panel=panel, context_settings=settings)(_configured(command, logs))
 
 
-def _configured(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The command with the flag --config, whose file has the defaults of the other flags."""
+def _configured(command: Callable[..., Any], logs: bool) -> Callable[..., Any]:
+    """The command with the flag --config, whose file has the defaults of the other flags, and --log-level if it
+    logs."""
 
     @functools.wraps(command)
-    def run(config: Any, **given: Any) -> Any:
+    def run(config: Any, log_level: log.Level = log.Level.info, **given: Any) -> Any:
+        if logs:
+            log.set_up(log_level)
         return command(**given)
 
     given = inspect.signature(command, eval_str=True).parameters.values()
-    config = inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ConfigFile)
-    shown = [*(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in given), config]
+    level = [_flag("log_level", LogLevel, log.Level.info)] if logs else []
+    config = _flag("config", ConfigFile, None)
+    shown = [*(p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in given), *level, config]
     run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in shown}
     return run
+
+
+def _flag(name: str, annotation: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def _rows(command: Any, ctx: Any, kind: str, other: str) -> list[tuple[str, Row]]:

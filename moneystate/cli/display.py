@@ -1,8 +1,7 @@
-"""Shows a running job on the terminal: one line that changes, or occasional lines if the output is not a terminal."""
+"""Shows a running job: one line that changes on a terminal, otherwise lines of the log."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -11,9 +10,10 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.live import Live
-from rich.markup import escape
 
+from moneystate import log
 from moneystate.cli.tables import fitting
+from moneystate.engine.deadletter import COUNT_PREFIX
 from moneystate.spark.progress import BatchProgress
 
 LOG_EVERY_S = 10.0
@@ -25,12 +25,13 @@ SHOWN_COUNTERS = 4  # of a service's own, those that have counted most
 class Display:
     """Writes to stderr, because stdout is for results."""
 
-    def __init__(self, quiet: bool, title: str = "", counters: Sequence[str] = ()) -> None:
-        """`title`: of one among several, which write lines and share no line that changes; `counters`: those that
-        are shown at 0, too."""
+    def __init__(self, quiet: bool, service: str, alone: bool = True, counters: Sequence[str] = ()) -> None:
+        """`alone`: if not, several services run, which write lines and share no line that changes; `counters`: those
+        that are shown at 0, too."""
         self.console = Console(stderr=True)
         self.quiet = quiet
-        self.title = title
+        self.title = "" if alone else service
+        self.log = log.get_log(__name__).bind(service=service)
         self.counters = counters
         self.recent: deque[BatchProgress] = deque(maxlen=RATE_BATCHES)
         self.last: BatchProgress | None = None
@@ -40,7 +41,7 @@ class Display:
         self.logged_at = float("-inf")
 
     def __enter__(self) -> Display:
-        if not self.quiet and not self.title and self.console.is_terminal:
+        if not self.quiet and not self.title and self.console.is_terminal and not log.is_json():
             self.live = Live("starting Spark", console=self.console, refresh_per_second=4)
             self.live.start()
         return self
@@ -49,13 +50,18 @@ class Display:
         if self.live is not None:
             self.live.stop()
 
+    def started(self, batch: int, epoch: str) -> None:
+        """All checks are passed. `batch`: the last finished one; -1: none."""
+        if not self.quiet and log.is_json():
+            self.log.info("started", **({} if batch < 0 else {"batch": batch, "version": f"{epoch}/{batch}"}))
+
     def new_inputs(self, topics: list[str]) -> None:
         """Warns even without progress: with a mistyped prefix the job would wait for ever."""
         missing = f"{', '.join(topics)}: no such input topics, created empty."
         self.warning(f"{missing} If they should have records, check --topic-prefix.")
 
     def warning(self, text: str) -> None:
-        self.console.print(f"[yellow]warning:[/] {escape(text)}", highlight=False, soft_wrap=True)
+        self.log.warning(text)
 
     def publishing(self, entries: int) -> None:
         """Shows, before the first batch, how much of the initial state is in the changelog."""
@@ -71,7 +77,20 @@ class Display:
             self.live.update(self._table(progress))
         elif not self.quiet and time.monotonic() - self.logged_at >= LOG_EVERY_S:
             self.logged_at = time.monotonic()
-            print(self.line(), file=sys.stderr, flush=True)
+            self._report("progress")
+        if not self.quiet:
+            seconds = round(progress.seconds, 3)
+            self.log.debug(
+                "batch", **_place(progress), records=progress.records, outputs=progress.outputs, seconds=seconds
+            )
+
+    def _report(self, event: str, before: str = "", **more: Any) -> None:
+        """The progress as a line: fields for programs, a text for people, which begins with `before`."""
+        if log.is_json():
+            assert self.last is not None
+            self.log.info(event, **_place(self.last), **more, rate=round(self.rate()), **_state(self.last))
+        else:
+            self.log.info(before + self.line())
 
     def rate(self) -> float:
         """Records a second over the last batches."""
@@ -108,15 +127,13 @@ class Display:
         p = self.last
         if self.quiet or p is None:
             return
-        self._say(f"{self.records:,} records read, {self.outputs:,} written; {self.line()}")
+        read_and_written = f"{self.records:,} records read, {self.outputs:,} written; "
+        self._report("ended", read_and_written, records=self.records, outputs=self.outputs)
         if stands and p.silent:
-            self._say(
-                f"[yellow]{', '.join(p.silent)}: no record yet, so the watermark is held and nothing is put out.[/] "
-                "Send it a record or a Heartbeat, or end the run with --drain."
+            self.log.warning(
+                f"{', '.join(p.silent)}: no record yet, so the watermark is held and nothing is put out. Send it a "
+                "record or a Heartbeat, or end the run with --drain."
             )
-
-    def _say(self, text: str) -> None:
-        self.console.print(text, highlight=False, soft_wrap=True)
 
     def totals(self) -> dict[str, Any]:
         """The run in numbers, for `--json`. Counts are those of the checkpoint, records and outputs those of this
@@ -139,6 +156,23 @@ class Display:
             "idle_partitions": None if p is None else p.idle,
             "watermark_held_by": None if p is None else p.held_by,
         }
+
+
+def _place(p: BatchProgress) -> dict[str, Any]:
+    return {"batch": p.batch, "version": f"{p.epoch}/{p.batch}"}
+
+
+def _state(p: BatchProgress) -> dict[str, Any]:
+    """Where the job is, as fields of the log."""
+    return {
+        "watermark": _time(p),
+        "buffered": p.buffered,
+        "counts": {name: n for name, n in p.counts.items() if not name.startswith(COUNT_PREFIX)},
+        "dead_letters": p.dead_letters(),
+        "oldest_wait_ms": p.oldest_wait_ms,
+        "held_by": p.held_by,
+        "idle": p.idle,
+    }
 
 
 def _oldest(p: BatchProgress) -> list[tuple[str, str]]:

@@ -6,7 +6,6 @@ import time
 from enum import StrEnum
 from typing import Annotated
 
-import typer
 from confluent_kafka import Producer
 
 from moneystate.api.codec import Codec
@@ -17,7 +16,10 @@ from moneystate.cli.options import BootstrapServers, KafkaConfig, KafkaConfigFil
 from moneystate.errors import BrokerError, ConfigError
 from moneystate.kafka.client import admin_client, base_config, check_reachable, new_client
 from moneystate.kafka.heartbeats import Heartbeats
+from moneystate.log import get_log
 from moneystate.stop_signals import stop_signals
+
+_log = get_log(__name__)
 
 LOOKS = 4  # polls within the time after which a partition is quiet
 
@@ -76,10 +78,11 @@ def heartbeat(
     with stop_signals() as stopped:
         while not stopped.is_set():
             try:
-                beats.turn(time.monotonic(), time.time_ns() // 1_000_000 - allowance_ms)
+                for topic, partition in beats.turn(time.monotonic(), time.time_ns() // 1_000_000 - allowance_ms):
+                    _log.debug("heartbeat", topic=topic, partition=partition)
                 away = False
             except BrokerError as e:
                 if not away and not quiet:
-                    typer.echo(f"warning: {e}", err=True)
+                    _log.warning(str(e))
                 away = True
             stopped.wait(after_s / LOOKS)

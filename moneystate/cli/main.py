@@ -3,12 +3,12 @@ failed."""
 
 from __future__ import annotations
 
-import os
 import sys
 
 from typer.exceptions import Abort, TyperException
 
-from moneystate.cli import ask, checkpoint, kafka, registry, renamed, schemas, state, transactions, usage_errors
+from moneystate import log
+from moneystate.cli import ask, checkpoint, kafka, registry, schemas, state, transactions, usage_errors
 from moneystate.cli.archive import archive
 from moneystate.cli.bootstrap import bootstrap
 from moneystate.cli.check import check
@@ -25,17 +25,18 @@ from moneystate.errors import MoneystateError
 INTERRUPTED = 130  # as a shell says of SIGINT
 JOBS, QUERIES, STATE, TOOLS = "Jobs", "Queries", "State and history", "Development"
 
+_log = log.get_log(__name__)
 app = new_group(
     "moneystate", "Stateful event processing on Spark and Kafka whose output is a pure function of the logs."
 )
-add(app, run, "run", JOBS, rules_take=True)
+add(app, run, "run", JOBS, rules_take=True, logs=True)
 add(app, plan, "plan", JOBS, rules_take=True)
 for name, command in registry.COMMANDS.items():
-    add(app, command, name, JOBS)
+    add(app, command, name, JOBS, logs=name in registry.LOGGING)
 add(app, doctor, "doctor", JOBS, rules_take=True)
-add(app, heartbeat, "heartbeat", JOBS)
+add(app, heartbeat, "heartbeat", JOBS, logs=True)
 app.add_typer(transactions.app, rich_help_panel=JOBS)
-add(app, serve, "serve", QUERIES)
+add(app, serve, "serve", QUERIES, logs=True)
 app.add_typer(state.app, rich_help_panel=QUERIES)
 add(app, ask.command, "ask", QUERIES)
 for service_app in registry.APPS:
@@ -51,18 +52,26 @@ app.add_typer(kafka.app, rich_help_panel=TOOLS)
 
 
 def main() -> None:
+    log.end()
     try:
-        renamed.check_variables(os.environ)
         code = app(prog_name="moneystate", standalone_mode=False)
     except MoneystateError as e:
-        print(f"error: {e}", file=sys.stderr)
+        _say_error(f"error: {e}", exit_code=e.exit_code, **e.about)
         sys.exit(e.exit_code)
     except (Abort, KeyboardInterrupt):
         sys.exit(INTERRUPTED)
     except TyperException as e:
-        print(usage_errors.told(e), file=sys.stderr)
+        _say_error(usage_errors.told(e), exit_code=e.exit_code)
         sys.exit(e.exit_code)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _say_error(line: str, **about: object) -> None:
+    """The last line of a command that failed. For people it is the same at every level."""
+    if log.is_json():
+        _log.error(line.removeprefix("error: "), **about)
+    else:
+        print(line, file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from moneystate.cli.option import (
 from moneystate.errors import ConfigError
 from moneystate.kafka import settings
 from moneystate.kafka.topics import Replication
+from moneystate.log import Level
 
 FORMATS = ("avro", "json", "confluent")
 BOUND = "20s"
@@ -269,6 +270,7 @@ def port(scope: str) -> typer.models.OptionInfo:
 Limit = Annotated[int, option("limit", "Show at most this many.", Panel.output, NUMBER, least=1)]
 Json = Annotated[bool, option("json", "Print JSON, for programs.", Panel.output)]
 Quiet = Annotated[bool, option("quiet", "Show no progress.", Panel.output)]
+LogLevel = Annotated[Level, choice("log-level", "The least level of lines in the log on stderr.", Panel.output, Level)]
 
 
 def kafka_settings(file: Path | None, texts: list[str] | None) -> dict[str, str]:

@@ -32,6 +32,8 @@ COMMANDS: Final[dict[str, Callable[..., None]]] = {
     "lookup-worker": lookup_worker,
     "fake-session-service": fake_session_service,
 }
+# Those of them that run for long, and log
+LOGGING: Final = ("enrich", "lookup-worker")
 # Makes the job of a service written by hand, from the flags of its own command. By short name.
 PREPARED: Final = {ENRICHMENT_NAME: prepared_enrichment}
 # The service of commands that name none: they have its flags, and `query.v1` is its contract.

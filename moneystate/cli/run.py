@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from moneystate import log
 from moneystate.cli.display import Display
 from moneystate.cli.option import PATH, Panel, flagged, option
 from moneystate.cli.options import Json, Quiet
@@ -43,7 +44,8 @@ def run_services(
     """
     if approved is not None:
         check_approved(approved, prepared)
-    displays = [Display(quiet, one.spec.name if len(prepared) > 1 else "", one.spec.counters) for one in prepared]
+    log.add_fields(service=", ".join(one.spec.name for one in prepared))
+    displays = [Display(quiet, one.spec.name, len(prepared) == 1, one.spec.counters) for one in prepared]
     jobs = [_job(one, display) for one, display in zip(prepared, displays, strict=True)]
     watching.begin(jobs)
     _run(jobs, displays)
@@ -61,6 +63,7 @@ def _job(prepared: Prepared, display: Display) -> Job:
         on_publish=display.publishing,
         on_new_inputs=display.new_inputs,
         on_warning=display.warning,
+        on_start=display.started,
     )
 
 

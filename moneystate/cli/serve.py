@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from moneystate import log
 from moneystate.cli import registry, services
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.option import ADDRESS, DURATION, NUMBER, PATH, Panel, check_given, option
@@ -165,4 +166,5 @@ def serve(
         limits=Limits(max_streams, max_streams_per_caller, max_calls, max_calls_per_caller),
     )  # fmt: skip
     face = registry.face_of(services.chosen(context, service))
-    supervisor.serve(options, face, lambda line: typer.echo(line, err=True))
+    log.add_fields(service=face.name)
+    supervisor.serve(options, face)

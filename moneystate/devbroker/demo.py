@@ -28,6 +28,7 @@ from rich.text import Text
 import moneystate
 from moneystate.devbroker.broker import DevBroker
 from moneystate.errors import BrokerError, JobError
+from moneystate.log import text_of
 
 FLUSH_S: Final = 30.0
 RUN_S: Final = 170.0
@@ -153,7 +154,7 @@ def _run(name: str, tables: str, servers: str, folder: Path, flags: Sequence[str
         _kill(process)
     if code != 0:
         last = next((text for text in reversed(log.read_text(errors="replace").splitlines()) if text.strip()), "")
-        raise JobError(f"moneystate run {name}: expected exit code 0, found {code}: {last.strip()}", SEE)
+        raise JobError(f"moneystate run {name}: expected exit code 0, found {code}: {text_of(last.strip())}", SEE)
 
 
 def _environment(folder: Path) -> dict[str, str]:

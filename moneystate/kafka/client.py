@@ -13,6 +13,7 @@ from moneystate.engine.deadletter import PREFIX, Letter
 from moneystate.engine.items import Header
 from moneystate.errors import BrokerError
 from moneystate.kafka.settings import refusal, resolved
+from moneystate.log import LIBRDKAFKA, is_json, library_log
 
 Client = TypeVar("Client")
 
@@ -38,10 +39,18 @@ def base_config(bootstrap_servers: str, extra: dict[str, str]) -> dict[str, Any]
 
 def new_client(make: Callable[[dict[str, Any]], Client], config: dict[str, Any]) -> Client:
     """Creates a client; every client is created here. Raises ConfigError for settings that librdkafka refuses."""
+    if is_json():
+        config = {**config, **_logging(make)}
     try:
         return make(config)
     except (KafkaException, TypeError, ValueError) as e:
         raise refusal(reason(e), config) from None
+
+
+def _logging(make: Any) -> dict[str, Any]:
+    """librdkafka writes lines of its own form to stderr. Where JSON lines are expected, it gives them to a logger, in
+    polls. Nobody polls an admin client; all that it does wrong is the error of a call."""
+    return {"log_level": 0} if make is AdminClient else {"logger": library_log(LIBRDKAFKA)}
 
 
 def admin_client(bootstrap_servers: str, extra: dict[str, str]) -> AdminClient:

@@ -8,7 +8,6 @@ closes the files last.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import threading
 import time
@@ -16,12 +15,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from moneystate.log import get_log
 from moneystate.replica.files import SUFFIXES
 
 POLL_S: Final = 1.0
 CLOSE_DELAY_S: Final = 5.0  # readers catch up with a write within a second
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class DeferredClose:
@@ -49,7 +49,7 @@ class DeferredClose:
                 with contextlib.suppress(FileNotFoundError):  # deleted in the meantime
                     self.handles[name] = os.open(self.folder / name, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as e:
-            log.warning("%s: readers close deleted files themselves now, and answer more slowly: %s", self.folder, e)
+            log.warning(f"{self.folder}: readers close deleted files themselves now, and answer more slowly: {e}")
             self.close()
 
     def close(self) -> None:

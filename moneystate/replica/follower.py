@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import threading
@@ -24,6 +23,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaException
 
 from moneystate.errors import BrokerError, SetupError
+from moneystate.log import get_log
 from moneystate.ports.replica import ReplicaModel
 from moneystate.replica import files
 from moneystate.replica.deferred_close import DeferredClose
@@ -33,7 +33,7 @@ from moneystate.replica.record import Record, read_layout, write_layout
 from moneystate.replica.shared_status import SharedStatusFile
 from moneystate.replica.store import Store
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 # Readers have priority: if CPU time is short, versions arrive later
 NICENESS: Final = 3
@@ -91,7 +91,7 @@ class Follower:
     def _wait(self, why: str, for_s: float = AGAIN_S) -> None:
         if why != self.last_message:
             self.last_message = why
-            log.warning("the replica waits: %s", why)
+            log.warning(f"the replica waits: {why}")
         until_s = time.monotonic() + for_s
         while not self.stopped() and time.monotonic() < until_s:
             time.sleep(STOP_LOOK_S)
@@ -119,7 +119,7 @@ class Follower:
             if not why:
                 return store, SharedStatusFile(files.folder(data, name), write=True)
             store.close()
-            log.warning("the replica is rebuilt: %s", why)
+            log.warning(f"the replica is rebuilt: {why}")
         self.anew = ""
         name = files.begin_generation(data)
         store = Store(files.open_primary(data, name), self.model)

@@ -8,12 +8,12 @@ looked at in between, and timers are as exact as `POLL_S`.
 from __future__ import annotations
 
 import asyncio
-import logging
 import selectors
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
+from moneystate.log import get_log
 from moneystate.rpc.core import Queue
 
 POLL_S: Final = 0.005  # the longest that asyncio's descriptors wait for a poll
@@ -24,7 +24,7 @@ SOCKETS_AT_A_STRETCH: Final = 8
 
 Result = TypeVar("Result")
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 
 class CompletionSelector(selectors.DefaultSelector):

@@ -8,17 +8,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
-import logging
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Final
 
 import grpc
 from google.protobuf.message import DecodeError
 
+from moneystate.log import get_log
 from moneystate.rpc.context import NO_FLAGS, Abort, CallCancelled, Context
 from moneystate.rpc.core import cygrpc
 
-log = logging.getLogger(__name__)
+log = get_log(__name__)
 
 Parse = Callable[[bytes], Any]
 Start = Callable[[Context], bool]  # says whether it left work to asyncio
@@ -131,7 +131,7 @@ def _as_task(run: Callable[[Context], Any], spawn: Spawn) -> Start:
 def _ending(context: Context, error: Exception) -> tuple[Any, ...]:
     if isinstance(error, Abort):
         return context.status(error.code, error.details, error.trailers)
-    log.error("%s: unforeseen %s", context.method(), type(error).__name__, exc_info=error)
+    log.error(f"{context.method()}: unforeseen {type(error).__name__}", exc_info=error)
     return context.status(grpc.StatusCode.INTERNAL, "an error of the server; its log has more")
 
 

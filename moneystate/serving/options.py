@@ -94,9 +94,7 @@ class Security:
     def warnings(self) -> list[str]:
         """Warnings for the operator about what the flags leave open."""
         if self.token_key and not self.token_audience:
-            return [
-                "warning: without --token-audience, tokens that their issuer made for other services are accepted too."
-            ]
+            return ["without --token-audience, tokens that their issuer made for other services are accepted too."]
         return []
 
     def in_words(self, address: str) -> str:

@@ -14,7 +14,6 @@ import os
 import socket
 import subprocess
 import tempfile
-from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from multiprocessing.connection import wait
@@ -22,6 +21,7 @@ from typing import Any, Final
 
 from moneystate.errors import JobError, SetupError
 from moneystate.kafka.client import check_reachable
+from moneystate.log import get_log
 from moneystate.monitoring import Labelled, expose
 from moneystate.replica import follower
 from moneystate.serving import addresses, metrics, worker
@@ -30,11 +30,13 @@ from moneystate.serving.face import Face
 from moneystate.serving.options import ServeOptions
 from moneystate.stop_signals import stop_signals
 
+_log = get_log(__name__)
+
 START_S: Final = 60.0  # to import and listen, on a busy machine
 METRICS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
-def serve(options: ServeOptions, face: Face, say: Callable[[str], None]) -> None:
+def serve(options: ServeOptions, face: Face) -> None:
     """Serves until SIGTERM or SIGINT. Raises ConfigError, SetupError, and JobError if a child ends by itself."""
     addresses.split(options.listen, "--listen")
     options.security.check(options.listen)
@@ -51,9 +53,9 @@ def serve(options: ServeOptions, face: Face, say: Callable[[str], None]) -> None
         children += [start(f"worker {n + 1}", worker.run, task) for n in range(options.workers)]
         _await_listening(children[1:], stopped)
         for line in options.security.warnings():
-            say(line)
+            _log.warning(line)
         security = options.security.in_words(address)
-        say(f"listening on {address} ({security}), workers: {options.workers}, replica in {options.data}")
+        _log.info(f"listening on {address} ({security})", workers=options.workers, replica=options.data)
         _watch(children, stopped)
 
 
@@ -144,3 +146,5 @@ def _stop(children: list[Child], grace_s: float) -> None:
             child.process.kill()
             child.process.wait()
         child.line.close()
+        if child.errors is not None:
+            child.errors.join()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from moneystate.errors import ConfigError
+from moneystate.log import get_log
+
+_log = get_log(__name__)
 
 Content = TypeVar("Content")
 
@@ -43,7 +45,7 @@ class Watched(Generic[Content]):
         """Logs a problem once, however often the files are checked."""
         if line != self.last_line:
             self.last_line = line
-            print(line, file=sys.stderr)
+            _log.warning(line)
 
     def _stamps(self) -> Stamps:
         stats = [Path(path).stat() for path in self.paths]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -56,7 +57,9 @@ class BatchLoop:
         try:
             self._batch(results, number)
         except Exception as e:
-            self.job.failure = self.job.failure or self._with_written_part(as_one_line(e, self.job.log))
+            failure = self.job.failure = self.job.failure or self._with_written_part(as_one_line(e, self.job.log))
+            version = f"{self.job.checkpoint.epoch()}/{number}"
+            failure.about = {"service": self.job.spec.name, "batch": number, "version": version}
             raise
 
     def _with_written_part(self, failure: MoneystateError) -> MoneystateError:
@@ -83,7 +86,7 @@ class BatchLoop:
         if after.drain:
             self._drained(number, report)
         self.group.commit(after)
-        progress = self.meter.measure(number, before, after, report, self.job.spec.inputs)
+        progress = replace(self.meter.measure(number, before, after, report, self.job.spec.inputs), epoch=epoch)
         self.job.health.end(progress)
         self.job.metrics.batch(progress)
         self.job.on_batch(progress)

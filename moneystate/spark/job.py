@@ -48,10 +48,13 @@ class Job:
         on_new_inputs: Callable[[list[str]], None] = lambda _: None,
         # called with what a person should know before the first batch
         on_warning: Callable[[str], None] = lambda _: None,
+        # called once the query runs, with the last finished batch and the epoch
+        on_start: Callable[[int, str], None] = lambda *_: None,
     ) -> None:
         self.spec = spec
         self.options = options = options.named(spec)
         self.on_batch = on_batch
+        self.on_start = on_start
         self.precheck = precheck
         self.checkpoint = Checkpoint(options.checkpoint)
         self.specs = TaskSpecs(spec, options, self.checkpoint)
@@ -108,8 +111,10 @@ class Job:
         self.check_alone()
         if self.metrics.is_exposed:
             session.streams.addListener(SparkProgress(self.metrics))
+        last = self.checkpoint.last_committed()
         running = Running(self, writer.start())
         self.health.started()
+        self.on_start(last, self.checkpoint.epoch() or "")
         return running
 
     def _operator(self) -> KeyGroupOperator:
@@ -151,6 +156,7 @@ def _run_spark(jobs: Sequence[Job]) -> list[Report]:
     # The error reports a JVM that has died; py4j would report it again, partly through the root logger.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addHandler(logging.NullHandler())
+    logging.getLogger().addFilter(_nothing)
     name = ", ".join(job.spec.name for job in jobs)
     # a checkpoint is a folder always: moneystate/spark/checkpoint.py
     session = open_session(name, o.master, o.partitions, o.spark_config, first.log, True, first.own)
@@ -163,6 +169,10 @@ def _run_spark(jobs: Sequence[Job]) -> list[Report]:
     finally:
         with contextlib.suppress(Exception):  # from a dead JVM: it must not hide the first error
             session.stop()
+
+
+def _nothing(_: logging.LogRecord) -> bool:
+    return False
 
 
 def stages(jobs: Sequence[Job]) -> list[list[Job]]:

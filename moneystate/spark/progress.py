@@ -45,6 +45,7 @@ class BatchProgress:
     idle: list[str] = field(default_factory=list)  # partitions that do not hold the watermark back
     inputs: list[InputProgress] = field(default_factory=list)
     figures: Figures = field(default_factory=Figures)
+    epoch: str = ""
 
     def count(self, name: str) -> int:
         return self.counts.get(name, 0)

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from moneystate.devbroker.java import find_java
 from moneystate.errors import SetupError
+from moneystate.log import get_log
 from moneystate.spark.class_archive import archive_options
 from moneystate.spark.jvm.classes import LOCAL_CHECKPOINT_FILES, our_jar
 from moneystate.spark.run_folder import RunFolder
@@ -54,6 +55,8 @@ DEFAULTS = {
     "spark.ui.retainedTasks": "400",
     "spark.sql.ui.retainedExecutions": "10",
 }
+
+_log = get_log(__name__)
 
 
 def under_spark_submit() -> bool:
@@ -119,7 +122,7 @@ def with_our_classes(more: dict[str, str], java: Path, local_checkpoint: bool) -
         jar = our_jar(java)
     except SetupError as error:
         if local_checkpoint:
-            print(f"warning: Spark's own, slower code will write the checkpoint files. {error}", file=sys.stderr)
+            _log.warning(f"Spark's own, slower code will write the checkpoint files. {error}")
         return more
     if local_checkpoint:
         more = {CHECKPOINT_FILES: LOCAL_CHECKPOINT_FILES, **more}

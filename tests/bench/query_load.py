@@ -37,6 +37,7 @@ from moneystate.devbroker import DevBroker
 from moneystate.engine.keygroup import key_group_of
 from moneystate.kafka.client import admin_client
 from moneystate.kafka.topics import TopicSpec, ensure_topics
+from moneystate.log import text_of
 from moneystate.query.v1 import status_pb2
 from moneystate.serving.client import Client, Target
 from services.enrichment import topics
@@ -187,7 +188,8 @@ def served(servers: str, data: Path, workers: int) -> Iterator[tuple[subprocess.
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
-            line = next((line for line in process.stderr if line.startswith(("listening on ", "error: "))), "")
+            texts = (text_of(line) for line in process.stderr)
+            line = next((text for text in texts if text.startswith(("listening on ", "error: "))), "")
             assert line.startswith("listening on "), line
             yield process, line.split()[2]
         finally:

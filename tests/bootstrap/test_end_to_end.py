@@ -8,6 +8,7 @@ from pathlib import Path
 from moneystate.savepoint.format import Savepoint
 from tests.bootstrap.test_kafka import offsets_file
 from tests.job.harness import Finished, Setup, finished, small_workload
+from tests.log_lines import kinds
 from tests.reference import model
 
 
@@ -43,5 +44,5 @@ def test_what_is_wrong_is_one_line_and_nothing_is_made(setup: Setup) -> None:
     for arguments in (archive, [*flags(setup, setup.folder / "savepoint"), "--as-of", "noon"]):
         done = run(setup, *arguments)
         assert done.code in (2, 3)
-        assert [line.partition(" ")[0] for line in done.err.splitlines()] == ["error:"]
+        assert kinds(done.err) == ["error:"]
     assert {path for path in setup.folder.iterdir() if not path.name.startswith("run-")} == before

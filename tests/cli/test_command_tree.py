@@ -18,6 +18,7 @@ from moneystate.cli import main, renamed
 from moneystate.cli.option import Panel
 from moneystate.cli.settings_file import NO_OPTIONS, options_of
 from moneystate.cli.variables import OF_THE_PROGRAM
+from tests.log_lines import shown
 
 ROOT: Any = typer.main.get_command(main.app)
 WIDTH = 80
@@ -195,7 +196,7 @@ def test_a_variable_a_key_and_a_flag_are_read(
 
 WRITTEN = {int: 2000, float: 1.0, bool: True, list[str]: []}
 TEXTS = {"bound": "1s", "max-future": "1s", "idle-timeout": "1s", "trigger-interval": "1s", "on-error": "fail",
-         "timeout": "1s", "stalled-after": "1s"}  # fmt: skip
+         "timeout": "1s", "stalled-after": "1s", "log-level": "info"}  # fmt: skip
 
 
 def test_every_option_is_a_key_of_the_file(tmp_path: Path) -> None:
@@ -289,8 +290,8 @@ def test_what_cannot_be_is_refused_at_once(
     assert moneystate(monkeypatch, *arguments) == 2
     captured = capfd.readouterr()
     assert (captured.out, len(captured.err.splitlines())) == ("", 1)
-    assert captured.err.startswith("error: ")
-    assert told in captured.err
+    assert shown(captured.err).startswith("error: ")
+    assert told in shown(captured.err)
     assert " Do: " in captured.err
 
 
@@ -315,7 +316,7 @@ def test_an_old_name_is_an_error_that_says_the_new_one(
     arguments: tuple[str, ...], new: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert moneystate(monkeypatch, *arguments) == 2
-    error = capfd.readouterr().err
+    error = shown(capfd.readouterr().err)
     assert re.search(rf"expected the new name .*Do: use {re.escape(new)}\.$", error.strip())
 
 

@@ -18,6 +18,7 @@ from moneystate.ports.service import JobSpec
 from moneystate.spark.run_options import RunOptions
 from moneystate.spark.sink import Report
 from services.enrichment.cli import enrich
+from tests.log_lines import kinds, shown
 
 NEEDED = ("--bootstrap-servers", "127.0.0.1:1", "--checkpoint", "no/such/folder")
 
@@ -99,7 +100,7 @@ def test_a_flag_that_cannot_be_is_one_line_and_code_2(
     assert run(monkeypatch, "enrich", *NEEDED, *wrong) == 2
     out, err = capfd.readouterr()
     assert out == ""
-    assert [line.partition(" ")[0] for line in err.splitlines()] == ["error:"]
+    assert kinds(err) == ["error:"]
     assert wrong[0] in err
 
 
@@ -119,12 +120,12 @@ def test_a_file_that_cannot_be_is_one_line_and_code_2(
     file = tmp_path / "settings.toml"
     file.write_text(content)
     assert run(monkeypatch, "enrich", "--config", str(file), *NEEDED) == 2
-    assert [line.partition(" ")[0] for line in capfd.readouterr().err.splitlines()] == ["error:"]
+    assert kinds(capfd.readouterr().err) == ["error:"]
 
 
 def test_a_file_that_is_not_there(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     assert run(monkeypatch, "enrich", "--config", "no/such/file.toml", *NEEDED) == 2
-    assert capfd.readouterr().err.startswith("error: ")
+    assert shown(capfd.readouterr().err).startswith("error: ")
 
 
 def test_a_flag_goes_before_its_variable_before_the_file_before_the_default(
@@ -201,7 +202,7 @@ def test_what_the_command_line_does_not_know_is_one_line_and_code_2(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], job: Recorder, wrong: tuple[str, ...]
 ) -> None:
     assert run(monkeypatch, *wrong) == 2
-    assert [line.partition(" ")[0] for line in capfd.readouterr().err.splitlines()] == ["error:"]
+    assert kinds(capfd.readouterr().err) == ["error:"]
 
 
 @pytest.mark.parametrize("group", [(), ("kafka",)])
@@ -219,7 +220,7 @@ def test_a_file_of_starting_offsets_that_cannot_be(
     file = tmp_path / "offsets.json"
     file.write_text(content)
     assert run(monkeypatch, "enrich", *NEEDED, "--starting-offsets", str(file)) == 2
-    assert [line.partition(" ")[0] for line in capfd.readouterr().err.splitlines()] == ["error:"]
+    assert kinds(capfd.readouterr().err) == ["error:"]
 
 
 @pytest.mark.parametrize("wanted", ["earliest", "2026-01-31T00:00:00Z", "2026-01-31T00:00:00+02:00"])
@@ -229,7 +230,7 @@ def test_starting_offsets_that_can_be(monkeypatch: pytest.MonkeyPatch, job: Reco
 
 
 def test_without_any_batch_the_counts_are_not_known() -> None:
-    totals = Display(quiet=True).totals()
+    totals = Display(True, "enrich").totals()
     assert (totals["records"], totals["outputs"]) == (0, 0)
     assert [value for name, value in totals.items() if name not in ("records", "outputs")] == [None] * (len(totals) - 2)
 
@@ -243,7 +244,7 @@ def test_input_topics_that_are_created_are_named(
     prefix = f"new{uuid.uuid4().hex[:8]}-"
     where = ("--bootstrap-servers", broker.bootstrap_servers, "--checkpoint", checkpoint, "--topic-prefix", prefix)
     assert run(monkeypatch, "enrich", *where, "--quiet", "--session-lookup", "topic") == 0
-    warning = capfd.readouterr().err
+    warning = shown(capfd.readouterr().err)
     assert re.fullmatch(r"warning: (\S+), (\S+), (\S+): .*\n", warning)
     for name in ("wallet-events", "user-events", "user-session-events"):
         assert prefix + name in warning
@@ -289,4 +290,4 @@ def test_a_run_from_the_shell_ends_with_the_same_code_and_line(tmp_path: Path) -
     command = [sys.executable, "-m", "moneystate.cli.main", "enrich", *NEEDED, "--bound", "x"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert done.stderr.startswith("error: --bound x: ")
+    assert shown(done.stderr).startswith("error: --bound x: ")

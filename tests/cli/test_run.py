@@ -13,6 +13,7 @@ from moneystate.api.plans import plan_of
 from moneystate.cli import main, run, service_jobs
 from moneystate.cli.rule_flags import parted, rules_by_service
 from moneystate.spark.job import Job
+from tests.log_lines import kinds
 
 BASKET = "tests.api.services.basket:service"
 ORDERS = "examples.orders.orders:service"
@@ -110,7 +111,7 @@ def test_what_cannot_be_is_one_line_and_code_2(
     wrong: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert code(monkeypatch, "run", *wrong, *NEEDED) == 2
-    assert [line.partition(" ")[0] for line in capfd.readouterr().err.splitlines()] == ["error:"]
+    assert kinds(capfd.readouterr().err) == ["error:"]
 
 
 def test_a_service_with_records_that_are_not_released_does_not_start(

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.job.warm import MONEYSTATE, ROOT, Warm
 from tests.kafka.logs import Cluster, wait_until_stable
+from tests.log_lines import kinds
 from tests.reference import kafka_log, model
 from tests.workloads.workload_log import send_log, workload_log
 
@@ -196,7 +197,7 @@ class Setup(NamedTuple):
         """One run that has to be refused with one line on stderr."""
         done = finished(self.arguments(*more), self.folder, deadline_s=deadline_s)
         assert done.code not in (0, 1), done.err
-        assert [line.partition(" ")[0] for line in done.err.splitlines()] == ["error:"], done.err
+        assert kinds(done.err) == ["error:"], done.err
         assert done.out == ""
         return done
 

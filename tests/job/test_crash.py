@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import Setup, counts, small_workload
 from tests.kafka.logs import producers_begun
+from tests.log_lines import kinds
 from tests.reference.model import Rules
 
 RULES = Rules(lookup=False)
@@ -64,6 +65,6 @@ def test_a_second_instance_takes_over_and_the_first_says_so(setup: Setup) -> Non
             setup.send(records[len(records) // 2 :])
             done = second.finish()
     assert replaced.code == CHECKPOINT
-    assert [line.partition(" ")[0] for line in replaced.err.splitlines()] == ["error:"], replaced.err
+    assert kinds(replaced.err) == ["error:"], replaced.err
     assert f"process {second.process.pid}," in replaced.err
     assert done.code == 0, done.err

@@ -9,6 +9,7 @@ import psutil
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.run_folder import RunFolder
 from tests.job.harness import JobProcess, Setup, small_workload
+from tests.log_lines import kinds
 
 FAILED = 5
 AT_ONCE_S = 30.0  # far less than the trigger interval, far more than a busy machine takes to end the job
@@ -45,7 +46,7 @@ def test_a_jvm_that_is_killed_is_one_line_and_code_5(setup: Setup) -> None:
         jvm(job).kill()
         done = job.finish()
     assert done.code == FAILED
-    assert [line.partition(" ")[0] for line in done.err.splitlines()] == ["error:"]
+    assert kinds(done.err) == ["error:"]
     assert str(setup.checkpoint / "moneystate" / "driver.log") in done.err
 
 

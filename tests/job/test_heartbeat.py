@@ -11,6 +11,7 @@ from moneystate.api.plans import plan_of
 from moneystate.devbroker import DevBroker
 from tests.job.harness import JobProcess
 from tests.kafka.logs import Cluster
+from tests.log_lines import parsed
 from tests.ops.rules import check_healthy
 from tests.ports import free_port
 from tests.reference.kafka_log import read_log
@@ -36,6 +37,7 @@ def test_an_order_expires_by_heartbeats_alone(broker: DevBroker, topic_prefix: s
         *("--metrics-port", str(port), "--stalled-after", "0s"),
     ]
     beat = ["heartbeat", "--topics", "orders,payments", "--after", "500ms", "--allowance", "500ms", *common]
+    beat += ["--log-level", "debug"]
 
     pages: list[Scrape] = []
 
@@ -54,8 +56,13 @@ def test_an_order_expires_by_heartbeats_alone(broker: DevBroker, topic_prefix: s
             check_metrics(pages[-1])
             check_healthy(pages[-1], "moneystate_job_", tmp_path)
             assert heartbeats.process.poll() is None
-            assert heartbeats.stop().code == 0
+            beaten = heartbeats.stop()
+            assert beaten.code == 0
         assert job.stop().code == 0
+    lines = [line for line in parsed(beaten.err) if line["event"] == "heartbeat"]
+    assert {(line["topic"], line["partition"]) for line in lines} >= {
+        (topic, p) for topic in topics[1:] for p in (0, 1)
+    }
     (value,) = closed()
     assert json.loads(value or b"") == {"type": "Closed", "orderId": "late", "status": "EXPIRED", "missing": 5}
 

@@ -7,6 +7,7 @@ from moneystate.spark.checkpoint import Checkpoint
 from services.enrichment.rules import LOGIC_VERSION
 from tests.job.harness import Finished, Setup, finished, small_workload
 from tests.job.warm import Warm
+from tests.log_lines import kinds
 from tests.reference import codec
 from tests.reference.model import WALLET, LogRecord, Rules
 
@@ -36,7 +37,7 @@ def last_money(records: list[LogRecord]) -> tuple[str, LogRecord]:
 
 
 def one_line(done: Finished) -> str:
-    assert [line.partition(" ")[0] for line in done.err.splitlines()] == ["error:"], done.err
+    assert kinds(done.err) == ["error:"], done.err
     return done.err
 
 

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TypeGuard
 
 from moneystate.devbroker import DevBroker
+from moneystate.spark.checkpoint import Checkpoint
 from services.enrichment import fingerprints as fp
 from services.enrichment import topics
 from services.enrichment.source import decode_source, read_source
 from tests.job.harness import ENRICHED, Finished, JobProcess, Setup, counts, small_workload
+from tests.log_lines import impersonal
 from tests.reference.builder import LogBuilder
 from tests.reference.codec import Malformed, decode
 from tests.reference.model import LogRecord, Rules
@@ -83,14 +85,27 @@ def is_known(value: bytes | None) -> TypeGuard[bytes]:
 
 def _run_live(setup: Setup, parts: list[list[LogRecord]], stop: Callable[[JobProcess], Finished]) -> None:
     """Records come while it runs, and it is told to stop once it has caught up: it ends in good order."""
-    with setup.start(*FLAGS) as job:
+    with setup.start(*FLAGS, "--log-level", "debug") as job:
         for part in parts:
             setup.send(part)
             want = len(setup.reference(RULES, drain=False).enriched)
             job.wait_for(partial(_has_enriched, setup, want), f"{want} records")
         done = stop(job)
     assert done.code == 0, done.err
+    check_log(done, setup)
     setup.check_output(RULES, drain=False)
+
+
+def check_log(done: Finished, setup: Setup) -> None:
+    """All that the run told is a line of the log, and none is about a user."""
+    lines = impersonal(done.err, setup.inputs()[0])
+    assert {line["service"] for line in lines} == {"moneystate-enrich"}
+    epoch = Checkpoint(str(setup.checkpoint)).epoch()
+    batches = [line for line in lines if line["event"] == "batch"]
+    assert [line["version"] for line in batches] == [f"{epoch}/{line['batch']}" for line in batches]
+    assert lines[0]["event"] == "started"
+    assert (lines[-1]["event"], lines[-1]["batch"]) == ("ended", done.totals["batch"])
+    assert sum(line["records"] for line in batches) == lines[-1]["records"] == done.totals["records"]
 
 
 def _has_enriched(setup: Setup, n: int) -> bool:

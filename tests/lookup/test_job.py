@@ -5,6 +5,7 @@ from __future__ import annotations
 from moneystate.devbroker import DevBroker
 from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge
 from tests.job.harness import ENRICHED, LOOKUP_RESULTS, Setup, small_workload
+from tests.log_lines import impersonal
 from tests.lookup.harness import REQUESTS, Lookups
 from tests.reference import model
 
@@ -44,5 +45,6 @@ def test_an_outage_holds_back_only_what_waits_for_it_and_a_replay_does_not_ask_a
             assert again.totals["looking_up"] == 0
             worker.wait_for(lambda: not any(lookups.lag(f"{topic_prefix}session-lookup-worker").values()), "offsets")
             assert sum(service.calls.values()) == asked
+    impersonal(worker.err(), log)
     assert setup.check_lookups(copies=2) == 0
     assert len(setup.read(REQUESTS)) == 2 * len(setup.read(LOOKUP_RESULTS))

@@ -17,6 +17,7 @@ from moneystate.query.v1 import admin_pb2, header_pb2, query_pb2, status_pb2, us
 from moneystate.serving.client import Client, Target
 from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import JobProcess, Setup, small_workload
+from tests.log_lines import impersonal
 from tests.query.serving import UP_S, failure, wait_for
 from tests.reference import model
 from tests.reference.builder import LogBuilder
@@ -98,6 +99,8 @@ def test_answers_are_the_references_after_replica_job_and_broker_were_killed(
         with replica.client() as client:
             check_versions(client, setup, last)
         forget(replica, setup, sorted(expected(setup, last).users)[0])
+        for process in (job, serving):  # what they told of the broker's end, too
+            impersonal(process.err(), log)
     finally:
         job.kill()
         serving.kill()

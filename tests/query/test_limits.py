@@ -25,6 +25,7 @@ from moneystate.serving.calls import Calls
 from moneystate.serving.client import Client
 from moneystate.serving.limits import Limits, Rooms
 from moneystate.serving.metrics import Metrics
+from tests.log_lines import shown
 from tests.query.serving import UP_S, Server, new_cluster, reason_of, wait_for
 from tests.query.story import begin
 from tests.query.test_calls import Caller as Context
@@ -172,4 +173,4 @@ def test_a_limit_of_none_is_one_line_and_code_2(
     with pytest.raises(SystemExit) as end:
         main.main()
     assert end.value.code == 2
-    assert capfd.readouterr().err.startswith(f"error: {name} 0: expected a whole number, at least 1")
+    assert shown(capfd.readouterr().err).startswith(f"error: {name} 0: expected a whole number, at least 1")

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from moneystate import log
 from moneystate.cli.display import Display
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.job_flags import job_options, planned_job
@@ -84,8 +85,16 @@ def _enrich(prepared: Prepared, watching: Watching, json_output: Json = False, q
     --until-caught-up or SIGTERM, once the current batch is finished.
     """
     spec, options = prepared
-    with Display(quiet, counters=spec.counters) as display:
-        job = Job(spec, options, display.batch, on_publish=display.publishing, on_new_inputs=display.new_inputs)
+    log.add_fields(service=spec.name)
+    with Display(quiet, spec.name, counters=spec.counters) as display:
+        job = Job(
+            spec,
+            options,
+            display.batch,
+            on_publish=display.publishing,
+            on_new_inputs=display.new_inputs,
+            on_start=display.started,
+        )
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: job.stop())
         watching.begin([job])
@@ -101,10 +110,8 @@ enrich = flagged(_prepared, "watching", watching_options)
 
 def _say_goodbye(display: Display, options: RunOptions, open_requests: int) -> None:
     if open_requests and not display.quiet:
-        display.console.print(
-            f"[yellow]{open_requests:,} lookups are open: their money has not been put out.[/] "
-            "Run the same command again once they are answered.",
-            highlight=False,
-            soft_wrap=True,
+        display.warning(
+            f"{open_requests:,} lookups are open: their money has not been put out. Run the same command again once "
+            "they are answered."
         )
     display.goodbye(options.bounded and not options.drain)

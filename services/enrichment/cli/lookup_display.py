@@ -1,18 +1,20 @@
-"""Shows the progress of a lookup worker: one changing line on a terminal, otherwise a line from time to time."""
+"""Shows the progress of a lookup worker: one changing line on a terminal, otherwise lines of the log."""
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
 from rich.console import Console
 from rich.live import Live
 
+from moneystate import log
 from moneystate.cli.display import LOG_EVERY_S
 from services.enrichment.lookup.metrics import Metrics
 from services.enrichment.lookup.wire import Outcome
 from services.enrichment.lookup.worker import Worker
+
+_log = log.get_log(__name__)
 
 RATE_S = 5.0  # the rate is an average of the last five seconds
 
@@ -30,7 +32,7 @@ class LookupDisplay:
         self.history: list[tuple[float, int]] = [(time.monotonic(), 0)]  # time, number of replies
 
     def __enter__(self) -> LookupDisplay:
-        if not self.quiet and self.console.is_terminal:
+        if not self.quiet and self.console.is_terminal and not log.is_json():
             self.live = Live("reading the replies so far", console=self.console, refresh_per_second=4)
             self.live.start()
         return self
@@ -47,14 +49,30 @@ class LookupDisplay:
             self.live.update(self.line())
         elif not self.quiet and now - self.logged_at >= LOG_EVERY_S:
             self.logged_at = now
-            print(self.line(), file=sys.stderr, flush=True)
+            if log.is_json():
+                _log.info("progress", **self._fields())
+            else:
+                _log.info(self.line())
+
+    def _rate(self) -> float:
+        (then, before), (now, done) = self.history[0], self.history[-1]
+        return (done - before) / max(now - then, 1e-9)
+
+    def _fields(self) -> dict[str, Any]:
+        worker = self.worker
+        return {
+            **self.totals(),
+            "waiting": len(worker.waiting),
+            "rate": round(self._rate()),
+            "breaker": str(worker.breaker.state),
+            "oldest_s": round(worker.oldest_s(), 1),
+        }
 
     def line(self) -> str:
-        totals = self.metrics.totals
-        (then, before), (now, done) = self.history[0], self.history[-1]
+        totals, done = self.metrics.totals, self._done()
         parts = [
             f"{done:,} of {done + len(self.worker.waiting):,} replies",
-            f"{(done - before) / max(now - then, 1e-9):,.0f}/s",
+            f"{self._rate():,.0f}/s",
             *(f"{outcome.name.lower()} {totals[outcome]:,}" for outcome in Outcome),
             f"calls {self.metrics.calls:,}",
             f"breaker {self.worker.breaker.state}",

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import os
 import signal
-import sys
 import tempfile
 import threading
 import uuid
@@ -16,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
-import structlog
 import typer
 
+from moneystate import log
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.option import DURATION, NUMBER, PATH, Panel, check_given, option
 from moneystate.cli.options import (
@@ -196,6 +194,7 @@ def lookup_worker(
 
 
 def _run(config: WorkerConfig, metrics_at: tuple[str, int], ensure: Callable[[], None], quiet: bool) -> dict[str, Any]:
+    log.add_fields(service=NAME)
     metrics = Metrics()
     worker = Worker(config, metrics)
     check_reachable(config.bootstrap_servers, config.extra)
@@ -204,7 +203,6 @@ def _run(config: WorkerConfig, metrics_at: tuple[str, int], ensure: Callable[[],
     pulse = Pulse()
     if port:
         expose(host, port, Labelled({NAME: metrics.registry}), pulse.check, worker.ready)
-    set_up_log()
     with LookupDisplay(worker, metrics, quiet) as display:
         asyncio.run(_run_until_signal(worker, display, pulse))
     return display.totals()
@@ -239,17 +237,3 @@ async def _show(display: LookupDisplay, pulse: Pulse) -> None:
 
 def _path(text: str) -> Path | None:
     return Path(text) if text else None
-
-
-def set_up_log() -> None:
-    """Logs to stderr: readable lines on a terminal, otherwise JSON."""
-    shown = structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            shown,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )

@@ -17,6 +17,7 @@ import psutil
 
 import services
 from moneystate.errors import JobError
+from moneystate.log import text_of
 
 # The job's flags. The long idle timeout keeps partitions from becoming idle, because results would depend on the clock.
 RULES = {
@@ -121,7 +122,7 @@ class ServiceProcess:
 
     def _last_line(self) -> str:
         lines = self._log.read_text(errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "(it wrote nothing)")
+        return next((text_of(line.strip()) for line in reversed(lines) if line.strip()), "(it wrote nothing)")
 
 
 def enrich_job(bootstrap_servers: str, folder: Path) -> ServiceProcess:

@@ -104,8 +104,8 @@ class SessionService:
                 return await call_result(r)
         except TimeoutError:
             return Unavailable(f"no answer within {timeout_s:.3g} s")
-        except httpx.InvalidURL as e:  # caused by the session id, not by the service
-            return Unusable(f"InvalidURL: {e}", works=False)
+        except httpx.InvalidURL:  # caused by the session id, not by the service
+            return Unusable("InvalidURL", works=False)
         except (httpx.HTTPError, httpx.StreamError, OSError) as e:
             return Unavailable(f"{type(e).__name__}: {e}")
         finally:
@@ -169,7 +169,7 @@ def _country(body: bytes) -> CallResult:
     try:
         answer = json.loads(body)
     except (ValueError, RecursionError):
-        return Unusable(f"not JSON: {body[:80]!r}", works=False)
+        return Unusable("not JSON", works=False)
     country = answer.get("clientCountryCode") if isinstance(answer, dict) else None
     if not isinstance(country, str) or not country or not _is_text(country):
         return Unusable("JSON without a string clientCountryCode", works=False)

@@ -7,15 +7,14 @@ import random
 from dataclasses import dataclass
 from typing import assert_never
 
-import structlog
-
+from moneystate.log import get_log
 from services.enrichment.lookup.breaker import Breaker, Tries
 from services.enrichment.lookup.http import CallResult, Found, NotFound, Refused, SessionService, Unavailable, Unusable
 from services.enrichment.lookup.limiter import Limiter
 from services.enrichment.lookup.metrics import Metrics
 from services.enrichment.lookup.wire import Answer, Outcome
 
-log = structlog.get_logger("moneystate.lookup")
+log = get_log(__name__)
 
 MAX_BACKOFF_S = 5.0
 
@@ -77,7 +76,7 @@ class SessionResolver:
                 await self._back_off(tries)
             if self._is_over(tries):
                 reason = "too many requests" if isinstance(result, Refused) else result.reason
-                log.warning("lookup failed", session=session.decode(), attempts=tries.used, reason=reason)
+                log.warning("lookup failed", attempts=tries.used, reason=reason)
                 return Answer(Outcome.FAILED, None, tries.used)
 
     def _is_over(self, tries: Tries) -> bool:

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import structlog
-
 from moneystate.engine.processor import Convert, Rejected
 from moneystate.errors import BrokerError
 from moneystate.kafka.client import place
 from moneystate.kafka.formats import Undecodable
+from moneystate.log import get_log
 from moneystate.monitoring import Health
 from services.enrichment.lookup.breaker import Breaker, State
 from services.enrichment.lookup.http import ServiceConfig, SessionService
@@ -30,7 +29,7 @@ from services.enrichment.lookup.requests import Assignment, Fenced, Polled, Repl
 from services.enrichment.lookup.resolver import Policy, SessionResolver
 from services.enrichment.lookup.wire import Answer, Request, Wire, reply
 
-log = structlog.get_logger("moneystate.lookup")
+log = get_log(__name__)
 
 T = TypeVar("T")
 
