@@ -2,7 +2,7 @@
 # ARGS goes to the program: make test ARGS="tests/devbroker -k port"
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-fast check docs bench chaos fmt lock clean
+.PHONY: help env demo test test-fast check docs bench chaos fuzz fmt lock clean
 bin := .venv/bin
 ARGS ?=
 WORKERS := --numprocesses logical --maxprocesses 4
@@ -43,6 +43,9 @@ bench: env ## throughput and latency
 
 chaos: env ## kills and restarts of the real processes, for longer than the tests do
 	@$(bin)/python -m tests.chaos $(ARGS)
+
+fuzz: env ## damaged and arbitrary inputs for all decoders, for longer than the tests do
+	@$(bin)/python -m tests.fuzz $(ARGS)
 
 fmt: env ## format, and mend what the linter can
 	$(bin)/ruff check --fix .

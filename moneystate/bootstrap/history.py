@@ -4,16 +4,16 @@ both in this order.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from moneystate.bootstrap.inspect import FileFacts
 from moneystate.bootstrap.layout import NOTE, ArchivedPartition, ArchiveFile
+from moneystate.engine.json_object import read_object
 from moneystate.engine.plan import ACTIVE, EMPTY, PartitionPlan, Plan, TopicPartition
 from moneystate.errors import ArchiveError, ConfigError, RetentionError
-from moneystate.kafka.starting import offsets_from_file, time_ms
+from moneystate.kafka.starting import is_file, offsets_from_file, time_ms
 
 END = "end"
 AS_OF, INITIAL_HIGHS = "--as-of", "--initial-highs"
@@ -33,7 +33,7 @@ def parse_cut(text: str, topics: list[str]) -> Cut:
     """`end`, an ISO-8601 time with its zone, or a JSON file {topic: {partition: offset}}. Raises ConfigError."""
     if text == END:
         return Cut()
-    if Path(text).is_file():
+    if is_file(text):
         return Cut(offsets=offsets_from_file(Path(text), topics, AS_OF))
     return Cut(at_ms=time_ms(text, AS_OF, END))
 
@@ -44,13 +44,13 @@ def read_initial_highs(path: Path | None, topics: list[str]) -> dict[TopicPartit
     if path is None:
         return {}
     try:
-        content = json.loads(path.read_text())
+        content = read_object(path.read_text())
         highs = {
             (topic, int(p)): None if high is None else int(high)
             for topic, by in content.items()
             for p, high in by.items()
         }
-    except (OSError, ValueError, AttributeError, TypeError) as e:
+    except (OSError, ValueError, AttributeError, TypeError, OverflowError) as e:
         raise ConfigError(
             f"{INITIAL_HIGHS} {path}: expected JSON {{topic: {{partition: ms}}}}, but {e}.",
             "check the path and the file.",

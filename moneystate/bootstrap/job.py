@@ -33,6 +33,7 @@ from moneystate.bootstrap.work import BootstrapPlan
 from moneystate.engine import plan as plans
 from moneystate.engine.plan import TopicPartition
 from moneystate.kafka.source_spec import SourceSpec
+from moneystate.kafka.starting import is_file
 from moneystate.ports.service import JobSpec
 from moneystate.savepoint.fingerprint import Fingerprint
 from moneystate.savepoint.format import Savepoint, check_free
@@ -251,7 +252,7 @@ class Bootstrap:
             self.job.rules,
             sources=sources,
             topic_prefix=o.topic_prefix,
-            as_of=Path(o.as_of).read_text() if Path(o.as_of).is_file() else o.as_of,
+            as_of=Path(o.as_of).read_text() if is_file(o.as_of) else o.as_of,
             starts=_listed(o.starts),
             ends=_listed(o.ends),
             initial_highs=highs,

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from moneystate.bootstrap.files import FORMATS, format_of
+from moneystate.engine.json_object import read_object
 from moneystate.engine.plan import TopicPartition
 from moneystate.errors import ArchiveError
 
@@ -55,20 +56,35 @@ def read_note(folder: Path) -> RangeNote | None:
     if not path.exists():
         return None
     try:
-        fields = json.loads(path.read_text())
+        fields = read_object(path.read_text())
         if fields.get("version", NOTE_VERSION) > NOTE_VERSION:
             raise ValueError(f"version {fields['version']} is from a newer program")
         return RangeNote(
-            int(fields.get("start", 0)),
-            int(fields.get("end", -1)),
-            fields.get("initialHigh"),
+            _whole(fields.get("start", 0), "start"),
+            _whole(fields.get("end", -1), "end"),
+            None if fields.get("initialHigh") is None else _whole(fields["initialHigh"], "initialHigh"),
             str(fields.get("topicId", "")),
-            dict(fields.get("files", {})),
+            {name: _about(name, about) for name, about in dict(fields.get("files", {})).items()},
         )
-    except (OSError, ValueError, AttributeError, TypeError) as e:
+    except (OSError, ValueError, TypeError) as e:
         raise ArchiveError(
             f"{path}: expected the note of an archived range, but {e}.", "restore or remove it."
         ) from None
+
+
+def _whole(value: Any, name: str) -> int:
+    if type(value) is not int:
+        raise TypeError(f"expected a whole number as {name}, found {type(value).__name__}")
+    return value
+
+
+def _about(name: str, about: Any) -> dict[str, Any]:
+    """What a note says about a file."""
+    if type(about) is not dict or type(about.get("sha256", "")) is not str:
+        raise TypeError(f"expected the records and the SHA-256 of {name}")
+    if about.get("records") is not None:
+        _whole(about["records"], f"records of {name}")
+    return about
 
 
 @dataclass(frozen=True)
@@ -125,7 +141,7 @@ def _partitions(place: Path) -> Iterable[tuple[int, Path]]:
     for entry in sorted(place.iterdir()):
         if entry.name.startswith(("_", ".")):
             continue
-        if not entry.is_dir() or not entry.name.isdigit():
+        if not entry.is_dir() or not entry.name.isdecimal():
             raise ArchiveError(
                 f"{entry}: expected a partition's folder, named by its number.", "move it out of the archive."
             )
@@ -205,4 +221,4 @@ def _check_end(partition: ArchivedPartition) -> None:
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
     """A sort key for names: text as text, numbers as numbers."""
-    return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]

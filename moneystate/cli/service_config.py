@@ -19,7 +19,7 @@ def read_file(path: Path) -> dict[str, Any]:
     """Raises ConfigError."""
     try:
         return tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError) as e:
+    except (OSError, ValueError, RecursionError) as e:  # also for text that is not UTF-8, and numbers without end
         raise ConfigError(
             f"--config {path}: expected a TOML file, found {e}.", "check the path and the file."
         ) from None

@@ -15,7 +15,7 @@ from moneystate.engine.fingerprints import KEY_GROUP_CLOCK, KEY_GROUP_CLOCK_V1
 from moneystate.engine.items import NO_TIME
 from moneystate.engine.order import Partition
 from moneystate.engine.plan import STATE_VERSION
-from moneystate.engine.slots import Slot
+from moneystate.engine.slots import MAX_CHUNKS, Slot
 
 KEY: Final = keys.CLOCK
 
@@ -121,18 +121,27 @@ def decode(entry: bytes | None) -> Clock:
         chunks, item_pos = avro.read_long(block, item_pos)
         open_chunks, item_pos = avro.read_long(block, item_pos)
         events, item_pos = avro.read_long(block, item_pos)
+        if not 0 <= open_chunks <= chunks <= MAX_CHUNKS:
+            raise avro.Malformed("a time slot whose chunks cannot exist")
         clock.slots[start] = Slot(chunks, open_chunks, events)
     count, block, pos = avro.read_block(entry, pos)
     item_pos = 0
     for _ in range(count):
         name, item_pos = avro.read_bytes(block, item_pos)
-        clock.counts[name.decode()], item_pos = avro.read_long(block, item_pos)
+        clock.counts[_text(name)], item_pos = avro.read_long(block, item_pos)
     count, block, pos = avro.read_block(entry, pos)
     item_pos = 0
     for _ in range(count):
         since, item_pos = avro.read_long(block, item_pos)
         clock.ages[since], item_pos = avro.read_long(block, item_pos)
     return clock
+
+
+def _text(name: bytes) -> str:
+    try:
+        return name.decode()
+    except UnicodeDecodeError:
+        raise avro.Malformed("the name of a count is not UTF-8") from None
 
 
 def clock_1_to_2(entry: bytes) -> bytes:

@@ -15,6 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from moneystate.engine.items import NO_TIME
+from moneystate.engine.json_object import read_object
+
 VERSION: Final = 2
 
 
@@ -48,14 +51,27 @@ class EndOfBatch:
 
 def decode(value: bytes) -> EndOfBatch:
     """Decodes a record of any version. Raises ValueError, KeyError or TypeError for anything else."""
-    fields = json.loads(value)
+    fields = read_object(value)
+    epoch, rules = fields["epoch"], fields.get("rules", {})
+    if type(epoch) is not str or type(rules) is not dict:
+        raise TypeError("expected a text as epoch, and an object as rules")
     return EndOfBatch(
-        fields["epoch"],
-        fields["batch"],
-        fields["watermark"],
-        tuple(fields["keyGroups"]),
-        fields.get("groups"),
-        fields.get("records"),
-        fields.get("partitions"),
-        fields.get("rules", {}),
+        epoch,
+        _whole(fields["batch"], -1),
+        _whole(fields["watermark"], NO_TIME),
+        tuple([_whole(group, 0) for group in fields["keyGroups"]]),
+        _whole_or_none(fields.get("groups"), 1),
+        _whole_or_none(fields.get("records"), 0),
+        _whole_or_none(fields.get("partitions"), 1),
+        rules,
     )
+
+
+def _whole(value: Any, at_least: int) -> int:
+    if type(value) is not int or not at_least <= value < 1 << 63:
+        raise ValueError(f"expected a whole number from {at_least} on")
+    return value
+
+
+def _whole_or_none(value: Any, at_least: int) -> int | None:
+    return None if value is None else _whole(value, at_least)

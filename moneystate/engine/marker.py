@@ -13,7 +13,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Any, Final
+
+from moneystate.engine.json_object import read_object
 
 FIRST_BATCH: Final = 0
 # A new checkpoint's initial state (`moneystate.kafka.publish`) is written like a batch that ends where the checkpoint
@@ -57,13 +59,25 @@ class Claim:
 
 
 def decode(value: bytes) -> Marker:
-    fields = json.loads(value)
-    return Marker(fields["epoch"], fields["nextBatch"], fields["digest"])
+    """Raises ValueError or KeyError for anything but a marker."""
+    fields = read_object(value)
+    next_batch = fields["nextBatch"]
+    if type(next_batch) is not int:
+        raise ValueError("expected a number as nextBatch")
+    return Marker(_text(fields, "epoch"), next_batch, _text(fields, "digest"))
 
 
 def decode_claim(value: bytes) -> Claim:
-    fields = json.loads(value)
-    return Claim(fields["instance"], fields["who"])
+    """Raises ValueError or KeyError for anything but a claim."""
+    fields = read_object(value)
+    return Claim(_text(fields, "instance"), _text(fields, "who"))
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    value = fields[name]
+    if type(value) is not str:
+        raise ValueError(f"expected a text as {name}")
+    return value
 
 
 def marker_key(application_id: str, output_partition: int) -> bytes:

@@ -28,6 +28,7 @@ from __future__ import annotations
 import zlib
 from typing import Final, NamedTuple
 
+from moneystate.engine.avro import Malformed
 from moneystate.engine.items import END_OF_TIME, NO_TIME, OFFSET, PARTITION, TIMER_RANK, VALUE, Header, Item
 
 PLACE: Final = "place"
@@ -88,10 +89,12 @@ def carry(place: bytes, partition: int, offset: int, value: bytes) -> bytes:
 
 
 def carried_by(value: bytes) -> Carried | None:
-    """None: the item is not of a timed stream."""
+    """None: the item is not of a timed stream. Raises Malformed."""
     if not value.startswith(CARRIED):
         return None
-    end = value.index(b"\x00\x01", 1)
+    end = value.find(b"\x00\x01", 1)
+    if end < 0:
+        raise Malformed("a place is cut off")
     place = value[1:end].replace(b"\x00\xff", b"\x00")
     partition, pos = _read_count(value, end + 2)
     offset, pos = _read_count(value, pos)
@@ -111,6 +114,8 @@ def where(item: Item) -> tuple[int, int]:
 
 
 def _read_count(buf: bytes, pos: int) -> tuple[int, int]:
+    if pos >= len(buf) or buf[pos] < 0x80 or pos + 1 + buf[pos] - 0x80 > len(buf):
+        raise Malformed("a number of a place is cut off")
     end = pos + 1 + buf[pos] - 0x80
     return int.from_bytes(buf[pos + 1 : end], "big"), end
 

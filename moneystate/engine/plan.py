@@ -33,12 +33,18 @@ class NewerProgram(Exception):
     """The plan was made by a program whose plans or state this one cannot read. `args[0]` says which."""
 
 
+class Unreadable(Exception):
+    """An offset is not a plan. `args[0]` says why."""
+
+
 def check_version(offset: Mapping[str, Any]) -> None:
-    """Raises NewerProgram."""
-    if offset["version"] > VERSION:
-        raise NewerProgram(f"a plan of version {offset['version']}, this program knows {VERSION}")
-    if offset["stateVersion"] > STATE_VERSION:
-        raise NewerProgram(f"state of version {offset['stateVersion']}, this program knows {STATE_VERSION}")
+    """Raises NewerProgram, and Unreadable for an offset that is not a plan."""
+    version = _whole(offset, "version")
+    if version > VERSION:
+        raise NewerProgram(f"a plan of version {version}, this program knows {VERSION}")
+    state_version = _whole(offset, "stateVersion")
+    if state_version > STATE_VERSION:
+        raise NewerProgram(f"state of version {state_version}, this program knows {STATE_VERSION}")
 
 
 @dataclass(frozen=True)
@@ -115,17 +121,68 @@ def next_share(plan: Plan, shares: int, version: int) -> int:
 
 
 def from_offset(offset: Mapping[str, Any]) -> Plan:
-    """Raises NewerProgram for an offset that a newer program wrote."""
+    """Raises NewerProgram for an offset that a newer program wrote, and Unreadable for one that is not a plan."""
     check_version(offset)
-    partitions = {
-        (topic, int(number)): PartitionPlan(planned["end"], planned["state"])
-        for topic, entry in offset["topics"].items()
-        for number, planned in entry["partitions"].items()
-    }
-    ids = {topic: entry["id"] for topic, entry in offset["topics"].items()}
-    r = offset.get("rewrite")
-    rewrite = None if r is None else Rewrite(r["share"], r["shares"], r["version"])
-    return Plan(offset["rules"], ids, partitions, offset["drain"], offset["tick"], rewrite)
+    partitions: dict[TopicPartition, PartitionPlan] = {}
+    ids: dict[str, str] = {}
+    for topic in _object(offset, "topics"):
+        entry = _object(offset["topics"], topic)
+        ids[topic] = _text(entry, "id")
+        for number in _object(entry, "partitions"):
+            planned = _object(entry["partitions"], number)
+            partitions[topic, _partition(number)] = PartitionPlan(_whole(planned, "end"), _state(planned))
+    drain = offset.get("drain")
+    if type(drain) is not bool:
+        raise Unreadable("expected drain as true or false")
+    return Plan(_text(offset, "rules"), ids, partitions, drain, _whole(offset, "tick"), _rewrite(offset))
+
+
+def _rewrite(offset: Mapping[str, Any]) -> Rewrite | None:
+    if offset.get("rewrite") is None:
+        return None
+    rewrite = _object(offset, "rewrite")
+    shares = _whole(rewrite, "shares")
+    if shares < 1:
+        raise Unreadable("expected shares from 1 on")
+    return Rewrite(_whole(rewrite, "share"), shares, _whole(rewrite, "version"))
+
+
+def _object(fields: Any, name: str) -> Mapping[str, Any]:
+    value = fields.get(name) if isinstance(fields, dict) else None
+    if not isinstance(value, dict):
+        raise Unreadable(f"expected an object as {name}, found {_found(value)}")
+    return value
+
+
+def _whole(fields: Any, name: str) -> int:
+    value = fields.get(name) if isinstance(fields, dict) else None
+    if type(value) is not int or value < 0 or value >= 1 << 63:
+        raise Unreadable(f"expected a whole number as {name}, found {_found(value)}")
+    return value
+
+
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    value = fields.get(name)
+    if type(value) is not str:
+        raise Unreadable(f"expected a text as {name}, found {_found(value)}")
+    return value
+
+
+def _state(planned: Mapping[str, Any]) -> str:
+    state = _text(planned, "state")
+    if state not in (EMPTY, ACTIVE, IDLE):
+        raise Unreadable(f"expected empty, active or idle as state, found {state[:40]!r}")
+    return state
+
+
+def _partition(number: str) -> int:
+    if not (number.isascii() and number.isdigit() and len(number) < 10):
+        raise Unreadable(f"expected the number of a partition, found {number[:40]!r}")
+    return int(number)
+
+
+def _found(value: Any) -> str:
+    return "nothing" if value is None else type(value).__name__
 
 
 def digest(offset: Mapping[str, Any]) -> str:

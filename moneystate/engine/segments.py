@@ -28,6 +28,7 @@ MANIFEST_KEY: Final[bytes] = (
 PREFIX: Final = keys.RUN
 CHUNK_BYTES: Final = 256 * 1024
 FANOUT: Final = 8
+MAX_CHUNKS: Final = 1 << 32  # of a segment: a chunk's number has 4 bytes
 # The first segment of a key group gets the tier at which merged segments have about its size.
 TIER_0_BYTES: Final = 16 * 1024
 
@@ -100,6 +101,8 @@ def decode_manifest(entry: bytes) -> Manifest:
         last, item_pos = avro.read_long(block, item_pos)
         chunks, item_pos = avro.read_long(block, item_pos)
         size, item_pos = avro.read_long(block, item_pos)
+        if name < 0 or not 0 <= chunks <= MAX_CHUNKS or size < 0:
+            raise avro.Malformed("a segment whose chunks cannot exist")
         manifest.segments.append(Segment(name, tier, first, last, chunks, size))
     return manifest
 

@@ -29,6 +29,7 @@ FAR: Final = 32  # a slot is at least this many times its width away from the wa
 WIDER: Final = 8  # factor from one width to the next
 PREFIX: Final = keys.BUFFER
 SIGN: Final = 1 << 63
+MAX_CHUNKS: Final = 1 << 32  # of a slot: a chunk's number has 4 bytes
 
 
 class Slot:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
+from moneystate.engine.json_object import read_object
 from moneystate.engine.plan import EMPTY, PartitionPlan, TopicPartition
 from moneystate.errors import ConfigError, RetentionError
 from moneystate.kafka.offsets import FullPartition, log_ends, log_starts, offsets_at, topic_states
@@ -38,7 +38,7 @@ def parse_start(text: str, topics: list[str]) -> Wanted:
     without prefix. Raises ConfigError for anything else."""
     if text == EARLIEST:
         return Wanted(None, {})
-    if Path(text).is_file():
+    if is_file(text):
         return Wanted(None, offsets_from_file(Path(text), topics, FLAG))
     return Wanted(time_ms(text, FLAG, EARLIEST), {})
 
@@ -73,12 +73,20 @@ def time_ms(text: str, flag: str, word: str) -> int:
     return int(moment.timestamp() * 1000)
 
 
+def is_file(text: str) -> bool:
+    """Whether the text is the path of a file, and not a time."""
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # no path can be so long, or have such characters
+        return False
+
+
 def offsets_from_file(path: Path, topics: list[str], flag: str) -> dict[TopicPartition, int]:
     """JSON {topic: {partition: offset}} of `topics`, without prefix. Raises ConfigError that names `flag`."""
     try:
-        content = json.loads(path.read_text())
+        content = read_object(path.read_text())
         offsets = {(topic, int(p)): int(offset) for topic, by in content.items() for p, offset in by.items()}
-    except (OSError, ValueError, AttributeError, TypeError) as e:
+    except (OSError, ValueError, AttributeError, TypeError, OverflowError) as e:
         raise ConfigError(
             f"{flag} {path}: expected JSON {{topic: {{partition: offset}}}}, but {e}.", "check the file."
         ) from None

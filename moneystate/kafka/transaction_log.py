@@ -40,6 +40,7 @@ STATES: Final = (
 )  # fmt: skip
 OPEN: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 NEWEST_VERSION: Final = 1
+MAX_SHIFT: Final = 63  # of a varint, whose numbers have 32 bits
 POLL_S: Final = 0.1
 STALL_S: Final = 30.0  # without any record
 RECORDS: Final = 1000  # for each call of the client
@@ -152,7 +153,17 @@ def _check_passing(topic: str, error: KafkaError) -> None:
 
 
 def decode(transactional_id: str, value: bytes, coordinator: str = "") -> Transaction:
-    """Raises BrokerError for a version that this program does not know."""
+    """Raises BrokerError for a version that this program does not know, and for a damaged record."""
+    try:
+        return _decode(transactional_id, value, coordinator)
+    except (struct.error, IndexError, OverflowError, UnicodeDecodeError):
+        raise BrokerError(
+            f"{TOPIC}: expected the state of {transactional_id}, found {value[:40]!r}.",
+            "use Kafka's kafka-transactions.sh.",
+        ) from None
+
+
+def _decode(transactional_id: str, value: bytes, coordinator: str) -> Transaction:
     read = _Fields(value)
     version = read.integer("h")
     if version > NEWEST_VERSION:
@@ -162,7 +173,7 @@ def decode(transactional_id: str, value: bytes, coordinator: str = "") -> Transa
         )
     read.compact = version > 0
     producer_id, epoch, timeout_ms = read.integer("q"), read.integer("h"), read.integer("i")
-    state = STATES[read.integer("b")]
+    state = STATES[read.integer("B")]
     partitions = read.topics()
     changed_ms, since_ms = read.integer("q"), read.integer("q")
     since = since_ms if state in OPEN else None
@@ -208,6 +219,8 @@ class _Fields:
             shift += 7
             if byte < 0x80:
                 return number
+            if shift > MAX_SHIFT:
+                raise OverflowError
 
     def _skip_tagged(self) -> None:
         for _ in range(self._varint() if self.compact else 0):

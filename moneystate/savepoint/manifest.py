@@ -6,16 +6,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
 from dataclasses import asdict, dataclass, field
+from dataclasses import fields as dataclass_fields
 from pathlib import Path
 from typing import Any
 
-from moneystate.engine.plan import STATE_VERSION
+from moneystate.engine.json_object import read_object
+from moneystate.engine.plan import STATE_VERSION, NewerProgram, Unreadable, from_offset
 from moneystate.errors import SavepointError
 
 FORMAT = 1
 NAME = "manifest.json"
+_FILE = re.compile(r"(state|output)/group-\d{5,9}\.avro")
+_KINDS = {"str": str, "int": int, "list": list, "dict": dict}
 BOOTSTRAP, EXPORT = "bootstrap", "export"
 
 
@@ -63,7 +67,7 @@ def read_manifest(folder: Path) -> Manifest:
     """Raises SavepointError if there is none, or if a newer program made it."""
     path = folder / NAME
     try:
-        fields = json.loads(path.read_text())
+        fields = read_object(path.read_text())
     except (OSError, ValueError) as e:
         raise SavepointError(
             f"{path}: expected the manifest of a savepoint, found {e}.",
@@ -72,9 +76,10 @@ def read_manifest(folder: Path) -> Manifest:
     _check_versions(path, fields)
     try:
         for name in ("state", "output"):
-            fields[name] = [FileInfo(**info) for info in fields[name]]
+            fields[name] = [_file_info(info) for info in fields[name]]
         manifest = Manifest(**fields)
-    except (TypeError, KeyError, AttributeError) as e:
+        _check_types(manifest)
+    except (TypeError, KeyError, AttributeError, Unreadable, NewerProgram) as e:
         raise SavepointError(
             f"{path}: expected the fields of a manifest, but {e}.", "make the savepoint again."
         ) from None
@@ -83,12 +88,41 @@ def read_manifest(folder: Path) -> Manifest:
             f"{path}: expected a file for each of {manifest.key_groups} key groups, found {len(manifest.state)}.",
             "make the savepoint again.",
         )
+    if manifest.output and len(manifest.output) != manifest.key_groups:
+        raise SavepointError(
+            f"{path}: expected outputs of each of {manifest.key_groups} key groups or of none, found "
+            f"{len(manifest.output)}.",
+            "make the savepoint again.",
+        )
     return manifest
 
 
-def _check_versions(path: Path, fields: Any) -> None:
-    known = isinstance(fields, Mapping) and isinstance(fields.get("format"), int)
-    if not known or not isinstance(fields.get("state_version"), int):
+def _file_info(fields: Any) -> FileInfo:
+    """Raises TypeError."""
+    info = FileInfo(**fields)
+    types = [(info.name, str), (info.entries, int), (info.bytes, int), (info.sha256, str)]
+    if any(type(value) is not kind for value, kind in types) or not _FILE.fullmatch(info.name):
+        raise TypeError("an entry of state or output is not a file")
+    return info
+
+
+def _check_types(manifest: Manifest) -> None:
+    """Raises TypeError, and the errors of a plan."""
+    for f in dataclass_fields(manifest):
+        value, kind = getattr(manifest, f.name), _KINDS.get(str(f.type).partition("[")[0])
+        if value is None and f.name == "plan":
+            continue
+        if kind is not None and type(value) is not kind:
+            raise TypeError(f"{f.name} is {type(value).__name__}, not {kind.__name__}")
+    texts = [*manifest.schemas, *manifest.streams, *manifest.origins]
+    if any(type(text) is not str for text in texts) or any(type(n) is not int for n in manifest.counts.values()):
+        raise TypeError("a list of texts or the counts have other values")
+    if manifest.plan is not None:
+        from_offset(manifest.plan)
+
+
+def _check_versions(path: Path, fields: dict[str, Any]) -> None:
+    if type(fields.get("format")) is not int or type(fields.get("state_version")) is not int:
         raise SavepointError(f"{path}: expected a manifest, found something else.", "give the folder of a savepoint.")
     for name, newest in (("format", FORMAT), ("state_version", STATE_VERSION)):
         if fields[name] > newest:

@@ -6,7 +6,6 @@ and Ed448.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -16,6 +15,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
+from moneystate.engine.json_object import read_object
 from moneystate.errors import ConfigError
 
 FLAG: Final = "--token-key"
@@ -71,7 +71,7 @@ def _of_pem(path: str, content: bytes) -> TokenKeys:
 def _of_set(path: str, content: bytes) -> TokenKeys:
     """Skips keys of unsupported kinds, as the RFC requires."""
     try:
-        members = [dict(member) for member in json.loads(content)["keys"]]
+        members = [dict(member) for member in read_object(content)["keys"]]
     except (ValueError, KeyError, TypeError) as e:
         raise ConfigError(
             f"{FLAG} {path}: expected a JWK set, but {type(e).__name__}: {e}.", "check the file."

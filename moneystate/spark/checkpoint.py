@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from moneystate.engine import plan as plans
+from moneystate.engine.json_object import read_object
 from moneystate.errors import CheckpointError, DrainedError, RulesError
 from moneystate.ports.service import rule_changes
 from moneystate.spark.local_path import existing_part, local_folder
@@ -78,7 +79,7 @@ class Checkpoint:
     def epoch(self) -> str | None:
         """Spark's query id; None: before the first start."""
         metadata = self.root / "metadata"
-        return str(_read(metadata)["id"]) if metadata.exists() else None
+        return str(_member(metadata, "id", str)) if metadata.exists() else None
 
     def last_planned(self) -> int:
         return _last_number(self.root / "offsets")
@@ -87,12 +88,18 @@ class Checkpoint:
         return _last_number(self.root / "commits")
 
     def offset(self, batch: int) -> dict[str, Any]:
-        """The end offset of a planned batch. For batch -1: the start of the checkpoint."""
-        if batch < 0:
-            offset: dict[str, Any] = self.start()["offset"]
-        else:
-            offset = json.loads((self.root / "offsets" / str(batch)).read_text().splitlines()[-1])
-        return offset
+        """The end offset of a planned batch. For batch -1: the start of the checkpoint. Raises CheckpointError."""
+        path = self.own / "start.json" if batch < 0 else self.root / "offsets" / str(batch)
+        try:
+            offset: Any = self.start().get("offset") if batch < 0 else _last_line(path)
+            plans.from_offset(offset)
+        except plans.NewerProgram:
+            pass  # for `check_version`
+        except (OSError, ValueError, plans.Unreadable) as e:
+            raise CheckpointError(
+                f"{path}: expected the plan of a batch, but {e}.", "restore the checkpoint from a copy."
+            ) from None
+        return dict(offset)
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Raises CheckpointError if this checkpoint was made with other settings."""
@@ -118,7 +125,7 @@ class Checkpoint:
     def code(self) -> str:
         """The digest of the service's functions at the last start; empty: not known."""
         file = self.own / "code.json"
-        return str(_read(file)["code"]) if file.exists() else ""
+        return str(_member(file, "code", str)) if file.exists() else ""
 
     def keep_code(self, code: str) -> None:
         if code != self.code():
@@ -133,7 +140,7 @@ class Checkpoint:
         last, file = self.last_committed(), self.own / "awaited.json"
         if last < 0 or not self.offset(last)["drain"] or not file.exists():
             return 0
-        return int(_read(file)["open"])
+        return int(_member(file, "open", int))
 
     def check_not_drained(self, reads_replies: bool) -> None:
         """Raises DrainedError if nothing is left to do, or if replies are left and this run does not read them."""
@@ -200,17 +207,32 @@ class Checkpoint:
 def _last_number(folder: Path) -> int:
     if not folder.is_dir():
         return -1
-    return max((int(f.name) for f in folder.iterdir() if f.name.isdigit()), default=-1)
+    return max((int(f.name) for f in folder.iterdir() if f.name.isdecimal()), default=-1)
+
+
+def _last_line(path: Path) -> dict[str, Any]:
+    lines = path.read_text().splitlines()
+    return read_object(lines[-1] if lines else "")
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content: dict[str, Any] = json.loads(path.read_text())
+        content = read_object(path.read_text())
     except (OSError, ValueError) as e:
         raise CheckpointError(
             f"{path}: expected a file of the checkpoint, but {e}.", "restore the checkpoint from a copy."
         ) from None
     return content
+
+
+def _member(path: Path, name: str, kind: type) -> Any:
+    value = _read(path).get(name)
+    if type(value) is not kind:
+        raise CheckpointError(
+            f"{path}: expected {kind.__name__} as {name}, found {type(value).__name__}.",
+            "restore the checkpoint from a copy.",
+        )
+    return value
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:

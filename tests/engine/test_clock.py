@@ -21,8 +21,9 @@ def clocks(draw: st.DrawFn) -> Clock:
     made.watermark = draw(st.sampled_from([NO_TIME, END_OF_TIME, 0]) | numbers)
     made.highs = draw(st.dictionaries(st.tuples(st.integers(0, 255), st.integers(0, 10_000)), numbers, max_size=8))
     made.slots = {
-        start: Slot(*draw(st.tuples(*[st.integers(0, 2**31 - 1)] * 3)))
+        start: Slot(chunks, draw(st.integers(0, chunks)), draw(st.integers(0, 2**31 - 1)))
         for start in draw(st.lists(numbers, max_size=8, unique=True))
+        for chunks in [draw(st.integers(0, 2**31 - 1))]
     }
     made.counts = draw(st.dictionaries(st.text(max_size=20), numbers, max_size=5))
     return made

@@ -15,6 +15,7 @@ from moneystate.kafka.formats.base import Undecodable
 Skip = Callable[[bytes, int], int]
 """`skip(buf, pos)` is the position after the value at `pos`. Raises Malformed."""
 
+MOST_EMPTY = 16  # items without bytes in a block
 INT_MIN, INT_MAX = -(2**31), 2**31 - 1
 
 
@@ -92,7 +93,8 @@ def _union(branches: list[Skip]) -> Skip:
 
 def _blocks(item: Skip) -> Skip:
     """An array or map. A count larger than the bytes that are left is rejected even if items take no bytes (null): no
-    writer needs it, and four bytes could cause years of work."""
+    writer needs it, and four bytes could cause years of work. So is a block of many such items, of which a record could
+    have very many."""
 
     def skip(buf: bytes, pos: int) -> int:
         while True:
@@ -105,8 +107,10 @@ def _blocks(item: Skip) -> Skip:
                 count, end = -count, pos + size
             if count > len(buf) - pos:
                 raise Malformed("an array or map has more items than there are bytes")
-            for _ in range(count):
-                pos = item(buf, pos)
+            for n in range(count):
+                before, pos = pos, item(buf, pos)
+                if pos == before and count - n > MOST_EMPTY:
+                    raise Malformed("an array has many items without bytes")
             if end is not None and pos != end:
                 raise Malformed("a block of an array or map has not the size that it says")
 

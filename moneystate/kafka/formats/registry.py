@@ -186,6 +186,6 @@ def _json(response: httpx.Response) -> dict[str, Any]:
     """The answer's object, an empty one if it is something else."""
     try:
         answer = response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return answer if isinstance(answer, dict) else {}

@@ -294,9 +294,18 @@ def forgotten_view(user: bytes, entry: bytes) -> ForgottenView:
 
 
 def lineage_origins(header: bytes) -> list[tuple[str, Source]]:
-    """Roles and events of a Lineage. Empty if its schema is unknown."""
+    """Roles and events of a Lineage. Empty if its schema is unknown, or if the header is damaged: anybody who may write
+    to the topic can send one."""
     if not header.startswith(fp.LINEAGE):
         return []
+    try:
+        return _origins(header)
+    except Malformed:
+        return []
+
+
+def _origins(header: bytes) -> list[tuple[str, Source]]:
+    """Raises Malformed."""
     origins: list[tuple[str, Source]] = []
     money, pos = read_source(b"\x02" + header[HEADER_BYTES:], 0)  # the first field is not a union
     raws = [money]

@@ -32,5 +32,5 @@ def money_id(value: bytes) -> bytes | None:
         if value[:1] == b"\x00":
             return read_bytes(value, CONFLUENT_BYTES)[0]
         return str(json.loads(value)["money"]["id"]).encode()
-    except (avro.Malformed, ValueError, KeyError, TypeError):
+    except (avro.Malformed, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -1,0 +1,17 @@
+"""Reads a JSON object that another program may have written."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+
+def read_object(text: str | bytes) -> dict[str, Any]:
+    """Raises ValueError for anything but an object."""
+    try:
+        fields = json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    if type(fields) is not dict:
+        raise ValueError(f"expected an object, found {type(fields).__name__}")
+    return fields

@@ -1,0 +1,1 @@
+"""Fuzzing: whatever the bytes are, a decoder returns a value or raises its documented exception."""

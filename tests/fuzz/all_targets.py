@@ -1,0 +1,8 @@
+"""All targets, in the order in which they run."""
+
+from __future__ import annotations
+
+from tests.fuzz import engine, files, formats
+from tests.fuzz.target import TARGETS
+
+__all__ = ["TARGETS", "engine", "files", "formats"]

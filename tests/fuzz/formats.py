@@ -1,0 +1,299 @@
+"""Values of topics: Avro, JSON, Confluent, Debezium, headers; of the enrichment and of plain services."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import httpx
+from hypothesis import strategies as st
+
+from moneystate.api import iso_time
+from moneystate.api.decoder import ServiceDecoder
+from moneystate.api.json_topic import AVRO, DEBEZIUM, JSON, JsonTopic, heartbeat_in
+from moneystate.api.json_value import Json
+from moneystate.api.plan import Plan
+from moneystate.engine.avro import Malformed
+from moneystate.engine.deadletter import Letter, write
+from moneystate.engine.processor import Rejected
+from moneystate.errors import BrokerError, StepError, UnknownSchemaId
+from moneystate.kafka import transaction_log
+from moneystate.kafka.formats import SchemaSet, Undecodable
+from moneystate.kafka.formats import registry as registries
+from moneystate.kafka.formats.confluent import ConfluentFormat
+from moneystate.kafka.formats.json_format import JsonFormat
+from moneystate.kafka.formats.registry import RegisteredSchema, RegistryClient
+from services.enrichment import events
+from services.enrichment import fingerprints as fp
+from services.enrichment.lookup.wire import Wire
+from services.enrichment.replica.decode import lineage_origins
+from services.enrichment.replica.trace import EnrichedTrace, money_id
+from services.enrichment.source import encode_source, optional
+from services.enrichment.topics import INPUTS
+from tests.api.services import basket, mailbox, mirror
+from tests.api.test_debezium import CREATED, DELETED, WRAPPED
+from tests.formats.values import NAMES, body_of, canonical, datums, framed
+from tests.fuzz.mutation import JSON as ANY_JSON
+from tests.fuzz.mutation import fresh, mutated, reshaped
+from tests.fuzz.target import result_of, target
+
+SCHEMAS = SchemaSet.load()
+DEEP = b"[" * 3_000
+HEADERS = st.dictionaries(
+    st.sampled_from(["place", "mark", "type", "id", "time", "x"]), st.none() | st.binary(max_size=12)
+)
+
+
+def dumped(document: Any) -> bytes:
+    return json.dumps(document).encode()
+
+
+def texts(documents: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
+    return mutated(documents.map(dumped)) | reshaped(documents).map(dumped)
+
+
+@st.composite
+def values(draw: st.DrawFn) -> bytes:
+    """A value of the enrichment's topics in canonical form."""
+    type_schema = SCHEMAS.by_name[draw(st.sampled_from(NAMES))]
+    return canonical(type_schema, draw(datums(type_schema.parsed)))
+
+
+VALUES = values()
+
+
+# The enrichment's own formats
+
+
+@target("formats.events", mutated(VALUES))
+def read_event(value: bytes) -> None:
+    for topic in INPUTS:
+        got = result_of(lambda code=topic.code: events.decode(code, value), Rejected)  # type: ignore[misc]
+        if got is None or got[1] is None:
+            continue
+        kind = events.kind_of(value)
+        parse: Any = {
+            events.PAYMENT: events.parse_money,
+            events.TRANSACTION: events.parse_money,
+            events.ADDRESS: events.parse_address,
+            events.BIRTH_DATE: events.parse_birth_date,
+            events.SESSION_CREATED: events.parse_session,
+            events.FORGET: events.parse_forget,
+            events.LOOKUP_COMPLETED: lambda v: events.parse_reply(v, 0, 0),
+        }[kind]
+        parse(value)  # of what was accepted, everything can be read
+
+
+@target("formats.avro", mutated(VALUES))
+def open_value(value: bytes) -> None:
+    result_of(lambda: SCHEMAS.open(value), Undecodable)
+
+
+JSON_FORMAT = JsonFormat(SCHEMAS)
+
+
+@target("formats.json", texts(VALUES.map(lambda v: json.loads(JSON_FORMAT.from_canonical(v)))), DEEP)
+def read_json(value: bytes) -> None:
+    made = result_of(lambda: JSON_FORMAT.to_canonical(value), Undecodable)
+    if made is not None:
+        assert JSON_FORMAT.to_canonical(JSON_FORMAT.from_canonical(made)) == made
+
+
+WIRE = Wire()
+
+
+@target("formats.lookup", mutated(VALUES), share=0.5)
+def read_request(value: bytes) -> None:
+    for read in (WIRE.request, WIRE.answered):
+        made = result_of(lambda read=read: read(value), Undecodable)  # type: ignore[misc]
+        assert made is None or made.key
+
+
+# Confluent: framing and foreign writer schemas, with a registry in memory
+
+SOURCES = [SCHEMAS.by_name[name].source for name in NAMES]
+
+
+class Registry(RegistryClient):
+    """Answers from memory."""
+
+    def __init__(self, schemas: dict[int, str]) -> None:
+        super().__init__("http://registry")
+        self.known = schemas
+
+    def schema(self, schema_id: int) -> RegisteredSchema | None:
+        text = self.known.get(schema_id)
+        return None if text is None else RegisteredSchema(text)
+
+
+@st.composite
+def confluent(draw: st.DrawFn) -> tuple[str, bytes]:
+    """A writer schema, and a value of it or of something else."""
+    name = draw(st.sampled_from(NAMES))
+    source = json.loads(json.dumps(SCHEMAS.by_name[name].source))
+    body = body_of(SCHEMAS.by_name[name].source, draw(datums(SCHEMAS.by_name[name].parsed)))
+    if draw(st.booleans()):
+        writer = json.dumps(draw(reshaped(st.just(source)))) if draw(st.booleans()) else draw(_TEXT)
+    else:
+        writer = json.dumps(source)
+    return writer, draw(mutated(st.just(framed(1, body))))
+
+
+_TEXT = mutated(st.sampled_from(SOURCES).map(dumped)).map(lambda content: content.decode(errors="replace"))
+NULLS = {"name": "x", "type": {"type": "array", "items": "null"}}
+
+
+def with_nulls(blocks: int) -> tuple[str, bytes]:
+    """Many blocks of items without bytes."""
+    source = SCHEMAS.by_name["Heartbeat"].source
+    writer = source | {"fields": [*source["fields"], NULLS]}
+    return json.dumps(writer), framed(1, b"\x00" + b"\xfe\xff\x01" * blocks + b"\x00" * 40_000)
+
+
+@target("formats.confluent", confluent(), ("[" * 5_000, framed(1, b"")), with_nulls(20_000), share=0.5)
+def read_confluent(given: tuple[str, bytes]) -> None:
+    writer, value = given
+    made = ConfluentFormat(SCHEMAS, Registry({1: writer}), None, 0.0)
+    read = result_of(lambda: made.to_canonical(value), Undecodable, UnknownSchemaId)
+    assert read is None or SCHEMAS.open(read).prefix == read[:10]
+
+
+REPLIES = st.sampled_from([200, 404, 500, 302, 401])
+
+
+@target("formats.registry", st.tuples(REPLIES, texts(fresh(lambda: {"schema": '"string"', "id": 3}))), (200, DEEP))
+def read_registry(given: tuple[int, bytes]) -> None:
+    status, body = given
+    client = RegistryClient("http://registry", sleep=lambda _: None)
+    transport = httpx.MockTransport(lambda _: httpx.Response(status, content=body))
+    client._client = httpx.Client(base_url="http://registry", transport=transport)
+    registries.ANSWERS.clear()
+    for call in (lambda: client.schema(1), lambda: client.register("s", '"string"')):
+        result_of(call, BrokerError)
+
+
+# Lineage
+
+
+@st.composite
+def lineages(draw: st.DrawFn) -> bytes:
+    sources = [
+        encode_source(
+            draw(st.integers(0, 9)), draw(st.integers(0, 9)), draw(st.integers(0, 99)), draw(st.integers(0, 99))
+        )
+        for _ in range(6)
+    ]
+    rest = b"".join(optional(raw if draw(st.booleans()) else b"") for raw in sources[1:])
+    return fp.LINEAGE + sources[0] + rest
+
+
+@target("formats.lineage", mutated(lineages()), fp.LINEAGE, fp.LINEAGE + b"\x80")
+def read_lineage(header: bytes) -> None:
+    lineage_origins(header)
+    EnrichedTrace().event_time_ms(header)
+
+
+@target(
+    "formats.money_id",
+    mutated(VALUES) | texts(fresh(lambda: {"money": {"id": "m"}})),
+    DEEP,
+    b'{"money":{"id":"\\ud800"}}',
+)
+def read_money_id(value: bytes) -> None:
+    assert isinstance(money_id(value), bytes | None)
+
+
+# Plain services
+
+
+@target("formats.times", st.text(max_size=30) | mutated(st.datetimes().map(lambda t: f"{t.isoformat()}Z".encode())).map(
+    lambda content: content.decode(errors="replace")))  # fmt: skip
+def read_time(text: str) -> None:
+    ms = result_of(lambda: iso_time.to_ms(text), Malformed)
+    assert ms is None or iso_time.to_ms(iso_time.from_ms(ms)) == ms
+
+
+@target("formats.any_json", ANY_JSON.map(dumped) | mutated(ANY_JSON.map(dumped)), DEEP)
+def read_any_json(content: bytes) -> None:
+    made = result_of(lambda: Json(content.decode(errors="surrogateescape")), ValueError)
+    if made is not None:
+        assert Json(made.text) == made
+        assert result_of(lambda: Json.of(made.value()), ValueError) is None or made.members() is not None
+
+
+PLANS = [Plan(service) for service in (basket.service, mailbox.service, mirror.service)]
+WITH_FUNCTIONS = {planned.topic for planned in mailbox.service.inputs if planned.decode is not None}
+FORMS = [[AVRO, JSON], [JSON], [DEBEZIUM]]
+
+
+@st.composite
+def letters(draw: st.DrawFn) -> tuple[int, str, Letter]:
+    """A record for one of the services, in any format."""
+    number = draw(st.integers(0, len(PLANS) - 1))
+    plan = PLANS[number]
+    topic = draw(st.sampled_from(sorted(plan.topics.values())))
+    documents = fresh(lambda: {"type": "Heartbeat", "processedAt": 9}) | st.sampled_from(
+        [CREATED, DELETED, WRAPPED]
+    ).map(lambda d: json.loads(json.dumps(d)))
+    fields = st.dictionaries(st.sampled_from(_names(plan)), ANY_JSON)
+    heads = [codec.header for codec in plan.codecs.values()] + [plan.heartbeat.header]
+    avro = st.builds(lambda head, body: head + body, st.sampled_from(heads), st.binary(max_size=60))
+    value = draw(st.none() | texts(documents) | texts(fields) | mutated(avro))
+    headers = list(draw(HEADERS).items())
+    return number, topic, Letter(topic, 0, 1, 5, draw(st.none() | st.binary(max_size=5)), value, headers)
+
+
+def _names(plan: Plan) -> list[str]:
+    return sorted({"type"} | {f.wire for codec in plan.codecs.values() for f in codec.record.fields})
+
+
+@target("formats.service", letters())
+def read_record(given: tuple[int, str, Letter]) -> None:
+    number, topic, letter = given
+    plan = PLANS[number]
+    code = next(code for code, name in plan.topics.items() if name == topic)
+    decoder = ServiceDecoder(plan)
+    for form in FORMS[number]:
+        formats = dict.fromkeys(plan.topics.values(), form)
+        whole = decoder.reads(formats, {}).get(code)
+        if whole is not None:
+            _reject(whole, letter, letter)
+        if letter.value is not None:
+            value = decoder.values(formats).get(code)
+            if value is not None:
+                _reject(value, letter.value, letter)
+    if letter.value is not None:
+        _reject(partial(decoder.decode, code), letter.value, letter)
+        _reject(JsonTopic(plan, topic).to_canonical, letter.value, letter)
+        result_of(partial(heartbeat_in, letter.value, plan.heartbeat), Malformed)
+
+
+def _reject(read: Callable[[Any], Any], content: Any, letter: Letter) -> None:
+    """No record ends a job: each is read, or becomes a dead letter. Only a service's own `decode=` may fail."""
+    try:
+        read(content)
+    except Rejected as e:
+        write(letter, e.reason, e.detail)
+    except StepError:
+        if letter.topic not in WITH_FUNCTIONS:
+            raise
+
+
+# The brokers' log of transactions
+
+
+def transaction(version: int) -> bytes:
+    fixed = version.to_bytes(2, "big") + bytes(8) + bytes(2) + bytes(4) + b"\x01"
+    topics = (
+        b"\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x05"
+        if version == 0
+        else b"\x02\x02t\x02\x00\x00\x00\x05\x00"
+    )
+    return fixed + topics + bytes(16)
+
+
+@target("formats.transactions", mutated(st.sampled_from([transaction(0), transaction(1)])))
+def read_transaction(value: bytes) -> None:
+    result_of(lambda: transaction_log.decode("id", value), BrokerError)
