@@ -152,7 +152,8 @@ def _open_context(conf: SparkConf, log: Path | None) -> SparkContext:
     AccumulatorTCPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
     on_interrupt = signal.getsignal(signal.SIGINT)
     try:
-        if log is None or under_spark_submit():
+        # a further session in this process uses the JVM of the first one, and its log
+        if log is None or under_spark_submit() or SparkContext._gateway is not None:
             return SparkContext(conf=conf)
         with _new_log(log).open("wb") as out, _without_local_dirs():
             gateway = launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]

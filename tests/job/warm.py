@@ -18,6 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
+
 ROOT = Path(__file__).resolve().parents[2]
 MONEYSTATE = "moneystate.cli.main"
 WITH_PIPES = ("-m", "tests.job.warm")
@@ -57,7 +59,10 @@ class Warm:
 
     def close(self) -> None:
         if self._process is not None:
+            children = psutil.Process(self._process.pid).children() if self._process.poll() is None else []
+            jvms = [child.pid for child in children if child.name() == "java"]
             self._process.communicate()
+            assert len(jvms) <= 1, f"expected one JVM for all commands, found {len(jvms)}"
 
     def _start(self) -> subprocess.Popen[str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MONEYSTATE_")}
