@@ -21,7 +21,8 @@ PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)")
 def wanted() -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     lines = (line.partition("#")[0].strip() for line in (ROOT / "requirements.in").read_text().splitlines())
-    return [Requirement(text) for text in [*project["project"]["dependencies"], *filter(None, lines)]]
+    extras = [text for its in project["project"]["optional-dependencies"].values() for text in its]
+    return [Requirement(text) for text in [*project["project"]["dependencies"], *extras, *filter(None, lines)]]
 
 
 def problems(lock: str) -> list[str]:

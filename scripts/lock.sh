@@ -6,5 +6,5 @@ cd "$(dirname "$0")/.."
 
 uv=${UV:-.venv/bin/uv}
 "$uv" pip compile pyproject.toml requirements.in \
-    --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
+    --all-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
     --custom-compile-command "make lock" --quiet --output-file requirements.lock "$@"

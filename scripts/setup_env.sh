@@ -169,6 +169,11 @@ fetch_promtool() {
     rm -rf "$folder"
 }
 
+# What the tests' HDFS runs on.
+fetch_hdfs() {
+    .venv/bin/python -m tests.storage.hdfs || exit 3
+}
+
 # --- all of it --------------------------------------------------------------------------------------------------------
 
 set_up() {
@@ -179,6 +184,7 @@ set_up() {
     fetch_promtool
     java=$(ensure_java)
     jars=$(.venv/bin/python -m moneystate.devbroker jars) || exit 3
+    fetch_hdfs
     rm -f "$archive_stamp"
     printf '%s\n' "$(environment_key)" "$java" "$jars" >"$stamp"
     say "ready"

@@ -1,0 +1,128 @@
+"""The checks of the supply chain: advisories of a local database, and a complete SBOM."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+LOCK = """
+pillow==13.0.0 \\
+    --hash=sha256:{0}
+    # via matplotlib
+matplotlib==3.11.2 \\
+    --hash=sha256:{0}
+    # via -r requirements.in
+typer==0.29.2 ; python_version >= '3.12' \\
+    --hash=sha256:{0}
+    # via moneystate (pyproject.toml)
+rich==15.0.0 \\
+    --hash=sha256:{0}
+    # via
+    #   -r requirements.in
+    #   typer
+""".format("0" * 64)
+
+
+@pytest.fixture
+def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    yield importlib.import_module
+    for name in ("lock_file", "advisories", "check_audit", "make_sbom", "check_sbom"):
+        sys.modules.pop(name, None)
+
+
+def advisory(events: list[dict[str, str]], package: str = "Pillow", **more: Any) -> dict[str, Any]:
+    ranges = [{"type": "ECOSYSTEM", "events": events}]
+    affected = [{"package": {"name": package, "ecosystem": "PyPI"}, "ranges": ranges, **more.pop("affected", {})}]
+    return {"id": "PYSEC-2026-1", "aliases": ["CVE-2026-1"], "summary": "Bad.", "affected": affected, **more}
+
+
+@pytest.mark.parametrize(
+    ("record", "is_about"),
+    [
+        (advisory([{"introduced": "0"}]), True),
+        (advisory([{"introduced": "0"}, {"fixed": "13.0.0"}]), False),
+        (advisory([{"introduced": "0"}, {"fixed": "13.0.1"}]), True),
+        (advisory([{"introduced": "13.0.0rc1"}, {"fixed": "13.0.0.post1"}]), True),
+        (advisory([{"introduced": "13.0.1"}]), False),
+        (advisory([{"introduced": "0"}, {"last_affected": "13.0"}]), True),
+        (advisory([{"introduced": "0"}, {"last_affected": "12.9"}]), False),
+        (advisory([{"fixed": "9.5"}, {"introduced": "9"}, {"introduced": "12"}]), True),
+        (advisory([{"introduced": "9"}, {"fixed": "9.5"}], affected={"versions": ["13.0.0"]}), True),
+        (advisory([{"introduced": "0"}], package="tomlkit"), False),
+        (advisory([{"introduced": "0"}], withdrawn="2026-01-01T00:00:00Z"), False),
+        (
+            {**advisory([]), "affected": [{"package": {"name": "pillow", "ecosystem": "npm"}, "versions": ["13.0.0"]}]},
+            False,
+        ),
+    ],
+)
+def test_an_advisory_is_about_the_versions_that_it_names(
+    record: dict[str, Any], is_about: bool, scripts: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "PYSEC-2026-1.json").write_text(json.dumps(record))
+    audit = scripts("check_audit")
+    told = audit.problems(LOCK, str(tmp_path))
+    assert told == (["pillow 13.0.0: CVE-2026-1, PYSEC-2026-1: Bad. Do: upgrade it (make lock)"] if is_about else [])
+    accepted = [{"id": "CVE-2026-1", "package": "pillow"}]
+    monkeypatch.setattr(audit, "accepted", lambda: accepted)
+    assert audit.problems(LOCK, str(tmp_path)) == []
+
+
+@pytest.mark.parametrize(
+    "text", ['[[advisory]]\nid = "A"\npackage = "pillow"\ndate = 2026-11-23', '[[advisory]]\nid = "A"\nreason = ""']
+)
+def test_an_accepted_advisory_needs_a_reason_and_a_date(text: str, scripts: Any, tmp_path: Path) -> None:
+    (tmp_path / "accepted.toml").write_text(text)
+    with pytest.raises(ValueError, match="expected id, package, reason and date"):
+        scripts("advisories").accepted(tmp_path / "accepted.toml")
+
+
+def test_the_lock_tells_what_a_run_needs(scripts: Any) -> None:
+    lock_file = scripts("lock_file")
+    pins = lock_file.pins(LOCK)
+    assert [(pin.name, pin.version) for pin in pins] == [
+        ("pillow", "13.0.0"), ("matplotlib", "3.11.2"), ("typer", "0.29.2"), ("rich", "15.0.0"),
+    ]  # fmt: skip
+    assert lock_file.needed_at_run_time(pins) == {"typer", "rich"}
+
+
+def test_the_check_fails_for_a_database_with_an_advisory_and_says_where_there_is_none(tmp_path: Path) -> None:
+    def check(database: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "ADVISORIES": database}
+        command = [sys.executable, str(SCRIPTS / "check_audit.py")]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+    (tmp_path / "a.json").write_text(json.dumps(advisory([{"introduced": "0"}], package="PySpark")))
+    done = check(str(tmp_path))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "pyspark 4.2.0: CVE-2026-1" in done.stderr
+    without = check("")
+    assert without.returncode == 0
+    assert "no advisories were looked up" in without.stdout
+    assert check(str(tmp_path / "none")).returncode == 1
+
+
+def test_a_missing_package_or_jar_is_a_problem(scripts: Any) -> None:
+    made = scripts("make_sbom")
+    text = made.text_of(made.bom())
+    check = scripts("check_sbom")
+    assert check.problems(text) == []
+    document = json.loads(text)
+    document["components"] = [c for c in document["components"] if c["name"] != "typer"]
+    spark = next(c for c in document["components"] if c["name"] == "pyspark")
+    spark["components"] = [part for part in spark["components"] if part["name"] != "spark-core_2.13"]
+    assert [problem.partition("-")[0].partition("=")[0] for problem in check.problems(json.dumps(document))] == [
+        "typer",
+        "spark",
+    ]
