@@ -25,6 +25,7 @@ from moneystate.query.v1 import header_pb2
 from moneystate.serving.client import Client
 from moneystate.state.v1 import state_pb2 as s
 
+DIGITS = 20  # of a number of 64 bits, at most, with its sign
 VERBS = ("get", "list", "entries", "watch", "explain", "diff", "schema", "call")
 
 
@@ -253,11 +254,18 @@ def _value(parts: list[str]) -> s.IndexValue:
     """Whole numbers are numbers; `"7"` in quotes is a text."""
     made = []
     for part in parts:
-        if re.fullmatch(r"-?\d+", part):
-            made.append(s.Part(number=int(part)))
+        if re.fullmatch(r"-?[0-9]+", part):
+            made.append(s.Part(number=_number(part)))
         else:
             made.append(s.Part(text=part[1:-1] if re.fullmatch(r'".*"', part) else part))
     return s.IndexValue(parts=made)
+
+
+def _number(part: str) -> int:
+    number = int(part[:DIGITS])
+    if len(part) > DIGITS or not -(1 << 63) <= number < 1 << 63:
+        raise ConfigError(f"{part}: expected a number of 64 bits.", "write it in quotes if it is a text.")
+    return number
 
 
 def _entries(question: Question) -> None:

@@ -11,7 +11,8 @@ import grpc
 
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.option import ADDRESS, DURATION, Panel, flagged, option
-from moneystate.cli.options import TlsCa, TlsCert, TlsKey, TokenFile
+from moneystate.cli.options import TlsCa, TlsCert, TlsKey, TokenFile, Traces
+from moneystate.cli.tracing import calls_traced
 from moneystate.errors import MoneystateError, QueryError
 from moneystate.serving.client import Client, Target
 
@@ -66,8 +67,9 @@ def _connected(
     tls_key: TlsKey = "",
     token_file: TokenFile = "",
     timeout: Timeout = "10s",
+    traces: Traces = False,
 ) -> Connected:
-    return _opened(Target(address, tls_ca, tls_cert, tls_key, token_file), timeout, "--address")
+    return _opened(Target(address, tls_ca, tls_cert, tls_key, token_file), timeout, "--address", traces)
 
 
 def _connecting(
@@ -91,8 +93,9 @@ def _connecting(
 
 
 @contextmanager
-def _opened(target: Target, timeout: str, named_by: str) -> Iterator[Client]:
-    with Client(target, parse_ms(timeout, "--timeout", 1) / 1000) as client:
+def _opened(target: Target, timeout: str, named_by: str, traces: bool = False) -> Iterator[Client]:
+    timeout_s = parse_ms(timeout, "--timeout", 1) / 1000
+    with calls_traced(traces) as spans, Client(target, timeout_s, spans) as client:
         try:
             yield client
         except grpc.RpcError as e:

@@ -52,6 +52,7 @@ app.add_typer(kafka.app, rich_help_panel=TOOLS)
 
 
 def main() -> None:
+    log.open_stderr()
     log.end()
     try:
         code = app(prog_name="moneystate", standalone_mode=False)
@@ -71,7 +72,7 @@ def _say_error(line: str, **about: object) -> None:
     if log.is_json():
         _log.error(line.removeprefix("error: "), **about)
     else:
-        print(line, file=sys.stderr)
+        log.write(line)
 
 
 if __name__ == "__main__":

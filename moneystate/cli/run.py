@@ -47,8 +47,8 @@ def run_services(
     log.add_fields(service=", ".join(one.spec.name for one in prepared))
     displays = [Display(quiet, one.spec.name, len(prepared) == 1, one.spec.counters) for one in prepared]
     jobs = [_job(one, display) for one, display in zip(prepared, displays, strict=True)]
-    watching.begin(jobs)
-    _run(jobs, displays)
+    with watching.over(jobs):
+        _run(jobs, displays)
     _say(displays, jobs, prepared[0].options, json_output)
 
 

@@ -22,8 +22,10 @@ from moneystate.cli.options import (
     TlsCert,
     TlsKey,
     TopicPrefix,
+    Traces,
     kafka_settings,
 )
+from moneystate.cli.tracing import check_traces
 from moneystate.serving import supervisor
 from moneystate.serving.limits import Limits
 from moneystate.serving.options import Security, ServeOptions
@@ -78,6 +80,7 @@ def serve(
     ] = "10s",
     metrics_port: MetricsPort = 0,
     metrics_host: MetricsHost = "127.0.0.1",
+    traces: Traces = False,
     tls_cert: TlsCert = "",
     tls_key: TlsKey = "",
     tls_ca: TlsCa = "",
@@ -146,6 +149,8 @@ def serve(
     after SIGTERM, once running calls have been answered. See docs/queries.md.
     """
     check_given(bootstrap_servers=bootstrap_servers, data=data)
+    if traces:
+        check_traces()
     options = ServeOptions(
         bootstrap_servers=bootstrap_servers,
         data=data,
@@ -158,6 +163,7 @@ def serve(
         grace_s=parse_ms(grace, "--grace") / 1000,
         metrics_port=metrics_port,
         metrics_host=metrics_host,
+        traces=traces,
         page_token_key=page_token_key,
         kafka_config=kafka_settings(kafka_config_file, kafka_config),
         security=Security(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -33,10 +32,11 @@ from moneystate.cli.service_config import check_used, service_tables
 from moneystate.errors import ConfigError
 from moneystate.kafka.starting import parse_start
 from moneystate.ports.service import JobSpec
-from moneystate.savepoint.manifest import read_manifest
 from moneystate.schemas.services import check_released
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.run_options import RunOptions
+from moneystate.spark.storage.folder import child
+from moneystate.spark.storage.savepoints import manifest_of
 
 
 class OnError(StrEnum):
@@ -123,8 +123,8 @@ def _own(options: RunOptions, path: str, several: bool) -> RunOptions:
     if not several:
         return options
     name = service_at(path).name
-    begun = str(Path(options.initial_state) / name) if options.initial_state else options.initial_state
-    return replace(options, checkpoint=str(Path(options.checkpoint) / name), initial_state=begun)
+    begun = child(options.initial_state, name) if options.initial_state else options.initial_state
+    return replace(options, checkpoint=child(options.checkpoint, name), initial_state=begun)
 
 
 def _prepared(path: str, rules: Mapping[str, Any], options: RunOptions, chosen: Mapping[str, str]) -> Prepared:
@@ -148,5 +148,5 @@ def _topics(options: RunOptions) -> dict[str, Any]:
     if not checkpoint.is_new():
         before = checkpoint.latest_rules()
     elif options.initial_state:
-        before = read_manifest(Path(options.initial_state)).rules
+        before = manifest_of(options.initial_state, "--initial-state").rules
     return {"topics": before["topics"]} if "topics" in before else {}

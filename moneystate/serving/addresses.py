@@ -7,7 +7,7 @@ import re
 
 from moneystate.errors import ConfigError
 
-_FORM = re.compile(r"(?P<host>[^:/\[\]\s]+|\[[0-9a-fA-F:.]+\]):(?P<port>\d{1,5})")
+_FORM = re.compile(r"(?P<host>[^:/\[\]\s]+|\[[0-9a-fA-F:.]+\]):(?P<port>[0-9]{1,5})")
 
 
 def split(address: str, flag: str) -> tuple[str, int]:

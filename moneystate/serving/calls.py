@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import grpc
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
 
 from moneystate.replica.model import ReplicaError, Version
@@ -18,6 +20,7 @@ from moneystate.serving.callers import Caller, Callers, machine
 from moneystate.serving.failures import Failure, of_store
 from moneystate.serving.limits import Rooms
 from moneystate.serving.metrics import Metrics
+from moneystate.telemetry.spans import Answered, OpenCall, ServedCalls
 
 MAX_ANSWER_BYTES: Final = 8 << 20
 
@@ -61,11 +64,15 @@ class Endpoint:
 
 
 class Calls:
-    def __init__(self, callers: Callers, audit: Audit, metrics: Metrics, rooms: Rooms) -> None:
+    def __init__(
+        self, callers: Callers, audit: Audit, metrics: Metrics, rooms: Rooms, spans: ServedCalls | None = None
+    ) -> None:
+        """`spans`: None: no call is traced."""
         self.callers = callers
         self.rooms = rooms
         self.audit = audit
         self.metrics = metrics
+        self.spans = spans
         self.is_cut = False
 
     def cut(self) -> None:
@@ -78,7 +85,9 @@ class Calls:
 
         def run(request: Any, context: Context) -> bytes:
             with seconds.time(), _CallLifecycle(name, self) as way:
-                answer = handler(request, way.enter(context, scope)).SerializeToString()
+                message = handler(request, way.enter(context, scope))
+                way.answered(message)
+                answer = message.SerializeToString()
                 if len(answer) > MAX_ANSWER_BYTES:
                     raise too_big()
                 return answer
@@ -92,7 +101,9 @@ class Calls:
             with seconds.time(), _CallLifecycle(name, self) as way:
                 call = way.enter(context, scope)
                 with self.rooms.calls.of(call.caller.identity):
-                    return await handler(request, call)
+                    answer = await handler(request, call)
+                    way.answered(answer)
+                    return answer
 
         return run
 
@@ -103,6 +114,7 @@ class Calls:
                 with self.rooms.streams.of(call.caller.identity):
                     async with aclosing(handler(request, call)) as answers:
                         async for answer in answers:
+                            way.rows += 1
                             way.note_personal(STREAMING)  # a stream may never end
                             yield answer
 
@@ -122,6 +134,17 @@ def too_big() -> Failure:
     return Failure("TOO_BIG", f"one user alone is more than the {MAX_ANSWER_BYTES:,} bytes that an answer holds")
 
 
+def rows_of(answer: Message) -> int:
+    """How many records an answer has: the length of its first list of messages, or 1 if it has no such list."""
+    name = _list_of(answer.DESCRIPTOR)
+    return len(getattr(answer, name)) if name else 1
+
+
+@functools.cache
+def _list_of(answer: Descriptor) -> str:
+    return next((f.name for f in answer.fields if f.is_repeated and f.message_type is not None), "")
+
+
 _OK: Final = grpc.StatusCode.OK.name
 STREAMING: Final = "STREAMING"  # the outcome in the audit log of reads by a running stream
 
@@ -133,14 +156,22 @@ class _CallLifecycle:
         self.name = name
         self.calls = calls
         self.call: Call | None = None
+        self.span: OpenCall | None = None
+        self.rows = 0  # of a stream: its messages
 
     def enter(self, context: Context, scope: str) -> Call:
         """Raises Failure if the caller lacks the scope, or if the deadline has passed."""
+        if self.calls.spans is not None:
+            self.span = self.calls.spans.serve(context.method(), context.invocation_metadata() or ())
         caller = self.calls.callers.caller(context)
         caller.require(scope)
         call = self.call = Call(caller, context)
         call.check_deadline()
         return call
+
+    def answered(self, answer: Message) -> None:
+        if self.span is not None:
+            self.rows = rows_of(answer)
 
     def __enter__(self) -> _CallLifecycle:
         return self
@@ -166,6 +197,10 @@ class _CallLifecycle:
     def _note(self, code: str) -> None:
         self.calls.metrics.calls.labels(self.name, code).inc()
         self.note_personal(code)
+        if self.span is not None:
+            version = None if self.call is None else self.call.version
+            shown = "" if version is None else f"{version.epoch}/{version.batch}"
+            self.span.end(grpc.StatusCode[code].value[0], Answered(self.rows, shown))
 
     def note_personal(self, outcome: str) -> None:
         """Writes a line to the audit log if there is anything new to record."""

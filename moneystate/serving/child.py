@@ -55,7 +55,7 @@ def _pass_on(name: str, lines: IO[bytes]) -> None:
     for line in lines:
         text = line.decode(errors="replace").rstrip()
         if log.is_line(text):
-            sys.stderr.write(f"{text}\n")
+            log.write(text)
         elif text:
             _log.warning(text, process=name)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +17,7 @@ from moneystate.errors import ConfigError
 from moneystate.query.v1 import admin_pb2, query_pb2, status_pb2, watch_pb2
 from moneystate.serving.addresses import is_loopback
 from moneystate.state.v1 import state_pb2
+from moneystate.telemetry.spans import RequestedCalls
 
 MAX_ANSWER_BYTES = 8 << 20
 SERVICES = {
@@ -63,7 +66,9 @@ class Target:
 class Client:
     """Calls by name: `client.call("Query.GetUser", request)`. Raises grpc.RpcError."""
 
-    def __init__(self, target: Target, timeout_s: float) -> None:
+    def __init__(self, target: Target, timeout_s: float, spans: RequestedCalls | None = None) -> None:
+        """`spans`: None: no call is traced. Streams never are."""
+        self.spans = spans
         self.target = target
         self.timeout_s = timeout_s
         self.metadata = target.metadata()
@@ -78,7 +83,22 @@ class Client:
     def call(self, name: str, request: Message) -> Any:
         path, answer = _method(name)
         call = self.channel.unary_unary(path, type(request).SerializeToString, answer.FromString)
-        return call(request, timeout=self.timeout_s, metadata=self.metadata)
+        with self._traced(path) as more:
+            return call(request, timeout=self.timeout_s, metadata=(*self.metadata, *more))
+
+    @contextmanager
+    def _traced(self, path: str) -> Iterator[Iterable[tuple[str, str]]]:
+        """Yields what the call's metadata has in addition."""
+        if self.spans is None:
+            yield ()
+            return
+        span = self.spans.call(path)
+        try:
+            yield span.metadata
+        except grpc.RpcError as e:
+            span.end(e.code().value[0])
+            raise
+        span.end(grpc.StatusCode.OK.value[0])
 
     def stream(self, name: str, request: Message) -> Any:
         """Yields answers until the server or the caller ends the call."""

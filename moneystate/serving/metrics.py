@@ -36,6 +36,7 @@ class Metrics:
         self.streams = Gauge(
             "moneystate_query_streams_open", "Watch streams.", multiprocess_mode="livesum", registry=self.registry
         )
+        self.spans = Counter("moneystate_query_spans", "Spans of OpenTelemetry.", ["result"], registry=self.registry)
         self.lag_records = Gauge(
             LAG_RECORDS,
             "Committed records of the changelog not read yet.",

@@ -120,6 +120,7 @@ class ServeOptions:
     grace_s: float = 10.0
     metrics_port: int = 0  # 0: no metrics
     metrics_host: str = "127.0.0.1"
+    traces: bool = False
     page_token_key: str = ""  # a file; empty: one in `data`
     kafka_config: dict[str, str] = field(default_factory=dict)
     security: Security = field(default_factory=Security)

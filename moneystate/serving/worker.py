@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import NamedTuple
 
 from moneystate.rpc import loop
 from moneystate.rpc.core import Queue
@@ -19,6 +21,7 @@ from moneystate.serving.metrics import Metrics
 from moneystate.serving.options import ServeOptions
 from moneystate.serving.page_tokens import PageTokens, key_of
 from moneystate.serving.server import Listen, QueryServer
+from moneystate.telemetry.spans import ServedCalls
 
 PAGE_TOKEN_KEY = "page-token.key"
 
@@ -63,7 +66,9 @@ async def _serve(task: WorkerTask, parent: Connection, queue: Queue) -> None:
     answers = task.face.open(options)
     metrics = Metrics()
     audit = options.security.audit()
-    calls = Calls(options.security.callers(task.address), audit, metrics, Rooms(options.limits))
+    callers, rooms = options.security.callers(task.address), Rooms(options.limits)
+    traces = _traces(task.face.name, metrics) if options.traces else None
+    calls = Calls(callers, audit, metrics, rooms, None if traces is None else traces.spans)
     tokens = PageTokens(key_of(Path(task.page_token_key)))
     listen = Listen(task.address, options.security.credentials(), shared=True)
     server = QueryServer(task.face.services, answers, calls, tokens, metrics, listen, queue)
@@ -74,5 +79,21 @@ async def _serve(task: WorkerTask, parent: Connection, queue: Queue) -> None:
         await server.run(stop)
     finally:
         await server.drain(options.grace_s)
+        if traces is not None:
+            await asyncio.to_thread(traces.close)
         await asyncio.to_thread(answers.close)
         audit.close()
+
+
+class _Traced(NamedTuple):
+    spans: ServedCalls
+    close: Callable[[], None]
+
+
+def _traces(service: str, metrics: Metrics) -> _Traced:
+    # here: otherwise every worker would need and load OpenTelemetry's SDK
+    from moneystate.telemetry.call_spans import CallSpans
+    from moneystate.telemetry.traces import Traces
+
+    traces = Traces(f"{service}-queries", lambda number, result: metrics.spans.labels(result).inc(number))
+    return _Traced(CallSpans(traces), traces.close)

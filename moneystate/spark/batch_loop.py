@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,9 +20,10 @@ from moneystate.kafka.sink import BatchId
 from moneystate.ports.service import JobSpec
 from moneystate.spark import startup
 from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.failures import as_one_line
+from moneystate.spark.failures import as_one_line, place
 from moneystate.spark.health import JobHealth
 from moneystate.spark.metrics import JobMetrics
+from moneystate.spark.observer import FailedBatch, JobObserver
 from moneystate.spark.progress import BatchProgress, Meter
 from moneystate.spark.run_options import RunOptions
 from moneystate.spark.sink import Report, SinkSpec, run_sink
@@ -36,6 +38,7 @@ class BatchJob(Protocol):
     on_batch: Callable[[BatchProgress], None]
     health: JobHealth
     metrics: JobMetrics
+    observers: list[JobObserver]
     failure: MoneystateError | None
     log: Path | None  # where Spark prints
 
@@ -54,12 +57,16 @@ class BatchLoop:
         self.group.commit(plans.from_offset(job.checkpoint.offset(job.checkpoint.last_committed())))
 
     def __call__(self, results: DataFrame, number: int) -> None:
+        begun_ns = time.time_ns()
         try:
             self._batch(results, number)
         except Exception as e:
             failure = self.job.failure = self.job.failure or self._with_written_part(as_one_line(e, self.job.log))
-            version = f"{self.job.checkpoint.epoch()}/{number}"
-            failure.about = {"service": self.job.spec.name, "batch": number, "version": version}
+            epoch = self.job.checkpoint.epoch() or ""
+            about = {"service": self.job.spec.name, "batch": number, "version": f"{epoch}/{number}"}
+            failure.about = {**about, **place(failure)}
+            for observer in self.job.observers:
+                observer.batch_failed(FailedBatch(number, epoch, begun_ns, time.time_ns(), failure))
             raise
 
     def _with_written_part(self, failure: MoneystateError) -> MoneystateError:
@@ -86,9 +93,13 @@ class BatchLoop:
         if after.drain:
             self._drained(number, report)
         self.group.commit(after)
-        progress = replace(self.meter.measure(number, before, after, report, self.job.spec.inputs), epoch=epoch)
+        by_topic = {self.job.spec.streams[stream]: n for stream, n in report.by_stream.items()}
+        measured = self.meter.measure(number, before, after, report, self.job.spec.inputs)
+        progress = replace(measured, epoch=epoch, outputs_by_topic=by_topic)
         self.job.health.end(progress)
         self.job.metrics.batch(progress)
+        for observer in self.job.observers:
+            observer.batch(progress)
         self.job.on_batch(progress)
 
     def _drained(self, number: int, report: Report) -> None:

@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 from moneystate.engine.deadletter import COUNT_PREFIX, REASONS
 from moneystate.ports.service import JobSpec
 from moneystate.spark.health import JobHealth
+from moneystate.spark.observer import Trigger
 from moneystate.spark.progress import BatchProgress
 
 PREFIX = "moneystate_job_"
@@ -24,7 +25,7 @@ SPARKS = {"latestOffset": "plan", "walCommit": "checkpoint", "commitOffsets": "c
 
 
 class JobMetrics(Collector):
-    """`batch` is called after each batch, `spark` with Spark's durations of it.
+    """`batch` is called after each batch, `trigger` with Spark's durations of it.
 
     Counters are of this run, but for those that the checkpoint keeps.
     """
@@ -34,7 +35,6 @@ class JobMetrics(Collector):
         self.health = health
         self.clock = clock  # seconds since the epoch
         self.last: BatchProgress | None = None
-        self.is_exposed = False  # whether anybody can read Spark's durations, which cost calls to the JVM
         self.registry = r = CollectorRegistry()
         self.batches = Counter(f"{PREFIX}batches", "Finished batches.", registry=r)
         self.records = Counter(f"{PREFIX}records", "Records read.", ["topic"], registry=r)
@@ -48,6 +48,8 @@ class JobMetrics(Collector):
             f"{PREFIX}phase_seconds", "Time of a batch's phase in its slowest task.", ["phase"], buckets=SECONDS,
             registry=r,
         )  # fmt: skip
+        self.lineage_events = Counter(f"{PREFIX}lineage_events", "Events of OpenLineage.", ["result"], registry=r)
+        self.spans = Counter(f"{PREFIX}spans", "Spans of OpenTelemetry.", ["result"], registry=r)
         for topic in spec.inputs:
             self.records.labels(topic.name)
 
@@ -65,10 +67,8 @@ class JobMetrics(Collector):
         ):  # fmt: skip
             self.phases.labels(phase).observe(seconds)
 
-    def spark(self, durations_ms: Mapping[str, int]) -> None:
-        """Spark's durations of a trigger, which runs no batch if there was nothing to read."""
-        if "addBatch" not in durations_ms:
-            return
+    def trigger(self, trigger: Trigger) -> None:
+        durations_ms = trigger.durations_ms
         phases: defaultdict[str, float] = defaultdict(float)
         for name, phase in SPARKS.items():
             phases[phase] += durations_ms.get(name, 0) / 1000

@@ -46,6 +46,7 @@ class BatchProgress:
     inputs: list[InputProgress] = field(default_factory=list)
     figures: Figures = field(default_factory=Figures)
     epoch: str = ""
+    outputs_by_topic: dict[str, int] = field(default_factory=dict)  # of `outputs`, by topic without prefix
 
     def count(self, name: str) -> int:
         return self.counts.get(name, 0)

@@ -1,4 +1,4 @@
-"""Passes Spark's durations of each batch to the metrics.
+"""Passes Spark's durations of each batch on.
 
 PySpark's own listener copies the whole progress from the JVM, value by value: 15 to 30 ms of Python for each batch.
 This one takes it as one text. It relies on private parts of PySpark 4.2: `_jlistener`, and Java's listener interface.
@@ -7,19 +7,23 @@ This one takes it as one text. It relies on private parts of PySpark 4.2: `_jlis
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 from pyspark import SparkContext
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from moneystate.spark.metrics import JobMetrics
+from moneystate.spark.observer import Trigger
+
+OnTrigger = Callable[[Trigger], None]
 
 
 class SparkProgress(StreamingQueryListener):
     """For `session.streams.addListener`."""
 
-    def __init__(self, metrics: JobMetrics) -> None:
-        self.events = _Events(metrics)
+    def __init__(self, listeners: Sequence[OnTrigger]) -> None:
+        self.events = _Events(listeners)
 
     @property
     def _jlistener(self) -> Any:
@@ -36,11 +40,14 @@ class SparkProgress(StreamingQueryListener):
 class _Events:
     """What the JVM calls, with its own objects."""
 
-    def __init__(self, metrics: JobMetrics) -> None:
-        self.metrics = metrics
+    def __init__(self, listeners: Sequence[OnTrigger]) -> None:
+        self.listeners = listeners
 
     def onQueryProgress(self, event: Any) -> None:
-        self.metrics.spark(json.loads(event.progress().json())["durationMs"])
+        trigger = as_trigger(json.loads(event.progress().json()))
+        if trigger is not None:
+            for listener in self.listeners:
+                listener(trigger)
 
     def onQueryStarted(self, _: Any) -> None: ...
 
@@ -50,3 +57,12 @@ class _Events:
 
     class Java:
         implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
+
+
+def as_trigger(progress: dict[str, Any]) -> Trigger | None:
+    """None: the trigger ran no batch, because there was nothing to read."""
+    durations_ms = progress["durationMs"]
+    if "addBatch" not in durations_ms:
+        return None
+    begun_ms = round(datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000)
+    return Trigger(progress["batchId"], begun_ms * 1_000_000, durations_ms)

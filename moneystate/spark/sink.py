@@ -5,9 +5,12 @@ what it did. The task hands the results to the sink host (`moneystate.spark.sink
 from __future__ import annotations
 
 import marshal
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field
 from itertools import chain
+from operator import itemgetter
+from typing import Final, TypeVar
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -22,6 +25,9 @@ from moneystate.spark.figures import WORKER_MEMORY, Figures, Stopwatch
 from moneystate.spark.operator import GroupResult, unpack
 from moneystate.spark.result_files import read_results
 
+K = TypeVar("K", str, int)
+
+STREAM: Final = itemgetter(0)  # of an output
 REPORT_SCHEMA = "report binary"
 ARROW_REPORT_SCHEMA = pa.schema([("report", pa.binary())])
 
@@ -52,6 +58,7 @@ class Report:
     changes: int = 0  # number of state entries written to the changelog
     holder: list[tuple[int, int]] = field(default_factory=list)
     highs: dict[tuple[int, int], int] = field(default_factory=dict)  # highest event time of each partition
+    by_stream: dict[int, int] = field(default_factory=dict)  # of `outputs`
     figures: Figures = field(default_factory=Figures)
 
     def add(self, result: GroupResult) -> None:
@@ -65,7 +72,8 @@ class Report:
         self.figures.add(result.figures)
         if result.oldest != NO_TIME:
             self.oldest = min(self.oldest, result.oldest)
-        self._add_counts(result.counts)
+        _add(self.counts, result.counts)
+        _add(self.by_stream, Counter(map(STREAM, result.outputs)))  # counted in C
 
     def merge(self, other: Report) -> None:
         self.outputs += other.outputs
@@ -78,16 +86,13 @@ class Report:
         self.figures.merge(other.figures)
         self.oldest = min(self.oldest, other.oldest)
         self.changes += other.changes
-        self._add_counts(other.counts)
-
-    def _add_counts(self, counts: dict[str, int]) -> None:
-        for name, n in counts.items():
-            self.counts[name] = self.counts.get(name, 0) + n
+        _add(self.counts, other.counts)
+        _add(self.by_stream, other.by_stream)
 
     def pack(self) -> bytes:
         first = (self.outputs, self.written, self.watermark, self.buffered)
-        rest = (self.counts, self.silent, self.oldest, self.changes, self.holder, self.highs, astuple(self.figures))
-        return marshal.dumps((*first, *rest))
+        rest = (self.counts, self.silent, self.oldest, self.changes, self.holder, self.highs)
+        return marshal.dumps((*first, *rest, self.by_stream, astuple(self.figures)))
 
     @classmethod
     def unpack(cls, data: bytes) -> Report:
@@ -95,6 +100,11 @@ class Report:
         report = cls(*packed[:-1])
         report.figures = Figures(*packed[-1])
         return report
+
+
+def _add(sums: dict[K, int], numbers: Mapping[K, int]) -> None:
+    for name, n in numbers.items():
+        sums[name] = sums.get(name, 0) + n
 
 
 def run_sink(results: DataFrame, spec: SinkSpec, batch: BatchId) -> Report:

@@ -1,5 +1,5 @@
 """`python -m tests.bench KIND`, of which there are backlog, services, latency, scale, steady, query, bootstrap, gaps,
-reconciliation, stock, stock-latency, large-pool, maps and together: see --help of each."""
+reconciliation, stock, stock-latency, large-pool, maps, together and telemetry: see --help of each."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from tests.bench import (
     steady,
     stock,
     stock_latency,
+    telemetry,
     together,
 )
 from tests.bench.backlog import Result, run_broker_alone, run_job, run_peer, run_per_user, run_plain
@@ -139,6 +140,7 @@ KINDS = {
     "large-pool": large_pool.main,
     "maps": maps.main,
     "together": together.main,
+    "telemetry": telemetry.main,
 }
 
 if __name__ == "__main__":
