@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import random
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 from moneystate.devbroker import DevBroker
-from tests.chaos import lookups, orders
+from tests.chaos import hour, lookups, orders, schedules
 from tests.job.harness import Setup, small_workload
 from tests.job.test_crash import FLAGS, RULES, kill_at_each
 
@@ -19,6 +20,9 @@ MAX_KILLS = 5
 
 
 def main() -> None:
+    if sys.argv[1:2] in (["schedules"], ["hour"]):
+        {"schedules": schedules, "hour": hour}[sys.argv[1]].main(sys.argv[2:])
+        return
     p = argparse.ArgumentParser(
         description="Kill the job at each step of a batch, then at random times; its output is held to the model. Or "
         "the lookup worker, and take its service away. Or the stock ledger, while many order from it.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -84,27 +85,11 @@ class JobProcess:
         return (self.folder / "err").read_text(errors="replace")
 
     def tree(self) -> list[psutil.Process]:
-        """All processes of the session: children that lost their parent or made a group of their own, too."""
-        processes = []
-        for process in psutil.process_iter():
-            try:
-                if os.getsid(process.pid) == self.process.pid and process.status() != psutil.STATUS_ZOMBIE:
-                    processes.append(process)
-            except (ProcessLookupError, psutil.NoSuchProcess):
-                continue
-        return processes
+        return processes_of(self.process.pid)
 
     def kill(self) -> None:
         """SIGKILL for the whole tree, as if the machine went down; returns when all are gone."""
-        while processes := self.tree():
-            for process in processes:
-                try:
-                    process.kill()
-                except psutil.NoSuchProcess:
-                    continue
-            psutil.wait_procs([p for p in processes if p.pid != self.process.pid], timeout=RUN_S)
-            if self.process.poll() is None:
-                self.process.wait(RUN_S)
+        kill_session(self.process.pid)
         self.process.wait(RUN_S)
 
     def stop(self) -> Finished:
@@ -135,6 +120,27 @@ class JobProcess:
                 code = None
             assert code is None, f"ended with code {code} before {description}:\n{self.err()}"
             assert time.monotonic() < deadline, f"not within {deadline_s} s: {description}\n{self.err()}"
+
+
+def processes_of(session: int) -> list[psutil.Process]:
+    """All processes of a session: children that lost their parent or made a group of their own, too."""
+    processes = []
+    for process in psutil.process_iter():
+        try:
+            if os.getsid(process.pid) == session and process.status() != psutil.STATUS_ZOMBIE:
+                processes.append(process)
+        except (ProcessLookupError, psutil.NoSuchProcess):
+            continue
+    return processes
+
+
+def kill_session(session: int) -> None:
+    """SIGKILL for all its processes; returns when they are gone."""
+    while processes := processes_of(session):
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs([p for p in processes if p.pid != session], timeout=RUN_S)
 
 
 def moneystate(arguments: Iterable[object], folder: Path, warm: Warm = WARM) -> Finished:

@@ -22,7 +22,7 @@ class Cluster:
     def __init__(self, bootstrap_servers: str, prefix: str) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.prefix = prefix
-        self.admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+        self.admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
 
     def create(self, name: str, partitions: int = 1, **config: str) -> str:
         """A new topic that keeps its records for good; its full name."""

@@ -23,10 +23,8 @@ def checkpoint_at(cluster: Cluster, folder: Path, committed: int, planned: int) 
     start = resolve_start(cluster.admin, "earliest", cluster.prefix, [NAME])
     for number, end in enumerate((committed, planned)):
         offset = plans.Plan("rules", start.topic_ids, {(NAME, 0): plans.PartitionPlan(end, plans.ACTIVE)}).to_offset()
-        (checkpoint.root / "offsets").mkdir(parents=True, exist_ok=True)
-        (checkpoint.root / "offsets" / str(number)).write_text(json.dumps(offset))
-    (checkpoint.root / "commits").mkdir()
-    (checkpoint.root / "commits" / "0").touch()
+        checkpoint.folder.write(f"offsets/{number}", json.dumps(offset).encode())
+    checkpoint.folder.write("commits/0", b"")
     return checkpoint
 
 

@@ -31,6 +31,7 @@ def read_log(
             "enable.auto.commit": False,
             "isolation.level": isolation,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,  # the broker keeps a reader waiting for so long before it tells of an end
             "auto.offset.reset": "error",
         }
     )

@@ -34,14 +34,21 @@ def workload_log(*flags: str) -> tuple[list[LogRecord], list[Partition]]:
     return records, [(topic, number) for topic in workload.TOPICS for number in range(a.partitions)]
 
 
-def send_log(records: Iterable[LogRecord], bootstrap_servers: str, prefix: str = "") -> None:
+def log_producer(bootstrap_servers: str) -> Producer:
+    settings = {"bootstrap.servers": bootstrap_servers, "linger.ms": 20, "enable.idempotence": True, "log_level": 0}
+    return Producer({**settings, "queue.buffering.max.messages": 1_000_000})
+
+
+def send_log(
+    records: Iterable[LogRecord], bootstrap_servers: str, prefix: str = "", producer: Producer | None = None
+) -> None:
     """Append the records to their partitions in the order given; the topics exist. Offsets are the broker's to give.
 
-    Raises `RuntimeError` where a record could not be written.
+    `producer`: one that is there already, as a start of one takes half a second. Raises `RuntimeError` where a record
+    could not be written.
     """
     failures: list[str] = []
-    settings = {"bootstrap.servers": bootstrap_servers, "linger.ms": 20, "enable.idempotence": True}
-    producer = Producer({**settings, "queue.buffering.max.messages": 1_000_000})
+    producer = producer or log_producer(bootstrap_servers)
     for record in records:
         while len(producer) > 500_000:
             producer.poll(0.05)
