@@ -5,6 +5,8 @@ A JSON line has `time`, `level`, `service` (null where none is known) and `event
 read logs may not be those who may read the data. For the same reason a line about an exception has its type and the
 places in the code, but no message: a message such as "invalid literal for int(): '...'" repeats a value.
 
+A log that cannot be written is no reason to end a command: if the reader of stderr is gone, its lines are lost.
+
 Processes that have not called `set_up` (Spark's workers, tests) log plain lines from level warning on, as Python does.
 """
 
@@ -18,6 +20,7 @@ import threading
 import traceback
 from collections.abc import Iterator, MutableMapping
 from enum import StrEnum
+from itertools import islice
 from types import TracebackType
 from typing import Any, Final, NamedTuple, TextIO
 
@@ -32,6 +35,10 @@ Event = MutableMapping[str, Any]
 OURS: Final = ("moneystate", "services", "state_tools")  # the packages that have the chosen level
 LIBRDKAFKA: Final = "librdkafka"  # it has a level in its own settings
 NO_FIELDS: Final = ("event", "level", "service", "exc_info")  # in a line for people
+UNWRITABLE: Final = "a line of the log could not be made"
+CAUSES: Final = 10  # of an error, at most: they may form a circle
+# RocksDB's errors are plain exceptions; how their messages begin tells them from those of other code
+ROCKSDB: Final = ("Corruption: ", "IO error: ", "Invalid argument: ", "Not implemented: ", "Resource busy: ")
 
 
 class Level(StrEnum):
@@ -53,7 +60,7 @@ class Settings(NamedTuple):
 
 
 _now: Settings | None = None
-_hooks: tuple[Any, Any] = (sys.excepthook, threading.excepthook)  # those before `set_up`
+_hooks: tuple[Any, ...] = (sys.excepthook, threading.excepthook, sys.unraisablehook)  # those before `set_up`
 
 
 def get_log(name: str) -> BoundLogger:
@@ -76,7 +83,7 @@ def set_up(level: str = Level.info, service: str | None = None, as_json: bool | 
     stderr is not a terminal."""
     global _now, _hooks
     end()
-    _hooks = (sys.excepthook, threading.excepthook)
+    _hooks = (sys.excepthook, threading.excepthook, sys.unraisablehook)
     _now = Settings(not sys.stderr.isatty() if as_json is None else as_json, level, {"service": service, **about})
     logging.captureWarnings(True)
     logging.getLogger().addHandler(_handler(_now.as_json))
@@ -85,7 +92,7 @@ def set_up(level: str = Level.info, service: str | None = None, as_json: bool | 
     for name in (*OURS, LIBRDKAFKA):
         logging.getLogger(name).setLevel(number)
     if _now.as_json:
-        sys.excepthook, threading.excepthook = _failed, _thread_failed
+        sys.excepthook, threading.excepthook, sys.unraisablehook = _failed, _thread_failed, _unraisable
 
 
 def end() -> None:
@@ -101,7 +108,7 @@ def end() -> None:
     root.setLevel(logging.WARNING)
     for name in (*OURS, LIBRDKAFKA):
         logging.getLogger(name).setLevel(logging.NOTSET)
-    sys.excepthook, threading.excepthook = _hooks
+    sys.excepthook, threading.excepthook, sys.unraisablehook = _hooks
 
 
 def settings() -> Settings | None:
@@ -119,11 +126,36 @@ def is_json() -> bool:
     return _now is not None and _now.as_json
 
 
+def write(line: str) -> None:
+    """Writes a line to stderr. If nobody reads stderr any more, all that is written to it from now on is lost,
+    including the lines of libraries in C."""
+    try:
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+    except BrokenPipeError:
+        _discard()
+
+
+def open_stderr() -> None:
+    """Opens a stderr that the caller has closed. Otherwise a file that is opened later has its number, and lines of
+    libraries in C are written into that file."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (until the process ends)
+        _discard()
+
+
+def _discard() -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    if nowhere != 2:
+        os.close(nowhere)
+
+
 def is_line(text: str) -> bool:
     """Whether the text is a line of a log in JSON."""
     try:
         event = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     return isinstance(event, dict) and {"time", "level", "event"} <= event.keys()
 
@@ -152,6 +184,15 @@ class _Stderr(logging.StreamHandler[TextIO]):
 
     @stream.setter
     def stream(self, _: TextIO) -> None: ...
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Called where a line could not be made or written. Python would print a traceback with the line's values."""
+        error = sys.exception()
+        if isinstance(error, BrokenPipeError):
+            _discard()
+        elif error is not None and not isinstance(error, OSError):
+            told = logging.LogRecord(record.name, logging.ERROR, "", 0, UNWRITABLE, (), (type(error), error, None))
+            self.emit(told)
 
 
 def _handler(as_json: bool) -> logging.Handler:
@@ -182,12 +223,13 @@ def _with_level(_logger: Any, _name: str, event: Event) -> Event:
 
 
 def _foreign(_logger: Any, _name: str, event: Event) -> Event:
-    """Lines of libraries say whose they are. Of a message with an exception only the first line: asyncio puts the
-    exception's message into the others."""
+    """Lines of libraries say whose they are. They have the first line of the message alone, and of asyncio no
+    arguments of a callback: the rest has values."""
     if not event["_from_structlog"]:
-        event["logger"] = event["_record"].name
-        if "exc_info" in event:
-            event["event"] = event["event"].partition("\n")[0]
+        event["logger"] = name = event["_record"].name
+        event["event"] = event["event"].partition("\n")[0]
+        if name == "asyncio":
+            event["event"] = event["event"].partition("(")[0]
     return event
 
 
@@ -195,7 +237,7 @@ def _exception(_logger: Any, _name: str, event: Event) -> Event:
     given = event.pop("exc_info", None)
     error = given[1] if isinstance(given, tuple) else sys.exception() if given is True else given
     if isinstance(error, BaseException):
-        event["exception"] = " after ".join(_causes(error))
+        event["exception"] = " after ".join(islice(_causes(error), CAUSES))
         event["stack"] = [f"{f.filename}:{f.lineno} {f.name}" for f in traceback.extract_tb(error.__traceback__)]
     return event
 
@@ -203,8 +245,8 @@ def _exception(_logger: Any, _name: str, event: Event) -> Event:
 def _causes(error: BaseException | None) -> Iterator[str]:
     while error is not None:
         kind = type(error)
-        # what the system says, what RocksDB says (a plain Exception), and our own texts: none has a value of a record
-        safe = isinstance(error, (OSError, MoneystateError)) or kind is Exception
+        # what the system says, what RocksDB says, and our own texts: none has a value of a record
+        safe = isinstance(error, (OSError, MoneystateError)) or (kind is Exception and str(error).startswith(ROCKSDB))
         yield f"{kind.__module__}.{kind.__qualname__}" + (f": {error}" if safe else "")
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
@@ -231,9 +273,15 @@ def _text(event: Event, colours: bool = False) -> str:
 
 
 def _failed(_kind: type[BaseException], error: BaseException, _trace: TracebackType | None) -> None:
-    get_log(__name__).error("an unforeseen error", exc_info=error)
+    get_log(__name__).error("an unforeseen error", exit_code=1, exc_info=error)
 
 
 def _thread_failed(failed: threading.ExceptHookArgs) -> None:
     if failed.exc_value is not None and not isinstance(failed.exc_value, SystemExit):
         get_log(__name__).error("an unforeseen error in a thread", exc_info=failed.exc_value)
+
+
+def _unraisable(failed: Any) -> None:
+    """An error where no code could catch it, such as in `__del__`."""
+    if failed.exc_value is not None:
+        get_log(__name__).error("an unforeseen error was ignored", exc_info=failed.exc_value)

@@ -10,6 +10,7 @@ A text says why.
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -22,6 +23,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from moneystate.errors import SetupError
+from moneystate.log import get_log
+
+_log = get_log(__name__)
 
 LIVE, READY = "/livez", "/readyz"
 PULSE_S = 60.0  # far longer than any loop here takes for one turn
@@ -85,6 +89,12 @@ class Labelled(Collector):
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True  # a slow reader must not hold up the end of the command
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """The library would print a traceback, also if only the caller has hung up."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            _log.error("a request for metrics failed", exc_info=error)
+
 
 class _Silent(WSGIRequestHandler):
     def log_message(self, *_: Any) -> None:
@@ -107,6 +117,14 @@ def _app(metrics: Collector, checks: Mapping[str, Check]) -> Callable[..., Itera
     scrape = make_wsgi_app(metrics)
 
     def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+        try:
+            return page_of(environ, start)
+        except Exception as e:  # the library would print a traceback
+            _log.error("metrics or health could not be told", exc_info=e)
+            start("500 Internal Server Error", [("Content-Type", "text/plain; charset=utf-8")])
+            return [b"an error; the log has more\n"]
+
+    def page_of(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
         check = checks.get(environ["PATH_INFO"])
         if check is None:
             page: Iterable[bytes] = scrape(environ, start)

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
+import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from moneystate import log
+from moneystate.cli import main
+from moneystate.cli.display import Display
 from moneystate.errors import SetupError
 from moneystate.serving import child
+from moneystate.spark.progress import BatchProgress
 from tests.log_lines import parsed, shown
 
 EVE = "user-eve"
 LOG = log.get_log("moneystate.tests")
 LEVELS = ["debug", "info", "warning", "error"]
+EVENTS = (("started", 3), ("progress", 4), ("ended", 4))
+BEGIN = ("import os, sys", "from moneystate import log", "LOG = log.get_log('moneystate.tests')")
 
 
 def parsed_line(capfd: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -73,10 +82,11 @@ def test_a_line_about_an_exception_has_its_place_but_no_message(capfd: pytest.Ca
     [
         (OSError(28, "No space left on device"), "builtins.OSError: [Errno 28] No space left on device"),
         (Exception("IO error: No space left"), "builtins.Exception: IO error: No space left"),  # RocksDB's
+        (Exception(f"no {EVE}"), "builtins.Exception"),  # of anyone else's code
         (SetupError("expected a log.", "look."), "moneystate.errors.SetupError: expected a log. Do: look."),
     ],
 )
-def test_a_message_that_can_have_no_value_is_in_the_line(
+def test_only_a_message_that_can_have_no_value_is_in_the_line(
     error: Exception, told: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     log.set_up()
@@ -92,6 +102,127 @@ def test_a_thread_that_fails_is_a_line(capfd: pytest.CaptureFixture[str]) -> Non
     captured = capfd.readouterr().err
     assert EVE not in captured
     assert [line["exception"].partition(" ")[0] for line in parsed(captured)] == ["builtins.ValueError"]
+
+
+def test_errors_that_circle_are_a_line(capfd: pytest.CaptureFixture[str]) -> None:
+    log.set_up()
+    first, second = ValueError(), KeyError()
+    first.__cause__, second.__cause__ = second, first
+    LOG.error("unforeseen", exc_info=first)
+    assert parsed_line(capfd)["exception"].startswith("builtins.ValueError after builtins.KeyError after ")
+
+
+class Fails:
+    def __del__(self) -> None:
+        lookup()
+
+
+def test_an_error_that_no_code_can_catch_is_a_line(capfd: pytest.CaptureFixture[str]) -> None:
+    log.set_up()
+    Fails()
+    captured = capfd.readouterr().err
+    assert EVE not in captured
+    assert [line["exception"].partition(" ")[0] for line in parsed(captured)] == ["builtins.ValueError"]
+
+
+def test_an_error_in_a_callback_is_a_line_without_its_arguments(capfd: pytest.CaptureFixture[str]) -> None:
+    async def fail() -> None:
+        asyncio.get_running_loop().call_soon(lambda _: lookup(), EVE)
+        await asyncio.sleep(0)
+
+    log.set_up()
+    asyncio.run(fail())
+    captured = capfd.readouterr().err
+    assert EVE not in captured
+    (line,) = parsed(captured)
+    assert (line["logger"], line["event"][:21]) == ("asyncio", "Exception in callback")
+
+
+def test_a_line_that_cannot_be_made_is_another_line() -> None:
+    done = program("log.set_up()", "import logging", f"logging.getLogger('library').warning('%d calls', {EVE!r})")
+    assert EVE not in done.stderr
+    (line,) = parsed(done.stderr)
+    assert (line["logger"], line["event"]) == ("library", log.UNWRITABLE)
+
+
+def test_services_of_one_run_are_told_apart(capfd: pytest.CaptureFixture[str]) -> None:
+    log.set_up()
+    log.add_fields(service="orders, stock")
+    LOG.info("of both")
+    for service in ("orders", "stock"):
+        with Display(quiet=False, service=service, alone=False) as display:
+            display.started(3, "epoch")
+            display.batch(BatchProgress(4, 5, 1.0, 6, None, False, 0, epoch="epoch"))
+            display.goodbye(stands=False)
+    lines = parsed(capfd.readouterr().err)
+    assert [(line["service"], line["event"], line.get("version")) for line in lines] == [
+        ("orders, stock", "of both", None),
+        *((service, event, f"epoch/{batch}") for service in ("orders", "stock") for event, batch in EVENTS),
+    ]
+
+
+def test_warnings_about_variables_have_the_level_that_was_chosen(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MONEYSTATE_TOPIC", "orders")
+    flags = ["moneystate", "heartbeat", "--bootstrap-servers", "127.0.0.1:1", "--topics", ",", "--log-level"]
+    for level, told in (("error", ["error"]), ("warning", ["warning", "error"])):
+        monkeypatch.setattr("sys.argv", [*flags, level])
+        with pytest.raises(SystemExit):
+            main.main()
+        assert [line["level"] for line in parsed(capfd.readouterr().err)] == told
+    monkeypatch.setattr("sys.argv", flags[:4])  # no level, as the flags are wrong
+    with pytest.raises(SystemExit):
+        main.main()
+    assert [line["level"] for line in parsed(capfd.readouterr().err)] == ["warning", "error"]
+
+
+def test_an_unforeseen_error_ends_a_process_with_a_line() -> None:
+    done = program("log.set_up()", f"raise ValueError({EVE!r})")
+    assert EVE not in done.stderr
+    (line,) = parsed(done.stderr)
+    assert (line["event"], line["exit_code"], done.returncode) == ("an unforeseen error", 1, 1)
+
+
+def test_a_reader_of_stderr_that_leaves_does_not_end_the_process() -> None:
+    readable, writable = os.pipe()
+    os.close(readable)
+    lines = ["log.set_up()", "LOG.warning('it waits')", "log.write('the last')", "os.write(2, b'of a library in C')"]
+    done = program(*lines, "print('done')", stderr=writable)
+    os.close(writable)
+    assert (done.returncode, done.stdout) == (0, "done\n")
+
+
+def test_a_reader_that_leaves_does_not_hold_a_child_up() -> None:
+    readable, writable = os.pipe()
+    os.close(readable)
+    lines = ["log.set_up()", "from moneystate.serving import child", "from tests.test_log import chatters"]
+    done = program(*lines, "print(child.start('worker 1', chatters).process.wait(60))", stderr=writable)
+    os.close(writable)
+    assert (done.returncode, done.stdout) == (0, "0\n")
+
+
+def test_no_other_file_takes_the_place_of_a_closed_stderr(tmp_path: Path) -> None:
+    lines = ["log.open_stderr()", "log.set_up()", f"f = open({str(tmp_path / 'data')!r}, 'w')"]
+    close = "import os; os.close(2); os.execv({0!r}, [{0!r}, '-c', {1!r}])"
+    script = "; ".join([*BEGIN, *lines, "LOG.warning('it waits')", "os.write(2, b'of a library in C')"])
+    subprocess.run([sys.executable, "-c", close.format(sys.executable, script)], check=True)
+    assert (tmp_path / "data").read_bytes() == b""
+
+
+def program(*lines: str, stderr: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+    """Runs these lines in a process of its own."""
+    command = [sys.executable, "-c", "\n".join([*BEGIN, *lines])]
+    return subprocess.run(command, stdout=subprocess.PIPE, stderr=stderr, text=True, check=False, timeout=90)
+
+
+def chatters(_parent: object) -> None:
+    """More than a pipe holds."""
+    for _ in range(2_000):
+        LOG.warning("it waits " + 100 * "-")
+    sys.stderr.write(500_000 * "[" + "\n")  # nested deeper than a JSON reader goes
+    for _ in range(2_000):
+        LOG.warning("it waits " + 100 * "-")
 
 
 def test_libraries_log_from_warning_on(capfd: pytest.CaptureFixture[str]) -> None:

@@ -119,6 +119,7 @@ def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
         timed=list(dict.fromkeys([o.topic for o in service.outputs if o.timed])),
         created={o.topic: Stream(o.partitions, o.compacted) for o in service.outputs},
         counters=_counters(service),
+        topic_schemas=partial(schemas_by_topic, reference, codes),
     )
 
 
@@ -187,6 +188,17 @@ def check_runs(service: Service[Any]) -> None:
     for reserved in (f"{service.name}-state", f"{service.name}-commits", f"{service.name}-dead-letters"):
         if reserved in topics or any(i.topic == reserved for i in service.inputs):
             service.fail(f"{reserved} is a topic that the platform writes for this service.", "rename the topic.")
+
+
+def schemas_by_topic(reference: str, codes: tuple[tuple[str, int], ...]) -> dict[str, list[dict[str, Any]]]:
+    """The schemas of the records in each topic. Heartbeats, which may be in any input, are left out."""
+    plan = plan_of(reference, codes)
+    records: dict[str, dict[str, Record]] = {}
+    for planned in [i for inputs in plan.inputs.values() for i in inputs.values()]:
+        records.setdefault(planned.topic, {})[planned.codec.record.short] = planned.codec.record
+    for output in plan.outputs.values():
+        records.setdefault(output.output.topic, {})[output.codec.record.short] = output.codec.record
+    return {topic: [schema_of(record) for record in its.values()] for topic, its in records.items()}
 
 
 def topic_schemas(plan: Plan) -> dict[str, dict[str, Any]]:

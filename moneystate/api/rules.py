@@ -18,6 +18,8 @@ from moneystate.errors import ConfigError
 
 R = TypeVar("R")
 MS: Final = "_ms"
+NUMBER_BITS: Final = 64  # of a whole number, with its sign
+SHOWN_CHARACTERS: Final = 200  # of a value in an error
 SCALARS: Final = (bool, int, float, str)
 
 # Parses a duration to milliseconds. The second argument says where the text is, for errors.
@@ -72,9 +74,9 @@ def from_text(declared: Any, text: str, is_duration: bool, where: str, duration:
     try:
         value = inner(text)
     except ValueError:
-        raise ConfigError(f"{where} {text}: expected {_NAMES[inner]}, found {text!r}.", "correct the value.") from None
+        value = math.nan
     if not _is_finite(value):
-        raise ConfigError(f"{where} {text}: expected {_NAMES[inner]}, found {text!r}.", "correct the value.")
+        raise ConfigError(f"{where} {text}: expected {_NAMES[inner]}, found {_shown(text)}.", "correct the value.")
     return value
 
 
@@ -99,7 +101,7 @@ def problem_of(value: Any, path: str = "") -> str:
 
 def _record(cls: Any, data: Any, where: str, duration: ParseDuration | None, own: Any = None) -> Any:
     if not isinstance(data, Mapping):
-        raise ConfigError(f"{where}: expected a table, found {data!r}.", "write it as a table.")
+        raise ConfigError(f"{where}: expected a table, found {_shown(data)}.", "write it as a table.")
     declared = field_types(cls)
     names = {(file_name(f.name) if duration else f.name): f for f in fields(cls)}
     # a plan may have rules that were removed later; only a configuration file must not have unknown keys
@@ -133,7 +135,7 @@ def _value(
         return _record(inner, data, where, duration, own)
     if origin is tuple:
         if not isinstance(data, list):
-            raise ConfigError(f"{where}: expected a list, found {data!r}.", "write it as a list.")
+            raise ConfigError(f"{where}: expected a list, found {_shown(data)}.", "write it as a list.")
         types_of_items = [args[0]] * len(data) if args[1:] == (...,) else args
         if len(data) != len(types_of_items):
             raise ConfigError(
@@ -143,28 +145,44 @@ def _value(
         return tuple(_value(element, content, f"{where}[{n}]", duration) for n, (element, content) in enumerate(pairs))
     if origin is dict:
         if not isinstance(data, Mapping):
-            raise ConfigError(f"{where}: expected a table, found {data!r}.", "write it as a table.")
+            raise ConfigError(f"{where}: expected a table, found {_shown(data)}.", "write it as a table.")
         return {str(key): _value(args[1], content, f"{where}.{key}", duration) for key, content in data.items()}
     if is_duration and inner is int and duration is not None:
         if not isinstance(data, str):
-            raise ConfigError(f"{where}: expected a duration, found {data!r}.", "write it like '500ms', '20s' or '1d'.")
+            raise ConfigError(
+                f"{where}: expected a duration, found {_shown(data)}.", "write it like '500ms', '20s' or '1d'."
+            )
         return duration(data, where)
     if origin is Literal:
         if data not in args:
             raise ConfigError(
-                f"{where}: expected one of {', '.join(map(str, args))}, found {data!r}.", "correct the value."
+                f"{where}: expected one of {', '.join(map(str, args))}, found {_shown(data)}.", "correct the value."
             )
         return data
-    if inner is float and type(data) is int:
+    if inner is float and type(data) is int and _is_finite(data):
         return float(data)
     if type(data) is not inner or not _is_finite(data):
-        raise ConfigError(f"{where}: expected {_NAMES.get(inner, str(inner))}, found {data!r}.", "correct the value.")
+        raise ConfigError(
+            f"{where}: expected {_NAMES.get(inner, str(inner))}, found {_shown(data)}.", "correct the value."
+        )
     return data
 
 
 def _is_finite(value: Any) -> bool:
-    """JSON has no infinite numbers, and NaN would never equal the rule in a checkpoint."""
+    """JSON has no infinite numbers, and NaN would never equal the rule in a checkpoint. A reader of JSON may refuse
+    longer numbers than ours."""
+    if type(value) is int:
+        return value.bit_length() < NUMBER_BITS
     return type(value) is not float or math.isfinite(value)
+
+
+def _shown(data: Any) -> str:
+    """A value for an error, cut off if it is long."""
+    try:
+        text = repr(data)
+    except ValueError:  # Python writes no number of thousands of digits
+        return "a number with too many digits"
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."
 
 
 _NAMES: Final = {int: "a whole number", str: "a string", bool: "true or false", float: "a finite number"}

@@ -29,6 +29,7 @@ PREFIX: Final = "MONEYSTATE_"
 # what options expect
 DURATION: Final = "DURATION"
 PATH: Final = "PATH"
+PATH_OR_URI: Final = "PATH|URI"  # such as s3a://BUCKET/FOLDER
 ADDRESS: Final = "HOST:PORT"
 ADDRESSES: Final = "HOST:PORT,..."
 NUMBER: Final = "N"
@@ -63,6 +64,7 @@ class Panel(StrEnum):
     security = "TLS and tokens"
     spark = "Spark"
     metrics = "Metrics"
+    telemetry = "Lineage and traces"
     output = "Output"
 
 

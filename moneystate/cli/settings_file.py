@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
+from moneystate.api.rules import NUMBER_BITS
 from moneystate.cli import renamed
 from moneystate.cli.known_services import COMMANDS, KNOWN
 from moneystate.cli.option import PATH, Panel, variable
@@ -142,11 +143,20 @@ class _File:
                 f"{where}: expected a flag of {' '.join(words)}, found none of that name",
                 f"write {new}" if new else f"see moneystate {' '.join(words)} --help",
             )
+        if _has_long_number(value):
+            self._refuse(f"{where}: expected numbers of at most 64 bits, found a longer one", "correct the value")
         if isinstance(value, dict | list) and not options[0].multiple:
             self._refuse(f"{where}: expected one value, found several", f"see moneystate {' '.join(words)} --help")
 
     def _refuse(self, message: str, do: str) -> None:
         raise ConfigError(f"--config {self.path}: {message}.", f"{do}.")
+
+
+def _has_long_number(value: Any) -> bool:
+    """Python makes no text of a number with thousands of digits, which a file may have in hexadecimal."""
+    if isinstance(value, dict | list):
+        return any(map(_has_long_number, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, int) and value.bit_length() >= NUMBER_BITS
 
 
 def _is_command(command: Any, name: str) -> bool:

@@ -6,6 +6,7 @@ From that follows what a topic must accept. A start checks it (`moneystate.kafka
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from moneystate.errors import ConfigError
@@ -30,7 +31,7 @@ def producer_bytes(extra: Mapping[str, str], needed: int) -> int:
     given = resolved(extra).get(PRODUCER_SETTING)
     if given is None:
         return max(PRODUCER_BYTES, needed)
-    if not given.isdigit() or int(given) < needed:
+    if not re.fullmatch("[0-9]{1,18}", given) or int(given) < needed:
         raise ConfigError(
             f"--kafka-config {PRODUCER_SETTING}={given}: expected at least {needed}, the largest record that the job "
             "may write.",

@@ -12,7 +12,7 @@ from moneystate.engine.avro import MAGIC
 from moneystate.engine.processor import Convert, Decoded, Read, ReadValue
 from moneystate.ports.service import JobSpec, ServiceSpec
 from moneystate.schemas.tree import has_further_versions, read_folder, tree_of
-from services.enrichment import events, topics
+from services.enrichment import events, fingerprints, topics
 from services.enrichment.emit import asked_again
 from services.enrichment.rules import LOGIC_VERSION, Rules
 from services.enrichment.state_model import STATE
@@ -56,6 +56,21 @@ def known_schemas() -> list[str]:
     return sorted(known)
 
 
+def topic_schemas() -> dict[str, list[dict[str, Any]]]:
+    """The schemas of the records in each topic."""
+    names = {t.code: t.name for t in topics.INPUTS}  # a heartbeat, which may be in any input, has none
+    topic_of = {header: names[kind.topic] for header, kind in events.TYPES.items() if kind.topic in names}
+    topic_of[fingerprints.MONEY_ENRICHED] = topics.STREAMS[topics.ENRICHED]
+    topic_of[fingerprints.SESSION_LOOKUP_REQUESTED] = topics.STREAMS[topics.LOOKUP_REQUESTS]
+    tree, schemas = tree_of(read_folder(avro_root())), dict[str, list[dict[str, Any]]]()
+    for name in tree.versions:
+        version = tree.current_version(name)
+        topic = topic_of.get(MAGIC + bytes.fromhex(version.fingerprint))
+        if topic is not None:
+            schemas.setdefault(topic, []).append(version.source)
+    return schemas
+
+
 def largest_records(rules: Rules) -> dict[str, int]:
     """The size of the largest record of each output topic: key, value and headers. The fields of fixed size together
     count as one more kept text."""
@@ -91,6 +106,7 @@ def enrichment_job(rules: Rules) -> JobSpec:
         application="moneystate",
         reader_rules=["dedup_ttl_ms"],
         counters=["waiting", "looking_up", "late", "duplicates"],
+        topic_schemas=topic_schemas,
     )
 
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import socket
 import ssl
+import subprocess
+import sys
+import threading
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -13,12 +19,23 @@ import pytest
 
 from moneystate.errors import ConfigError
 from services.enrichment.lookup.fake_service import FakeSessionService, HttpAnswer, Knowledge
-from services.enrichment.lookup.http import ServiceConfig, SessionService, tls_context
+from services.enrichment.lookup.http import (
+    MAX_BYTES,
+    PLACE,
+    CallResult,
+    ServiceConfig,
+    SessionService,
+    Unavailable,
+    Unusable,
+    tls_context,
+)
 from services.enrichment.lookup.limiter import MAX_HOLD_S, retry_after_s
 from services.enrichment.lookup.resolver import Policy
+from tests.log_lines import parsed
 from tests.lookup.certificates import Authority
 from tests.lookup.harness import QUICK, Lookups, Running, check_answered_once, found, outcomes, request, scripted
 
+SECRET = "user-eve"
 IMPATIENT = Policy(attempts=2, timeout_s=0.3, deadline_s=0.5, backoff_s=0.01, concurrency=20)
 
 
@@ -152,6 +169,67 @@ def test_a_client_certificate_opens_a_service_that_wants_one(lookups: Lookups, t
         known = ServiceConfig(service.url_template, ca_file=authority.cert, client_cert=cert, client_key=key)
         with Running(lookups.config(service, service=known, breaker_threshold=2)) as run:
             assert outcomes(lookups.wait_for(1, run.check)) == {"m": "FOUND"}
+
+
+def test_no_reason_repeats_what_was_sent_or_received(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("half\n" + SECRET)  # which is no value of a header
+    answer = f"HTTP/1.1 200 OK\r\n{SECRET}\r\n\r\n".encode()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/{PLACE}"
+
+        def serve() -> None:
+            with server.accept()[0] as caller:
+                caller.recv(1000)
+                caller.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        results = [asyncio.run(asked(config)) for config in (ServiceConfig(url), ServiceConfig(url, token))]
+    assert results == [Unavailable("RemoteProtocolError"), Unavailable("LocalProtocolError")]
+    with pytest.raises(ConfigError) as refused:
+        ServiceConfig(f"http://user:{SECRET}@h/").check()
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("part", "pause_s", "result"),
+    [
+        (b" ", 0.01, Unavailable("no answer within 0.3 s")),
+        (b" " * 10_000, 0.0, Unusable(f"the answer has more than {MAX_BYTES} bytes", works=False)),
+    ],
+    ids=["slow", "endless"],
+)
+def test_a_body_without_end_is_not_read_for_ever(part: bytes, pause_s: float, result: CallResult) -> None:
+    hung_up = threading.Event()
+
+    def serve() -> None:
+        with server.accept()[0] as caller, contextlib.suppress(OSError):
+            caller.recv(1000)
+            caller.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            while not hung_up.wait(pause_s):
+                caller.sendall(part)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=serve, daemon=True).start()
+        config = ServiceConfig(f"http://127.0.0.1:{server.getsockname()[1]}/{PLACE}")
+        assert asyncio.run(asked(config, 0.3 if pause_s else 30.0)) == result
+        hung_up.set()
+
+
+async def asked(config: ServiceConfig, timeout_s: float = 30.0) -> CallResult:
+    service = SessionService(config)
+    try:
+        return await service.ask(b"s1", timeout_s)
+    finally:
+        await service.close()
+
+
+def test_a_worker_that_is_cut_off_says_so() -> None:
+    cut = "from moneystate import log; from services.enrichment.cli import lookup_worker; log.set_up(); "
+    cut += "lookup_worker._end_hard()"
+    done = subprocess.run([sys.executable, "-c", cut], capture_output=True, text=True, check=False, timeout=90)
+    (line,) = parsed(done.stderr)
+    assert (line["level"], line["exit_code"], done.returncode) == ("error", 5, 5)
 
 
 def test_a_wrong_set_up_is_refused_at_once(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from moneystate.serving import metrics as serving
 from moneystate.serving.status_service import gauge
 from moneystate.spark.health import JobHealth
 from moneystate.spark.metrics import JobMetrics
+from moneystate.spark.observer import Trigger
 from moneystate.spark.progress import BatchProgress, InputProgress
 from services.enrichment.job import enrichment_job
 from services.enrichment.lookup.breaker import State
@@ -102,7 +103,7 @@ class World:
         progress.figures.producers = self.producers
         self.health.end(progress)
         self.job.batch(progress)
-        self.job.spark({"addBatch": 1, "triggerExecution": int(self.batch_s * 1000)})
+        self.job.trigger(Trigger(minute, 0, {"addBatch": 1, "triggerExecution": int(self.batch_s * 1000)}))
 
     def _lookups(self) -> None:
         for outcome, n in ((Outcome.FOUND, A_MINUTE - self.failed), (Outcome.FAILED, self.failed)):

@@ -1,7 +1,8 @@
-"""`moneystate serve` from outside: metrics of all workers, addresses."""
+"""`moneystate serve` from outside: metrics and traces of all workers, addresses."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +12,7 @@ import grpc
 import httpx
 import psutil
 import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from prometheus_client.parser import text_string_to_metric_families
 
 from moneystate.devbroker import DevBroker
@@ -23,21 +25,33 @@ from tests.query.conftest import Moneystate
 from tests.query.serving import UP_S, Server, failure, new_cluster, wait_for
 from tests.query.story import begin
 from tests.scrape import health, scraped
+from tests.telemetry.receivers import Received, Receiver
 
 CALLS_EACH = 3
 MAX_CONNECTIONS = 64
 QUERY: Any = query_pb2_grpc.QueryStub  # generated without types
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def metrics_url() -> str:
     return f"http://127.0.0.1:{free_port()}/metrics"
 
 
-@pytest.fixture
-def measured(broker: DevBroker, tmp_path: Path, metrics_url: str) -> Iterator[Server]:
-    flags = ("--workers", "2", "--metrics-port", str(httpx.URL(metrics_url).port))
-    with Server(new_cluster(broker), tmp_path / "replica", *flags) as running:
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[Receiver]:
+    with Receiver() as running, pytest.MonkeyPatch.context() as patch:
+        for name, value in running.environment().items():
+            patch.setenv(name, value)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def measured(
+    broker: DevBroker, tmp_path_factory: pytest.TempPathFactory, metrics_url: str, receiver: Receiver
+) -> Iterator[Server]:
+    data = tmp_path_factory.mktemp("replica")
+    flags = ("--workers", "2", "--metrics-port", str(httpx.URL(metrics_url).port), "--traces")
+    with Server(new_cluster(broker), data, *flags) as running:
         begin(running.job)
         yield running.caught_up(0)
 
@@ -72,7 +86,7 @@ def samples(url: str) -> dict[tuple[str, str, str], float]:
     }
 
 
-def test_metrics_are_the_sum_over_all_workers(measured: Server, metrics_url: str) -> None:
+def test_metrics_are_the_sum_over_all_workers(measured: Server, metrics_url: str, receiver: Receiver) -> None:
     with ExitStack() as stack:
         channels = connect_to_all_workers(measured, stack)
         for channel in channels:
@@ -89,6 +103,46 @@ def test_metrics_are_the_sum_over_all_workers(measured: Server, metrics_url: str
     page = scraped(httpx.URL(metrics_url).port or 0)
     assert page.value("moneystate_replica_keys") == 1
     assert rules.used("moneystate_replica_", "moneystate_query_") - page.names() == set()
+    wait_for(lambda: len(asked(receiver.spans())) == (CALLS_EACH + 1) * len(channels))
+    sent = scraped(httpx.URL(metrics_url).port or 0).value("moneystate_query_spans_total", "sent")
+    assert sent >= (CALLS_EACH + 1) * len(channels)
+    check_calls(receiver.spans(), len(channels))
+
+
+def asked(spans: list[Received]) -> list[Received]:
+    return [s for s in spans if s.attributes["rpc.method"] == "GetUser"]
+
+
+def check_calls(spans: list[Received], callers: int) -> None:
+    """One span for each call, without what was asked for."""
+    calls = asked(spans)
+    assert {(s.service, s.name, s.span.kind) for s in calls} == {
+        ("moneystate-enrich-queries", "moneystate.query.v1.Query/GetUser", Span.SPAN_KIND_SERVER)
+    }
+    answers = Counter((s.attributes["rpc.grpc.status_code"], s.attributes["moneystate.rows"]) for s in calls)
+    assert answers == {(0, 1): CALLS_EACH * callers, (grpc.StatusCode.NOT_FOUND.value[0], 0): callers}
+    assert {s.attributes["moneystate.version"].rpartition("/")[2] for s in calls} == {"0"}
+    assert not {"ann", "nobody"} & {value for s in spans for value in s.attributes.values() if isinstance(value, str)}
+    assert {s.span.status.code for s in calls} == {Status.STATUS_CODE_UNSET}  # NOT_FOUND is no fault of the server
+
+
+def test_a_call_continues_its_callers_trace(
+    measured: Server, receiver: Receiver, monkeypatch: pytest.MonkeyPatch, moneystate: Moneystate
+) -> None:
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    monkeypatch.setenv("TRACEPARENT", f"00-{trace}-b7ad6b7169203331-01")
+    assert moneystate("state", "status", "--address", measured.address, "--traces").code == 0
+    wait_for(lambda: len(in_trace(receiver, trace)) == 2)
+    by_service = {s.service: s for s in in_trace(receiver, trace)}
+    client, server = by_service["moneystate-ask"], by_service["moneystate-enrich-queries"]
+    assert client.span.kind == Span.SPAN_KIND_CLIENT
+    assert client.span.parent_span_id.hex() == "b7ad6b7169203331"
+    assert server.span.parent_span_id == client.span.span_id
+    assert client.name == server.name == "moneystate.query.v1.Status/GetStatus"
+
+
+def in_trace(receiver: Receiver, trace: str) -> list[Received]:
+    return [s for s in receiver.spans() if s.span.trace_id.hex() == trace]
 
 
 def test_a_server_on_ipv6_prints_an_address_that_clients_can_use(

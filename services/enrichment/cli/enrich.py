@@ -93,12 +93,13 @@ def _enrich(prepared: Prepared, watching: Watching, json_output: Json = False, q
             display.batch,
             on_publish=display.publishing,
             on_new_inputs=display.new_inputs,
+            on_warning=display.warning,
             on_start=display.started,
         )
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: job.stop())
-        watching.begin([job])
-        job.run()
+        with watching.over([job]):
+            job.run()
     _say_goodbye(display, options, Checkpoint(options.checkpoint).open_requests())
     if json_output:
         typer.echo(json.dumps(display.totals()))

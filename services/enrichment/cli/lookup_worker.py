@@ -59,6 +59,8 @@ from services.enrichment.lookup.worker import Worker, WorkerConfig
 REQUESTS = topics.STREAMS[topics.LOOKUP_REQUESTS]
 RESULTS = topics.INPUTS[topics.LOOKUP_RESULTS].name
 REQUESTS_INPUT = InputTopic(topics.WALLET_EVENTS + 1, REQUESTS, False, 0)  # with a number that no input of the job has
+_log = log.get_log(__name__)
+
 SHOW_EVERY_S = 0.5
 # How long the worker may take to end after a signal. Calls to an unavailable broker can take minutes. A hard exit loses
 # nothing: the protocol in docs/lookups.md allows a kill at any moment.
@@ -210,7 +212,7 @@ def _run(config: WorkerConfig, metrics_at: tuple[str, int], ensure: Callable[[],
 
 async def _run_until_signal(worker: Worker, display: LookupDisplay, pulse: Pulse) -> None:
     loop = asyncio.get_running_loop()
-    last_resort = threading.Timer(END_S, os._exit, (JobError.exit_code,))
+    last_resort = threading.Timer(END_S, _end_hard)
     last_resort.daemon = True
 
     def end() -> None:
@@ -226,6 +228,14 @@ async def _run_until_signal(worker: Worker, display: LookupDisplay, pulse: Pulse
     finally:
         shown.cancel()
         last_resort.cancel()
+
+
+def _end_hard() -> None:
+    code = JobError.exit_code
+    log.get_log(__name__).error(
+        f"expected to end within {END_S:.0f} s of the signal, but Kafka did not answer.", exit_code=code
+    )
+    os._exit(code)
 
 
 async def _show(display: LookupDisplay, pulse: Pulse) -> None:

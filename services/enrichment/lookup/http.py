@@ -78,7 +78,8 @@ class ServiceConfig:
             url = httpx.URL("")
         if self.url_template.count(PLACE) != 1 or url.scheme not in ("http", "https") or not url.host:
             raise ConfigError(
-                f"--url-template {self.url_template}: expected an http or https URL with {PLACE} in it once.",
+                # without the URL, which may have a password in it
+                f"--url-template: expected an http or https URL with {PLACE} in it once, found something else.",
                 f"for example https://host/sessions/{PLACE}.",
             )
         if (self.client_cert is None) != (self.client_key is None):
@@ -106,6 +107,8 @@ class SessionService:
             return Unavailable(f"no answer within {timeout_s:.3g} s")
         except httpx.InvalidURL:  # caused by the session id, not by the service
             return Unusable("InvalidURL", works=False)
+        except httpx.ProtocolError as e:  # its message quotes the response, or the header with the token
+            return Unavailable(type(e).__name__)
         except (httpx.HTTPError, httpx.StreamError, OSError) as e:
             return Unavailable(f"{type(e).__name__}: {e}")
         finally:

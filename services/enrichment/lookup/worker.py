@@ -217,13 +217,13 @@ class Worker:
 
     def _parse_request(self, message: object) -> RequestRecord:
         m: Any = message
-        _, partition, offset = place(m)
+        topic, partition, offset = place(m)
         _, timestamp_ms = m.timestamp()
         try:
             request = self._wire.request(self._canonical(m.value()))
         except (Undecodable, Rejected) as e:
             self.metrics.undecodable.inc()
-            log.error("not a request", partition=partition, offset=offset, reason=e.reason)
+            log.error("not a request", topic=topic, partition=partition, offset=offset, reason=e.reason)
             return RequestRecord(partition, offset, timestamp_ms, None, known=False)
         return RequestRecord(partition, offset, timestamp_ms, request, known=request.key in self._index)
 
