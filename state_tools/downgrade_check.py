@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -14,17 +13,20 @@ from moneystate.engine.items import RANK, TIMER_RANK, VALUE, Item
 from moneystate.engine.place import own_value
 from moneystate.errors import CheckpointError
 from moneystate.ports.state import Versions
+from moneystate.spark.checkpoint import Checkpoint
 from state_tools.entries import count_schemas, read_entries
 
 
-def check_downgrade(session: SparkSession, versions: Versions, checkpoint: Path, key_groups: int, version: int) -> None:
+def check_downgrade(
+    session: SparkSession, versions: Versions, checkpoint: Checkpoint, key_groups: int, version: int
+) -> None:
     """Raises CheckpointError if state version `version` cannot represent an entry, or an event in the buffer."""
     counts: Counter[bytes] = Counter()
-    for (_, schema), n in count_schemas(session, checkpoint, key_groups).items():
+    for (_, schema), n in count_schemas(session, checkpoint.folder.address, key_groups).items():
         counts[MAGIC + bytes.fromhex(schema)] += n
-    check_entries(versions, str(checkpoint), counts, version)
-    chunks = (entry.value for entry in read_entries(session, checkpoint, key_groups, kind=keys.BUFFER))
-    check_buffers(versions, str(checkpoint), chunks, version)
+    check_entries(versions, checkpoint.root, counts, version)
+    chunks = (entry.value for entry in read_entries(session, checkpoint.folder.address, key_groups, kind=keys.BUFFER))
+    check_buffers(versions, checkpoint.root, chunks, version)
 
 
 def check_entries(versions: Versions, where: str, counts: Mapping[bytes, int], version: int) -> None:

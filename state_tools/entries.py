@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from moneystate.engine.segments import entries_of
-from moneystate.spark.local_path import spark_path
 from moneystate.spark.operator import STATE_NAME
 
 SCHEMA = "grp int, entry binary, content binary"
@@ -23,7 +21,7 @@ class Entry(NamedTuple):
 
 
 def read_entries(
-    session: SparkSession, checkpoint: Path, key_groups: int, batch: int | None = None, kind: bytes = b""
+    session: SparkSession, checkpoint: str, key_groups: int, batch: int | None = None, kind: bytes = b""
 ) -> Iterator[Entry]:
     """All entries (`entry_rows`). With `kind`: only those whose keys start with it."""
     rows = entry_rows(session, checkpoint, key_groups, batch)
@@ -34,7 +32,7 @@ def read_entries(
 
 
 def count_schemas(
-    session: SparkSession, checkpoint: Path, key_groups: int, batch: int | None = None
+    session: SparkSession, checkpoint: str, key_groups: int, batch: int | None = None
 ) -> dict[tuple[str, str], int]:
     """The number of entries by kind (the first letter of the key) and schema fingerprint (hex)."""
     kinds = entry_rows(session, checkpoint, key_groups, batch).selectExpr(
@@ -44,18 +42,18 @@ def count_schemas(
 
 
 def entry_rows(
-    session: SparkSession, checkpoint: Path, key_groups: int, batch: int | None = None, group: int | None = None
+    session: SparkSession, checkpoint: str, key_groups: int, batch: int | None = None, group: int | None = None
 ) -> DataFrame:
     """All entries as of the end of `batch` (None: the newest), unordered, with the columns grp, entry, content.
 
-    `key_groups`: from the checkpoint's settings. A key group's number is its key in Spark's state modulo `key_groups`
-    (`moneystate.spark.placement`). `group`: only this key group. The entries of a key group must fit into memory. The
-    checkpoint is not changed.
+    `checkpoint`: its address, with the scheme. `key_groups`: from its settings. `group`: only this key group, whose
+    number is its key in Spark's state modulo `key_groups` (`moneystate.spark.placement`). The entries of a key group
+    must fit into memory. The checkpoint is not changed.
     """
     # Without this access, the state data source fails in a session that has not run a stream: it does not find its
     # coordinator.
     _ = session.streams.active
-    reader = session.read.format("statestore").option("path", spark_path(checkpoint)).option("stateVarName", STATE_NAME)
+    reader = session.read.format("statestore").option("path", checkpoint).option("stateVarName", STATE_NAME)
     if batch is not None:
         reader = reader.option("batchId", batch)
     stored = reader.load().selectExpr(

@@ -30,7 +30,7 @@ def open_checkpoint(folder: str) -> Checkpoint:
     """Opens a checkpoint that has state. Raises CheckpointError."""
     checkpoint = Checkpoint(folder)
     if checkpoint.is_new():
-        actual = "a folder without one" if checkpoint.root.exists() else "no such path"
+        actual = "a folder without one" if checkpoint.folder.exists() else "no such path"
         raise CheckpointError(f"{folder}: expected a checkpoint, found {actual}.", "give the job's --checkpoint.")
     checkpoint.check_version()
     if checkpoint.last_committed() < 0:
@@ -96,7 +96,7 @@ def _write_groups(
     """Writes the state files. Returns a summary of each key group, ordered by number."""
     key_groups = checkpoint.settings()["key_groups"]
     session.conf.set(ARROW_ROWS, ROWS_PER_BATCH)
-    rows = entry_rows(session, checkpoint.root, key_groups, checkpoint.last_committed())
+    rows = entry_rows(session, checkpoint.folder.address, key_groups, checkpoint.last_committed())
     cores = session.sparkContext.defaultParallelism
     placed = rows.repartition(min(key_groups, 4 * cores), "grp").sortWithinPartitions("grp", "entry")
 

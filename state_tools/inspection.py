@@ -14,7 +14,7 @@ from moneystate.ports.state import StateModel
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.view import job_view, owner_view
 from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.local_path import local_folder
+from moneystate.spark.storage.savepoints import fetched
 from state_tools.entries import entry_rows
 from state_tools.export import open_checkpoint
 from state_tools.offline import PLACE, is_savepoint, offline_session
@@ -25,7 +25,7 @@ Pairs = Iterable[tuple[bytes, bytes]]
 def inspect_state(state: StateModel, folder: str, user: bytes) -> dict[str, Any] | None:
     """The state of a user (None: there is no such user), or of the whole job if `user` is empty."""
     if is_savepoint(folder):
-        savepoint = Savepoint(local_folder(folder, PLACE))
+        savepoint = Savepoint(fetched(folder, PLACE))
         m = savepoint.manifest
         if user:
             return _user(state, user, savepoint.entries(key_group_of(user, m.key_groups)), m.rules)
@@ -55,12 +55,14 @@ def _job(state: StateModel, entries: Pairs, rules: dict[str, Any]) -> dict[str, 
 def _group_of_user(session: SparkSession, checkpoint: Checkpoint, user: bytes) -> Pairs:
     key_groups = checkpoint.settings()["key_groups"]
     group = key_group_of(user, key_groups)
-    rows = entry_rows(session, checkpoint.root, key_groups, checkpoint.last_committed(), group).orderBy("entry")
+    rows = entry_rows(session, checkpoint.folder.address, key_groups, checkpoint.last_committed(), group).orderBy(
+        "entry"
+    )
     return [(bytes(row.entry), bytes(row.content)) for row in rows.toLocalIterator()]
 
 
 def _clocks(session: SparkSession, checkpoint: Checkpoint) -> Pairs:
     key_groups = checkpoint.settings()["key_groups"]
-    rows = entry_rows(session, checkpoint.root, key_groups, checkpoint.last_committed())
+    rows = entry_rows(session, checkpoint.folder.address, key_groups, checkpoint.last_committed())
     clock_rows = rows.where(col("entry") == lit(clocks.KEY)).orderBy("grp")
     return [(bytes(row.entry), bytes(row.content)) for row in clock_rows.collect()]

@@ -15,32 +15,31 @@ from pyspark.sql import SparkSession
 from moneystate.errors import CheckpointError, MoneystateError
 from moneystate.ports.state import StateModel
 from moneystate.savepoint.format import Savepoint
-from moneystate.savepoint.manifest import NAME, read_manifest
 from moneystate.spark.failures import as_one_line
-from moneystate.spark.local_path import local_folder
 from moneystate.spark.session import open_session
+from moneystate.spark.storage import savepoints
 from state_tools.export import check_can_go_on, export, open_checkpoint
 
 PLACE = "the state"  # what errors call the folder
 
 
 def is_savepoint(folder: str) -> bool:
-    return (local_folder(folder, PLACE) / NAME).exists()
+    return savepoints.is_savepoint(folder, PLACE)
 
 
 def job_of(folder: str) -> str:
     """The name of the job that a savepoint or checkpoint belongs to. Raises SavepointError, CheckpointError."""
     name: str = (
-        read_manifest(local_folder(folder, PLACE)).job
-        if is_savepoint(folder)
-        else open_checkpoint(folder).settings()["job"]
+        savepoints.manifest_of(folder, PLACE).job if is_savepoint(folder) else open_checkpoint(folder).settings()["job"]
     )
     return name
 
 
 def rules_of(folder: str) -> Mapping[str, Any]:
     """The latest rules in a savepoint or checkpoint."""
-    return read_manifest(Path(folder)).rules if is_savepoint(folder) else open_checkpoint(folder).latest_rules()
+    return (
+        savepoints.manifest_of(folder, PLACE).rules if is_savepoint(folder) else open_checkpoint(folder).latest_rules()
+    )
 
 
 @contextmanager
@@ -50,7 +49,7 @@ def open_state(state: StateModel, folder: str, can_go_on: bool = False) -> Itera
     `can_go_on`: raises CheckpointError if a job must not be started from the checkpoint.
     """
     if is_savepoint(folder):
-        yield Savepoint(local_folder(folder, PLACE))
+        yield Savepoint(savepoints.fetched(folder, PLACE))
         return
     checkpoint = open_checkpoint(folder)
     if can_go_on:

@@ -161,7 +161,7 @@ class Replay:
         if self._idle():
             idle = ", ".join(f"{topic}/{partition}" for topic, partition in self._idle())
             notes.append(f"idle at the end, by wall clock: {idle}.")
-        if len(list((self.checkpoint.own / "rules").glob("*.json"))) > 1:
+        if self.checkpoint.rules_kept() > 1:
             notes.append("the job had other rules before; everything is replayed with the latest rules.")
         if self.from_savepoint:
             notes.append(

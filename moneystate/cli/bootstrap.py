@@ -56,7 +56,9 @@ from moneystate.cli.review import check_review, review
 from moneystate.cli.rule_flags import rules_given
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
-from moneystate.spark.local_path import local_folder
+from moneystate.spark.local_path import is_local
+from moneystate.spark.storage import jvm_settings
+from moneystate.spark.storage.savepoints import new_savepoint
 
 
 def bootstrap(
@@ -143,40 +145,45 @@ def bootstrap(
         "lookup": session_lookup is SessionLookup.topic,
     }
     job = spec.job({**rules, **rules_given(reference, words or [])})
-    options = BootstrapOptions(
-        sources=source,
-        out=local_folder(str(out), "--out"),
-        work=work_folder,
-        as_of=as_of,
-        initial_highs=initial_highs,
-        with_output=with_output,
-        bootstrap_servers=bootstrap_servers,
-        topic_prefix=topic_prefix,
-        key_groups=key_groups,
-        partitions=partitions,
-        max_records_per_chunk=max_records_per_chunk,
-        source_tasks=source_tasks or 0,
-        formats=formats(format or [], schema_registry, spec.formatted, spec.formats, spec.decoded),
-        registry_url=schema_registry or None,
-        master=master or None,
-        kafka_config=kafka_settings(kafka_config_file, kafka_config),
-        spark_config=pairs(spark_config or [], "--spark-config"),
-    )
-    with WorkProgress(quiet) as progress:
-        run = Bootstrap(job, options, lambda p: progress.show(p.phase, p.done, p.total))
-        prepared = run.prepare()
-    if review_first and not review(spec.state, prepared, compare_with, yes):
-        typer.echo(f"{out} was not made; the same command resumes from {options.work_folder}.", err=True)
-        raise typer.Exit(1)
-    run.publish()
-    _tell(prepared, out, json_output, quiet)
+    of_spark = pairs(spark_config or [], "--spark-config")
+    jvm_settings.configure(of_spark, master)
+    if work_folder is None and not is_local(out):
+        raise ConfigError(f"--out {out}: expected --work as well.", "give a folder of this machine for finished work.")
+    with new_savepoint(out, work_folder) as path:
+        options = BootstrapOptions(
+            sources=source,
+            out=path,
+            work=work_folder,
+            as_of=as_of,
+            initial_highs=initial_highs,
+            with_output=with_output,
+            bootstrap_servers=bootstrap_servers,
+            topic_prefix=topic_prefix,
+            key_groups=key_groups,
+            partitions=partitions,
+            max_records_per_chunk=max_records_per_chunk,
+            source_tasks=source_tasks or 0,
+            formats=formats(format or [], schema_registry, spec.formatted, spec.formats, spec.decoded),
+            registry_url=schema_registry or None,
+            master=master or None,
+            kafka_config=kafka_settings(kafka_config_file, kafka_config),
+            spark_config=of_spark,
+        )
+        with WorkProgress(quiet) as progress:
+            run = Bootstrap(job, options, lambda p: progress.show(p.phase, p.done, p.total))
+            prepared = run.prepare()
+        if review_first and not review(spec.state, prepared, compare_with, yes):
+            typer.echo(f"{out} was not made; the same command resumes from {options.work_folder}.", err=True)
+            raise typer.Exit(1)
+        run.publish()
+        _tell(prepared, out, json_output, quiet)
 
 
-def _tell(prepared: Prepared, out: Path, json_output: bool, quiet: bool) -> None:
+def _tell(prepared: Prepared, out: str, json_output: bool, quiet: bool) -> None:
     m = prepared.savepoint.manifest
     if json_output:
         numbers = {
-            "savepoint": str(out),
+            "savepoint": out,
             "records": prepared.records,
             "users": prepared.users,
             "buffered": prepared.buffered,

@@ -13,26 +13,25 @@ from moneystate.spark.session import open_session
 from state_tools.entries import count_schemas
 
 
-def check_checkpoint(tree: Tree, folder: Path, functions: Functions) -> list[Finding]:
+def check_checkpoint(tree: Tree, checkpoint: Checkpoint, functions: Functions) -> list[Finding]:
     """One finding for each version in the newest state, or one for a plan of a newer program."""
-    checkpoint = Checkpoint(str(folder))
     findings = []
     try:
         plans.check_version(checkpoint.offset(checkpoint.last_planned()))
     except plans.NewerProgram as e:
         fix = "run the program that wrote it, or a newer one."
-        findings.append(Finding("state", "", str(folder), "newer program", "", str(e.args[0]), fix, False))
+        findings.append(Finding("state", "", checkpoint.root, "newer program", "", str(e.args[0]), fix, False))
     if checkpoint.last_committed() >= 0:
-        counts = {schema: n for (_, schema), n in count_state(folder).items()}
+        counts = {schema: n for (_, schema), n in count_state(checkpoint).items()}
         findings += check_state_entries(tree, counts, functions)
     return findings
 
 
-def count_state(folder: Path) -> dict[tuple[str, str], int]:
+def count_state(checkpoint: Checkpoint) -> dict[tuple[str, str], int]:
     """Entries of the newest state by kind (the first letter of their keys) and fingerprint (hex)."""
     with tempfile.TemporaryDirectory(prefix="moneystate-") as scratch:
         session = open_session("moneystate-schemas", None, 2, {}, Path(scratch) / "driver.log")
         try:
-            return count_schemas(session, folder, Checkpoint(str(folder)).settings()["key_groups"])
+            return count_schemas(session, checkpoint.folder.address, checkpoint.settings()["key_groups"])
         finally:
             session.stop()

@@ -63,7 +63,7 @@ class ServedComparison:
 
 def is_server(place: str) -> bool:
     """Whether the place is a server's address. Raises ConfigError if it is nothing that has a state."""
-    if Path(place).exists():
+    if "://" in place or Path(place).exists():
         return False
     if is_address(place):
         return True

@@ -18,7 +18,7 @@ from moneystate.cli import checkpoint_served, checkpoint_view, facts_view, regis
 from moneystate.cli.command import add
 from moneystate.cli.connection import Connect, connecting
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.option import flagged
+from moneystate.cli.option import flagged, pairs
 from moneystate.cli.options import (
     DEDUP_TTL,
     AtTime,
@@ -30,6 +30,7 @@ from moneystate.cli.options import (
     PlainService,
     Quiet,
     SameKeyGroups,
+    SparkConfig,
 )
 from moneystate.cli.options import (
     Savepoint as SavepointFolder,
@@ -40,9 +41,10 @@ from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
 from moneystate.ports.state import StateModel
 from moneystate.savepoint.compare import compare
-from moneystate.savepoint.format import Savepoint, check_free, partial
+from moneystate.savepoint.format import Savepoint, partial
 from moneystate.savepoint.rescale import rescale
-from moneystate.spark.local_path import local_folder
+from moneystate.spark.storage import jvm_settings
+from moneystate.spark.storage.savepoints import check_out, new_savepoint
 from state_tools.export import check_can_go_on, export, open_checkpoint
 from state_tools.inspection import inspect_state
 from state_tools.offline import is_savepoint, offline_session, open_state
@@ -66,6 +68,7 @@ class StateFlags:
     at_time: AtTime = ""
     dedup_ttl: DedupTtl = DEDUP_TTL
     service: PlainService = ""
+    spark_config: SparkConfig = None
     json_output: Json = False
     quiet: Quiet = False
 
@@ -82,6 +85,7 @@ def export_state(
     out: SavepointFolder,
     key_groups: SameKeyGroups = None,
     service: PlainService = "",
+    spark_config: SparkConfig = None,
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -90,20 +94,22 @@ def export_state(
     A new checkpoint can begin with it (--initial-state). --checkpoint can also be a savepoint: with --key-groups, the
     command writes it with another number of key groups.
     """
-    out = local_folder(str(out), "--out")
-    check_free(out)
+    jvm_settings.configure(pairs(spark_config or [], "--spark-config"))
+    check_out(out)
     state = registry.service_of(checkpoint, service).state
-    if key_groups or is_savepoint(checkpoint):
-        with open_state(state, checkpoint, can_go_on=True) as whole:
-            groups = key_groups or whole.manifest.key_groups
-            with WorkProgress(quiet) as progress:
-                rescale(state, whole, out, groups, lambda done: progress.show(PHASE, done, groups))
-    else:
-        source = open_checkpoint(checkpoint)
-        check_can_go_on(source)
-        with _counting(out, source.settings()["key_groups"], quiet), offline_session() as session:
-            export(session, state, source, out)
-    _tell(Savepoint(out), json_output)
+    with new_savepoint(out) as path:
+        if key_groups or is_savepoint(checkpoint):
+            with open_state(state, checkpoint, can_go_on=True) as whole:
+                groups = key_groups or whole.manifest.key_groups
+                with WorkProgress(quiet) as progress:
+                    rescale(state, whole, path, groups, lambda done: progress.show(PHASE, done, groups))
+        else:
+            source = open_checkpoint(checkpoint)
+            check_can_go_on(source)
+            with _counting(path, source.settings()["key_groups"], quiet), offline_session() as session:
+                export(session, state, source, path)
+        savepoint = Savepoint(path)
+    _tell(savepoint, out, json_output)
 
 
 def fingerprint(place: Place, connect: Connect, flags: StateFlags) -> None:
@@ -120,6 +126,7 @@ def fingerprint(place: Place, connect: Connect, flags: StateFlags) -> None:
         checkpoint_served.tell_fingerprint(served, flags.json_output)
         return
     checkpoint_served.check_no_moment(read_at)
+    jvm_settings.configure(pairs(flags.spark_config or [], "--spark-config"))
     with open_state(registry.service_of(place, flags.service).state, place) as savepoint:
         m = savepoint.manifest
         if flags.json_output:
@@ -150,6 +157,7 @@ def compare_states(
         checkpoint_served.tell_comparison(sides, flags.json_output)
         raise typer.Exit(1 if sides.result.total else 0)
     checkpoint_served.check_no_moment(read_at)
+    jvm_settings.configure(pairs(flags.spark_config or [], "--spark-config"))
     state = _state_of_both(one, other, flags.service)
     with open_state(state, one) as a, open_state(state, other) as b:
         comparison = compare(state, a, b, limit)
@@ -171,12 +179,14 @@ def show(
     checkpoint: CheckpointFolder,
     user: Annotated[str, typer.Argument(metavar="USER", help="User id; without, the state as a whole.")] = "",
     service: PlainService = "",
+    spark_config: SparkConfig = None,
     json_output: Json = False,
 ) -> None:
     """Show a user's state, or how far the job is.
 
     A user's state is shown with buffered events and timers. --checkpoint can also be a savepoint.
     """
+    jvm_settings.configure(pairs(spark_config or [], "--spark-config"))
     state = registry.service_of(checkpoint, service).state
     seen = inspect_state(state, checkpoint, user.encode())
     if seen is None:
@@ -201,15 +211,15 @@ def _state_of_both(one: str, other: str, service: str) -> StateModel:
     return services[0].state
 
 
-def _tell(savepoint: Savepoint, json_output: bool) -> None:
+def _tell(savepoint: Savepoint, out: str, json_output: bool) -> None:
     m = savepoint.manifest
     entries, size = sum(f.entries for f in m.state), sum(f.bytes for f in m.state)
     if json_output:
-        about = {"out": str(savepoint.folder), "entries": entries, "bytes": size, "key_groups": m.key_groups}
+        about = {"out": out, "entries": entries, "bytes": size, "key_groups": m.key_groups}
         typer.echo(json.dumps({**about, "fingerprint": m.fingerprint, **facts_view.time_ms(m.watermark)}))
         return
     values = {
-        "savepoint": str(savepoint.folder),
+        "savepoint": out,
         "key groups": str(m.key_groups),
         "entries": f"{entries:,} ({size / 1e6:,.1f} MB)",
         "watermark": facts_view.time_text(m.watermark),

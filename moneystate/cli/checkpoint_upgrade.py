@@ -141,7 +141,7 @@ def _options(existing: Checkpoint, flags: RewriteFlags, version: int) -> RunOpti
     settings = existing.settings()
     return RunOptions(
         bootstrap_servers=flags.bootstrap_servers,
-        checkpoint=str(existing.root),
+        checkpoint=existing.root,
         topic_prefix=settings["topic_prefix"],
         application_id=settings["application_id"],
         bounded=True,
@@ -156,7 +156,7 @@ def _options(existing: Checkpoint, flags: RewriteFlags, version: int) -> RunOpti
 
 
 def _service(checkpoint: Checkpoint, given: str) -> ServiceSpec:
-    return registry.service_of(str(checkpoint.root), given)
+    return registry.service_of(checkpoint.root, given)
 
 
 def kept_rules(checkpoint: Checkpoint) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def _run(checkpoint: Checkpoint, given: str, options: RunOptions, title: str, js
 
     def precheck(session: SparkSession) -> None:
         if version < STATE_VERSION:
-            check_downgrade(session, service.state.versions, checkpoint.root, options.key_groups, version)
+            check_downgrade(session, service.state.versions, checkpoint, options.key_groups, version)
 
     with bar.progress:
         job = Job(service.job(kept_rules(checkpoint)), options, bar.batch, precheck)
@@ -227,7 +227,7 @@ def _show_counts(checkpoint: Checkpoint, given: str, version: int, json_output: 
     """Shows the entries by record and version, and how many must be rewritten."""
     trees = [avro_root(), folder_of(services.load(given))] if given else [avro_root()]
     tree = tree_of({path: content for root in trees for path, content in read_folder(root).items()})
-    rows = _rows(tree, _service(checkpoint, given).state.versions, count_state(checkpoint.root), version)
+    rows = _rows(tree, _service(checkpoint, given).state.versions, count_state(checkpoint), version)
     if json_output:
         typer.echo(json.dumps({"version": version, "entries": rows}))
         return

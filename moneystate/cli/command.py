@@ -48,15 +48,34 @@ class Command(TyperCommand):
 
 
 class LoggingCommand(Command):
-    """It logs from the start, so that an error in its flags is a line of the log, too."""
+    """It logs from the start, so that an error in its flags is a line of the log, too. Warnings about flags and
+    variables wait until the level is known."""
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.warnings: list[str] = []
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:
             log.set_up()
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception:
+            self._say_warnings()
+            raise
+
+    def invoke(self, ctx: Any) -> Any:
+        log.set_up(ctx.params["log_level"])
+        self._say_warnings()
+        return super().invoke(ctx)
 
     def _warn(self, line: str) -> None:
-        _log.warning(line.removeprefix("warning: "))
+        self.warnings.append(line.removeprefix("warning: "))
+
+    def _say_warnings(self) -> None:
+        for line in self.warnings:
+            _log.warning(line)
+        self.warnings.clear()
 
 
 class Group(TyperGroup):
@@ -104,9 +123,7 @@ def _configured(command: Callable[..., Any], logs: bool) -> Callable[..., Any]:
     logs."""
 
     @functools.wraps(command)
-    def run(config: Any, log_level: log.Level = log.Level.info, **given: Any) -> Any:
-        if logs:
-            log.set_up(log_level)
+    def run(config: Any, log_level: Any = None, **given: Any) -> Any:
         return command(**given)
 
     given = inspect.signature(command, eval_str=True).parameters.values()

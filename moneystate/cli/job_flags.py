@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.option import DURATION, NUMBER, PATH, Panel, check_given, option, pairs
+from moneystate.cli.option import DURATION, NUMBER, PATH, PATH_OR_URI, Panel, check_given, option, pairs
 from moneystate.cli.options import (
     ApplicationId,
     BootstrapServers,
@@ -32,6 +32,7 @@ from moneystate.kafka.starting import EARLIEST
 from moneystate.ports.service import JobSpec, ServiceSpec
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.run_options import RunOptions
+from moneystate.spark.storage import jvm_settings
 
 
 def job_options(
@@ -63,7 +64,10 @@ def job_options(
         option("new-epoch", "Let a new checkpoint take over from the one that wrote the output so far.", Panel.state),
     ] = False,
     initial_state: Annotated[
-        str, option("initial-state", "Folder of the savepoint from which a new checkpoint starts.", Panel.state, PATH)
+        str,
+        option(
+            "initial-state", "Folder of the savepoint from which a new checkpoint starts.", Panel.state, PATH_OR_URI
+        ),
     ] = "",
     initial_offsets: Annotated[
         str,
@@ -102,6 +106,9 @@ def job_options(
     check_given(bootstrap_servers=bootstrap_servers, checkpoint=checkpoint)
     _check_together(drain, until_caught_up, key_groups, partitions)
     _check_initial(initial_state, initial_offsets, starting_offsets)
+    of_spark = pairs(spark_config or [], "--spark-config")
+    jvm_settings.configure(of_spark, master)
+    jvm_settings.log_for(checkpoint)
     return RunOptions(
         bootstrap_servers=bootstrap_servers,
         checkpoint=checkpoint,
@@ -125,7 +132,7 @@ def job_options(
         topic_partitions=topic_partitions,
         replication=replication(replication_factor, min_insync_replicas),
         kafka_config=kafka_settings(kafka_config_file, kafka_config),
-        spark_config=pairs(spark_config or [], "--spark-config"),
+        spark_config=of_spark,
         source_tasks=source_tasks,
     )
 

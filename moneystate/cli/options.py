@@ -15,6 +15,7 @@ from moneystate.cli.option import (
     NUMBER,
     PAIR,
     PATH,
+    PATH_OR_URI,
     TIME,
     VERSION,
     Panel,
@@ -83,11 +84,13 @@ Lookup = Annotated[
 
 # checkpoint and state
 
-CheckpointFolder = Annotated[str, option("checkpoint", "Folder of a job's state and progress.", Panel.state, PATH)]
+CheckpointFolder = Annotated[
+    str, option("checkpoint", "Folder of a job's state and progress.", Panel.state, PATH_OR_URI)
+]
 ReplicaFolder = Annotated[
     str, option("data", "Folder of the replica; created if it does not exist.", Panel.server, PATH)
 ]
-Savepoint = Annotated[Path, option("out", "Folder of the savepoint to make.", Panel.state, PATH)]
+Savepoint = Annotated[str, option("out", "Folder of the savepoint to make.", Panel.state, PATH_OR_URI)]
 
 ApplicationId = Annotated[
     str,
@@ -244,6 +247,28 @@ MetricsHost = Annotated[
         Panel.metrics, "HOST",
     ),
 ]  # fmt: skip
+
+# lineage and traces
+
+Openlineage = Annotated[
+    bool,
+    option(
+        "openlineage",
+        "Send events of OpenLineage. OPENLINEAGE_URL or openlineage.yml says where.",
+        Panel.telemetry,
+    ),
+]
+OpenlineageInterval = Annotated[
+    str, option("openlineage-interval", "Least time between events of a run that goes on.", Panel.telemetry, DURATION)
+]
+Traces = Annotated[
+    bool,
+    option(
+        "traces",
+        "Send traces of OpenTelemetry over OTLP/HTTP. OTEL_EXPORTER_OTLP_ENDPOINT says where.",
+        Panel.telemetry,
+    ),
+]
 
 # questions
 

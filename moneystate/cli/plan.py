@@ -20,10 +20,10 @@ from moneystate.cli.tables import Cell, print_table
 from moneystate.errors import ConfigError
 from moneystate.kafka.client import admin_client
 from moneystate.kafka.topics import partition_counts
-from moneystate.savepoint.manifest import read_manifest
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.deployment import Change, changes
 from moneystate.spark.startup import settings_of
+from moneystate.spark.storage.savepoints import manifest_of
 
 REFUSED_EXIT_CODE = 1
 NEW_PLAN = "run moneystate plan --save with the same flags, and approve its file."
@@ -92,7 +92,7 @@ def _of_checkpoint(one: Prepared) -> list[Change]:
     settings = settings_of(one.spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix)
     checkpoint = Checkpoint(o.checkpoint)
     begins = checkpoint.is_new() and o.initial_state
-    return changes(one.spec, settings, checkpoint, read_manifest(Path(o.initial_state)) if begins else None)
+    return changes(one.spec, settings, checkpoint, manifest_of(o.initial_state, "--initial-state") if begins else None)
 
 
 def _of_topics(one: Prepared) -> list[Change]:

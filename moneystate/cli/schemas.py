@@ -60,12 +60,11 @@ def check_command(
     tree = tree_of(read_folder(root))
     findings = findings_of(path) if path else check(tree, functions)
     if against:
-        folder = Path(against)
-        if folder.is_dir() and not Checkpoint(against).is_new():
+        if _is_checkpoint(against):
             # imported here, because only this check needs a Spark session
             from moneystate.cli.checkpoint_schemas import check_checkpoint
 
-            findings += check_checkpoint(tree, folder, functions)
+            findings += check_checkpoint(tree, Checkpoint(against), functions)
         else:
             findings += check_against(tree, _reference(root, against))
     if json_output:
@@ -75,6 +74,11 @@ def check_command(
         _show(findings, f"{service or root.name}: {_summary(tree, findings)}")
     if not all(f.ok for f in findings):
         raise typer.Exit(REFUSED_EXIT_CODE)
+
+
+def _is_checkpoint(against: str) -> bool:
+    """`against` may also be a git commit, such as `HEAD:`."""
+    return (Path(against).is_dir() or "://" in against) and not Checkpoint(against).is_new()
 
 
 def release_command(
@@ -139,12 +143,13 @@ def _current(tree: Tree, texts: list[str]) -> dict[str, int]:
     chosen = {}
     for text in texts:
         name, _, number = text.partition("=")
-        if is_state(name) or not number.isdigit() or int(number) not in tree.versions.get(name, {}):
+        versions = {} if is_state(name) else {str(version): version for version in tree.versions.get(name, {})}
+        if number not in versions:
             raise ConfigError(
                 f"--current {text}: expected a type of a topic and a version that exists.",
                 f"give NAME=VERSION with one of {', '.join(sorted(n for n in tree.versions if not is_state(n)))}.",
             )
-        chosen[name] = int(number)
+        chosen[name] = versions[number]
     return chosen
 
 

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.cli import facts_view, registry
+from moneystate.cli.option import pairs
 from moneystate.cli.options import (
     BootstrapServers,
     CheckpointFolder,
@@ -27,12 +28,14 @@ from moneystate.cli.options import (
     Quiet,
     SchemaRegistry,
     SourceTasksOrCores,
+    SparkConfig,
     formats,
     kafka_settings,
     work,
 )
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import CheckpointError
+from moneystate.spark.storage import jvm_settings
 from state_tools.replay import Replay, Verdict, open_for_replay
 
 
@@ -49,6 +52,7 @@ def verify_replay(
     master: Master = "",
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
+    spark_config: SparkConfig = None,
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -58,6 +62,8 @@ def verify_replay(
     enriched output, and shows --limit differences. It ends with code 0 if they agree, otherwise with 1. It is refused
     if retention or compaction has removed a part of the inputs.
     """
+    of_spark = pairs(spark_config or [], "--spark-config")
+    jvm_settings.configure(of_spark, master)
     opened = open_for_replay(checkpoint)
     spec = registry.service_of(checkpoint, service)
     rules = opened.rules(opened.offset(opened.last_committed())["rules"])
@@ -78,6 +84,7 @@ def verify_replay(
         registry_url=schema_registry or None,
         master=master or None,
         kafka_config=kafka_settings(kafka_config_file, kafka_config),
+        spark_config=of_spark,
     )
     try:
         replay = Replay(job, opened, options, limit)

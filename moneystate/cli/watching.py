@@ -1,13 +1,16 @@
-"""The flags with which a job's metrics and health can be read."""
+"""The flags with which others can see what a job does: metrics and health, lineage, traces."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Annotated, NamedTuple
+
+from prometheus_client import Counter
 
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.option import DURATION, Panel, option
-from moneystate.cli.options import MetricsHost, MetricsPort
+from moneystate.cli.options import MetricsHost, MetricsPort, Openlineage, OpenlineageInterval, Traces
 from moneystate.monitoring import Labelled, all_of, expose
 from moneystate.spark.job import Job
 
@@ -16,16 +19,55 @@ class Watching(NamedTuple):
     host: str
     port: int  # 0: nobody watches
     stalled_after_s: float
+    openlineage: bool
+    openlineage_interval_s: float
+    traces: bool
 
-    def begin(self, jobs: Sequence[Job]) -> None:
-        """Called before the jobs start. Raises SetupError."""
-        if not self.port:
-            return
+    @contextmanager
+    def over(self, jobs: Sequence[Job]) -> Iterator[None]:
+        """While the jobs run. Raises ConfigError and SetupError before they start."""
+        with ExitStack() as at_end:
+            if self.openlineage:
+                self._send_lineage(jobs, at_end)
+            if self.traces:
+                self._send_traces(jobs, at_end)
+            if self.port:
+                self._expose(jobs)
+            yield
+
+    def _expose(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
-            job.metrics.is_exposed = True
+            job.on_trigger.append(job.metrics.trigger)
             job.health.stalled_after_s = self.stalled_after_s
         live, ready = all_of([job.health.live for job in jobs]), all_of([job.health.ready for job in jobs])
         expose(self.host, self.port, Labelled({job.spec.name: job.metrics for job in jobs}), live, ready)
+
+    def _send_lineage(self, jobs: Sequence[Job], at_end: ExitStack) -> None:
+        # here: otherwise every command would need and load OpenLineage's client
+        from moneystate.spark.lineage_events import LineageEvents, datasets_of
+        from moneystate.telemetry.run_events import Client, RunEvents
+
+        for job in jobs:
+            client = Client(_count(job.metrics.lineage_events))
+            at_end.callback(client.close)
+            events = RunEvents(datasets_of(job.spec, job.options), client, self.openlineage_interval_s)
+            job.observers.append(LineageEvents(job.spec, job.options, events))
+
+    def _send_traces(self, jobs: Sequence[Job], at_end: ExitStack) -> None:
+        # here: otherwise every command would need and load OpenTelemetry's SDK
+        from moneystate.spark.batch_traces import BatchTraces
+        from moneystate.telemetry.traces import Traces
+
+        for job in jobs:
+            traces = Traces(job.spec.name, _count(job.metrics.spans))
+            at_end.callback(traces.close)
+            observer = BatchTraces(job.spec.name, traces)
+            job.observers.append(observer)
+            job.on_trigger.append(observer.trigger)
+
+
+def _count(counter: Counter) -> Callable[[int, str], None]:
+    return lambda number, result: counter.labels(result).inc(number)
 
 
 def watching_options(
@@ -40,5 +82,15 @@ def watching_options(
             DURATION,
         ),
     ] = "5m",
+    openlineage: Openlineage = False,
+    openlineage_interval: OpenlineageInterval = "1m",
+    traces: Traces = False,
 ) -> Watching:
-    return Watching(metrics_host, metrics_port, parse_ms(stalled_after, "--stalled-after") / 1000)
+    return Watching(
+        metrics_host,
+        metrics_port,
+        parse_ms(stalled_after, "--stalled-after") / 1000,
+        openlineage,
+        parse_ms(openlineage_interval, "--openlineage-interval") / 1000,
+        traces,
+    )

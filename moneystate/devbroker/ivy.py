@@ -32,11 +32,12 @@ RESOLVE_TIMEOUT_S = 1200.0
 
 @dataclass(frozen=True)
 class Artifact:
-    """One artifact of a Maven repository, with its runtime dependencies."""
+    """One artifact of a Maven repository, with its runtime dependencies unless it is `alone`."""
 
     organisation: str
     name: str
     revision: str
+    alone: bool = False
 
 
 def retrieve(artifacts: list[Artifact], into: Path, work_dir: Path) -> None:
@@ -85,7 +86,7 @@ def _class_path() -> str:
 def _module_xml(artifacts: list[Artifact]) -> str:
     dependencies = "".join(
         f"<dependency org={quoteattr(a.organisation)} name={quoteattr(a.name)} rev={quoteattr(a.revision)}"
-        ' conf="default->default,runtime"/>'
+        f' transitive="{"false" if a.alone else "true"}" conf="default->default,runtime"/>'
         for a in artifacts
     )
     return (

@@ -31,19 +31,25 @@ def cache_root() -> Path:
 
 
 def kafka_jars(progress: Progress = lambda _line: None) -> Path:
-    """The folder with the broker's jars. Downloads them the first time (43 MB, about 40 s).
+    """The folder with the broker's jars. Downloads them the first time (43 MB, about 40 s)."""
+    told = f"Apache Kafka {KAFKA_VERSION} (once, 43 MB, about 40 s)"
+    return cached_jars(f"kafka-{KAFKA_VERSION}", ARTIFACTS, told, progress)
+
+
+def cached_jars(name: str, artifacts: list[Artifact], told: str, progress: Progress = lambda _line: None) -> Path:
+    """The folder `name` with the artifacts' jars. Downloads them the first time. `told`: what `progress` says of it.
 
     The folder appears by a rename, so it is complete if it exists. If two processes need it, the second waits.
     """
-    folder = cache_root() / f"kafka-{KAFKA_VERSION}"
+    folder = cache_root() / name
     if folder.is_dir():
         return folder
     try:
         cache_root().mkdir(parents=True, exist_ok=True)
         with _locked(cache_root() / f"{folder.name}.lock"):
             if not folder.is_dir():
-                progress(f"fetching Apache Kafka {KAFKA_VERSION} into {folder} (once, 43 MB, about 40 s)")
-                _fetch(folder)
+                progress(f"fetching {told} into {folder}")
+                _fetch(folder, artifacts)
     except OSError as error:
         raise SetupError(
             f"{cache_root()}: expected a cache folder to write to, but {error}.",
@@ -52,11 +58,11 @@ def kafka_jars(progress: Progress = lambda _line: None) -> Path:
     return folder
 
 
-def _fetch(folder: Path) -> None:
+def _fetch(folder: Path, artifacts: list[Artifact]) -> None:
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as work:
         fetched = Path(work) / "jars"
-        retrieve(ARTIFACTS, fetched, Path(work))
-        missing = [a.name for a in ARTIFACTS if not (fetched / f"{a.name}-{a.revision}.jar").exists()]
+        retrieve(artifacts, fetched, Path(work))
+        missing = [a.name for a in artifacts if not (fetched / f"{a.name}-{a.revision}.jar").exists()]
         if missing:
             raise SetupError(
                 f"Ivy: expected {' and '.join(missing)}, found success without them.", do="check your mirror."

@@ -25,6 +25,7 @@ TIMED = "timed"
 # Rules with a part for each topic. A new topic has no part in the rules of earlier runs.
 _OF_TOPICS = (TOPICS, TIMED, "bounds", "max_futures")
 
+TopicSchemas = Mapping[str, Sequence[Mapping[str, Any]]]
 AskedAgain = Callable[[bytes, bytes], Output | None]
 
 
@@ -83,6 +84,8 @@ class JobSpec:
     timed: Sequence[str] = ()  # output streams that carry their writer's order
     code: str = ""  # digest of the functions of a plain service; empty: users write none
     counters: Sequence[str] = ()  # those that the progress shows at 0, too
+    # Avro schemas of the records in each topic, by topic without prefix, as far as they are declared.
+    topic_schemas: Callable[[], TopicSchemas] = dict
 
     def __post_init__(self) -> None:
         check_kinds(self.state.kinds)

@@ -67,12 +67,25 @@ def read_manifest(folder: Path) -> Manifest:
     """Raises SavepointError if there is none, or if a newer program made it."""
     path = folder / NAME
     try:
-        fields = read_object(path.read_text())
+        text = path.read_text()
     except (OSError, ValueError) as e:
-        raise SavepointError(
-            f"{path}: expected the manifest of a savepoint, found {e}.",
-            "give a folder that bootstrap or checkpoint export has finished.",
-        ) from None
+        raise no_manifest(str(path), e) from None
+    return decode_manifest(text, str(path))
+
+
+def no_manifest(path: str, e: Exception) -> SavepointError:
+    return SavepointError(
+        f"{path}: expected the manifest of a savepoint, found {e}.",
+        "give a folder that bootstrap or checkpoint export has finished.",
+    )
+
+
+def decode_manifest(text: str, path: str) -> Manifest:
+    """`path`: its name in errors. Raises SavepointError if it is none, or if a newer program made it."""
+    try:
+        fields = read_object(text)
+    except ValueError as e:
+        raise no_manifest(path, e) from None
     _check_versions(path, fields)
     try:
         for name in ("state", "output"):
@@ -121,7 +134,7 @@ def _check_types(manifest: Manifest) -> None:
         from_offset(manifest.plan)
 
 
-def _check_versions(path: Path, fields: dict[str, Any]) -> None:
+def _check_versions(path: str, fields: dict[str, Any]) -> None:
     if type(fields.get("format")) is not int or type(fields.get("state_version")) is not int:
         raise SavepointError(f"{path}: expected a manifest, found something else.", "give the folder of a savepoint.")
     for name, newest in (("format", FORMAT), ("state_version", STATE_VERSION)):

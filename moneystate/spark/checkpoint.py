@@ -11,7 +11,6 @@ moneystate/awaited.json                  of a drained job: how many replies its 
 from __future__ import annotations
 
 import json
-import os
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,83 +20,84 @@ from moneystate.engine import plan as plans
 from moneystate.engine.json_object import read_object
 from moneystate.errors import CheckpointError, DrainedError, RulesError
 from moneystate.ports.service import rule_changes
-from moneystate.spark.local_path import existing_part, local_folder
+from moneystate.spark.storage.folder import folder_at
 
 FORMAT = 1
+OWN = "moneystate"  # the folder of the job's own files
 
 
 class Checkpoint:
-    """A folder that driver and executors see under the same path."""
+    """A folder that driver and executors reach under the same address."""
 
-    def __init__(self, path: str) -> None:
-        self.root = local_folder(path, "--checkpoint")
-        self.own = self.root / "moneystate"
+    def __init__(self, address: str) -> None:
+        self.folder = folder_at(address, "--checkpoint")
+        self.root = self.folder.name  # for errors
 
     def check_writable(self) -> None:
         """Raises CheckpointError; leaves nothing behind."""
-        existing = existing_part(self.root)
-        if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
-            raise CheckpointError(
-                f"{self.root}: expected a folder that can be written to.",
-                "choose another one, or change its permissions.",
-            )
+        self.folder.check_writable()
+
+    def driver_log(self) -> Path | None:
+        """The file for what Spark's JVM prints. It is on this machine; None: it is not kept."""
+        return self.folder.driver_log(f"{OWN}/driver.log")
 
     def is_new(self) -> bool:
-        return not (self.own / "settings.json").exists()
+        return not self.folder.exists(f"{OWN}/settings.json")
 
     def settings(self) -> dict[str, Any]:
-        return _read(self.own / "settings.json")
+        return self._read(f"{OWN}/settings.json")
 
     def start(self) -> dict[str, Any]:
-        return _read(self.own / "start.json")
+        return self._read(f"{OWN}/start.json")
 
     def begin(self, settings: Mapping[str, Any], start: Mapping[str, Any]) -> None:
         """Makes a new checkpoint. The settings are written last: a folder without them is not a checkpoint.
 
         It also chooses the query id, which Spark then uses. So the id is known before the first batch.
         """
-        self.own.mkdir(parents=True, exist_ok=True)
-        _write(self.root / "metadata", {"id": str(uuid.uuid4())})
-        _write(self.own / "start.json", start)
-        _write(self.own / "settings.json", settings)
+        self._write("metadata", {"id": str(uuid.uuid4())})
+        self._write(f"{OWN}/start.json", start)
+        self._write(f"{OWN}/settings.json", settings)
 
     def keep_setting(self, name: str, value: Any) -> None:
-        _write(self.own / "settings.json", {**self.settings(), name: value})
+        self._write(f"{OWN}/settings.json", {**self.settings(), name: value})
 
     def keep_rules(self, rules: Mapping[str, Any]) -> None:
-        (self.own / "rules").mkdir(parents=True, exist_ok=True)
-        _write(self.own / "rules" / f"{plans.rules_hash(rules)}.json", rules)
+        self._write(_rules_file(plans.rules_hash(rules)), rules)
+
+    def rules_kept(self) -> int:
+        """How many different rules its runs have had."""
+        return sum(name.endswith(".json") for name in self.folder.names(f"{OWN}/rules"))
 
     def rules(self, rules_hash: str) -> dict[str, Any]:
-        return _read(self.own / "rules" / f"{rules_hash}.json")
+        return self._read(_rules_file(rules_hash))
 
     def latest_rules(self) -> dict[str, Any]:
         """The rules of the last planned batch; empty: a start ended before it had written them."""
         rules_hash = self.offset(self.last_planned())["rules"]
-        return self.rules(rules_hash) if (self.own / "rules" / f"{rules_hash}.json").exists() else {}
+        return self.rules(rules_hash) if self.folder.exists(_rules_file(rules_hash)) else {}
 
     def epoch(self) -> str | None:
         """Spark's query id; None: before the first start."""
-        metadata = self.root / "metadata"
-        return str(_member(metadata, "id", str)) if metadata.exists() else None
+        return str(self._member("metadata", "id", str)) if self.folder.exists("metadata") else None
 
     def last_planned(self) -> int:
-        return _last_number(self.root / "offsets")
+        return self._last_number("offsets")
 
     def last_committed(self) -> int:
-        return _last_number(self.root / "commits")
+        return self._last_number("commits")
 
     def offset(self, batch: int) -> dict[str, Any]:
         """The end offset of a planned batch. For batch -1: the start of the checkpoint. Raises CheckpointError."""
-        path = self.own / "start.json" if batch < 0 else self.root / "offsets" / str(batch)
+        name = f"{OWN}/start.json" if batch < 0 else f"offsets/{batch}"
         try:
-            offset: Any = self.start().get("offset") if batch < 0 else _last_line(path)
+            offset: Any = self.start().get("offset") if batch < 0 else self._last_line(name)
             plans.from_offset(offset)
         except plans.NewerProgram:
             pass  # for `check_version`
         except (OSError, ValueError, plans.Unreadable) as e:
             raise CheckpointError(
-                f"{path}: expected the plan of a batch, but {e}.", "restore the checkpoint from a copy."
+                f"{self.root}/{name}: expected the plan of a batch, but {e}.", "restore the checkpoint from a copy."
             ) from None
         return dict(offset)
 
@@ -124,23 +124,23 @@ class Checkpoint:
 
     def code(self) -> str:
         """The digest of the service's functions at the last start; empty: not known."""
-        file = self.own / "code.json"
-        return str(_member(file, "code", str)) if file.exists() else ""
+        name = f"{OWN}/code.json"
+        return str(self._member(name, "code", str)) if self.folder.exists(name) else ""
 
     def keep_code(self, code: str) -> None:
         if code != self.code():
-            _write(self.own / "code.json", {"code": code})
+            self._write(f"{OWN}/code.json", {"code": code})
 
     def save_open_requests(self, batch: int, n: int) -> None:
         """Records how many replies are open after a drained batch, before Spark writes its commit log."""
-        _write(self.own / "awaited.json", {"batch": batch, "open": n})
+        self._write(f"{OWN}/awaited.json", {"batch": batch, "open": n})
 
     def open_requests(self) -> int:
         """How many replies a drained job still waits for."""
-        last, file = self.last_committed(), self.own / "awaited.json"
-        if last < 0 or not self.offset(last)["drain"] or not file.exists():
+        last, name = self.last_committed(), f"{OWN}/awaited.json"
+        if last < 0 or not self.offset(last)["drain"] or not self.folder.exists(name):
             return 0
-        return int(_member(file, "open", int))
+        return int(self._member(name, "open", int))
 
     def check_not_drained(self, reads_replies: bool) -> None:
         """Raises DrainedError if nothing is left to do, or if replies are left and this run does not read them."""
@@ -185,11 +185,10 @@ class Checkpoint:
 
     def replan(self, rules: Mapping[str, Any]) -> None:
         """Lets the unfinished batch read its planned offsets, with other rules."""
-        file = self.root / "offsets" / str(self.last_planned())
+        name = f"offsets/{self.last_planned()}"
         plan = {**self.offset(self.last_planned()), "rules": plans.rules_hash(rules)}
-        lines = [*file.read_text().splitlines()[:-1], json.dumps(plan)]
-        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Spark's checksum, which Spark does not require
-        _replace(file, "\n".join(lines))
+        lines = [*self.folder.read(name).decode().splitlines()[:-1], json.dumps(plan)]
+        self.folder.write(name, "\n".join(lines).encode())
 
     def check_rules(self, rules: Mapping[str, Any]) -> None:
         """Raises RulesError if an unfinished batch was planned with other flags. For another program, see
@@ -203,47 +202,37 @@ class Checkpoint:
             "finish it with its own rules first: the same command with --finish-batch.",
         )
 
+    # Files
 
-def _last_number(folder: Path) -> int:
-    if not folder.is_dir():
-        return -1
-    return max((int(f.name) for f in folder.iterdir() if f.name.isdecimal()), default=-1)
+    def _last_number(self, folder: str) -> int:
+        return max((int(name) for name in self.folder.names(folder) if name.isdecimal()), default=-1)
 
+    def _last_line(self, name: str) -> dict[str, Any]:
+        lines = self.folder.read(name).decode().splitlines()
+        return read_object(lines[-1] if lines else "")
 
-def _last_line(path: Path) -> dict[str, Any]:
-    lines = path.read_text().splitlines()
-    return read_object(lines[-1] if lines else "")
+    def _read(self, name: str) -> dict[str, Any]:
+        try:
+            content = read_object(self.folder.read(name).decode())
+        except (OSError, ValueError) as e:
+            raise CheckpointError(
+                f"{self.root}/{name}: expected a file of the checkpoint, but {e}.",
+                "restore the checkpoint from a copy.",
+            ) from None
+        return content
 
+    def _member(self, name: str, member: str, kind: type) -> Any:
+        value = self._read(name).get(member)
+        if type(value) is not kind:
+            raise CheckpointError(
+                f"{self.root}/{name}: expected {kind.__name__} as {member}, found {type(value).__name__}.",
+                "restore the checkpoint from a copy.",
+            )
+        return value
 
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = read_object(path.read_text())
-    except (OSError, ValueError) as e:
-        raise CheckpointError(
-            f"{path}: expected a file of the checkpoint, but {e}.", "restore the checkpoint from a copy."
-        ) from None
-    return content
-
-
-def _member(path: Path, name: str, kind: type) -> Any:
-    value = _read(path).get(name)
-    if type(value) is not kind:
-        raise CheckpointError(
-            f"{path}: expected {kind.__name__} as {name}, found {type(value).__name__}.",
-            "restore the checkpoint from a copy.",
-        )
-    return value
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    """Writes a file atomically, even if the machine fails."""
-    _replace(path, json.dumps(content, sort_keys=True, indent=1))
+    def _write(self, name: str, content: Mapping[str, Any]) -> None:
+        self.folder.write(name, json.dumps(content, sort_keys=True, indent=1).encode())
 
 
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.stem}.tmp")
-    with temporary.open("w") as f:
-        f.write(text)
-        f.flush()
-        os.fsync(f.fileno())
-    temporary.replace(path)
+def _rules_file(rules_hash: str) -> str:
+    return f"{OWN}/rules/{rules_hash}.json"

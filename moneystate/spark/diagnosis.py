@@ -24,6 +24,7 @@ from moneystate.spark.local_path import existing_part
 from moneystate.spark.run_folder import local_dirs
 from moneystate.spark.run_options import RunOptions
 from moneystate.spark.start_checks import Check, StartChecks
+from moneystate.spark.storage.local import LocalFolder
 from moneystate.spark.task_specs import TaskSpecs
 
 MIB: Final = 1024 * 1024
@@ -60,8 +61,10 @@ class Diagnosis:
             f"plans of version {plans.VERSION}, state of version {plans.STATE_VERSION}.",
         )
         yield from findings.tried("java", _java)
-        size = _size(self.checkpoint.root)
-        yield room_finding("disk of the checkpoint", self.checkpoint.root, size)
+        size = 0
+        if isinstance(self.checkpoint.folder, LocalFolder):
+            size = _size(self.checkpoint.folder.path)
+            yield room_finding("disk of the checkpoint", self.checkpoint.folder.path, size)
         for folder in local_dirs(self.options.spark_config):
             yield room_finding("disk of Spark's local folder", folder, COPIES * size)
         if data:

@@ -21,9 +21,11 @@ from moneystate.kafka.starting import offsets_from_file
 from moneystate.ports.service import STATE_VERSIONS, AskedAgain, rule_changes
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.manifest import NAME, Manifest
-from moneystate.spark.local_path import local_folder
 from moneystate.spark.startup import check_timed_inputs
+from moneystate.spark.storage.folder import folder_at
+from moneystate.spark.storage.savepoints import fetched, is_savepoint
 
+FLAG = "--initial-state"
 OFFSETS_FLAG = "--initial-offsets"
 
 
@@ -52,20 +54,20 @@ class SavepointInitialState:
                 yield request
 
 
-def note_of(savepoint: Savepoint) -> dict[str, str]:
+def note_of(address: str) -> dict[str, str]:
     """The checkpoint's record of the savepoint that it started from."""
-    digest = hashlib.sha256((savepoint.folder / NAME).read_bytes()).hexdigest()
-    return {"folder": str(savepoint.folder), "manifest": digest}
+    folder = folder_at(address, FLAG)
+    return {"folder": folder.name, "manifest": hashlib.sha256(folder.read(NAME)).hexdigest()}
 
 
 def open_initial(folder: str) -> Savepoint:
     """Raises SavepointError, ConfigError."""
-    return Savepoint(local_folder(folder, "--initial-state"))
+    return Savepoint(fetched(folder, FLAG))
 
 
 def check_same(folder: str, note: Mapping[str, str] | None) -> None:
     """The same command may start a checkpoint again. Raises SavepointError if it began with something else."""
-    if note is None or (Path(folder).exists() and note_of(open_initial(folder))["manifest"] != note["manifest"]):
+    if note is None or (is_savepoint(folder, FLAG) and note_of(folder)["manifest"] != note["manifest"]):
         began = "none" if note is None else note["folder"]
         raise SavepointError(
             f"--initial-state {folder}: expected the savepoint that the checkpoint began with ({began}).",

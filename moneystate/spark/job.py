@@ -17,16 +17,17 @@ from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.failures import as_one_line
 from moneystate.spark.health import JobHealth
 from moneystate.spark.jvm_signals import stop_with_jvm
-from moneystate.spark.local_path import spark_path
+from moneystate.spark.local_path import is_local
 from moneystate.spark.metrics import JobMetrics
+from moneystate.spark.observer import Ending, JobObserver
 from moneystate.spark.operator import RESULT_SCHEMA, KeyGroupOperator
 from moneystate.spark.preparation import Preparation
 from moneystate.spark.progress import BatchProgress
-from moneystate.spark.query_listener import SparkProgress
+from moneystate.spark.query_listener import OnTrigger, SparkProgress
 from moneystate.spark.run_folder import RunFolder, local_dirs
 from moneystate.spark.run_options import RunOptions
 from moneystate.spark.running import Running, await_all
-from moneystate.spark.session import ARROW_ROWS, open_session, under_spark_submit
+from moneystate.spark.session import ARROW_ROWS, open_session, under_spark_submit, use_our_checkpoint_files
 from moneystate.spark.sink import Report
 from moneystate.spark.source import OPTION, MoneystateSource
 from moneystate.spark.task_specs import TaskSpecs
@@ -67,10 +68,14 @@ class Job:
         self.loop: BatchLoop | None = None
         self.health = JobHealth(spec.name)
         self.metrics = JobMetrics(spec, self.health)
-        self.log = None if under_spark_submit() else self.checkpoint.own / "driver.log"  # where Spark prints
+        self.observers: list[JobObserver] = []
+        self.on_trigger: list[OnTrigger] = []  # get Spark's durations, which cost calls to the JVM
+        self.is_stopped = False
+        self.log = None if under_spark_submit() else self.checkpoint.driver_log()  # where Spark prints
 
     def stop(self) -> None:
         """Finish the current batch and end."""
+        self.is_stopped = True
         self.health.stopping()
         self.stop_file.touch()
 
@@ -91,11 +96,28 @@ class Job:
 
     def prepare(self) -> None:
         """Check everything, then create what is missing."""
-        self.preparation.run()
+        for observer in self.observers:
+            observer.starting()
+        try:
+            self.preparation.run()
+        except Exception as e:
+            self.failure = as_one_line(e)
+            raise
+
+    def tell_end(self, is_whole: bool) -> None:
+        """`is_whole`: no job of the run has failed."""
+        ending = Ending.completed if is_whole and not self.is_stopped else Ending.stopped
+        if self.failure is not None:
+            ending = Ending.failed
+        for observer in self.observers:
+            observer.ended(ending, self.failure)
 
     def start(self, session: SparkSession) -> Running:
         """Begin the query, in a session of its own."""
         o = self.options
+        if is_local(o.checkpoint):
+            use_our_checkpoint_files(session)
+        self._share_initial_state(session)
         self.precheck(session)
         session.dataSource.register(MoneystateSource)
         session.conf.set(ARROW_ROWS, 1)  # a row of results stands for megabytes, and the sink should get it at once
@@ -103,19 +125,25 @@ class Job:
         blocks = session.readStream.format("moneystate").option(OPTION, source.to_json()).load()
         results = blocks.groupBy("key").transformWithState(self._operator(), RESULT_SCHEMA, "Append", "None")
         self.loop = loop = BatchLoop(self, self.specs.sink(), Path(source.drain_complete_file))
-        writer = results.writeStream.foreachBatch(loop).option("checkpointLocation", spark_path(self.checkpoint.root))
+        writer = results.writeStream.foreachBatch(loop).option("checkpointLocation", self.checkpoint.folder.address)
         if o.bounded or o.finish_batch:
             writer = writer.trigger(availableNow=True)
         elif o.trigger_interval_s:
             writer = writer.trigger(processingTime=f"{o.trigger_interval_s} seconds")
         self.check_alone()
-        if self.metrics.is_exposed:
-            session.streams.addListener(SparkProgress(self.metrics))
+        if self.on_trigger:
+            session.streams.addListener(SparkProgress(self.on_trigger))
         last = self.checkpoint.last_committed()
         running = Running(self, writer.start())
         self.health.started()
         self.on_start(last, self.checkpoint.epoch() or "")
         return running
+
+    def _share_initial_state(self, session: SparkSession) -> None:
+        """Lets Spark copy a savepoint from its store to the executors, which reach it with Spark's credentials only."""
+        folder = self.specs.initial_folder()
+        if folder and not is_local(folder):
+            session.sparkContext.addFile(folder, recursive=True)
 
     def _operator(self) -> KeyGroupOperator:
         o = self.options
@@ -138,17 +166,29 @@ class Job:
 def run_together(jobs: Sequence[Job]) -> list[Report]:
     """Run jobs in one Spark application until all have ended or are stopped. Returns each job's last report. If one job
     fails, the others finish their current batch and end. Raises the MoneystateError of the job that failed first."""
+    is_whole = False
     try:
         for job in jobs:
             job.prepare()
             job.log = jobs[0].log
-        try:
-            return _run_spark(jobs)
-        except Exception as e:  # not `job.failure`: the job may only have been interrupted because another one failed
-            raise as_one_line(e, jobs[0].log) from e
+        reports = _run_spark_or_fail(jobs)
+        is_whole = True
+        return reports
     finally:
         for job in jobs:
+            job.tell_end(is_whole)
             job.close()
+
+
+def _run_spark_or_fail(jobs: Sequence[Job]) -> list[Report]:
+    try:
+        return _run_spark(jobs)
+    except Exception as e:  # not `job.failure`: the job may only have been interrupted because another one failed
+        failure = as_one_line(e, jobs[0].log)
+        if all(job.failure is None for job in jobs):  # Spark did not start, or has died
+            for job in jobs:
+                job.failure = failure
+        raise failure from e
 
 
 def _run_spark(jobs: Sequence[Job]) -> list[Report]:
@@ -158,8 +198,7 @@ def _run_spark(jobs: Sequence[Job]) -> list[Report]:
     logging.getLogger().addHandler(logging.NullHandler())
     logging.getLogger().addFilter(_nothing)
     name = ", ".join(job.spec.name for job in jobs)
-    # a checkpoint is a folder always: moneystate/spark/checkpoint.py
-    session = open_session(name, o.master, o.partitions, o.spark_config, first.log, True, first.own)
+    session = open_session(name, o.master, o.partitions, o.spark_config, first.log, first.own)
     try:
         if under_spark_submit():
             stop_with_jvm(session, partial(_stop, jobs))

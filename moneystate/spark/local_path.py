@@ -10,6 +10,12 @@ from moneystate.errors import ConfigError
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 
+def is_local(text: str) -> bool:
+    """Whether an address is a path or has the scheme `file`."""
+    scheme = _SCHEME.match(text)
+    return scheme is None or scheme[1].lower() == "file"
+
+
 def local_folder(text: str, name: str) -> Path:
     """A path, `file:/x` or `file:///x`. Raises ConfigError, which calls it `name`, for any other address."""
     scheme = _SCHEME.match(text)
@@ -23,7 +29,7 @@ def local_folder(text: str, name: str) -> Path:
             return Path(path[2:])
     raise ConfigError(
         f"{name} {text}: expected a folder or file:///FOLDER, found an address of scheme {scheme[1]}.",
-        "mount the file system and give the folder; driver and executors must see it under the same path.",
+        "give a folder of this machine.",
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pyspark import TaskContext
+from pyspark import SparkFiles, TaskContext
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import BinaryType, StructField, StructType
@@ -28,6 +28,7 @@ from moneystate.savepoint.load import load
 from moneystate.spark.collector import no_collection
 from moneystate.spark.entry_cache import entry_cache
 from moneystate.spark.figures import GroupFigures
+from moneystate.spark.local_path import is_local
 from moneystate.spark.result_files import write_results
 from moneystate.spark.state_access import stores_of
 
@@ -124,7 +125,7 @@ class KeyGroupOperator(StatefulProcessor):
             store, cache = self.stores.store(key), entry_cache(self.run)
             state = LogStructuredState(store, first, cache, group, secrets.randbits(ORIGIN_BITS))
             if self.initial:
-                load(self.initial, group, state)
+                load(copy_of(self.initial), group, state)
             try:
                 result = run_batch(block, state, self.processor, self.bounds)
             except StepFailed as e:
@@ -136,6 +137,11 @@ class KeyGroupOperator(StatefulProcessor):
 
     def close(self) -> None:
         assert not self.gathered, "a key group's blocks are missing"
+
+
+def copy_of(savepoint: str) -> str:
+    """Where a savepoint is on this machine: Spark has copied it from a store when this worker began."""
+    return savepoint if is_local(savepoint) else SparkFiles.get(savepoint.rpartition("/")[2])
 
 
 def pack(key_group: int, result: BatchResult, figures: GroupFigures) -> bytes:

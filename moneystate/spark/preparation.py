@@ -80,7 +80,7 @@ class Preparation:
 
     def _begin_checkpoint(self) -> None:
         checks = self.checks
-        note = None if checks.initial is None else initial.note_of(checks.initial)
+        note = None if checks.initial is None else initial.note_of(self.options.initial_state)
         publish = self.options.new_epoch or note is not None
         start = {"offset": checks.start_plan(), "superseded": checks.replaced, "initial": note, "publish": publish}
         partitions = partition_counts(checks.admin)[checks.changelog]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf, SparkContext
 from pyspark.accumulators import AccumulatorTCPServer
 from pyspark.java_gateway import launch_gateway
@@ -69,15 +70,37 @@ def open_session(
     output_partitions: int,
     more: dict[str, str],
     log: Path | None = None,
-    local_checkpoint: bool = False,
     own: RunFolder | None = None,
 ) -> SparkSession:
     """`master` None: as spark-submit says, otherwise local[*]. `more`: the user's settings.
 
     `log`: file for everything that the JVM and its Python workers print; None: stderr. Under spark-submit the job does
-    not start the JVM, and the JVM prints where spark-submit does. `local_checkpoint`: all checkpoints of the session
-    are folders on this machine. `own`: for the files of a JVM that the job starts, and of its workers.
+    not start the JVM, and the JVM prints where spark-submit does. `own`: for the files of a JVM that the job starts,
+    and of its workers.
     """
+    conf = _conf(name, master, output_partitions, more, own)
+    context = _open_context(conf, log)
+    context.setLogLevel(more.get("spark.log.level", DEFAULTS["spark.log.level"]))
+    return SparkSession(context)
+
+
+def start_jvm(more: dict[str, str], log: Path | None) -> None:
+    """Starts the JVM without an application, unless it runs already. A later `open_session` uses it.
+
+    `more`: the user's settings. `log`: as for `open_session`, but None: what the JVM prints is not kept.
+    """
+    if SparkContext._gateway is not None:
+        return
+    if under_spark_submit():
+        SparkContext._ensure_initialized()
+        return
+    conf = _conf("moneystate", None, 1, more, None)
+    SparkContext._ensure_initialized(gateway=_launched(conf, log or Path(os.devnull)))
+
+
+def _conf(
+    name: str, master: str | None, output_partitions: int, more: dict[str, str], own: RunFolder | None
+) -> SparkConf:
     if not under_spark_submit():
         java = find_java()
         os.environ["JAVA_HOME"] = str(java.parent.parent)
@@ -87,7 +110,7 @@ def open_session(
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             more = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", **more}
         if _in_one_jvm(more.get("spark.master", master)):
-            more = with_our_classes(more, java, local_checkpoint)
+            more = with_our_classes(more, java)
         if own is not None:
             more = _with_folder(more, own)
     conf = SparkConf().setAppName(name)
@@ -95,9 +118,7 @@ def open_session(
         conf.setMaster(master)
     fixed = {**FIXED, "spark.sql.shuffle.partitions": str(output_partitions)}
     conf.setAll(list({**DEFAULTS, **more, **fixed}.items()))
-    context = _open_context(conf, log)
-    context.setLogLevel(more.get("spark.log.level", DEFAULTS["spark.log.level"]))
-    return SparkSession(context)
+    return conf
 
 
 def worker_python(master: str) -> str:
@@ -113,21 +134,27 @@ def _in_one_jvm(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def with_our_classes(more: dict[str, str], java: Path, local_checkpoint: bool) -> dict[str, str]:
-    """The settings with our jar, and with its checkpoint file manager unless the user has chosen another one.
-
-    The jar is always added: a process has one JVM, which its first session starts.
-    """
+def with_our_classes(more: dict[str, str], java: Path) -> dict[str, str]:
+    """The settings with our jar, which is always added: a process has one JVM, which its first session starts."""
     try:
         jar = our_jar(java)
-    except SetupError as error:
-        if local_checkpoint:
-            _log.warning(f"Spark's own, slower code will write the checkpoint files. {error}")
-        return more
-    if local_checkpoint:
-        more = {CHECKPOINT_FILES: LOCAL_CHECKPOINT_FILES, **more}
+    except SetupError:
+        return more  # `use_our_checkpoint_files` says so
     more = {**more, JAVA_OPTIONS: _with_archive(more.get(JAVA_OPTIONS, DEFAULTS[JAVA_OPTIONS]), java, jar)}
     return {**more, CLASS_PATH: os.pathsep.join(filter(None, [more.get(CLASS_PATH), str(jar)]))}
+
+
+def use_our_checkpoint_files(session: SparkSession) -> None:
+    """For a query whose checkpoint is a folder on this machine, unless the user has chosen other code for it."""
+    is_ours = not under_spark_submit() and _in_one_jvm(session.conf.get("spark.master", ""))
+    if not is_ours or session.conf.get(CHECKPOINT_FILES, ""):
+        return
+    try:
+        our_jar(find_java())
+    except SetupError as error:
+        _log.warning(f"Spark's own, slower code will write the checkpoint files. {error}")
+        return
+    session.conf.set(CHECKPOINT_FILES, LOCAL_CHECKPOINT_FILES)
 
 
 def _with_archive(options: str, java: Path, jar: Path) -> str:
@@ -155,12 +182,15 @@ def _open_context(conf: SparkConf, log: Path | None) -> SparkContext:
         # a further session in this process uses the JVM of the first one, and its log
         if log is None or under_spark_submit() or SparkContext._gateway is not None:
             return SparkContext(conf=conf)
-        with _new_log(log).open("wb") as out, _without_local_dirs():
-            gateway = launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
-        return SparkContext(conf=conf, gateway=gateway)
+        return SparkContext(conf=conf, gateway=_launched(conf, log))
     finally:
         # SparkContext installs a handler that cancels the current batch
         signal.signal(signal.SIGINT, on_interrupt)
+
+
+def _launched(conf: SparkConf, log: Path) -> JavaGateway:
+    with _new_log(log).open("wb") as out, _without_local_dirs():
+        return launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
 
 
 @contextmanager
@@ -176,6 +206,7 @@ def _without_local_dirs() -> Iterator[None]:
 
 def _new_log(log: Path) -> Path:
     """Renames the previous run's log, which is the relevant one after a crash. Returns the path for the new one."""
-    if log.exists():
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if log.is_file():
         log.replace(log.with_name(log.name + ".1"))
     return log

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 
 import psutil
+import pytest
 
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.run_folder import RunFolder
 from tests.job.harness import JobProcess, Setup, small_workload
-from tests.log_lines import kinds
+from tests.log_lines import kinds, parsed
+from tests.ports import free_port
 
 FAILED = 5
 AT_ONCE_S = 30.0  # far less than the trigger interval, far more than a busy machine takes to end the job
@@ -27,15 +29,26 @@ def jvm(job: JobProcess) -> psutil.Process:
     return processes[0]
 
 
-def test_it_ends_while_it_waits_for_the_next_trigger(setup: Setup) -> None:
+def test_it_ends_while_it_waits_for_the_next_trigger(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody takes its lineage and its traces: it says so once, and does not wait."""
+    away = f"http://127.0.0.1:{free_port()}"
+    monkeypatch.setenv("OPENLINEAGE_URL", away)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", away)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
     setup.create_inputs()
     setup.send(small_workload("--events", "300"))
-    with setup.start(*TRIGGER, "--quiet", "--json") as job:
+    with setup.start(*TRIGGER, "--quiet", "--json", "--openlineage", "--traces") as job:
         done_with_batch_0(job, setup)
         told = time.monotonic()
         done = job.stop()
         assert time.monotonic() - told < AT_ONCE_S
-    assert (done.code, done.err) == (0, "")
+    assert done.code == 0, done.err
+    warnings = [line["event"] for line in parsed(done.err) if line["level"] == "warning"]
+    assert sorted(text.split(" do not arrive")[0] for text in warnings) == [
+        "OpenLineage's events",
+        "OpenTelemetry's spans",
+    ]
+    assert len(done.err.splitlines()) == 2
     assert done.totals["batch"] == 0
 
 

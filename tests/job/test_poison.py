@@ -1,22 +1,67 @@
-"""A step that ends with an exception: the record is named, and a mended program goes on where nothing was written."""
+"""A step that ends with an exception: the record is named, and a mended program goes on where nothing was written.
+
+The runs tell OpenLineage how they ended, through its client's file transport.
+"""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from moneystate.errors import CheckpointError
 from moneystate.spark.checkpoint import Checkpoint
 from services.enrichment.rules import LOGIC_VERSION
 from tests.job.harness import Finished, Setup, finished, small_workload
 from tests.job.warm import Warm
-from tests.log_lines import kinds
+from tests.log_lines import kinds, parsed
 from tests.reference import codec
 from tests.reference.model import WALLET, LogRecord, Rules
+from tests.telemetry.receivers import checked
 
 MENDED = LOGIC_VERSION + 1
 FAILED, CHECKPOINT = 5, CheckpointError.exit_code
-BOUNDED = ("--until-caught-up", "--drain", "--quiet", "--max-records-per-batch", "300")
+BOUNDED = ("--until-caught-up", "--drain", "--quiet", "--max-records-per-batch", "300", "--openlineage")
 
 
 WARM = Warm()
+
+
+class Run:
+    """What one run has told."""
+
+    def __init__(self, events: list[dict[str, Any]]) -> None:
+        self.states = [event["eventType"] for event in events]
+        self.error = events[-1]["run"]["facets"].get("errorMessage", {}).get("message", "")
+
+
+class Told:
+    """The file with the events of all runs of this module."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file, self.config = folder / "events", folder / "openlineage.yml"
+        transport = {"type": "file", "log_file_path": str(self.file), "append": True}
+        self.config.write_text(json.dumps({"transport": transport}))  # YAML includes JSON
+
+    def runs(self, setup: Setup) -> list[Run]:
+        """Of one job, in their order."""
+        by_run: dict[str, list[dict[str, Any]]] = {}
+        for line in self.file.read_text().splitlines():
+            event = checked(json.loads(line))
+            if event["job"]["name"].startswith(setup.prefix):
+                by_run.setdefault(event["run"]["runId"], []).append(event)
+        return [Run(events) for events in by_run.values()]
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
+    events = Told(tmp_path_factory.mktemp("openlineage"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPENLINEAGE_CONFIG", str(events.config))
+        yield events
 
 
 def program(setup: Setup, logic: int, poison: str, *flags: str) -> Finished:
@@ -41,7 +86,7 @@ def one_line(done: Finished) -> str:
     return done.err
 
 
-def test_the_record_is_named_and_the_mended_program_goes_on(setup: Setup) -> None:
+def test_the_record_is_named_and_the_mended_program_goes_on(setup: Setup, told: Told) -> None:
     setup = setup._replace(partitions=1)
     setup.create_inputs(2)
     setup.send(small_workload("--events", "700", "--flush-marker", "--garbage", "0", "--odd", "0"))
@@ -54,6 +99,10 @@ def test_the_record_is_named_and_the_mended_program_goes_on(setup: Setup) -> Non
     assert "poison.py, line " in failed.err
     checkpoint = Checkpoint(str(setup.checkpoint))
     planned = checkpoint.last_planned()
+    last = parsed(failed.err)[-1]
+    assert (last["service"], last["batch"], last["exit_code"]) == ("moneystate-enrich", planned, FAILED)
+    assert last["version"] == f"{checkpoint.epoch()}/{planned}"
+    assert f"{last['topic']}, partition {last['partition']}, offset {last['offset']}:" == where
     assert planned == checkpoint.last_committed() + 1
     before = checkpoint.offset(planned)
 
@@ -70,8 +119,15 @@ def test_the_record_is_named_and_the_mended_program_goes_on(setup: Setup) -> Non
     assert done.code == 0, done.err
     setup.check_output(Rules(lookup=False), drain=True)
 
+    failed_run, refused_run, *others = told.runs(setup)
+    assert failed_run.states == ["START", "FAIL"]
+    assert failed_run.error == f"StepError: {where} its step raised ZeroDivisionError"
+    assert refused_run.states == ["START", "FAIL"]
+    assert refused_run.error.startswith("RulesError: ")
+    assert [run.states for run in others] == [["START", "COMPLETE"]] * 2
 
-def test_where_a_part_is_written_the_rest_is_not_written_by_another_logic(setup: Setup) -> None:
+
+def test_where_a_part_is_written_the_rest_is_not_written_by_another_logic(setup: Setup, told: Told) -> None:
     setup = setup._replace(partitions=1)
     setup.create_inputs(2)
     setup.send(small_workload("--events", "700", "--flush-marker"))
@@ -85,3 +141,8 @@ def test_where_a_part_is_written_the_rest_is_not_written_by_another_logic(setup:
     done = program(setup, LOGIC_VERSION, "")
     assert done.code == 0, done.err
     setup.check_output(Rules(lookup=False), drain=True)
+
+    killed, *refused_runs, last = told.runs(setup)
+    assert killed.states == ["START"]  # a kill says nothing
+    assert [run.states for run in refused_runs] == [["START", "FAIL"]] * 2
+    assert last.states == ["START", "COMPLETE"]

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from moneystate.devbroker import DevBroker
+from moneystate.errors import CheckpointError
 from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import Setup, small_workload
 from tests.kafka.logs import Cluster, wait_until_stable
@@ -53,10 +54,17 @@ def test_a_checkpoint_folder_below_a_file(setup: Setup) -> None:
     assert_nothing_written(setup)
 
 
-@pytest.mark.parametrize("address", ["s3://bucket/checkpoint", "dbfs:/checkpoint", "file://host/checkpoint"])
-def test_a_checkpoint_on_another_file_system(setup: Setup, address: str) -> None:
+@pytest.mark.parametrize(
+    ("address", "code"),
+    [
+        ("dbfs:/checkpoint", CONFIG),
+        ("file://host/checkpoint", CONFIG),
+        ("s3://bucket/checkpoint", CheckpointError.exit_code),  # Spark has no jar for it
+    ],
+)
+def test_a_checkpoint_in_a_store_that_cannot_be(setup: Setup, address: str, code: int) -> None:
     done = setup.refused("--checkpoint", address)
-    assert done.code == CONFIG
+    assert done.code == code
     assert address in done.err
     assert_nothing_written(setup)
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -32,8 +32,14 @@ class Warm:
     processes do not find.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+        self._env = dict(env or {})
         self._process: subprocess.Popen[str] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process, which is the id of the session of all that it starts; None: it does not run."""
+        return None if self._process is None or self._process.poll() is not None else self._process.pid
 
     def run(self, arguments: Sequence[str], folder: Path, deadline_s: float, module: str = MONEYSTATE) -> int:
         """The exit code of `main` of the module, whose `out` and `err` go into `folder`, which is where it runs.
@@ -71,7 +77,7 @@ class Warm:
             [sys.executable, *WITH_PIPES],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**environment, **local},
+            env={**environment, **local, **self._env},
             text=True,
             start_new_session=True,
         )

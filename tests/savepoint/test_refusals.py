@@ -96,7 +96,7 @@ def test_output_that_is_not_in_the_savepoint_is_not_written_again(
 def test_the_same_command_may_start_a_checkpoint_again_another_savepoint_may_not(tmp_path: Path) -> None:
     one = empty_savepoint(tmp_path / "one")
     other = empty_savepoint(tmp_path / "other", made_at="later")
-    note = note_of(Savepoint(one))
+    note = note_of(str(one))
     check_same(str(one), note)
     with pytest.raises(SavepointError):
         check_same(str(other), note)

@@ -21,10 +21,11 @@ from moneystate.serving.client import Client, Target
 from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge
 from tests.job.harness import ENRICHED, LOOKUP_RESULTS, Finished, JobProcess, Setup, small_workload
 from tests.kafka.logs import Cluster
-from tests.log_lines import impersonal, kinds
+from tests.log_lines import ids, impersonal, kinds
 from tests.reference import model
 from tests.secured.acls import APPLICATION, grant, permissions
 from tests.secured.broker import OAUTH, SCRAM, Secured
+from tests.telemetry.receivers import Receiver
 
 COMMANDS = ("enrich", "lookup-worker", "serve", "archive", "bootstrap", "verify-replay")
 STRANGER = "stranger"  # known to the broker, and allowed nothing
@@ -91,6 +92,14 @@ class Commands:
         return ("--topic-prefix", self.setup.prefix)
 
 
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    with Receiver() as running:
+        for name, value in running.environment().items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
 def address(server: JobProcess) -> str:
     server.wait_for(lambda: LISTENING.search(server.err()) is not None, "listening")
     match = LISTENING.search(server.err())
@@ -109,7 +118,9 @@ def ask(server: JobProcess) -> None:
 
 
 @pytest.mark.parametrize("mechanism", [SCRAM, OAUTH])
-def test_every_command_runs_with_what_its_page_says(secured: Secured, setup: Setup, mechanism: str) -> None:
+def test_every_command_runs_with_what_its_page_says(
+    secured: Secured, setup: Setup, mechanism: str, receiver: Receiver
+) -> None:
     commands = Commands(secured, setup, mechanism)
     grant(setup.admin(), setup.prefix, permissions())
     setup.send(small_workload("--events", "400", "--unknown-sessions", "0.05", "--flush-marker"))
@@ -119,13 +130,18 @@ def test_every_command_runs_with_what_its_page_says(secured: Secured, setup: Set
         debug = ("--log-level", "debug")
         worker = commands.start("lookup-worker", *commands.topics(), *debug, "--url-template", service.url_template)
         running.enter_context(worker)
-        job = running.enter_context(commands.start("enrich", *commands.job("--until-caught-up", "--drain"), *debug))
+        watched = (*debug, "--openlineage", "--openlineage-interval", "0s", "--traces")
+        job = running.enter_context(commands.start("enrich", *commands.job("--until-caught-up", "--drain"), *watched))
         done = job.finish()
         assert done.code == 0, done.err
         told = worker.stop()
         assert told.code == 0
         for lines in (done, told):
             impersonal(lines.err, setup.inputs()[0])
+    assert receiver.events()[-1]["eventType"] == "COMPLETE"
+    assert receiver.spans()
+    private = {*secured.secrets.values(), *ids(setup.inputs()[0])}
+    assert [text for text in private for _, body in receiver.bodies if text.encode() in body] == []
     assert setup.check_lookups() == 0
     assert len(setup.read(LOOKUP_RESULTS)) > 0
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from moneystate.spark.session import open_session
+from moneystate.spark.session import open_session, use_our_checkpoint_files
 
 OUTPUT_PARTITIONS = 3
 
@@ -15,7 +15,8 @@ OUTPUT_PARTITIONS = 3
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     memory = {"spark.driver.memory": "1g"}
-    session = open_session("tests", "local[2]", OUTPUT_PARTITIONS, memory, local_checkpoint=True)
+    session = open_session("tests", "local[2]", OUTPUT_PARTITIONS, memory)
+    use_our_checkpoint_files(session)
     try:
         yield session
     finally:

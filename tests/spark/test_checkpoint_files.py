@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from moneystate.spark.jvm.classes import LOCAL_CHECKPOINT_FILES

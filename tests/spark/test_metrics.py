@@ -14,6 +14,7 @@ from moneystate.spark.figures import Figures, GroupFigures
 from moneystate.spark.health import JobHealth
 from moneystate.spark.metrics import JobMetrics
 from moneystate.spark.progress import BatchProgress, Meter
+from moneystate.spark.query_listener import as_trigger
 from moneystate.spark.sink import Report
 from services.enrichment import topics
 from services.enrichment.job import enrichment_job
@@ -54,7 +55,10 @@ def shown(*batches: BatchProgress, spark: dict[str, int] | None = None) -> Scrap
     for batch in batches:
         metrics.batch(batch)
     if spark is not None:
-        metrics.spark(spark)
+        progress = {"batchId": 7, "timestamp": "2026-01-31T00:00:00.000Z", "durationMs": spark}
+        trigger = as_trigger(progress)
+        if trigger is not None:
+            metrics.trigger(trigger)
     return Scrape(generate_latest(Labelled({"s": metrics})).decode())
 
 

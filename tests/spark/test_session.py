@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from moneystate.devbroker.java import find_java
 from moneystate.errors import SetupError
@@ -23,6 +24,7 @@ from moneystate.spark.session import (
     DEFAULTS,
     JAVA_OPTIONS,
     WORKER_PYTHON,
+    use_our_checkpoint_files,
     with_our_classes,
     worker_python,
 )
@@ -72,27 +74,30 @@ def test_a_source_that_does_not_compile_is_an_error_with_the_compilers_words(cac
     assert list(cache.iterdir()) == []
 
 
-def test_a_job_on_this_machine_gets_our_checkpoint_files() -> None:
-    got = with_our_classes({}, JAVA, local_checkpoint=True)
-    assert (got[CHECKPOINT_FILES], got[CLASS_PATH]) == (LOCAL_CHECKPOINT_FILES, str(our_jar(JAVA)))
+def test_our_jar_comes_after_the_users() -> None:
+    assert with_our_classes({}, JAVA)[CLASS_PATH] == str(our_jar(JAVA))
+    users = {CLASS_PATH: "/some/where.jar"}
+    assert with_our_classes(users, JAVA)[CLASS_PATH] == f"/some/where.jar{os.pathsep}{our_jar(JAVA)}"
 
 
-def test_what_has_no_local_checkpoint_does_not() -> None:
-    assert CHECKPOINT_FILES not in with_our_classes({}, JAVA, local_checkpoint=False)
-
-
-def test_the_users_settings_are_kept() -> None:
-    users = {CHECKPOINT_FILES: "some.other.Manager", CLASS_PATH: "/some/where.jar"}
-    got = with_our_classes(users, JAVA, local_checkpoint=True)
-    assert got[CHECKPOINT_FILES] == "some.other.Manager"
-    assert got[CLASS_PATH] == f"/some/where.jar{os.pathsep}{our_jar(JAVA)}"
+def test_the_code_for_checkpoint_files_is_the_users_choice_or_ours_for_one_query(spark: SparkSession) -> None:
+    other, query = spark.newSession(), spark.newSession()
+    other.conf.set(CHECKPOINT_FILES, "some.other.Manager")
+    for session in (other, query):
+        use_our_checkpoint_files(session)
+    assert other.conf.get(CHECKPOINT_FILES) == "some.other.Manager"
+    assert query.conf.get(CHECKPOINT_FILES) == LOCAL_CHECKPOINT_FILES
+    assert spark.newSession().conf.get(CHECKPOINT_FILES, None) is None
 
 
 def test_without_our_jar_it_goes_on_with_sparks_and_says_so_in_one_line(
-    cache: Path, caplog: pytest.LogCaptureFixture
+    cache: Path, spark: SparkSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     cache.touch()  # no folder can be made there
-    assert with_our_classes({"a": "b"}, JAVA, local_checkpoint=True) == {"a": "b"}
+    assert with_our_classes({"a": "b"}, JAVA) == {"a": "b"}
+    query = spark.newSession()
+    use_our_checkpoint_files(query)
+    assert query.conf.get(CHECKPOINT_FILES, None) is None
     (warning,) = caplog.messages
     assert warning.startswith("warning: ")
     assert "\n" not in warning
@@ -107,14 +112,14 @@ def test_the_jar_is_the_same_to_the_byte_and_second_whoever_makes_it(filled: Pat
 
 
 def test_the_class_archive_is_used_once_it_is_there_beside_the_users_options(filled: Path) -> None:
-    before = with_our_classes({}, JAVA, local_checkpoint=True)[JAVA_OPTIONS]
+    before = with_our_classes({}, JAVA)[JAVA_OPTIONS]
     assert before == DEFAULTS[JAVA_OPTIONS]
     file = archive_file(JAVA, our_jar(JAVA))
     file.touch()
-    options = with_our_classes({JAVA_OPTIONS: "-Dusers=own"}, JAVA, local_checkpoint=True)[JAVA_OPTIONS].split()
+    options = with_our_classes({JAVA_OPTIONS: "-Dusers=own"}, JAVA)[JAVA_OPTIONS].split()
     assert options[:2] == ["-Dusers=own", f"-XX:SharedArchiveFile={file}"]
     for users in ("-XX:SharedArchiveFile=/their.jsa", "-XX:ArchiveClassesAtExit=/their.jsa"):
-        assert with_our_classes({JAVA_OPTIONS: users}, JAVA, local_checkpoint=True)[JAVA_OPTIONS] == users
+        assert with_our_classes({JAVA_OPTIONS: users}, JAVA)[JAVA_OPTIONS] == users
 
 
 def test_an_archive_is_for_one_class_path_and_replaces_those_of_the_same_spark(filled: Path, tmp_path: Path) -> None:

@@ -26,12 +26,12 @@ def checkpoint(tmp_path: Path) -> Checkpoint:
     made.begin(SETTINGS, {"offset": {}})
     made.keep_rules(OLD)
     for folder in ("offsets", "commits"):
-        (made.root / folder).mkdir()
+        (tmp_path / folder).mkdir()
     plan = plans.Plan(plans.rules_hash(OLD), {"in": "id"}, {("in", 0): plans.PartitionPlan(7, plans.ACTIVE)})
     for number in range(2):
-        (made.root / "offsets" / str(number)).write_text(f'v1\n{{"of": "Spark"}}\n{json.dumps(plan.to_offset())}')
-    (made.root / "offsets" / ".1.crc").touch()
-    (made.root / "commits" / "0").touch()
+        (tmp_path / "offsets" / str(number)).write_text(f'v1\n{{"of": "Spark"}}\n{json.dumps(plan.to_offset())}')
+    (tmp_path / "offsets" / ".1.crc").touch()
+    (tmp_path / "commits" / "0").touch()
     return made
 
 
@@ -41,13 +41,13 @@ def markers(checkpoint: Checkpoint, *next_batches: int) -> dict[bytes, Marker]:
 
 
 def test_an_unwritten_batch_keeps_its_records_and_gets_the_rules_of_the_new_program(checkpoint: Checkpoint) -> None:
-    before = (checkpoint.root / "offsets" / "1").read_text()
+    before = checkpoint.folder.read("offsets/1").decode()
     checkpoint.check_rules(NEW)
     check_plan(checkpoint, markers(checkpoint, 1, 1), SETTINGS, NEW)
     checkpoint.replan(NEW)
-    after = (checkpoint.root / "offsets" / "1").read_text()
+    after = checkpoint.folder.read("offsets/1").decode()
     assert after == before.replace(plans.rules_hash(OLD), plans.rules_hash(NEW))
-    assert sorted(f.name for f in (checkpoint.root / "offsets").iterdir()) == ["0", "1"]
+    assert sorted(checkpoint.folder.names("offsets")) == ["0", "1"]
     assert checkpoint.changed_rules(NEW) == {}
 
 

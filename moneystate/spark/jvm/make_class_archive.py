@@ -26,7 +26,7 @@ from moneystate.spark.class_archive import MAKE, USE, archive_file, earlier_arch
 from moneystate.spark.jvm.classes import our_jar
 from moneystate.spark.local_path import spark_path
 from moneystate.spark.operator import KEY_SCHEMA, RESULT_SCHEMA, STATE_NAME, VALUE_SCHEMA
-from moneystate.spark.session import DEFAULTS, JAVA_OPTIONS, open_session
+from moneystate.spark.session import DEFAULTS, JAVA_OPTIONS, open_session, use_our_checkpoint_files
 from moneystate.spark.state_access import stores_of
 
 QUERY_S = 120  # two batches take 5 to 10 s
@@ -114,7 +114,8 @@ def make(java: Path, file: Path) -> None:
     try:
         made = folder / file.name
         options = f"{DEFAULTS[JAVA_OPTIONS]} {MAKE.format(made)}"
-        session = open_session("archive", "local[2]", 1, {JAVA_OPTIONS: options}, folder / "driver.log", True)
+        session = open_session("archive", "local[2]", 1, {JAVA_OPTIONS: options}, folder / "driver.log")
+        use_our_checkpoint_files(session)
         try:
             run_query(session, folder)
         finally:

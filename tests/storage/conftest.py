@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from moneystate.devbroker import DevBroker
+from tests.job.harness import Setup
+from tests.storage.hdfs import Hdfs
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    with Hdfs(tmp_path_factory.mktemp("hdfs")) as running:
+        yield running
+
+
+@pytest.fixture
+def setup(broker: DevBroker, topic_prefix: str, tmp_path: Path) -> Setup:
+    return Setup(broker.bootstrap_servers, topic_prefix, tmp_path)

@@ -1,0 +1,78 @@
+"""A folder on this machine and one in HDFS answer alike."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from moneystate.errors import CheckpointError, ConfigError
+from moneystate.spark.session import open_session
+from moneystate.spark.storage.folder import Folder, child, folder_at
+from tests.ports import free_port
+from tests.storage.hdfs import Hdfs
+
+
+@pytest.fixture(params=["local", "hdfs"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path, topic_prefix: str) -> Folder:
+    if request.param == "local":
+        return folder_at(str(tmp_path / "folder"), "--checkpoint")
+    store: Hdfs = request.getfixturevalue("hdfs")
+    return folder_at(f"{store.address}/{topic_prefix}/folder", "--checkpoint")
+
+
+def test_a_file_is_read_as_it_was_written_last(folder: Folder) -> None:
+    folder.write("a/b", b"one")
+    folder.write("a/b", bytes(range(256)))
+    folder.write("a/empty", b"")
+    assert folder.read("a/b") == bytes(range(256))
+    assert folder.read("a/empty") == b""
+    assert sorted(folder.names("a")) == ["b", "empty"]  # nothing temporary is left
+    assert folder.names("") == ["a"]
+
+
+def test_what_is_not_there_is_said_to_be_missing(folder: Folder) -> None:
+    assert not folder.exists()
+    assert not folder.exists("a")
+    assert folder.names("a") == []
+    with pytest.raises(FileNotFoundError):
+        folder.read("a")
+    folder.write("a", b"")
+    assert folder.exists()
+    assert folder.exists("a")
+
+
+def test_a_store_that_is_away_is_one_line_with_advice() -> None:
+    settings = "spark.hadoop.ipc.client.connect.max.retries=0"
+    away = f"hdfs://127.0.0.1:{free_port()}/x"
+    command = [sys.executable, "-m", "moneystate.cli.main", "checkpoint", "show", "--checkpoint", away]
+    done = subprocess.run([*command, "--spark-config", settings], capture_output=True, text=True, check=False)
+    assert done.returncode == CheckpointError.exit_code
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"error: {away}: expected to reach this folder, but java.net.ConnectException")
+    assert "Do: " in line
+
+
+def test_so_are_errors_that_spark_or_pyspark_has_turned_into_its_own(tmp_path: Path) -> None:
+    session = open_session("tests", "local[1]", 1, {}, tmp_path / "driver.log")
+    causes = {"hdfs://host:x/x": "Incomplete HDFS URI, no host", "hdfs://ho st/x": "Illegal character in authority"}
+    try:
+        for address, cause in causes.items():
+            with pytest.raises(CheckpointError, match=f"{address}: expected to reach this folder, but .*{cause}"):
+                folder_at(address, "--checkpoint").exists()
+    finally:
+        session.stop()
+
+
+@pytest.mark.parametrize("address", ["hdfs:/x", "s3a:", "dbfs:/x", "hdfs://host"])
+def test_an_address_without_a_host_and_a_folder_is_refused(address: str) -> None:
+    with pytest.raises(ConfigError, match=f"--checkpoint {address}: expected a path"):
+        folder_at(address, "--checkpoint")
+
+
+def test_services_have_folders_in_a_folder() -> None:
+    assert child("s3a://bucket/x/", "orders") == "s3a://bucket/x/orders"
+    assert child("file:///x", "orders") == "file:/x/orders"
+    assert child("x", "orders") == "x/orders"
