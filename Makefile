@@ -2,7 +2,7 @@
 # ARGS goes to the program: make test ARGS="tests/devbroker -k port"
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-fast check docs bench chaos fuzz fmt lock clean
+.PHONY: help env demo test test-fast check docs bench chaos fuzz fmt lock sbom audit test-pythons clean
 bin := .venv/bin
 ARGS ?=
 WORKERS := --numprocesses logical --maxprocesses 4
@@ -12,7 +12,7 @@ FAST := tests/api tests/engine tests/enrichment tests/formats tests/reference te
 export NO_MKDOCS_2_WARNING := 1
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 env: ## Python packages in .venv, a JDK, the development broker's jars
 	@scripts/setup_env.sh
@@ -53,6 +53,15 @@ fmt: env ## format, and mend what the linter can
 
 lock: env ## requirements.lock from pyproject.toml and requirements.in (ARGS=--upgrade: newest versions)
 	@scripts/lock.sh $(ARGS)
+
+sbom: env ## build/sbom.cdx.json: all packages and jars, in CycloneDX
+	@$(bin)/python scripts/make_sbom.py $(ARGS)
+
+audit: env ## asks PyPI for advisories about the locked packages (needs the network)
+	@scripts/audit.sh $(ARGS)
+
+test-pythons: env ## types and fast tests on Python 3.12 and 3.13, where they are (PYTHONS="NAME ...": others)
+	@scripts/test_pythons.sh $(FAST) $(ARGS)
 
 clean: ## all that was made in this folder; the jars in the cache folder stay
 	rm -rf .venv .env.lock build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -21,7 +21,7 @@ LONGEST = (
     "job/test_timed_streams.py",
     "job/test_plain_services.py",
 )
-LONG = ("job", "evolution", "demo", "savepoint", "query", "lookup", "bootstrap", "secured", "spark")
+LONG = ("job", "evolution", "demo", "savepoint", "query", "lookup", "bootstrap", "secured", "spark", "chaos")
 KEPT: list[DevBroker] = []  # the broker's watcher ends it once nothing holds the object any more
 
 

@@ -63,6 +63,8 @@ def kinds(draw: st.DrawFn, depth: int = 2) -> tuple[Any, st.SearchStrategy[Any]]
         return types.GenericAlias(list, (hint,)), st.lists(values, max_size=3)
     if form == "dict":
         return types.GenericAlias(dict, (str, hint)), st.dictionaries(TEXTS, values, max_size=3)
+    # in JSON, `null` of a field `Json | None` is None
+    values = values.filter(lambda value: value != Json("null"))
     return Optional[hint], st.none() | values  # noqa: UP045  # mypy takes `hint | None` for arithmetic
 
 
