@@ -146,7 +146,7 @@ def with_our_classes(more: dict[str, str], java: Path) -> dict[str, str]:
 
 def use_our_checkpoint_files(session: SparkSession) -> None:
     """For a query whose checkpoint is a folder on this machine, unless the user has chosen other code for it."""
-    is_ours = not under_spark_submit() and _in_one_jvm(session.conf.get("spark.master", ""))
+    is_ours = not under_spark_submit() and _in_one_jvm(session.conf.get("spark.master") or "")
     if not is_ours or session.conf.get(CHECKPOINT_FILES, ""):
         return
     try:
