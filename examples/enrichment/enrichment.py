@@ -66,9 +66,11 @@ waiting = service.map("waiting", Waiting)  # by session and number
 session_missing = service.timer("session_missing", of=waiting)
 
 
-def put_out(ctx: ms.Context[Rules], held: Waiting, status: Status, country: str | None = None) -> None:
+def put_out(
+    ctx: ms.Context[Rules], money: Money, user: UserInfo | None, first: bool, status: Status, country: str | None = None
+) -> None:
     session = None if country is None else SessionInfo(country)
-    ctx.emit(enriched, MoneyEnriched(held.money, held.user_info, session, held.first_occurrence, status))
+    ctx.emit(enriched, MoneyEnriched(money, user, session, first, status))
 
 
 @service.on(payments | transactions, users, sessions.at("user_session_id"), waiting)
@@ -86,21 +88,20 @@ def money(
         e.id, e.user_id, e.user_session_id, e.processed_at, e.amount, e.currency, e.closing_balance, e.money_type,
         e.is_old_money_event,
     )  # fmt: skip
-    held = Waiting(pending, user.info, first)
     if e.user_session_id is None:
-        put_out(ctx, held, "NO_SESSION")
+        put_out(ctx, pending, user.info, first, "NO_SESSION")
         return
     session = sessions.get(e.user_session_id)
     if e.is_old_money_event:
-        put_out(ctx, held, "LOOKUP_FAILED")
+        put_out(ctx, pending, user.info, first, "LOOKUP_FAILED")
     elif session is not None and ctx.now < session.expires_ms:
-        put_out(ctx, held, "JOINED", session.country)
+        put_out(ctx, pending, user.info, first, "JOINED", session.country)
     elif ctx.late:
-        put_out(ctx, held, "LOOKUP_FAILED")
+        put_out(ctx, pending, user.info, first, "LOOKUP_FAILED")
     else:
         id = f"{e.user_session_id}\0{user.waited:012}"
         user.waited += 1
-        waiting.put(id, held)
+        waiting.put(id, Waiting(pending, user.info, first))
         ctx.at(session_missing, ctx.now + ctx.rules.session_wait_ms, id)
 
 
@@ -108,7 +109,7 @@ def money(
 def missing(ctx: ms.Context[Rules], id: str, waiting: ms.Entries[Waiting]) -> None:
     held = waiting.get(id)
     if held is not None:
-        put_out(ctx, held, "LOOKUP_FAILED")
+        put_out(ctx, held.money, held.user_info, held.first_occurrence, "LOOKUP_FAILED")
         waiting.delete(id)
 
 
@@ -122,7 +123,7 @@ def session_created(
         sessions.put(e.id, Session(e.client_country_code, expires_ms))
     for id, held in waiting.items(f"{e.id}\0"):
         if held.money.user_session_id == e.id:
-            put_out(ctx, held, "JOINED", e.client_country_code)
+            put_out(ctx, held.money, held.user_info, held.first_occurrence, "JOINED", e.client_country_code)
             waiting.delete(id)
             ctx.cancel(session_missing, id)
 
@@ -141,7 +142,7 @@ def birth_date(ctx: ms.Context[Rules], e: ChangeBirthDateEvent, user: User) -> N
 def forget(ctx: ms.Context[Rules], e: ForgetUserRequested, waiting: ms.Entries[Waiting]) -> None:
     """Money that waits is put out without what was known of the user; then nothing of the user is left."""
     for _, held in sorted(waiting.items(), key=number_of):
-        put_out(ctx, replace(held, user_info=None), "LOOKUP_FAILED")
+        put_out(ctx, held.money, None, held.first_occurrence, "LOOKUP_FAILED")
     ctx.forget()
 
 

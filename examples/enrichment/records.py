@@ -82,7 +82,7 @@ class UserSessionClosedEvent(Event):
 
 
 @ms.named("moneystate.enriched.Money")
-@dataclass(frozen=True)
+@dataclass
 class Money:
     id: str
     user_id: str
@@ -103,13 +103,13 @@ class UserInfo:
 
 
 @ms.named("moneystate.enriched.SessionInfo")
-@dataclass(frozen=True)
+@dataclass
 class SessionInfo:
     client_country_code: str
 
 
 @ms.named("moneystate.enriched.MoneyEnriched")
-@dataclass(frozen=True)
+@dataclass
 class MoneyEnriched:
     money: Money
     user_info: UserInfo | None

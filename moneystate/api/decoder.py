@@ -8,7 +8,8 @@ from typing import Any
 from moneystate.api.codec import Codec, TrailingBytes
 from moneystate.api.failures import EXCEPTION
 from moneystate.api.json_topic import AVRO, DEBEZIUM, JSON, JsonTopic
-from moneystate.api.plan import InputPlan, Plan
+from moneystate.api.plan import Plan
+from moneystate.api.plan_parts import InputPlan
 from moneystate.api.reading import NO_HEADERS, Headers, checked_time, header_time
 from moneystate.api.whole import WholeReader
 from moneystate.engine.avro import HEADER_BYTES, Malformed

@@ -10,14 +10,23 @@ Most numbers and lengths have one byte. These are read inline; everything else c
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
+from itertools import groupby
 from typing import Any, Final
 
-from moneystate.api import avro_parts
-from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table, is_immutable
+from moneystate.api import avro_parts, field_runs
+from moneystate.api.shapes import Array, Exact, Field, Maybe, Plain, Record, Shape, Symbols, Table, is_immutable
 from moneystate.api.source_code import Source
 from moneystate.engine import avro
 
 _PARTS: Final = {name: getattr(avro_parts, name) for name in dir(avro_parts) if not name.startswith("_")}
+_KINDS: Final = {
+    "string": field_runs.STRING,
+    "bytes": field_runs.BYTES,
+    "long": field_runs.LONG,
+    "millis": field_runs.LONG,
+    "boolean": field_runs.BOOLEAN,
+}
 _READERS: Final = {"boolean": "read_boolean", "double": "read_double", "json": "read_json"}
 
 
@@ -30,6 +39,7 @@ class AvroCode:
         self.source.names["Malformed"] = avro.Malformed
         self.source.names["read_long"] = avro.read_long
         self.source.names["skip_bytes"] = avro.skip_bytes
+        self.source.names["read_fields"] = field_runs.read_fields
         self.ids: dict[str, int] = {}  # by record name: the number in the names of its functions
 
     def record(self, record: Record) -> int:
@@ -45,13 +55,17 @@ class AvroCode:
         return number
 
     def functions_of(self, record: Record, number: int) -> None:
-        self.reader(record, number)
+        if _has_dict(record):
+            self._dict_reader(record, number)
+        else:
+            self.reader(record, number)
         self._writer(record, number)
         self._copier(record, number)
 
     # Reading
 
     def reader(self, record: Record, number: int) -> None:
+        """Reads all fields, then constructs the record."""
         source = self.source
         source.line(0, f"def read_{number}(buf, pos):")
         names = [f"f{n}" for n in range(len(record.fields))]
@@ -62,16 +76,34 @@ class AvroCode:
         self.construct(record, number, names)
         source.line(1, "return r, pos")
 
-    def construct(self, record: Record, number: int, names: list[str]) -> None:
-        """Sets `r`. A frozen dataclass calls `object.__setattr__` for each field. To set `__dict__` directly takes half
-        the time. A field with a slot, even of a base class, is not in `__dict__`."""
-        cls: Any = record.cls
+    def _dict_reader(self, record: Record, number: int) -> None:
+        """Reads the fields into the record's `__dict__`, as many as possible at once."""
         source = self.source
-        has_slots = any("__slots__" in vars(c) for c in cls.__mro__)
-        if cls.__dataclass_params__.frozen and not has_slots and not hasattr(cls, "__post_init__"):
-            source.names["new"] = object.__new__
-            source.line(1, f"r = new(cls_{number})")
-            source.line(1, "d = r.__dict__")
+        source.line(0, f"def read_{number}(buf, pos):")
+        self._new(number)
+        for run, fields in groupby(record.fields, key=lambda f: _kind(f.shape) is not None):
+            if run:
+                source.line(1, f"pos = read_fields(d, buf, pos, {self._spec(fields)})")
+                continue
+            for f in fields:
+                self._read(1, f.shape, "f")
+                source.line(1, f"d[{f.name!r}] = f")
+        source.line(1, "if pos > len(buf): raise IndexError")
+        source.line(1, "return r, pos")
+
+    def _spec(self, fields: Iterable[Field]) -> str:
+        return self.source.constant("fields", [(f.name, _kind(f.shape)) for f in fields])
+
+    def _new(self, number: int) -> None:
+        self.source.names["new"] = object.__new__
+        self.source.line(1, f"r = new(cls_{number})")
+        self.source.line(1, "d = r.__dict__")
+
+    def construct(self, record: Record, number: int, names: list[str]) -> None:
+        """Sets `r`."""
+        source = self.source
+        if _has_dict(record) and _is_frozen(record):
+            self._new(number)
             for f, name in zip(record.fields, names, strict=True):
                 source.line(1, f"d[{f.name!r}] = {name}")
         else:
@@ -227,6 +259,30 @@ class AvroCode:
             return f"{{k: {self._copy(shape.inner, 'i')} for k, i in {value}.items()}}"
         assert isinstance(shape, Record)
         return f"copy_{self.ids[shape.name]}({value})"
+
+
+def _has_dict(record: Record) -> bool:
+    """Whether setting `__dict__` does what the constructor does. A field with a slot, even of a base class, is not in
+    `__dict__`."""
+    cls: Any = record.cls
+    params = cls.__dataclass_params__
+    has_slots = any("__slots__" in vars(c) for c in cls.__mro__)
+    sets_fields = params.frozen or cls.__setattr__ is object.__setattr__
+    return params.init and sets_fields and not has_slots and not hasattr(cls, "__post_init__")
+
+
+def _is_frozen(record: Record) -> bool:
+    """The constructor calls `object.__setattr__` for each field. To set `__dict__` takes half the time."""
+    cls: Any = record.cls
+    return bool(cls.__dataclass_params__.frozen)
+
+
+def _kind(shape: Shape) -> int | None:
+    """The field's kind for `field_runs`; None: it has none."""
+    if isinstance(shape, Maybe):
+        inner = _KINDS.get(shape.inner.kind) if isinstance(shape.inner, Plain) else None
+        return None if inner is None else field_runs.MAYBE + inner
+    return _KINDS.get(shape.kind) if isinstance(shape, Plain) else None
 
 
 def _records(shape: Shape) -> list[Record]:

@@ -10,7 +10,7 @@ from moneystate.api.shapes import Array, Maybe, Record, Shape, Table
 from moneystate.errors import ServiceError
 
 if TYPE_CHECKING:
-    from moneystate.api.plan import InputPlan
+    from moneystate.api.plan_parts import InputPlan
 
 
 def check_input(where: str, planned: InputPlan, format: str, inputs_of_topic: Sequence[Input[Any]]) -> None:

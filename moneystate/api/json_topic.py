@@ -12,7 +12,8 @@ from typing import Any, Final
 from moneystate.api.codec import Codec
 from moneystate.api.json_number import Number
 from moneystate.api.json_text import MAX_RECORD_LEVELS, parse
-from moneystate.api.plan import InputPlan, Plan
+from moneystate.api.plan import Plan
+from moneystate.api.plan_parts import InputPlan
 from moneystate.api.reading import NO_HEADERS, Headers, header_text, is_whole_number
 from moneystate.api.shapes import Field, Maybe, Plain
 from moneystate.engine.avro import HEADER_BYTES, Malformed

@@ -13,15 +13,14 @@ if TYPE_CHECKING:
 
 
 class MapCells:
-    """`moneystate.api.entries.MapAccess`: the entries of a map under one key."""
+    """`moneystate.api.entries.MapAccess`: the entries of a map under the key of the current step."""
 
-    def __init__(self, runtime: ServiceProcessor, kind: RecordKind, owner: bytes) -> None:
+    def __init__(self, runtime: ServiceProcessor, kind: RecordKind) -> None:
         self.runtime = runtime
         self.kind = kind
-        self.owner = owner
 
     def get(self, id: str) -> object | None:
-        cell = self._unexpired(self.runtime.cells.cell(self.kind, self.owner, id_bytes(id)))
+        cell = self._unexpired(self.runtime.cells.cell(self.kind, self.runtime.owner, id_bytes(id)))
         if cell is None:
             return None
         if not self.kind.immutable:
@@ -37,19 +36,19 @@ class MapCells:
                 f"map {kind.name!r}: expected {expected}, found {type(record).__name__}.",
                 f"put an object of {expected} itself: a subclass does not count.",
             )
-        cell = self.runtime.cells.cell(kind, self.owner, id_bytes(id))
+        cell = self.runtime.cells.cell(kind, self.runtime.owner, id_bytes(id))
         self.runtime.replace(cell, record)
         if kind.ttl_ms != NO_TTL:
             self.runtime.mark_written(cell)
 
     def delete(self, id: str) -> None:
-        self.runtime.replace(self.runtime.cells.cell(self.kind, self.owner, id_bytes(id)), None)
+        self.runtime.replace(self.runtime.cells.cell(self.kind, self.runtime.owner, id_bytes(id)), None)
 
     def has(self, id: str) -> bool:
-        return self._unexpired(self.runtime.cells.cell(self.kind, self.owner, id_bytes(id))) is not None
+        return self._unexpired(self.runtime.cells.cell(self.kind, self.runtime.owner, id_bytes(id))) is not None
 
     def ids(self, prefix: str) -> list[str]:
-        cells = self.runtime.cells.cells_of_map(self.kind, self.owner, prefix.encode())
+        cells = self.runtime.cells.cells_of_map(self.kind, self.runtime.owner, prefix.encode())
         return [cell.id.decode() for cell in cells if self._unexpired(cell) is not None]
 
     def _unexpired(self, cell: Cell) -> Cell | None:

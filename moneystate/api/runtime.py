@@ -18,7 +18,8 @@ from moneystate.api.entries import Entries
 from moneystate.api.failures import EXCEPTION, failure, where_of
 from moneystate.api.handles import MapTimer, Output, Timer
 from moneystate.api.map_cells import MapCells, id_bytes
-from moneystate.api.plan import HandlerPlan, InputPlan, OutputPlan, Plan, StatePlan, TimerPlan
+from moneystate.api.plan import Plan
+from moneystate.api.plan_parts import HandlerPlan, InputPlan, OutputPlan, StatePlan, TimerPlan
 from moneystate.api.reading import key_bytes, key_text
 from moneystate.api.reject import Reject
 from moneystate.api.working_set import WorkingSet
@@ -74,6 +75,7 @@ class ServiceProcessor:
         self.plan = plan
         self.dead_letter_errors = dead_letter_errors  # a step's exception makes a dead letter instead of ending the job
         self.context: Context[Any] = Context(self, plan.rules)
+        self.entries: dict[RecordKind, Entries[Any]] = {}
         # of the batch
         self.cells: WorkingSet
         self.unordered: dict[UnorderedRecord, Work] = {}
@@ -253,13 +255,20 @@ class ServiceProcessor:
     def _add_states(self, args: list[Any], handler: HandlerPlan, work: Work) -> None:
         for state, cell in zip(handler.states, work.cells, strict=True):
             if cell is None:
-                args.append(Entries(MapCells(self, state.kind, self.owner)))
+                args.append(self._entries(state.kind))
                 continue
             self.cells.decode(cell)
             if cell.value is None or cell.has_expired(self.now):
                 cell.value = state.kind.make_empty()
             self.begin_change(cell)
             args.append(cell.value)
+
+    def _entries(self, kind: RecordKind) -> Entries[Any]:
+        """The map of the current key: one object for all steps."""
+        entries = self.entries.get(kind)
+        if entries is None:
+            entries = self.entries[kind] = Entries(MapCells(self, kind))
+        return entries
 
     def begin_change(self, cell: Cell) -> None:
         """Saves the cell for `_roll_back`, and marks it dirty: the step may change its value in place."""

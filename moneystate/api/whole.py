@@ -9,7 +9,7 @@ from moneystate.api.failures import EXCEPTION, failed_at
 from moneystate.api.input_checks import check_header_fields
 from moneystate.api.json_topic import DEBEZIUM, JSON, ChangeTopic, JsonTopic, heartbeat_in, with_headers
 from moneystate.api.message import Message, message_of
-from moneystate.api.plan import InputPlan
+from moneystate.api.plan_parts import InputPlan
 from moneystate.api.reject import Reject
 from moneystate.api.salvage import salvages
 from moneystate.engine.avro import HEADER_BYTES, Malformed

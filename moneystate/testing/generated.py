@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from moneystate.api.json_value import Json
-from moneystate.api.plan import InputPlan
+from moneystate.api.plan_parts import InputPlan
 from moneystate.api.service import Service
 from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
 from moneystate.api.types import Header

@@ -9,7 +9,8 @@ from typing import Any, Final, Literal
 
 from moneystate.api.handles import Input
 from moneystate.api.json_topic import JSON
-from moneystate.api.plan import InputPlan, Plan
+from moneystate.api.plan import Plan
+from moneystate.api.plan_parts import InputPlan
 from moneystate.api.timed import in_order as services_in_order
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.engine.items import NO_TIME
