@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from moneystate import log
 from moneystate.devbroker import DevBroker
@@ -21,7 +22,10 @@ LONGEST = (
     "job/test_timed_streams.py",
     "job/test_plain_services.py",
 )
-LONG = ("job", "evolution", "demo", "savepoint", "query", "lookup", "bootstrap", "secured", "spark", "chaos")
+LONG = ("job", "evolution", "demo", "savepoint", "query", "lookup", "bootstrap", "secured", "spark", "chaos", "storage")
+# A busy machine is no failure.
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tests")
 KEPT: list[DevBroker] = []  # the broker's watcher ends it once nothing holds the object any more
 
 

@@ -86,7 +86,7 @@ def by_value(entries: dict[Any, Any], by: Any) -> list[Any]:
     return sorted(rows, key=lambda f: (f[0], f[1]))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.lists(market_events, max_size=25), st.integers(0, 9))
 def test_queries_equal_a_search_of_everything(events: list[Any], seed: int) -> None:
     events.sort(key=lambda e: e.at)

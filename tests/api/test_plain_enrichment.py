@@ -23,7 +23,7 @@ from tests.enrichment.test_equals_model import any_cuts
 from tests.reference import model
 from tests.reference.strategies import Case, cases
 
-MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 
 
 def without_lookups(case: Case) -> Case:

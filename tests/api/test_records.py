@@ -24,7 +24,7 @@ from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.errors import ServiceError, StepError
 from tests.api.values import for_fastavro, records
 
-MANY = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=100, suppress_health_check=list(HealthCheck))
 
 
 def codec(cls: type) -> Codec:

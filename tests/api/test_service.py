@@ -170,7 +170,7 @@ events = st.one_of(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(events, st.integers(0, 12)), max_size=25), st.integers(0, 1_000), st.sampled_from((1, 2)))
 def test_any_batches_give_the_same(drawn: list[tuple[object, int]], seed: int, partitions: int) -> None:
     b = bench(seed=seed, partitions=partitions)

@@ -82,7 +82,7 @@ def test_a_chain_of_three_reads_in_the_order_of_the_first() -> None:
     ]
 
 
-@settings(deadline=None, max_examples=12)
+@settings(max_examples=12)
 @given(
     st.integers(0, 2**32), st.integers(0, 2**32), st.sampled_from(["one", "each", "random"]), st.integers(1, 5),
     st.integers(1, 3), st.booleans(),

@@ -23,7 +23,7 @@ def histories(draw: st.DrawFn) -> list[PartitionHistory]:
     return partitions
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(histories(), st.integers(5, 200))
 def test_chunks_are_the_whole_history_once_and_none_is_too_large(partitions: list[PartitionHistory], most: int) -> None:
     chunks = cut_into_chunks(partitions, most)

@@ -19,7 +19,7 @@ from tests.enrichment.harness import dead_letters, enriched, requests, simulatio
 from tests.enrichment.test_equals_model import interleaved
 from tests.reference.strategies import Case, cases
 
-FEW = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=30, suppress_health_check=list(HealthCheck))
 KEY_GROUPS = 2
 
 

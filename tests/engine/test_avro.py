@@ -6,7 +6,7 @@ from io import BytesIO
 
 import fastavro
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moneystate.engine import avro
@@ -15,7 +15,6 @@ LONG = fastavro.parse_schema("long")
 TEXTS = fastavro.parse_schema({"type": "array", "items": "bytes"})
 
 
-@settings(deadline=None)
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_longs_are_fastavros(value: int) -> None:
     out = BytesIO()
@@ -40,7 +39,6 @@ def test_a_number_that_is_cut_off_or_too_large_is_malformed(data: bytes) -> None
         avro.read_long(data, 0)
 
 
-@settings(deadline=None)
 @given(st.lists(st.binary(max_size=80), max_size=9))
 def test_blocks_are_arrays_to_every_avro_reader(texts: list[bytes]) -> None:
     items = b"".join(avro.string_bytes(text) for text in texts)

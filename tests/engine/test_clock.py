@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moneystate.engine import avro, clock
@@ -29,7 +29,6 @@ def clocks(draw: st.DrawFn) -> Clock:
     return made
 
 
-@settings(deadline=None)
 @given(clocks())
 def test_a_clock_survives_its_encoding(made: Clock) -> None:
     back = clock.decode(clock.encode(made))
@@ -44,7 +43,6 @@ def test_a_clock_survives_its_encoding(made: Clock) -> None:
     }
 
 
-@settings(deadline=None)
 @given(clocks())
 def test_the_bytes_do_not_depend_on_the_order_of_insertion(made: Clock) -> None:
     turned = Clock()

@@ -36,7 +36,6 @@ def test_the_largest_and_the_least_time_meet_without_overflow() -> None:
     assert order_times([MAX_EVENT_TIME, MIN_EVENT_TIME]) == [MAX_EVENT_TIME, MAX_EVENT_TIME - BOUND]
 
 
-@settings(deadline=None)
 @given(st.lists(times, min_size=1), st.integers(0, 50), st.integers(0, 30))
 def test_a_range_cut_anywhere_gives_the_same_order_times(events: list[int], cut: int, bound: int) -> None:
     head, tail = events[:cut], events[cut:]
@@ -45,7 +44,6 @@ def test_a_range_cut_anywhere_gives_the_same_order_times(events: list[int], cut:
     assert order_times(head, bound) + finalized == order_times(events, bound)
 
 
-@settings(deadline=None)
 @given(st.lists(times, min_size=1), st.integers(0, 30))
 def test_order_time_is_never_behind_the_partitions_own_watermark(events: list[int], bound: int) -> None:
     high = NO_TIME
@@ -99,7 +97,6 @@ def test_a_drain_takes_the_watermark_to_the_end_whatever_is_silent() -> None:
     assert advance({}, [mark(NO_TIME)], BOUNDS, 50, drain=True) == END_OF_TIME
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(st.tuples(st.integers(0, 2), times, st.integers(0, 1)), max_size=4), max_size=12))
 def test_the_watermark_does_not_reverse(batches: list[list[tuple[int, int, int]]]) -> None:
     highs: dict[Partition, int] = {}
@@ -247,7 +244,7 @@ def with_bounds(alpha_ms: int, beta_ms: int, events: list[Record], ends: list[in
     return run
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     st.integers(0, 9_000), st.integers(0, 9_000), st.lists(records, max_size=25), st.lists(st.integers(0, 24)),
     st.lists(st.integers(0, 24)),

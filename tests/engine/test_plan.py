@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moneystate.engine.plan import (
@@ -40,14 +40,12 @@ def plans(draw: st.DrawFn) -> Plan:
     return Plan(draw(st.text(max_size=8)), ids, partitions, draw(st.booleans()), draw(st.integers(0, 9)))
 
 
-@settings(deadline=None)
 @given(plans())
 def test_an_offset_gives_its_plan_back(plan: Plan) -> None:
     assert from_offset(plan.to_offset()) == plan
     assert from_offset(json.loads(json.dumps(plan.to_offset()))) == plan
 
 
-@settings(deadline=None)
 @given(plans(), st.randoms())
 def test_the_text_of_an_offset_does_not_depend_on_the_order_of_partitions(plan: Plan, random: object) -> None:
     shuffled = list(plan.partitions.items())
@@ -124,7 +122,6 @@ backlog = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.dictionaries(places, backlog, max_size=8), st.integers(0, 12_000))
 def test_the_budget_is_kept_and_used_up(backlogs: dict[tuple[str, int], Backlog], budget: int) -> None:
     taken = share(backlogs, budget)
@@ -157,7 +154,6 @@ def test_unknown_partitions_alone_keep_to_the_budget() -> None:
     assert sum(share({("a", 0): Backlog(900), ("b", 0): Backlog(900)}, 100).values()) == 100
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 3_000), min_size=2, max_size=5), st.integers(20, 500))
 def test_partitions_of_any_density_are_read_side_by_side_to_their_ends(lengths: list[int], budget: int) -> None:
     """All of them span the same hour: none runs ahead of another by more than what cannot be cut finer."""

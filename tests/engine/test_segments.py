@@ -11,7 +11,7 @@ from typing import Any
 
 import fastavro
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moneystate.engine import avro, clock, segments
@@ -63,7 +63,6 @@ def test_other_avro_readers_see_the_same() -> None:
     assert {entry["key"]: entry["value"] for entry in entries} == GOLDEN_CHANGES
 
 
-@settings(deadline=None)
 @given(changes_of)
 def test_a_run_says_what_it_was_made_of(changes: Changes) -> None:
     decoded: Changes = {}

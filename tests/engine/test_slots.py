@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moneystate.engine import avro, slots
@@ -183,7 +183,6 @@ items = st.tuples(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(st.lists(items, max_size=20))
 def test_items_survive_their_encoding(some: list[Item]) -> None:
     out = bytearray()
@@ -205,7 +204,6 @@ rounds = st.tuples(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(rounds, max_size=30))
 def test_whatever_goes_in_comes_out_once_and_in_time(
     batches: list[tuple[list[tuple[int, int]], int, int]],

@@ -122,7 +122,7 @@ def run_split(records: list[Input], cuts: list[int], drain: bool, key_groups: in
     return run
 
 
-SETTINGS = settings(deadline=None, max_examples=250, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=250, suppress_health_check=list(HealthCheck))
 
 
 @SETTINGS

@@ -15,7 +15,7 @@ from tests.reference import model
 from tests.reference.codec import encode
 from tests.reference.strategies import Case, cases
 
-SLOW_IS_FINE = settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW_IS_FINE = settings(max_examples=300, suppress_health_check=list(HealthCheck))
 
 
 def interleaved(case: Case, seed: int) -> list[Input]:

@@ -18,7 +18,7 @@ from tests.reference import codec, model
 from tests.reference.builder import MONEY, START_MS
 
 NAMES = {t.code: t.name for t in topics.INPUTS}
-SETTINGS = settings(deadline=None, max_examples=400, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=400, suppress_health_check=list(HealthCheck))
 
 texts = st.sampled_from(["", "a", "käse", "x" * 63, "x" * 64, "x" * 200]) | st.text(max_size=10)
 times = st.sampled_from([START_MS, 0, -1, model.FIRST_TIME_MS, model.LAST_TIME_MS]) | st.integers(

@@ -11,7 +11,7 @@ from typing import Any
 
 import fastavro
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from moneystate.engine import clock as clocks
@@ -154,7 +154,6 @@ def pages(draw: st.DrawFn) -> Page:
     return page
 
 
-@settings(deadline=None)
 @given(pages())
 def test_a_page_is_what_fastavro_reads_and_comes_back(page: Page) -> None:
     entry = encode_page_entry(page)
@@ -165,7 +164,6 @@ def test_a_page_is_what_fastavro_reads_and_comes_back(page: Page) -> None:
     assert encode_page_entry(back) == entry
 
 
-@settings(deadline=None)
 @given(pages(), st.none() | names, st.none() | names, sources, numbers, st.integers(0, 2**40), st.integers(0, 16))
 def test_a_user_is_what_fastavro_reads_and_comes_back(
     page: Page, year: bytes | None, country: bytes | None, source: bytes, sweep_at: int, items: int, depth: int
@@ -203,7 +201,6 @@ def head_of(session: str | None = "s", info: bytes = b"\x00", **fields: Any) -> 
     return events.parse_money(codec.encode("PaymentEvent", event)).body + info
 
 
-@settings(deadline=None)
 @given(names, names, numbers, st.none() | numbers, st.integers(0, 2), st.booleans(), st.booleans(), sources)
 def test_waiting_money_is_what_fastavro_reads_and_comes_back(
     money_id: bytes, session: bytes, order_time: int, requested_at: int | None, reason: int, first: bool, known: bool,
@@ -255,7 +252,6 @@ def test_an_id_is_found_only_where_an_item_begins() -> None:
     assert (page.type_source(b"z"), page.type_source(b"y\x02z")) == (None, b"")
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(money_ids, st.integers(0, 50))), st.integers(0, 50))
 def test_ids_are_dropped_up_to_a_time_and_the_last_sight_counts(seen: list[tuple[bytes, int]], until: int) -> None:
     page = Page()
@@ -317,14 +313,12 @@ def test_positions_sort_as_the_log_does() -> None:
     assert {len(position) for position in encoded} == {13}
 
 
-@settings(deadline=None)
 @given(names, names, st.integers(0, 65_535), st.binary(min_size=13, max_size=13))
 def test_no_two_entries_share_a_key(one: bytes, other: bytes, number: int, position: bytes) -> None:
     keys = {user_key(one), page_key(one, number), waiting_key(one, position), user_key(other), page_key(other, number)}
     assert len(keys) == (3 if one == other else 5)
 
 
-@settings(deadline=None)
 @given(names, names, numbers, sources.filter(bool))
 def test_the_proof_of_a_forgotten_user_comes_back(request: bytes, by: bytes, time_ms: int, source: bytes) -> None:
     entry = encode_forgotten(Forgotten(request, by, time_ms, source))

@@ -229,7 +229,7 @@ class Book:
             assert page.ids == b"" or page.first_seen() > NO_TIME
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(st.sampled_from(["add", "add", "purge"]), st.integers(0, 300)), max_size=8))
 def test_growth_and_shrinking_keep_every_item(steps: list[tuple[str, int]]) -> None:
     book = Book()

@@ -176,7 +176,7 @@ def records(draw: st.DrawFn) -> Json:
     return record(*fields)
 
 
-@settings(max_examples=400, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=400, database=None, suppress_health_check=list(HealthCheck))
 @given(records(), records(), st.data())
 def test_all_changes_together_allow_what_resolution_allows_and_fastavro_reads_it(
     old: Json, new: Json, data: st.DataObject

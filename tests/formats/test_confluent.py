@@ -21,7 +21,7 @@ from moneystate.kafka.formats.registry import ANSWERS, ID_WAIT_S, LONGEST_WAIT_S
 from tests.formats.registry_server import RegistryServer
 from tests.formats.values import NAMES, PAYMENT, body_of, canonical, datums, framed, payment, reason
 
-SETTINGS = settings(max_examples=40, deadline=None, database=None)
+SETTINGS = settings(max_examples=40, database=None)
 SET = SchemaSet.load()
 SUBJECT = subject_of("wallet-events")
 PAYMENT_SOURCE = SET.by_name["PaymentEvent"].source

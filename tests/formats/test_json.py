@@ -19,7 +19,7 @@ from moneystate.kafka.formats import SchemaSet, make_format
 from moneystate.kafka.formats.json_fields import unscaled_of
 from tests.formats.values import LONG, NAMES, PAYMENT, canonical, datums, payment, reason, shortest
 
-SETTINGS = settings(max_examples=60, deadline=None, database=None)
+SETTINGS = settings(max_examples=60, database=None)
 SET = SchemaSet.load()
 JSON = make_format("json", SET)
 TEXT = (

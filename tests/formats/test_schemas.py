@@ -19,7 +19,7 @@ from moneystate.kafka.formats import SchemaSet, Undecodable
 from moneystate.kafka.formats.body import check_body, compile_skip
 from tests.formats.values import NAMES, canonical, datums, payment, reason
 
-SETTINGS = settings(max_examples=60, deadline=None, database=None)
+SETTINGS = settings(max_examples=60, database=None)
 SET = SchemaSet.load()
 
 

@@ -115,7 +115,7 @@ def test_any_request_ends_with_a_proper_status(told: Told, asking: Client) -> No
     before = len(told.server.output())
 
     @given(call=calls(face.services))
-    @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=EXAMPLES, database=None, suppress_health_check=list(HealthCheck))
     def check(call: tuple[Any, bytes]) -> None:
         code, details = status_of(channel, *call)
         quiet = call[0].server_streaming and code == "DEADLINE_EXCEEDED"

@@ -88,7 +88,7 @@ def test_a_page_token_of_another_request_is_refused(told: Told, asking: Client) 
 
 
 @given(data=st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_page_token_that_was_tampered_with_is_refused(told: Told, asking: Client, data: st.DataObject) -> None:
     token = page_token(told, asking)
     where = data.draw(st.integers(0, len(token) - 1))

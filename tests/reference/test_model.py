@@ -9,7 +9,7 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from tests.reference.builder import LogBuilder, asked, ms, out
 from tests.reference.codec import HEADER, Json
@@ -216,9 +216,6 @@ def test_timers_of_one_time_run_in_the_order_of_the_money_that_set_them() -> Non
 
 
 # --- any log ---
-
-
-@settings(deadline=None)
 @given(cases())
 def test_all_money_that_decodes_is_put_out_or_dropped_as_a_duplicate_or_looked_up(case: Case) -> None:
     result = run(case.records, case.partitions, case.rules, drain=True, lookup_results=case.replies)
@@ -231,7 +228,6 @@ def test_all_money_that_decodes_is_put_out_or_dropped_as_a_duplicate_or_looked_u
     assert (result.buffered, result.waiting) == (0, 0)
 
 
-@settings(deadline=None)
 @given(cases())
 def test_how_partitions_interleave_changes_nothing(case: Case) -> None:
     result = run(case.records, case.partitions, case.rules, lookup_results=case.replies)
@@ -239,7 +235,6 @@ def test_how_partitions_interleave_changes_nothing(case: Case) -> None:
     assert run(shuffled, case.partitions, case.rules, lookup_results=case.replies[::-1]) == result
 
 
-@settings(deadline=None)
 @given(cases())
 def test_what_a_watermark_released_stays_the_same_when_the_log_goes_on(case: Case) -> None:
     part = run(case.records[: len(case.records) // 2], case.partitions, case.rules, lookup_results=case.replies)

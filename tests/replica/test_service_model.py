@@ -163,7 +163,7 @@ def run(replica: Market, plan: list[Any]) -> list[Any]:
     return sorted(done, key=lambda e: (e.at, isinstance(e, Offered)))
 
 
-@settings(max_examples=50, phases=(Phase.reuse, Phase.generate), deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50, phases=(Phase.reuse, Phase.generate), suppress_health_check=list(HealthCheck))
 @given(steps)
 def test_answers_at_every_version_equal_a_dictionary(plan: list[Any]) -> None:
     replica = Market()
@@ -237,7 +237,7 @@ def check_differences(replica: Market) -> None:
                 assert (was, now) == (old.get(key), new.get(key))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(steps, st.sampled_from([None, "a", "é"]))
 def test_who_follows_the_changes_has_what_there_is(plan: list[Any], seller: str | None) -> None:
     replica = Market()
@@ -270,7 +270,7 @@ def test_who_follows_the_changes_has_what_there_is(plan: list[Any], seller: str 
         replica.close()
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(steps)
 def test_the_steps_of_an_entry_are_what_it_was_at_each_version(plan: list[Any]) -> None:
     replica = Market()

@@ -118,7 +118,7 @@ class Replica:
         shutil.rmtree(self.data)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 @given(steps)
 @example([{b"a": State(country="ES")}, {b"a": None}, {b"ab": State(country="FR")}, {b"ab": State(country="ES")}])
 def test_every_version_kept_answers_as_plain_dicts_do(plan: list[object]) -> None:

@@ -16,7 +16,7 @@ from tests.enrichment.harness import cut, enriched, requests, simulation
 from tests.enrichment.test_equals_model import any_cuts, interleaved, run_case
 from tests.reference.strategies import Case, cases
 
-SLOW_IS_FINE = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW_IS_FINE = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 
 
 KINDS = ["info", "session", "money id"]

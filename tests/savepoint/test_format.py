@@ -23,7 +23,7 @@ headers = st.lists(st.tuples(st.text(max_size=5), bytes_or_none), max_size=2)
 outputs = st.lists(st.tuples(st.integers(0, 2), bytes_or_none, bytes_or_none, headers), max_size=5)
 
 
-@settings(max_examples=20, deadline=None)  # each writes and syncs files
+@settings(max_examples=20)  # each writes and syncs files
 @given(st.dictionaries(st.binary(min_size=1), st.binary(), max_size=20), outputs)
 def test_entries_and_outputs_come_back_as_they_were(
     tmp_path_factory: pytest.TempPathFactory, entries: dict[bytes, bytes], put_out: list[Output]
