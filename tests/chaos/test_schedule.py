@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from moneystate.engine.keygroup import key_group_of
 from tests.chaos.damage import damage
 from tests.chaos.schedule import FAILPOINTS, OF_A_HUNDRED, OPERATIONS, TARGETS, VARIANTS, schedule_of
-from tests.chaos.schedules import table
+from tests.chaos.schedules import read_results, table
 from tests.chaos.targets import Difference, Enrichment, Joining, Outputs, difference, live_entries, move_to_partition
 from tests.chaos.trial import Result
 from tests.reference.model import LogRecord
@@ -29,6 +30,15 @@ def test_a_thousand_schedules_have_every_kind_and_every_failpoint_often_enough()
     assert min(kinds.values()) >= 30
     steps = Counter((s.target, f.moment.step) for s in THOUSAND for f in s.faults if f.kind == "failpoint" and f.moment)
     assert min(steps[target, step] for target in TARGETS for step in FAILPOINTS) >= 10
+
+
+def test_a_line_of_results_has_what_is_not_the_default_and_can_be_read_again(tmp_path: Path) -> None:
+    good = Result(1, "joining: kill", "kill", "joining", starts=2, ends=["code 3: a long text"])
+    bad = Result(2, "joining: kill", "kill", "joining", ends=["code 3: a long text"], lost=1)
+    file = tmp_path / "results.jsonl"
+    file.write_text(f"{bad.as_json()}\n{good.as_json()}\n")
+    assert "problems" not in file.read_text()
+    assert read_results(file) == [bad, replace(good, ends=["code 3"])]
 
 
 def test_a_thousand_schedules_have_every_variant() -> None:

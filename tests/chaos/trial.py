@@ -7,7 +7,7 @@ import shutil
 import signal
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,12 @@ class Result:
         return not (self.lost or self.doubled or self.wrong or self.wrong_state or self.problems)
 
     def as_json(self) -> str:
-        return json.dumps(asdict(self))
+        """Only what is not the default. If all held, of the ends only their codes."""
+        there = asdict(self)
+        if self.held():
+            there["ends"] = [text.partition(":")[0] for text in self.ends]
+        defaults = {f.name: f.default_factory() if callable(f.default_factory) else f.default for f in fields(self)}
+        return json.dumps({name: value for name, value in there.items() if value != defaults[name]})
 
     def line(self) -> str:
         counts = f"in {self.records}, out {self.outputs}, lost {self.lost}, doubled {self.doubled}, wrong {self.wrong}"
@@ -205,6 +210,8 @@ class Trial:
             self.world.first.kill()
             self.world.second.kill()
         self.result.seconds = round(time.monotonic() - begun, 1)
+        for texts in (self.result.ends, self.result.problems):  # results are kept, folders are not
+            texts[:] = [text.replace(str(self.world.folder), "") for text in texts]
         return self.result
 
     def _run(self) -> None:

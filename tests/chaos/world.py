@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
@@ -12,7 +13,8 @@ from tests.chaos.machine import Machine
 from tests.chaos.network import Proxy, second_listener
 from tests.workloads.workload_log import log_producer
 
-FAKETIME = Path(f"/usr/lib/{platform.machine()}-linux-gnu/faketime/libfaketimeMT.so.1")
+FAKETIME = "libfaketimeMT.so.1"  # `make env` puts it into .venv/lib, Debian's package into the system's folder
+FAKETIME_FOLDERS = (Path(sys.prefix) / "lib", Path(f"/usr/lib/{platform.machine()}-linux-gnu/faketime"))
 
 
 class World:
@@ -31,11 +33,12 @@ class World:
 
     def machine_with_a_clock(self) -> Machine | None:
         """Its clock is that of `turn_clock`; None: libfaketime is not installed."""
-        if self._turned is None and FAKETIME.exists():
+        library = next((folder / FAKETIME for folder in FAKETIME_FOLDERS if (folder / FAKETIME).exists()), None)
+        if self._turned is None and library is not None:
             self._turned = Machine(
                 self.folder / "turned",
                 {
-                    "LD_PRELOAD": str(FAKETIME),
+                    "LD_PRELOAD": str(library),
                     "FAKETIME_TIMESTAMP_FILE": str(self.clock),
                     "FAKETIME_CACHE_DURATION": "1",
                     "FAKETIME_DONT_FAKE_MONOTONIC": "1",
