@@ -68,8 +68,8 @@ class Preparation:
         checkpoint, rules, checks = self.checkpoint, self.spec.rules, self.checks
         if checkpoint.is_new():
             self._begin_checkpoint()
-        elif checks.changelog_partitions is None:  # the version that began it did not record the number
-            checkpoint.keep_setting(startup.CHANGELOG_PARTITIONS, partition_counts(checks.admin)[checks.changelog])
+        else:
+            self._complete_settings()
         checkpoint.keep_rules(rules)
         checkpoint.keep_code(self.spec.code)
         if checkpoint.changed_rules(rules):
@@ -78,13 +78,19 @@ class Preparation:
             startup.check_plan(checkpoint, markers, checks.settings, rules)
             checkpoint.replan(rules)
 
+    def _complete_settings(self) -> None:
+        """With what the version that began the checkpoint did not record."""
+        there = startup.changelog_settings(self.checks.admin, self.checks.changelog)
+        for name in there.keys() - self.checkpoint.settings().keys():
+            self.checkpoint.keep_setting(name, there[name])
+
     def _begin_checkpoint(self) -> None:
         checks = self.checks
         note = None if checks.initial is None else initial.note_of(self.options.initial_state)
         publish = self.options.new_epoch or note is not None
         start = {"offset": checks.start_plan(), "superseded": checks.replaced, "initial": note, "publish": publish}
-        partitions = partition_counts(checks.admin)[checks.changelog]
-        self.checkpoint.begin({**checks.settings, startup.CHANGELOG_PARTITIONS: partitions}, start)
+        changelog = startup.changelog_settings(checks.admin, checks.changelog)
+        self.checkpoint.begin({**checks.settings, **changelog}, start)
 
     def _publish(self) -> None:
         """Write the checkpoint's initial state to the changelog, unless that has been done."""

@@ -18,7 +18,12 @@ from moneystate.kafka.topics import partition_counts
 from moneystate.ports.service import STATE_VERSIONS, TIMED, TOPICS, JobSpec
 from moneystate.spark.checkpoint import FORMAT, Checkpoint
 
-CHANGELOG_PARTITIONS = "changelog_partitions"  # one of the settings; checkpoints of earlier versions do not have it
+# Of the settings. `changelog_settings` completes them in a checkpoint of an earlier version.
+CHANGELOG_PARTITIONS, CHANGELOG_ID = "changelog_partitions", "changelog_id"
+WRITE_CHANGELOG_AGAIN = (
+    "start a new checkpoint from a savepoint, which writes the changelog again: moneystate checkpoint export, then "
+    "start with --initial-state."
+)
 
 
 def settings_of(job: str, key_groups: int, partitions: int, application_id: str, topic_prefix: str) -> dict[str, Any]:
@@ -33,21 +38,45 @@ def settings_of(job: str, key_groups: int, partitions: int, application_id: str,
     }
 
 
+def changelog_settings(admin: AdminClient, topic: str) -> dict[str, Any]:
+    """Over how many partitions the job spreads entries, and Kafka's id of the topic."""
+    state = topic_states(admin, [topic])[topic]
+    return {CHANGELOG_PARTITIONS: len(state.partitions), CHANGELOG_ID: state.topic_id}
+
+
 def check_changelog(admin: AdminClient, checkpoint: Checkpoint, topic: str, finish_batch: bool) -> int | None:
     """The number of changelog partitions over which the job spreads entries; None: not chosen yet.
 
-    Raises SetupError if the topic has another number now: readers that use that number would look for entries in the
-    wrong partitions. A planned batch may still be finished, with the chosen number.
+    Raises SetupError if the topic is another one than when the checkpoint was made, or has another number of
+    partitions: readers that use that number would look for entries in the wrong partitions. A planned batch may still
+    be finished, with the chosen number.
     """
-    chosen = None if checkpoint.is_new() else checkpoint.settings().get(CHANGELOG_PARTITIONS)
-    there = partition_counts(admin).get(topic)
-    if chosen is not None and there is not None and there != chosen and not (finish_batch and there > chosen):
+    if checkpoint.is_new():
+        return None
+    made_with = checkpoint.settings()
+    there = changelog_settings(admin, topic) if topic in partition_counts(admin) else {}
+    if not finish_batch:
+        _check_same_changelog(topic, made_with, there)
+    chosen: int | None = made_with.get(CHANGELOG_PARTITIONS)
+    count: int | None = there.get(CHANGELOG_PARTITIONS)
+    if chosen is None or count is None or count == chosen or (finish_batch and count > chosen):
+        return chosen
+    raise SetupError(
+        f"{topic}: expected {chosen} partitions, as when the checkpoint was made, found {count}: the partition of an "
+        "entry depends on their number.",
+        WRITE_CHANGELOG_AGAIN,
+    )
+
+
+def _check_same_changelog(topic: str, made_with: Mapping[str, Any], there: Mapping[str, Any]) -> None:
+    """`there` is empty if the topic does not exist."""
+    if made_with.get(CHANGELOG_ID, there.get(CHANGELOG_ID)) != there.get(CHANGELOG_ID):
+        instead = "a new one of this name" if there else "none"
         raise SetupError(
-            f"{topic}: expected {chosen} partitions, as when the checkpoint was made, found {there}: the "
-            "partition of an entry depends on their number.",
-            "start a new checkpoint from a savepoint: moneystate checkpoint export, then enrich --initial-state.",
+            f"{topic}: expected the topic that was written so far, found {instead}: "
+            "entries that do not change any more would be missing from it.",
+            WRITE_CHANGELOG_AGAIN,
         )
-    return chosen
 
 
 def check_timed(admin: AdminClient, topics: Sequence[str], writers: int) -> None:

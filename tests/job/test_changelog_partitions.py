@@ -1,6 +1,9 @@
-"""Partitions that are added to the changelog: the job goes on only with its state written anew."""
+"""A changelog with more partitions, or one that was created again: the job goes on only with its state written anew."""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
 
 from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
@@ -9,7 +12,7 @@ from moneystate.savepoint.format import Savepoint
 from services.enrichment.state import owner_of
 from services.enrichment.topics import CHANGELOG
 from tests.job.harness import Setup, moneystate, small_workload
-from tests.kafka.logs import wait_until_stable
+from tests.kafka.logs import Cluster, wait_until_stable
 from tests.reference.model import Rules
 from tests.waiting import until
 
@@ -56,15 +59,49 @@ def test_the_job_is_refused_finishes_its_batch_and_goes_on_with_its_state_writte
     setup.run("--until-caught-up", "--finish-batch", "--quiet")  # where a savepoint needs it finished
     assert all(partition == home(key, 2) for partition, key in in_changelog(setup))
     assert setup.refused(*BOUNDED).code == SETUP
+    setup.send(log[900:])
+    move_and_check(setup, 3)
+
+
+def move_and_check(setup: Setup, partitions: int) -> None:
+    """The way on: a savepoint, which a new checkpoint starts from."""
     savepoint = setup.folder / "savepoint"
     export = ("checkpoint", "export", "--checkpoint", str(setup.checkpoint), "--out", str(savepoint), "--quiet")
     moneystate(export, setup.folder)
-    setup.send(log[900:])
     moved = setup._replace(folder=setup.folder / "moved")
     moved.folder.mkdir()
     moved.run(*BOUNDED, "--initial-state", str(savepoint))
     moved.check_output(Rules(lookup=False), drain=False)
     there = in_changelog(setup)
-    assert all(partition == home(key, 3) for partition, key in there)
+    assert all(partition == home(key, partitions) for partition, key in there)
     users = {key for group in range(KEY_GROUPS) for key, _ in Savepoint(savepoint).entries(group) if key[:1] == b"u"}
     assert users <= {key for _, key in there}
+
+
+def test_a_changelog_that_was_created_again_is_refused_as_it_lacks_what_does_not_change_any_more(setup: Setup) -> None:
+    setup.create_inputs()
+    log = small_workload("--events", "900")
+    setup.send(log[:800])
+    setup.run(*BOUNDED)
+    settings = setup.checkpoint / "moneystate" / "settings.json"
+    recorded = json.loads(settings.read_text())
+    cluster, topic = Cluster(setup.bootstrap_servers, setup.prefix), setup.prefix + CHANGELOG
+    settings.write_text(json.dumps({k: v for k, v in recorded.items() if k != "changelog_id"}))
+    setup.run(*BOUNDED)  # a checkpoint of an earlier version takes the topic that is there
+    assert json.loads(settings.read_text()) == recorded
+    cluster.delete(topic)
+    until(lambda: CHANGELOG not in setup.topics(), lambda: "it is still there", 30)
+    before = in_folder(setup)
+    assert "found none" in setup.refused(*BOUNDED).err
+    cluster.create(CHANGELOG, 2, cleanup_policy="compact")
+    refused = setup.refused(*BOUNDED)
+    assert refused.code == SETUP
+    assert "found a new one of this name" in refused.err
+    assert in_folder(setup) == before
+    setup.send(log[800:])
+    move_and_check(setup, 2)
+
+
+def in_folder(setup: Setup) -> dict[Path, bytes]:
+    own = (setup.checkpoint / "moneystate").rglob("*.json")
+    return {file: file.read_bytes() for file in own}
