@@ -169,10 +169,10 @@ def clock(trial: Trial, fault: Fault) -> str:
         return "libfaketime is not installed"
     life = trial.start(machine, hold=trial.hold(fault.moment))
     reached = trial.reach(life, fault.moment)
-    trial.world.turn_clock(CLOCKS_S[fault.variant] if reached else 0)
+    trial.world.clock.turn(CLOCKS_S[fault.variant] if reached else 0)
     life.release()
     trial.ended(life)
-    trial.world.turn_clock(0)
+    trial.world.clock.turn(0)
     return "" if reached else ENDED
 
 

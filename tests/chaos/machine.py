@@ -14,10 +14,11 @@ from pathlib import Path
 
 import psutil
 
-from tests.job.harness import RUN_S, Finished, kill_session, processes_of
+from tests.job.harness import Finished, kill_session, processes_of
 from tests.job.warm import Warm
 
 POLL_S = 0.02
+HANGS_S = 900.0  # far past any run, also on a machine with ten times as much to do as it has cores
 GO = "go"
 
 
@@ -61,7 +62,7 @@ class Life:
         self.folder = Path(tempfile.mkdtemp(dir=folder, prefix="run-"))
         self.begun = time.monotonic()
         self.session = machine.warm.pid
-        self._code: Future[int] = machine.threads.submit(machine.warm.run, arguments, self.folder, RUN_S)
+        self._code: Future[int] = machine.threads.submit(machine.warm.run, arguments, self.folder, HANGS_S)
 
     def is_over(self) -> bool:
         return self._code.done()
@@ -89,7 +90,7 @@ class Life:
                 process.send_signal(number)
         return len(there)
 
-    def finish(self, deadline_s: float = RUN_S) -> Finished:
+    def finish(self, deadline_s: float = HANGS_S) -> Finished:
         """Code -9: it was killed."""
         try:
             code = self._code.result(deadline_s)

@@ -27,7 +27,7 @@ from tests.reference.kafka_log import read_log
 from tests.reference.model import LogRecord
 from tests.workloads.workload_log import send_log
 
-OUTLIVES_S = 30.0
+OUTLIVES_S = 90.0
 DRAINED = "found one that --drain has ended"  # all was done before the fault came
 STARTS = 3  # of the run to the end: one, unless something is wrong
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import platform
-import sys
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
 from moneystate.devbroker import DevBroker
+from tests.chaos.clock import Clock
 from tests.chaos.machine import Machine
 from tests.chaos.network import Proxy, second_listener
 from tests.workloads.workload_log import log_producer
-
-FAKETIME = "libfaketimeMT.so.1"  # `make env` puts it into .venv/lib, Debian's package into the system's folder
-FAKETIME_FOLDERS = (Path(sys.prefix) / "lib", Path(f"/usr/lib/{platform.machine()}-linux-gnu/faketime"))
 
 
 class World:
@@ -27,27 +23,15 @@ class World:
         self.producer = log_producer(self.servers)
         self.proxy = Proxy(ports.outer, ports.inner)
         self.first, self.second = Machine(folder / "first"), Machine(folder / "second")
-        self.clock = folder / "clock"
-        self.turn_clock(0)
+        self.clock = Clock(folder)
         self._turned: Machine | None = None
 
     def machine_with_a_clock(self) -> Machine | None:
-        """Its clock is that of `turn_clock`; None: libfaketime is not installed."""
-        library = next((folder / FAKETIME for folder in FAKETIME_FOLDERS if (folder / FAKETIME).exists()), None)
-        if self._turned is None and library is not None:
-            self._turned = Machine(
-                self.folder / "turned",
-                {
-                    "LD_PRELOAD": str(library),
-                    "FAKETIME_TIMESTAMP_FILE": str(self.clock),
-                    "FAKETIME_CACHE_DURATION": "1",
-                    "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-                },
-            )
+        """It has the time of `clock`; None: libfaketime is not installed."""
+        environment = self.clock.environment()
+        if self._turned is None and environment is not None:
+            self._turned = Machine(self.folder / "turned", environment)
         return self._turned
-
-    def turn_clock(self, seconds: int) -> None:
-        self.clock.write_text(f"{seconds:+d}\n")
 
     def delete_topics(self, prefix: str) -> None:
         admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
