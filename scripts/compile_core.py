@@ -23,8 +23,8 @@ ENRICHMENT = (
 )  # fmt: skip
 # not context and entries: a user's tests may derive from their classes
 API = (
-    "avro_parts", "cells", "codec", "decoder", "field_runs", "iso_time", "json_parts", "json_text", "json_topic",
-    "layout", "map_cells", "plan_parts", "reading", "runtime", "working_set",
+    "avro_parts", "cells", "codec", "decoder", "emission", "field_runs", "iso_time", "json_parts", "json_text",
+    "json_topic", "layout", "map_cells", "plan_parts", "reading", "runtime", "working_set",
 )  # fmt: skip
 IN_PART = {
     "moneystate/api": API,

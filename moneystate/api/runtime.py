@@ -9,22 +9,22 @@ runs. `Reject` restores the copies.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from moneystate.api import layout
 from moneystate.api.cells import NEVER, NO_TTL, Cell, RecordKind, decode_entry, setting_of
 from moneystate.api.context import Context, EventSource
+from moneystate.api.emission import Emission
 from moneystate.api.entries import Entries
 from moneystate.api.failures import EXCEPTION, failure, where_of
 from moneystate.api.handles import MapTimer, Output, Timer
 from moneystate.api.map_cells import MapCells, id_bytes
 from moneystate.api.plan import Plan
-from moneystate.api.plan_parts import HandlerPlan, InputPlan, OutputPlan, StatePlan, TimerPlan
-from moneystate.api.reading import key_bytes, key_text
+from moneystate.api.plan_parts import HandlerPlan, InputPlan, StatePlan, TimerPlan
 from moneystate.api.reject import Reject
 from moneystate.api.working_set import WorkingSet
 from moneystate.engine import deadletter
-from moneystate.engine.avro import HEADER_BYTES, Malformed, long_bytes, string_bytes
+from moneystate.engine.avro import HEADER_BYTES
 from moneystate.engine.deadletter import COUNT_PREFIX, Letter
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import (
@@ -36,22 +36,18 @@ from moneystate.engine.items import (
     OFFSET,
     PARTITION,
     RANK,
-    SET_AT,
     TIME,
     TIMER_RANK,
     TOPIC,
     VALUE,
-    Header,
     Item,
     UnorderedRecord,
 )
-from moneystate.engine.place import PLACE, carried_by, carry, cause_of, own_value, place_of, where
+from moneystate.engine.place import carried_by, carry, own_value
 from moneystate.engine.processor import Change
 from moneystate.engine.state import StateAccess
 from moneystate.engine.sweep import sweep_time
 from moneystate.errors import StepError
-
-LINEAGE: Final = "lineage"
 
 
 class Work:
@@ -75,20 +71,17 @@ class ServiceProcessor:
         self.plan = plan
         self.dead_letter_errors = dead_letter_errors  # a step's exception makes a dead letter instead of ending the job
         self.context: Context[Any] = Context(self, plan.rules)
-        self.entries: dict[RecordKind, Entries[Any]] = {}
+        self.entries: dict[RecordKind, Entries[Any]] = {}  # what steps get for their maps
+        self.emission = Emission(plan)
         # of the batch
         self.cells: WorkingSet
         self.unordered: dict[UnorderedRecord, Work] = {}
         self.watermark_before = NO_TIME
-        self.last_places: dict[bytes, tuple[bytes, int]] = {}  # by key: cause and number of its last timed record
-        self.lineage_of: dict[tuple[int, int], bytes] = {}  # by topic and partition: how a lineage header begins
         # of the current step
         self.item: Item | None = None
-        self.work: Work | None = None
         self.owner = b""  # its key
         self.now = 0  # its order time
         self.effects = Effects()
-        self.lineage: list[Header] = []  # made when the step first emits a record
         # the cells that the step may have changed: value, changed_at, sweep_at, decoded, dirty from before
         self.undo: list[tuple[Cell, Any, int, int, bool, bool]] = []
         self.undo_counts: list[tuple[str, int]] = []
@@ -100,7 +93,7 @@ class ServiceProcessor:
     ) -> list[Work | None]:
         self.cells = WorkingSet(state)
         self.watermark_before = watermark_before
-        self.last_places = {}
+        self.emission.begin_batch()
         self.unordered = {}
         for record in unordered:
             topic, _, _, key, value = record
@@ -202,11 +195,10 @@ class ServiceProcessor:
 
     def _run(self, item: Item, work: Work, effects: Effects) -> None:
         self.item = item
-        self.work = work
         self.effects = effects
         self.owner = item[KEY]
         self.now = item[TIME]
-        self.lineage = []
+        self.emission.begin_step(item, work.timer, effects)
         outputs, timers = len(effects.outputs), len(effects.timers)
         handler = work.handler
         assert handler is not None
@@ -361,79 +353,10 @@ class ServiceProcessor:
     # The calls of a context (`moneystate.api.context.Runs`)
 
     def emit(self, output: Output[Any], record: object) -> None:
-        plan = self._output(output)
-        if type(record) is not plan.cls:
-            raise StepError(
-                f"{output!r}: expected {plan.cls.__name__}, found {type(record).__name__}.",
-                f"emit an object of {plan.cls.__name__} itself: a subclass does not count.",
-            )
-        try:
-            keys = plan.keys.keys(record)
-        except Malformed as e:
-            raise StepError(f"{output!r}: {e}.", "give each record a key.") from None
-        value = plan.codec.encode(record)
-        lineage = self._lineage_headers()
-        for key in keys:
-            headers = [*lineage, (PLACE, self._next_place())] if output.timed else lineage
-            self.effects.emit(plan.stream, key, value, headers)
-
-    def _next_place(self) -> bytes:
-        """The place of the next record: always behind the earlier records of the same key.
-
-        A timer may set another timer for its own time. The new timer runs later but may come first in the total order.
-        Then the place continues from the last one instead of following the item.
-        """
-        item = self.item
-        assert item is not None
-        cause, number = cause_of(item), 0
-        last = self.last_places.get(self.owner)
-        if last is not None and last[0] >= cause:
-            cause, number = last[0], last[1] + 1
-        self.last_places[self.owner] = (cause, number)
-        return place_of(cause, number)
+        self.emission.emit(output, record)
 
     def remove(self, output: Output[Any], key: tuple[Any, ...]) -> None:
-        plan = self._output(output)
-        if not output.compacted:
-            raise StepError(
-                f"{output!r}: expected a compacted output for remove, found one that keeps all records of a key.",
-                "declare it with compacted=True.",
-            )
-        try:
-            removed = key_bytes(key_text(key))
-        except Malformed as e:
-            raise StepError(f"{output!r}: {e}.", "pass the key as the records have it, part by part.") from None
-        self.effects.emit(plan.stream, removed, None, self._lineage_headers())
-
-    def _output(self, output: Any) -> OutputPlan:
-        plan = self.plan.outputs.get(output)
-        if plan is None:
-            if not isinstance(output, Output):
-                raise StepError(f"expected an output, found {output!r}.", "pass an object that output() returned.")
-            raise StepError(
-                f"expected an output of the service {self.plan.name!r}, found {output!r} of {output.service!r}.",
-                "use an output of this service.",
-            )
-        return plan
-
-    def _lineage_headers(self) -> list[Header]:
-        if not self.lineage:
-            self.lineage = [self._lineage_header()]
-        return self.lineage
-
-    def _lineage_header(self) -> Header:
-        item, work = self.item, self.work
-        assert item is not None
-        assert work is not None
-        partition, offset = where(item)
-        begin = self.lineage_of.get((item[TOPIC], partition))
-        if begin is None:
-            topic = self.plan.topics[item[TOPIC]]
-            begin = self.plan.lineage + string_bytes(topic.encode()) + long_bytes(partition)
-            self.lineage_of[item[TOPIC], partition] = begin
-        time_ms = item[TIME] if work.timer is None else item[SET_AT]
-        timer = b"\x00" if work.timer is None else b"\x02" + string_bytes(work.timer.name.encode())
-        return LINEAGE, begin + long_bytes(offset) + long_bytes(time_ms) + timer
+        self.emission.remove(output, key)
 
     def set_timer(self, timer: Timer | MapTimer[Any], when: Any, id: str) -> None:
         cell = self._timer_cell(timer, id)

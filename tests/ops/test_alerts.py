@@ -30,11 +30,7 @@ from services.enrichment.rules import Rules
 from tests.ops import rules
 from tests.scrape import Scrape
 
-if rules.promtool() is None:
-    pytest.skip(
-        "promtool is missing, so the alert rules are not tried: make env, or apt-get install prometheus",
-        allow_module_level=True,
-    )
+assert rules.promtool() is not None, "promtool is missing: make env, or apt-get install prometheus"
 
 MINUTES = 31
 TOPIC = "wallet-events"

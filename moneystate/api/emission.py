@@ -1,0 +1,114 @@
+"""What the steps of a batch write to the outputs, with the headers that say where it comes from."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from moneystate.api.handles import Output
+from moneystate.api.plan import Plan
+from moneystate.api.plan_parts import OutputPlan, TimerPlan
+from moneystate.api.reading import key_bytes, key_text
+from moneystate.engine.avro import Malformed, long_bytes, string_bytes
+from moneystate.engine.effects import Effects
+from moneystate.engine.items import KEY, SET_AT, TIME, TOPIC, Header, Item
+from moneystate.engine.place import PLACE, cause_of, place_of, where
+from moneystate.errors import StepError
+
+LINEAGE: Final = "lineage"
+
+
+class Emission:
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.lineage_of: dict[tuple[int, int], bytes] = {}  # by topic and partition: how a lineage header begins
+        # of the batch
+        self.last_places: dict[bytes, tuple[bytes, int]] = {}  # by key: cause and number of its last timed record
+        # of the current step
+        self.item: Item | None = None
+        self.timer: TimerPlan | None = None  # if the item is one
+        self.effects = Effects()
+        self.lineage: list[Header] = []  # made when the step first emits a record
+
+    def begin_batch(self) -> None:
+        self.last_places = {}
+
+    def begin_step(self, item: Item, timer: TimerPlan | None, effects: Effects) -> None:
+        self.item = item
+        self.timer = timer
+        self.effects = effects
+        self.lineage = []
+
+    def emit(self, output: Output[Any], record: object) -> None:
+        plan = self._output(output)
+        if type(record) is not plan.cls:
+            raise StepError(
+                f"{output!r}: expected {plan.cls.__name__}, found {type(record).__name__}.",
+                f"emit an object of {plan.cls.__name__} itself: a subclass does not count.",
+            )
+        try:
+            keys = plan.keys.keys(record)
+        except Malformed as e:
+            raise StepError(f"{output!r}: {e}.", "give each record a key.") from None
+        value = plan.codec.encode(record)
+        lineage = self._lineage_headers()
+        for key in keys:
+            headers = [*lineage, (PLACE, self._next_place())] if output.timed else lineage
+            self.effects.emit(plan.stream, key, value, headers)
+
+    def _next_place(self) -> bytes:
+        """The place of the next record: always behind the earlier records of the same key.
+
+        A timer may set another timer for its own time. The new timer runs later but may come first in the total order.
+        Then the place continues from the last one instead of following the item.
+        """
+        item = self.item
+        assert item is not None
+        cause, number = cause_of(item), 0
+        owner = item[KEY]
+        last = self.last_places.get(owner)
+        if last is not None and last[0] >= cause:
+            cause, number = last[0], last[1] + 1
+        self.last_places[owner] = (cause, number)
+        return place_of(cause, number)
+
+    def remove(self, output: Output[Any], key: tuple[Any, ...]) -> None:
+        plan = self._output(output)
+        if not output.compacted:
+            raise StepError(
+                f"{output!r}: expected a compacted output for remove, found one that keeps all records of a key.",
+                "declare it with compacted=True.",
+            )
+        try:
+            removed = key_bytes(key_text(key))
+        except Malformed as e:
+            raise StepError(f"{output!r}: {e}.", "pass the key as the records have it, part by part.") from None
+        self.effects.emit(plan.stream, removed, None, self._lineage_headers())
+
+    def _output(self, output: Any) -> OutputPlan:
+        plan = self.plan.outputs.get(output)
+        if plan is None:
+            if not isinstance(output, Output):
+                raise StepError(f"expected an output, found {output!r}.", "pass an object that output() returned.")
+            raise StepError(
+                f"expected an output of the service {self.plan.name!r}, found {output!r} of {output.service!r}.",
+                "use an output of this service.",
+            )
+        return plan
+
+    def _lineage_headers(self) -> list[Header]:
+        if not self.lineage:
+            self.lineage = [self._lineage_header()]
+        return self.lineage
+
+    def _lineage_header(self) -> Header:
+        item = self.item
+        assert item is not None
+        partition, offset = where(item)
+        begin = self.lineage_of.get((item[TOPIC], partition))
+        if begin is None:
+            topic = self.plan.topics[item[TOPIC]]
+            begin = self.plan.lineage + string_bytes(topic.encode()) + long_bytes(partition)
+            self.lineage_of[item[TOPIC], partition] = begin
+        time_ms = item[TIME] if self.timer is None else item[SET_AT]
+        timer = b"\x00" if self.timer is None else b"\x02" + string_bytes(self.timer.name.encode())
+        return LINEAGE, begin + long_bytes(offset) + long_bytes(time_ms) + timer
