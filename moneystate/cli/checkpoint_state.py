@@ -4,11 +4,7 @@ server."""
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -35,22 +31,20 @@ from moneystate.cli.options import (
 from moneystate.cli.options import (
     Savepoint as SavepointFolder,
 )
+from moneystate.cli.savepoint_progress import PHASE, counting
 from moneystate.cli.state_query import parse_at
 from moneystate.cli.tables import print_fields
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
 from moneystate.ports.state import StateModel
 from moneystate.savepoint.compare import compare
-from moneystate.savepoint.format import Savepoint, partial
+from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.rescale import rescale
 from moneystate.spark.storage import jvm_settings
-from moneystate.spark.storage.savepoints import check_out, new_savepoint
+from moneystate.spark.storage.savepoints import check_out, fetched, new_savepoint
 from state_tools.export import check_can_go_on, export, open_checkpoint
 from state_tools.inspection import inspect_state
 from state_tools.offline import is_savepoint, offline_session, open_state
-
-POLL_S = 0.3
-PHASE = "key groups"
 
 Place = Annotated[
     str,
@@ -98,16 +92,17 @@ def export_state(
     check_out(out)
     state = registry.service_of(checkpoint, service).state
     with new_savepoint(out) as path:
-        if key_groups or is_savepoint(checkpoint):
-            with open_state(state, checkpoint, can_go_on=True) as whole:
-                groups = key_groups or whole.manifest.key_groups
-                with WorkProgress(quiet) as progress:
-                    rescale(state, whole, path, groups, lambda done: progress.show(PHASE, done, groups))
+        if is_savepoint(checkpoint):
+            whole = Savepoint(fetched(checkpoint, "--checkpoint"))
+            groups = key_groups or whole.manifest.key_groups
+            with WorkProgress(quiet) as progress:
+                rescale(state, whole, path, groups, lambda done: progress.show(PHASE, done, groups))
         else:
             source = open_checkpoint(checkpoint)
             check_can_go_on(source)
-            with _counting(path, source.settings()["key_groups"], quiet), offline_session() as session:
-                export(session, state, source, path)
+            groups = key_groups or source.settings()["key_groups"]
+            with counting(path, groups, quiet), offline_session() as session:
+                export(session, state, source, path, groups)
         savepoint = Savepoint(path)
     _tell(savepoint, out, json_output)
 
@@ -226,23 +221,3 @@ def _tell(savepoint: Savepoint, out: str, json_output: bool) -> None:
         "fingerprint": m.fingerprint,
     }
     print_fields(Console(highlight=False), values)
-
-
-@contextmanager
-def _counting(out: Path, total: int, quiet: bool) -> Iterator[None]:
-    """Shows how many key groups are written. It counts their files, because Spark's tasks write them."""
-    over = threading.Event()
-    with WorkProgress(quiet) as progress:
-
-        def count() -> None:
-            while not over.wait(POLL_S):
-                progress.show(PHASE, len(list((partial(out) / "state").glob("*.avro"))), total)
-
-        counter = threading.Thread(target=count, daemon=True)
-        counter.start()
-        try:
-            yield
-            progress.show(PHASE, total, total)
-        finally:
-            over.set()
-            counter.join()

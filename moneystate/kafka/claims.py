@@ -6,6 +6,9 @@
 2. *fenced*: `init_transactions` for the producer of each output partition. This aborts transactions that earlier runs
    left open, and their producers can no longer write. An attempt of theirs that starts a new producer finds the claim
    (`moneystate.kafka.sink`, steps 1 and 2).
+3. *taken over*: only for a checkpoint that replaces another one. Each output partition that the application has ever
+   had gets a marker of the new epoch, all in one transaction. Before it, only the old checkpoint can go on; after it,
+   only the new one. The producer of the claims writes it, so it fails if another run has claimed in the meantime.
 
 From then on only this run commits, until another one claims. The later run wins: it cannot tell whether its predecessor
 is alive or has just died, and after a crash nobody wants to wait. The earlier run ends with an error as soon as it sees
@@ -17,14 +20,15 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import psutil
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from moneystate.engine.marker import Claim, claim_key, decode_claim, marker_key
+from moneystate.engine.marker import BEFORE_FIRST_BATCH, Claim, Marker, claim_key, decode_claim, marker_key
 from moneystate.errors import InstanceError
 from moneystate.kafka.client import base_config, new_client, place, range_consumer
 from moneystate.kafka.failpoints import failpoint
@@ -69,27 +73,18 @@ def output_partitions(application_id: str, partitions: int, markers: Iterable[by
 
 def take(config: SinkConfig, who: str, partitions: list[int], batch: int) -> Watch:
     """Claims `partitions` for `config.instance`. The watch sees who takes them over. `batch`: only for tests."""
-    return Watch(config, claim(config, who, partitions, batch)[0] + 1)
+    producer, offsets = _claim(config, who, partitions, batch)
+    return Watch(config, producer, offsets[0] + 1)
 
 
-def claim(config: SinkConfig, who: str, partitions: list[int], batch: int) -> dict[int, int]:
-    """Steps 1 and 2. Returns the offset of the claim of each partition."""
-    offsets = _write(config, Claim(config.instance, who), partitions)
-    failpoint("claimed", batch)
-    with ThreadPoolExecutor(FENCED_AT_ONCE) as pool:
-        list(pool.map(lambda partition: PartitionSink(config, partition).fence(), partitions))
-    failpoint("fenced", batch)
-    return offsets
+def claim(config: SinkConfig, who: str, partitions: list[int], batch: int) -> None:
+    """Steps 1 and 2."""
+    _claim(config, who, partitions, batch)
 
 
-def _write(config: SinkConfig, claim: Claim, partitions: list[int]) -> dict[int, int]:
-    places: dict[int, int] = {}
-
-    def delivered(error: KafkaError | None, message: Message[bytes, bytes]) -> None:
-        if error is None:  # else the commit fails
-            _, partition, offset = place(message)
-            places[partition] = offset
-
+def _claim(config: SinkConfig, who: str, partitions: list[int], batch: int) -> tuple[Producer, dict[int, int]]:
+    """Returns the producer of the claims, and the offset of the claim of each partition."""
+    value = Claim(config.instance, who).encode()
     producer = new_client(
         Producer,
         {
@@ -97,27 +92,51 @@ def _write(config: SinkConfig, claim: Claim, partitions: list[int]) -> dict[int,
             "transactional.id": claim_id(config.application_id),
         },
     )
-    try:
+    with _as_one(config, "to claim the output partitions"):
         producer.init_transactions(CALL_S)
-        producer.begin_transaction()
-        for partition in partitions:
-            key = claim_key(config.application_id, partition)
-            producer.produce(config.commits, claim.encode(), key, partition, on_delivery=delivered)
-        producer.commit_transaction(CALL_S)
+        offsets = _write(producer, config, {(p, claim_key(config.application_id, p)): value for p in partitions})
+    failpoint("claimed", batch)
+    with ThreadPoolExecutor(FENCED_AT_ONCE) as pool:
+        list(pool.map(lambda partition: PartitionSink(config, partition).fence(), partitions))
+    failpoint("fenced", batch)
+    return producer, offsets
+
+
+@contextmanager
+def _as_one(config: SinkConfig, expected: str) -> Iterator[None]:
+    """Raises InstanceError if another run has claimed since, and BrokerError."""
+    try:
+        yield
     except KafkaException as e:
         if e.args[0].code() not in FENCED:
-            raise broker_error(config, "to claim the output partitions", e) from None
+            raise broker_error(config, expected, e) from None
         raise InstanceError(
             f"application {config.application_id}: another instance was started at the same moment.", ONE_ID_EACH
         ) from None
+
+
+def _write(producer: Producer, config: SinkConfig, records: Mapping[tuple[int, bytes], bytes]) -> dict[int, int]:
+    """Writes values, by partition of the commits topic and key, in one transaction. Returns each partition's offset."""
+    places: dict[int, int] = {}
+
+    def delivered(error: KafkaError | None, message: Message[bytes, bytes]) -> None:
+        if error is None:  # else the commit fails
+            _, partition, offset = place(message)
+            places[partition] = offset
+
+    producer.begin_transaction()
+    for (partition, key), value in records.items():
+        producer.produce(config.commits, value, key, partition, on_delivery=delivered)
+    producer.commit_transaction(CALL_S)
     return places
 
 
 class Watch:
-    """Watches for claims of other instances, from an offset of the commits topic's partition 0."""
+    """A claim. It watches for claims of other instances, from an offset of the commits topic's partition 0."""
 
-    def __init__(self, config: SinkConfig, offset: int) -> None:
+    def __init__(self, config: SinkConfig, producer: Producer, offset: int) -> None:
         self.config = config
+        self.producer: Producer | None = producer
         self.key = claim_key(config.application_id, 0)
         self.consumer: Consumer = range_consumer(config.bootstrap_servers, config.extra, "moneystate-claims")
         self.consumer.assign([TopicPartition(config.commits, 0, offset)])
@@ -131,6 +150,18 @@ class Watch:
             owner = decode_claim(value)
             if owner.instance != self.config.instance:
                 raise superseded(self.config.application_id, owner)
+
+    def settle(self, partitions: Iterable[int], epoch: str) -> None:
+        """Step 3 for `partitions`, if there are any. The claim is complete: its producer is no longer needed.
+
+        Raises InstanceError, BrokerError.
+        """
+        producer, self.producer = self.producer, None
+        begun = Marker(epoch, BEFORE_FIRST_BATCH, "").encode()
+        markers = {(p, marker_key(self.config.application_id, p)): begun for p in partitions}
+        if producer is not None and markers:
+            with _as_one(self.config, "to take over the output partitions"):
+                _write(producer, self.config, markers)
 
     def close(self) -> None:
         self.consumer.close()

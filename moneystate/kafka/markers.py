@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
@@ -123,12 +124,14 @@ def read_markers(bootstrap_servers: str, extra: dict[str, str], topic: str) -> d
         log.close()
 
 
-def final_markers(bootstrap_servers: str, extra: dict[str, str], topic: str, partitions: int) -> dict[bytes, Marker]:
+def final_markers(
+    bootstrap_servers: str, extra: dict[str, str], topic: str, partitions: Iterable[int]
+) -> dict[bytes, Marker]:
     """The markers of output partitions that the caller has claimed. An open transaction of another application does
     not hide them."""
     log = MarkerLog(bootstrap_servers, extra, topic)
     try:
-        for partition in range(partitions):
+        for partition in partitions:
             log.read_whole(partition)
         return dict(log.markers)
     finally:

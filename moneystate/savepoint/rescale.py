@@ -10,7 +10,7 @@ and go to the first group. Its ages are counted again, from the entries that hol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from moneystate.engine.clock import Clock
 from moneystate.engine.effects import age_start
 from moneystate.engine.items import KEY, Item
 from moneystate.engine.keygroup import key_group_of, slot_width_ms
+from moneystate.engine.keys import is_engines
 from moneystate.engine.slots import decode_items, open_chunk, put_later
 from moneystate.engine.state import MemoryState
 from moneystate.errors import SavepointError
@@ -65,6 +66,19 @@ def sources(group: int, key_groups: int, old_key_groups: int) -> range:
     first = group * old_key_groups // key_groups
     last = ((group + 1) * old_key_groups - 1) // key_groups
     return range(first, last + 1)
+
+
+def routed(
+    state: StateModel, group: int, key_groups: int, new_key_groups: int, entries: Iterable[Pair]
+) -> Iterator[tuple[int, bytes, bytes]]:
+    """The entries of one old group, each with a new group that needs it for `rescaled`: clock and buffer are for all
+    new groups that overlap with the old one."""
+    overlapping = sources(group, key_groups, new_key_groups)  # it works both ways
+    for key, value in entries:
+        if is_engines(key):
+            yield from ((new, key, value) for new in overlapping)
+        else:
+            yield key_group_of(owner(state, key), new_key_groups), key, value
 
 
 def largest_bound_ms(rules: Mapping[str, Any]) -> int:

@@ -116,12 +116,15 @@ def check_fits(manifest: Manifest, job: str, key_groups: int, rules: Mapping[str
         )
 
 
-def check_origin(manifest: Manifest, markers: Mapping[bytes, Marker], application_id: str, partitions: int) -> None:
+def check_origin(
+    manifest: Manifest, markers: Mapping[bytes, Marker], application_id: str, epoch: str | None = None
+) -> None:
     """Markers must be from the savepoint's own checkpoint, and not newer. Raises MarkerError for others: the savepoint
-    does not have their batches, so they would be written again."""
-    for number in range(partitions):
+    does not have their batches, so they would be written again. `epoch`: of the checkpoint that starts from the
+    savepoint, which may have begun to write."""
+    for number in range(manifest.partitions):  # others may have the markers of checkpoints before
         marker = markers.get(marker_key(application_id, number))
-        if marker is None:
+        if marker is None or marker.epoch == epoch:
             continue
         if marker.epoch not in manifest.origins:
             raise MarkerError(

@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from moneystate.engine import plan as plans
+from moneystate.engine.marker import marker_key
 from moneystate.kafka import claims
 from moneystate.kafka.convert import writers
+from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.markers import final_markers
 from moneystate.kafka.publish import EmptyInitialState, Publisher
 from moneystate.kafka.topics import ensure_topics, partition_counts
@@ -41,9 +43,13 @@ class Preparation:
         try:
             self.checks.run()
             self._create_topics()
-            self._claim()
+            watch = self.watch = self._claim()
             self._write_checkpoint()
-            self._publish()
+            replaces = self._replaces()
+            watch.settle(self._to_take_over() if replaces else [], self.checkpoint.epoch() or "")
+            failpoint("taken over", self.checkpoint.last_planned())
+            if replaces:
+                self._publish()
         finally:
             self.checks.close()
 
@@ -56,12 +62,20 @@ class Preparation:
         if new_inputs:
             self.on_new_inputs(new_inputs)
 
-    def _claim(self) -> None:
+    def begin(self) -> None:
+        """Only begin the new checkpoint. A later run claims the application, and publishes. Raises MoneystateError."""
+        try:
+            self.checks.run()
+            self._write_checkpoint()
+        finally:
+            self.checks.close()
+
+    def _claim(self) -> claims.Watch:
         """Become the only instance of the application, before anything is written to the checkpoint."""
         o = self.options
         partitions = claims.output_partitions(o.application(), o.partitions, self.checks.markers)
         config, who = self.specs.sink_config(0, []), claims.this_process()
-        self.watch = claims.take(config, who, partitions, self.checkpoint.last_planned())
+        return claims.take(config, who, partitions, self.checkpoint.last_planned())
 
     def _write_checkpoint(self) -> None:
         """Begin the checkpoint if it is new, and record this run's rules and code."""
@@ -74,7 +88,7 @@ class Preparation:
         checkpoint.keep_code(self.spec.code)
         if checkpoint.changed_rules(rules):
             o = self.options
-            markers = final_markers(o.bootstrap_servers, o.kafka_config, checks.commits, o.partitions)
+            markers = final_markers(o.bootstrap_servers, o.kafka_config, checks.commits, range(o.partitions))
             startup.check_plan(checkpoint, markers, checks.settings, rules)
             checkpoint.replan(rules)
 
@@ -92,11 +106,31 @@ class Preparation:
         changelog = startup.changelog_settings(checks.admin, checks.changelog)
         self.checkpoint.begin({**checks.settings, **changelog}, start)
 
+    def _replaces(self) -> bool:
+        """Whether the checkpoint's initial state may still have to be written to the changelog."""
+        checkpoint = self.checkpoint
+        return (
+            bool(checkpoint.start().get("publish")) and checkpoint.epoch() is not None and checkpoint.last_planned() < 0
+        )
+
+    def _to_take_over(self) -> list[int]:
+        """The output partitions that do not have a marker of this checkpoint yet.
+
+        Nobody else writes any more. So this finds what the old checkpoint may have done since the checks. Raises
+        MarkerError.
+        """
+        o, checks, epoch = self.options, self.checks, self.checkpoint.epoch()
+        had = claims.output_partitions(o.application(), o.partitions, checks.markers)
+        markers = final_markers(o.bootstrap_servers, o.kafka_config, checks.commits, had)
+        if checks.initial is not None and not o.new_epoch:
+            initial.check_origin(checks.initial.manifest, markers, o.application(), epoch)
+        keys = [(partition, marker_key(o.application(), partition)) for partition in had]
+        return [partition for partition, key in keys if key not in markers or markers[key].epoch != epoch]
+
     def _publish(self) -> None:
         """Write the checkpoint's initial state to the changelog, unless that has been done."""
         start, epoch = self.checkpoint.start(), self.checkpoint.epoch()
-        if not start.get("publish") or epoch is None or self.checkpoint.last_planned() >= 0:
-            return
+        assert epoch is not None
         folder = self.specs.initial_folder()
         known = (
             initial.SavepointInitialState(initial.open_initial(folder), self.spec.asked_again)

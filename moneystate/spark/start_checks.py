@@ -37,7 +37,7 @@ class StartChecks:
         self.changelog = o.topic_prefix + self.spec.changelog
         self.commits = o.topic_prefix + self.spec.commits
         self.settings = startup.settings_of(self.spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix)
-        self.initial: Savepoint | None = None  # that a new checkpoint begins with
+        self.initial: Savepoint | None = None  # that a checkpoint before its first batch begins with
         self.changelog_partitions: int | None = None  # None: not chosen yet
         self.missing: set[str] = set()  # topics
         self.markers: dict[bytes, Marker] = {}
@@ -85,13 +85,14 @@ class StartChecks:
             startup.check_existing(checkpoint, self.settings, self.spec.rules, o.finish_batch, reads_replies)
 
     def _open_initial_state(self) -> None:
-        o = self.options
-        if not o.initial_state:
-            return
+        o, folder = self.options, self.options.initial_state
         if not self.checkpoint.is_new():
-            initial.check_same(o.initial_state, self.checkpoint.start().get("initial"))
+            if folder:
+                initial.check_same(folder, self.checkpoint.start().get("initial"))
+            folder = self.specs.initial_folder() if self.checkpoint.last_planned() < 0 else ""
+        if not folder:
             return
-        self.initial = initial.open_initial(o.initial_state)
+        self.initial = initial.open_initial(folder)
         initial.check_fits(self.initial.manifest, self.spec.name, o.key_groups, self.spec.rules, self.spec.streams)
 
     def _check_changelog(self) -> None:
@@ -116,7 +117,7 @@ class StartChecks:
     def _replaced(self, markers: Mapping[bytes, Marker]) -> list[str]:
         o, checkpoint = self.options, self.checkpoint
         if self.initial is not None and not o.new_epoch:
-            initial.check_origin(self.initial.manifest, markers, o.application(), o.partitions)
+            initial.check_origin(self.initial.manifest, markers, o.application(), checkpoint.epoch())
         takes_over = o.new_epoch or self.initial is not None
         replaced = startup.check_markers(checkpoint, markers, o.application(), o.partitions, takes_over)
         if not checkpoint.is_new():

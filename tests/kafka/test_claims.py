@@ -164,8 +164,8 @@ def test_final_markers_wait_for_another_application_that_has_the_topic_open(
     sink.commit(batch(0))
     monkeypatch.setattr(markers, "STALL_S", 0.5)
     with pytest.raises(BrokerError, match="transactions that hang"):
-        markers.final_markers(config.bootstrap_servers, {}, config.commits, 1)
+        markers.final_markers(config.bootstrap_servers, {}, config.commits, [0])
     PartitionSink(other, 0).fence()
     monkeypatch.undo()
-    mine = markers.final_markers(config.bootstrap_servers, {}, config.commits, 1)
+    mine = markers.final_markers(config.bootstrap_servers, {}, config.commits, [0])
     assert mine == {marker_key(config.application_id, 0): Marker("one", 1, "offset 1")}

@@ -87,10 +87,11 @@ def test_output_that_is_not_in_the_savepoint_is_not_written_again(
     tmp_path: Path, found_markers: dict[bytes, Marker]
 ) -> None:
     manifest = Savepoint(empty_savepoint(tmp_path / "s", origins=["older", "old"], origin_batch=7)).manifest
-    check_origin(manifest, markers(("old", 7), ("older", 99)), "app", 2)
-    check_origin(manifest, {}, "app", 2)
+    check_origin(manifest, markers(("old", 7), ("older", 99)), "app")
+    check_origin(manifest, {}, "app")
+    check_origin(manifest, markers(("new", 0), ("old", 7)), "app", "new")  # it has begun to write
     with pytest.raises(MarkerError):
-        check_origin(manifest, found_markers, "app", 2)
+        check_origin(manifest, found_markers, "app")
 
 
 def test_the_same_command_may_start_a_checkpoint_again_another_savepoint_may_not(tmp_path: Path) -> None:
