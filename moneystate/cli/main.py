@@ -17,6 +17,7 @@ from moneystate.cli.demo import demo
 from moneystate.cli.doctor import doctor
 from moneystate.cli.heartbeat import heartbeat
 from moneystate.cli.plan import plan
+from moneystate.cli.rescale import rescale
 from moneystate.cli.run import run
 from moneystate.cli.serve import serve
 from moneystate.cli.verify_replay import verify_replay
@@ -42,6 +43,7 @@ add(app, ask.command, "ask", QUERIES)
 for service_app in registry.APPS:
     app.add_typer(service_app, rich_help_panel=QUERIES)
 app.add_typer(checkpoint.app, rich_help_panel=STATE)
+add(app, rescale, "rescale", STATE)
 add(app, bootstrap, "bootstrap", STATE, rules_take=True)
 add(app, archive, "archive", STATE)
 add(app, verify_replay, "verify-replay", STATE)

@@ -113,13 +113,15 @@ def work(shown: str) -> typer.models.OptionInfo:
 
 KeyGroups = Annotated[int, key_groups()]
 SameKeyGroups = Annotated[int | None, key_groups("as they are")]
-Partitions = Annotated[
-    int,
-    option(
-        "partitions", "Partitions of the stateful operator; fixed for the life of a checkpoint.", Panel.state, NUMBER,
-        least=1,
-    ),
-]  # fmt: skip
+
+
+def partitions(shown: str | None = None) -> typer.models.OptionInfo:
+    help = "Partitions of the stateful operator; fixed for the life of a checkpoint."
+    return option("partitions", help, Panel.state, NUMBER, least=1, shown=shown)
+
+
+Partitions = Annotated[int, partitions()]
+SamePartitions = Annotated[int | None, partitions("as they are")]
 
 # history and input
 

@@ -47,16 +47,21 @@ def this_process() -> str:
 def is_alive(who: str) -> bool | None:
     """Whether the process of a claim runs; None: it is one of another machine, so that is not known."""
     match = WHO.search(who)
+    return None if match is None or match[1] != socket.gethostname() else process_of(who) is not None
+
+
+def process_of(who: str) -> psutil.Process | None:
+    """The process of a claim; None: it has ended, or is one of another machine."""
+    match = WHO.search(who)
     if match is None or match[1] != socket.gethostname():
         return None
     try:
         process = psutil.Process(int(match[2]))
         began, status = process.create_time(), process.status()
     except psutil.NoSuchProcess:
-        return False
-    if status == psutil.STATUS_ZOMBIE:
-        return False
-    return began < datetime.fromisoformat(match[3]).timestamp() + 1  # else another process has got the number
+        return None
+    is_it = began < datetime.fromisoformat(match[3]).timestamp() + 1  # else another process has got the number
+    return process if is_it and status != psutil.STATUS_ZOMBIE else None
 
 
 def claim_id(application_id: str) -> str:

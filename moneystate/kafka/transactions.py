@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import Iterable, Sequence
 
+import psutil
 from confluent_kafka.admin import AdminClient
 
 from moneystate.engine.marker import CLAIM, decode_claim, marker_key
@@ -62,11 +63,23 @@ class Application:
         if not wanted:
             return []
         if not fence_running:
-            self._check_not_alive(claimants, max(t.changed_ms for t in seen))
+            _check_not_alive(self.application_id, claimants, seen, "--fence-running ends a run that is alive.")
         open_ids = {t.transactional_id for t in wanted}
         partitions = [p for p in self._partitions() if transactional_id(self.application_id, p) in open_ids]
         claims.claim(self._config(), f"moneystate transactions abort, {claims.this_process()}", partitions, -1)
         return wanted
+
+    def processes(self) -> list[psutil.Process]:
+        """The processes of the application's runs on this machine that are alive."""
+        alive = [claims.process_of(who) for who in self._claimants()]
+        return list(dict.fromkeys(process for process in alive if process is not None))
+
+    def check_stopped(self) -> None:
+        """Raises InstanceError if a run of the application seems to be alive."""
+        claimants = self._claimants()
+        elsewhere = [who for who in claimants if claims.is_alive(who) is None]
+        seen = self.transactions() if elsewhere else []
+        _check_not_alive(self.application_id, claimants, seen, "--stop stops a run on this machine.")
 
     def _partitions(self) -> tuple[int, ...]:
         return topic_states(self.admin, [self.commits])[self.commits].partitions
@@ -98,19 +111,6 @@ class Application:
         made.sort(key=lambda message: message.timestamp()[1])
         return [decode_claim(message.value() or b"").who for message in made] or ["a program without claims"]
 
-    def _check_not_alive(self, claimants: Sequence[str], changed_ms: int) -> None:
-        alive = {who: claims.is_alive(who) for who in claimants}
-        here = [who for who in alive if alive[who]]
-        unknown = [who for who in alive if alive[who] is None]
-        ago_s = time.time() - changed_ms / 1000
-        if here or (unknown and ago_s < ALIVE_S):
-            recently = f"a transaction of it changed {max(ago_s, 0):.0f} s ago"
-            sign = f"it runs ({here[-1]})" if here else f"{recently} ({unknown[-1]})"
-            raise InstanceError(
-                f"application {self.application_id}: expected one that does not run, but {sign}.",
-                "stop it first. If it is gone, try again in a moment; --fence-running ends a run that is alive.",
-            )
-
     def _config(self) -> SinkConfig:
         return SinkConfig(
             bootstrap_servers=self.bootstrap_servers,
@@ -122,4 +122,19 @@ class Application:
             changelog_partitions=0,
             key_groups=0,
             instance=uuid.uuid4().hex,
+        )
+
+
+def _check_not_alive(application_id: str, claimants: Sequence[str], seen: Sequence[Transaction], more: str) -> None:
+    """`seen`: the transactions, which tell about runs on other machines; `more`: what else there is to do."""
+    alive = {who: claims.is_alive(who) for who in claimants}
+    here = [who for who in alive if alive[who]]
+    unknown = [who for who in alive if alive[who] is None]
+    ago_s = time.time() - max((t.changed_ms for t in seen), default=0) / 1000
+    if here or (unknown and ago_s < ALIVE_S):
+        recently = f"a transaction of it changed {max(ago_s, 0):.0f} s ago"
+        sign = f"it runs ({here[-1]})" if here else f"{recently} ({unknown[-1]})"
+        raise InstanceError(
+            f"application {application_id}: expected one that does not run, but {sign}.",
+            f"stop it first. If it is gone, try again in a moment; {more}",
         )
