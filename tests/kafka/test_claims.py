@@ -8,7 +8,7 @@ import pytest
 
 from moneystate.engine.marker import Claim, Decision, Marker, claim_key, decode, decode_claim, marker_key
 from moneystate.engine.plan import ACTIVE, PartitionPlan, Plan
-from moneystate.errors import BrokerError, InstanceError
+from moneystate.errors import BrokerError, InstanceError, MarkerError
 from moneystate.kafka import claims, markers
 from moneystate.kafka.groups import GroupProgress, other_prefixes
 from moneystate.kafka.markers import MarkerLog
@@ -169,3 +169,20 @@ def test_final_markers_wait_for_another_application_that_has_the_topic_open(
     monkeypatch.undo()
     mine = markers.final_markers(config.bootstrap_servers, {}, config.commits, [0])
     assert mine == {marker_key(config.application_id, 0): Marker("one", 1, "offset 1")}
+
+
+def test_a_claim_takes_over_for_all_output_partitions_unless_another_run_has_claimed_since(cluster: Cluster) -> None:
+    config = config_of(cluster)
+    first, watch = take(config, "first")
+    watch.settle(PARTITIONS, "e2")
+    sink = PartitionSink(first, 0)
+    begun = Marker("e2", -1, "")
+    there = markers.final_markers(first.bootstrap_servers, {}, first.commits, PARTITIONS)
+    assert there == {marker_key(first.application_id, p): begun for p in PARTITIONS}
+    with pytest.raises(MarkerError):
+        sink.open(batch(1))  # of the epoch before
+    _, watch = take(config, "second")
+    take(config, "third")
+    with pytest.raises(InstanceError):
+        watch.settle(PARTITIONS, "e3")
+    assert markers.read_markers(first.bootstrap_servers, {}, first.commits) == there
