@@ -20,7 +20,7 @@ from moneystate.errors import CheckpointError, DrainedError, SavepointError
 from moneystate.ports.state import StateModel
 from moneystate.savepoint.fingerprint import Fingerprint, of_group
 from moneystate.savepoint.format import begin, check_free, finish, write_state
-from moneystate.savepoint.manifest import EXPORT, FileInfo, Manifest
+from moneystate.savepoint.manifest import EXPORT, ChangelogPosition, FileInfo, Manifest
 from moneystate.savepoint.rescale import largest_bound_ms, rescaled, routed
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.session import ARROW_ROWS
@@ -62,7 +62,12 @@ def check_can_go_on(checkpoint: Checkpoint) -> None:
 
 
 def export(
-    session: SparkSession, state: StateModel, checkpoint: Checkpoint, out: Path, key_groups: int | None = None
+    session: SparkSession,
+    state: StateModel,
+    checkpoint: Checkpoint,
+    out: Path,
+    key_groups: int | None = None,
+    changelog: ChangelogPosition | None = None,
 ) -> None:
     """Writes the state after the last finished batch as the savepoint `out`. Raises SavepointError if `out` exists, or
     if the result is not the same state.
@@ -103,6 +108,7 @@ def export(
         state=[group.file for group in groups],
         origins=[*checkpoint.start()["superseded"], str(checkpoint.epoch())],
         origin_batch=last + 1,
+        changelog=changelog,
     )
     finish(out, manifest)
 

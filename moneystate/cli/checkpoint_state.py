@@ -14,7 +14,7 @@ from moneystate.cli import checkpoint_served, checkpoint_view, facts_view, regis
 from moneystate.cli.command import add
 from moneystate.cli.connection import Connect, connecting
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.option import flagged, pairs
+from moneystate.cli.option import ADDRESSES, Panel, flagged, option, pairs
 from moneystate.cli.options import (
     DEDUP_TTL,
     AtTime,
@@ -22,11 +22,14 @@ from moneystate.cli.options import (
     CheckpointFolder,
     DedupTtl,
     Json,
+    KafkaConfig,
+    KafkaConfigFile,
     Limit,
     PlainService,
     Quiet,
     SameKeyGroups,
     SparkConfig,
+    kafka_settings,
 )
 from moneystate.cli.options import (
     Savepoint as SavepointFolder,
@@ -36,16 +39,28 @@ from moneystate.cli.state_query import parse_at
 from moneystate.cli.tables import print_fields
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
+from moneystate.kafka.client import check_reachable
+from moneystate.ports.service import ServiceSpec
 from moneystate.ports.state import StateModel
 from moneystate.savepoint.compare import compare
 from moneystate.savepoint.format import Savepoint
+from moneystate.savepoint.manifest import ChangelogPosition
 from moneystate.savepoint.rescale import rescale
+from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.storage import jvm_settings
 from moneystate.spark.storage.savepoints import check_out, fetched, new_savepoint
+from state_tools.changelog_position import changelog_position
 from state_tools.export import check_can_go_on, export, open_checkpoint
 from state_tools.inspection import inspect_state
 from state_tools.offline import is_savepoint, offline_session, open_state
 
+ChangelogServers = Annotated[
+    str,
+    option(
+        "bootstrap-servers", "Kafka brokers: also record where a replica continues.", Panel.kafka, ADDRESSES,
+        shown="none",
+    ),
+]  # fmt: skip
 Place = Annotated[
     str,
     typer.Argument(
@@ -79,18 +94,23 @@ def export_state(
     out: SavepointFolder,
     key_groups: SameKeyGroups = None,
     service: PlainService = "",
+    bootstrap_servers: ChangelogServers = "",
+    kafka_config: KafkaConfig = None,
+    kafka_config_file: KafkaConfigFile = None,
     spark_config: SparkConfig = None,
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Write a stopped job's state as a savepoint.
 
-    A new checkpoint can begin with it (--initial-state). --checkpoint can also be a savepoint: with --key-groups, the
-    command writes it with another number of key groups.
+    A new checkpoint can begin with it (--initial-state). With --bootstrap-servers, a replica can, too (serve
+    --from-snapshot). --checkpoint can also be a savepoint: with --key-groups, the command writes it with another number
+    of key groups.
     """
     jvm_settings.configure(pairs(spark_config or [], "--spark-config"))
     check_out(out)
-    state = registry.service_of(checkpoint, service).state
+    spec = registry.service_of(checkpoint, service)
+    state, kafka = spec.state, kafka_settings(kafka_config_file, kafka_config)
     with new_savepoint(out) as path:
         if is_savepoint(checkpoint):
             whole = Savepoint(fetched(checkpoint, "--checkpoint"))
@@ -101,10 +121,28 @@ def export_state(
             source = open_checkpoint(checkpoint)
             check_can_go_on(source)
             groups = key_groups or source.settings()["key_groups"]
+            position = _changelog(spec, source, groups, bootstrap_servers, kafka)
             with counting(path, groups, quiet), offline_session() as session:
-                export(session, state, source, path, groups)
+                export(session, state, source, path, groups, position)
         savepoint = Savepoint(path)
     _tell(savepoint, out, json_output)
+
+
+def _changelog(
+    service: ServiceSpec, source: Checkpoint, key_groups: int, servers: str, kafka: dict[str, str]
+) -> ChangelogPosition | None:
+    """Where a replica continues; None: it is not asked for. Raises ConfigError, SavepointError."""
+    if not servers:
+        return None
+    settings, last = source.settings(), source.last_committed()
+    if key_groups != settings["key_groups"]:
+        raise ConfigError(
+            f"--key-groups {key_groups}: expected {settings['key_groups']} as in the changelog, for replicas.",
+            "leave out --key-groups or --bootstrap-servers.",
+        )
+    check_reachable(servers, kafka)
+    topic = settings["topic_prefix"] + service.job(source.latest_rules()).changelog
+    return changelog_position(servers, kafka, topic, key_groups, (str(source.epoch()), last))
 
 
 def fingerprint(place: Place, connect: Connect, flags: StateFlags) -> None:

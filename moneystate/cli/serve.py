@@ -9,7 +9,7 @@ import typer
 from moneystate import log
 from moneystate.cli import registry, services
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.option import ADDRESS, DURATION, NUMBER, PATH, Panel, check_given, option
+from moneystate.cli.option import ADDRESS, DURATION, NUMBER, PATH, PATH_OR_URI, Panel, check_given, option, pairs
 from moneystate.cli.options import (
     BootstrapServers,
     KafkaConfig,
@@ -18,6 +18,7 @@ from moneystate.cli.options import (
     MetricsPort,
     PlainService,
     ReplicaFolder,
+    SparkConfig,
     TlsCa,
     TlsCert,
     TlsKey,
@@ -26,12 +27,17 @@ from moneystate.cli.options import (
     kafka_settings,
 )
 from moneystate.cli.tracing import check_traces
+from moneystate.errors import SavepointError
+from moneystate.replica.files import generation
 from moneystate.serving import supervisor
 from moneystate.serving.limits import Limits
 from moneystate.serving.options import Security, ServeOptions
+from moneystate.spark.local_path import is_local
+from moneystate.spark.storage import jvm_settings, savepoints
 
 DEFAULT_LISTEN = "127.0.0.1:8484"
 MAX_WORKERS = 64
+SNAPSHOT = "--from-snapshot"
 
 
 def _limit(name: str, help: str) -> typer.models.OptionInfo:
@@ -47,6 +53,16 @@ def serve(
     ] = DEFAULT_LISTEN,
     topic_prefix: TopicPrefix = "",
     service: PlainService = "",
+    from_snapshot: Annotated[
+        str,
+        option(
+            "from-snapshot",
+            "A savepoint from which an empty --data is loaded. The changelog is read from there on.",
+            Panel.server,
+            PATH_OR_URI,
+            shown="the whole changelog is read",
+        ),
+    ] = "",
     history: Annotated[str, option("history", "How long versions are kept.", Panel.server, DURATION)] = "24h",
     history_versions: Annotated[
         int,
@@ -142,6 +158,7 @@ def serve(
     ] = Limits.calls_per_caller,
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
+    spark_config: SparkConfig = None,
 ) -> None:
     """Answer queries about the state over gRPC.
 
@@ -151,10 +168,12 @@ def serve(
     check_given(bootstrap_servers=bootstrap_servers, data=data)
     if traces:
         check_traces()
+    reference = services.chosen(context, service)
     options = ServeOptions(
         bootstrap_servers=bootstrap_servers,
         data=data,
         listen=listen,
+        from_snapshot=_snapshot(from_snapshot, data, reference, pairs(spark_config or [], "--spark-config")),
         topic_prefix=topic_prefix,
         history_ms=parse_ms(history, "--history"),
         history_versions=history_versions or None,
@@ -171,6 +190,20 @@ def serve(
         ),
         limits=Limits(max_streams, max_streams_per_caller, max_calls, max_calls_per_caller),
     )  # fmt: skip
-    face = registry.face_of(services.chosen(context, service))
+    face = registry.face_of(reference)
     log.add_fields(service=face.name)
     supervisor.serve(options, face)
+
+
+def _snapshot(address: str, data: str, reference: str, spark_config: dict[str, str]) -> str:
+    """The folder of the savepoint on this machine; empty: none is needed. Raises SavepointError."""
+    if not address or (generation(data) is not None and not is_local(address)):
+        return ""
+    jvm_settings.configure(spark_config)
+    made_by, job = savepoints.manifest_of(address, SNAPSHOT).job, registry.chosen(reference).name
+    if made_by != job:
+        raise SavepointError(
+            f"{SNAPSHOT} {address}: expected a state of {job}, found one of {made_by}.",
+            "give the --service of the savepoint, or another savepoint.",
+        )
+    return str(savepoints.fetched(address, SNAPSHOT))

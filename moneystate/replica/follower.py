@@ -2,7 +2,7 @@
 
 1. *open*: open the current files, or new ones if the current ones cannot be continued (`_rebuild_reason`).
 2. *load* (new files): read the compacted log up to its current end, in bulk. Nothing can be read yet. After a kill the
-   load starts again.
+   load starts again. The first files may also be loaded from a saved state (`moneystate.replica.saved_state`).
 3. *follow*: hold records back until a batch slice is complete (`moneystate.replica.transaction_assembler`), then write
    them with the position to resume from. After a kill, the log is read again from there.
 4. *publish quiescent*: versions in which compaction may have left holes cannot be read. Once a quiet log has been read
@@ -25,7 +25,7 @@ from confluent_kafka import KafkaException
 from moneystate.errors import BrokerError, SetupError
 from moneystate.log import get_log
 from moneystate.ports.replica import ReplicaModel
-from moneystate.replica import files
+from moneystate.replica import files, saved_state
 from moneystate.replica.deferred_close import DeferredClose
 from moneystate.replica.follower_loop import FollowerLoop
 from moneystate.replica.log import Changelog, Options, Topics
@@ -45,21 +45,31 @@ MISPLACED_ADVICE: Final = (
 )
 STOP_LOOK_S: Final = 0.2
 
+OpenSaved = Callable[[], saved_state.SavedState]
 
-def run(options: Options, model: ReplicaModel[Any], parent: Connection) -> None:
-    """Runs the follower as a process, until SIGTERM or until the parent has died."""
+
+def run(options: Options, model: ReplicaModel[Any], parent: Connection, open_saved: OpenSaved | None = None) -> None:
+    """Runs the follower as a process, until SIGTERM or until the parent has died. `open_saved`: opens the state to load
+    first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes: the parent tells this one to stop
     os.nice(NICENESS)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    Follower(options, model, lambda: stop.is_set() or parent.poll()).run()
+    Follower(options, model, lambda: stop.is_set() or parent.poll(), open_saved).run()
 
 
 class Follower:
-    def __init__(self, options: Options, model: ReplicaModel[Any], stopped: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        options: Options,
+        model: ReplicaModel[Any],
+        stopped: Callable[[], bool],
+        open_saved: OpenSaved | None = None,
+    ) -> None:
         self.options = options
         self.model = model
         self.stopped = stopped
+        self.open_saved = open_saved
         self.anew = ""  # why the current files cannot be continued; empty: they can
         self.last_message = ""
 
@@ -111,8 +121,10 @@ class Follower:
         """Raises SetupError."""
         data = self.options.data
         name = files.generation(data)
+        is_first_load = name is None
         if name is not None:
             store = Store(files.open_primary(data, name), self.model)
+            is_first_load = store.record.loading and not self.anew
             why = self.anew or _rebuild_reason(store.record, changelog)
             if not why and read_layout(store.db) != self.model.layout:
                 why = "the service's indices have changed"
@@ -126,7 +138,19 @@ class Follower:
         write_layout(store.db, self.model.layout)
         store.record.topic_id = changelog.topic_id
         store.record.positions = {str(p): offset for p, offset in changelog.starts.items()}
+        if is_first_load and self.open_saved is not None:
+            self._load_saved(store, self.open_saved(), changelog)
         return store, SharedStatusFile(files.folder(data, name), write=True)
+
+    @staticmethod
+    def _load_saved(store: Store, saved: saved_state.SavedState, changelog: Changelog) -> None:
+        why = saved_state.unusable(saved, changelog)
+        if why:  # since the start of the server, which is refused
+            log.warning(f"the replica is loaded from the changelog: {why}")
+            return
+        began_s = time.monotonic()
+        saved_state.load(store, saved)
+        log.info("the savepoint is loaded", version=str(saved.version), seconds=round(time.monotonic() - began_s, 1))
 
 
 def _rebuild_reason(record: Record, changelog: Changelog) -> str:

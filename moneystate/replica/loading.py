@@ -77,14 +77,15 @@ class Loader:
             if rows.read_long(row) > self.record.ended[group]:
                 half.add(group)
             if len(row) > rows.LONG_BYTES:
-                self._take(batch, user, kind, rest, entry, row[rows.LONG_BYTES :])
+                self.take(batch, user, kind, rest, entry, row[rows.LONG_BYTES :])
             if batch.len() >= INDEX_ROWS:
                 self.db.write(batch)
                 batch = WriteBatch(raw_mode=True)
         self.db.write(batch)
         self.record.half = sorted(half)
 
-    def _take(self, batch: WriteBatch, user: bytes, kind: bytes, rest: bytes, entry: bytes, value: bytes) -> None:
+    def take(self, batch: WriteBatch, user: bytes, kind: bytes, rest: bytes, entry: bytes, value: bytes) -> None:
+        """Adds the rows of an entry that has no past."""
         put = rows.long(BASE)
         batch.put(rows.LATEST + entry, put + value)
         for hint in self.model.index_keys(user, kind, rest, value):

@@ -1,6 +1,11 @@
 """The manifest of a savepoint: what it is, how it was made, and which files it has.
 
 `manifest.json`, with sorted keys. It has everything that a start checks, so that a start opens no other file for that.
+
+    format 1   until now
+    format 2   also changelog: where a replica continues that loads the savepoint
+
+A savepoint without a changelog position is written in format 1, so that earlier programs can read it.
 """
 
 from __future__ import annotations
@@ -16,7 +21,8 @@ from moneystate.engine.json_object import read_object
 from moneystate.engine.plan import STATE_VERSION, NewerProgram, Unreadable, from_offset
 from moneystate.errors import SavepointError
 
-FORMAT = 1
+FORMAT = 2
+WITHOUT_CHANGELOG = 1
 NAME = "manifest.json"
 _FILE = re.compile(r"(state|output)/group-\d{5,9}\.avro")
 _KINDS = {"str": str, "int": int, "list": list, "dict": dict}
@@ -31,6 +37,17 @@ class FileInfo:
     entries: int  # number of records
     bytes: int
     sha256: str  # in hex
+
+
+@dataclass(frozen=True)
+class ChangelogPosition:
+    """Where the changelog has exactly what the savepoint has, and what its last version tells its readers."""
+
+    topic_id: str
+    positions: dict[str, int]  # by partition: the offset after everything that the savepoint has
+    read_ms: int  # when they were read, by the wall clock
+    written_at_ms: int  # when the version's last end-of-batch record was written
+    rules: dict[str, Any]  # of the end-of-batch records
 
 
 @dataclass(frozen=True)
@@ -57,10 +74,15 @@ class Manifest:
     origins: list[str] = field(default_factory=list)
     origin_batch: int = 0  # first batch of the newest origin that the savepoint does not include
     state_version: int = STATE_VERSION
+    changelog: ChangelogPosition | None = None  # None: not known
     format: int = FORMAT
 
     def encode(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True, indent=1) + "\n"
+        fields = asdict(self)
+        if self.changelog is None:
+            del fields["changelog"]
+        fields["format"] = WITHOUT_CHANGELOG if self.changelog is None else FORMAT
+        return json.dumps(fields, sort_keys=True, indent=1) + "\n"
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -90,6 +112,8 @@ def decode_manifest(text: str, path: str) -> Manifest:
     try:
         for name in ("state", "output"):
             fields[name] = [_file_info(info) for info in fields[name]]
+        if fields.get("changelog") is not None:
+            fields["changelog"] = _changelog_position(fields["changelog"])
         manifest = Manifest(**fields)
         _check_types(manifest)
     except (TypeError, KeyError, AttributeError, Unreadable, NewerProgram) as e:
@@ -117,6 +141,19 @@ def _file_info(fields: Any) -> FileInfo:
     if any(type(value) is not kind for value, kind in types) or not _FILE.fullmatch(info.name):
         raise TypeError("an entry of state or output is not a file")
     return info
+
+
+def _changelog_position(fields: Any) -> ChangelogPosition:
+    """Raises TypeError."""
+    position = ChangelogPosition(**fields)
+    numbers = [position.read_ms, position.written_at_ms]
+    if type(position.topic_id) is not str or type(position.positions) is not dict or type(position.rules) is not dict:
+        raise TypeError("changelog is not a position")
+    if any(type(n) is not int for n in [*numbers, *position.positions.values()]):
+        raise TypeError("changelog has a position or time that is not a number")
+    if {*position.positions} != {str(n) for n in range(len(position.positions))}:
+        raise TypeError("changelog does not have a position of each partition")
+    return position
 
 
 def _check_types(manifest: Manifest) -> None:

@@ -58,7 +58,8 @@ def rescale(state: StateModel, source: Savepoint, out: Path, key_groups: int, on
         raise SavepointError(
             f"{source.folder}: expected the fingerprint {old.fingerprint}, found {total}.", "restore the savepoint."
         )
-    finish(out, replace(old, key_groups=key_groups, state=files))
+    changelog = old.changelog if key_groups == old.key_groups else None  # elsewhere, entries are in other partitions
+    finish(out, replace(old, key_groups=key_groups, state=files, changelog=changelog))
 
 
 def sources(group: int, key_groups: int, old_key_groups: int) -> range:

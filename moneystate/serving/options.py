@@ -112,6 +112,7 @@ class ServeOptions:
     bootstrap_servers: str
     data: str
     listen: str  # HOST:PORT; port 0: any free one
+    from_snapshot: str = ""  # folder of the savepoint that an empty `data` is loaded from; empty: none
     topic_prefix: str = ""
     history_ms: int | None = None
     history_versions: int | None = None

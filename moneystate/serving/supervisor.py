@@ -14,6 +14,7 @@ import os
 import socket
 import subprocess
 import tempfile
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from multiprocessing.connection import wait
@@ -23,11 +24,14 @@ from moneystate.errors import JobError, SetupError
 from moneystate.kafka.client import check_reachable
 from moneystate.log import get_log
 from moneystate.monitoring import Labelled, expose
-from moneystate.replica import follower
+from moneystate.replica import files, follower
+from moneystate.replica.log import Topics
+from moneystate.replica.saved_state import unusable
 from moneystate.serving import addresses, metrics, worker
 from moneystate.serving.child import Child, start
 from moneystate.serving.face import Face
 from moneystate.serving.options import ServeOptions
+from moneystate.serving.savepoint import saved_state
 from moneystate.stop_signals import stop_signals
 
 _log = get_log(__name__)
@@ -48,7 +52,7 @@ def serve(options: ServeOptions, face: Face) -> None:
         stopped = at_end.enter_context(stop_signals()).fileno()
         _metrics(options, face.name, at_end)
         task = worker.WorkerTask(options, face, address, worker.page_token_key(options))
-        children = [start("follower", follower.run, options, face.replica)]
+        children = [start("follower", _follower(options, face), options, face.replica)]
         at_end.callback(_stop, children, options.grace_s)
         children += [start(f"worker {n + 1}", worker.run, task) for n in range(options.workers)]
         _await_listening(children[1:], stopped)
@@ -66,6 +70,21 @@ def _make_folder(options: ServeOptions) -> None:
         raise SetupError(
             f"--data {options.data}: expected a folder, but {e.strerror}.", "check the path and its permissions."
         ) from None
+
+
+def _follower(options: ServeOptions, face: Face) -> Callable[..., None]:
+    """What the follower's process runs. Raises SetupError if the replica cannot continue from --from-snapshot."""
+    if not options.from_snapshot:
+        return follower.run
+    open_saved = partial(saved_state, options.from_snapshot)
+    if files.generation(options.data) is None:  # else the replica has its own files
+        why = unusable(open_saved(), Topics(options, face.replica).describe())
+        if why:
+            raise SetupError(
+                f"--from-snapshot {options.from_snapshot}: expected a changelog that continues it, but {why}.",
+                "make a newer savepoint, or leave the flag out to read the whole changelog.",
+            )
+    return partial(follower.run, open_saved=open_saved)
 
 
 def _hold_port(listen: str) -> tuple[str, socket.socket]:

@@ -1,5 +1,5 @@
 """`python -m tests.bench KIND`, of which there are backlog, services, latency, scale, steady, query, bootstrap, gaps,
-reconciliation, stock, stock-latency, large-pool, maps, together and telemetry: see --help of each."""
+reconciliation, stock, stock-latency, large-pool, maps, together, telemetry and rescale: see --help of each."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from tests.bench import (
     maps,
     query_load,
     reconciliation,
+    rescale,
     scale,
     services,
     steady,
@@ -141,6 +142,7 @@ KINDS = {
     "maps": maps.main,
     "together": together.main,
     "telemetry": telemetry.main,
+    "rescale": rescale.main,
 }
 
 if __name__ == "__main__":

@@ -124,7 +124,15 @@ class Load:
         return sent
 
     def _money(self, number: int) -> None:
-        user = self.users[number]
+        self._transaction(self.users[number], self.to[number])
+
+    def new_user(self, number: int) -> None:
+        """Money of a user without a session."""
+        user = f"user-{number:09d}"
+        self._transaction(user, partition_of(user, self.partitions))
+        self.producer.poll(0)
+
+    def _transaction(self, user: str, to: int) -> None:
         money = {
             "id": str(uuid.uuid4()),
             "userId": user,
@@ -138,7 +146,7 @@ class Load:
             "transactionRelatedThing": "x",
             "isOldMoneyEvent": False,
         }
-        self.send(WALLET, "TransactionEvent", money, self.to[number])
+        self.send(WALLET, "TransactionEvent", money, to)
 
 
 def measure(

@@ -138,7 +138,8 @@ class Writer:
 class Replica:
     """A follower in a process of its own, and a reader of its files."""
 
-    def __init__(self, cluster: Cluster, **options: object) -> None:
+    def __init__(self, cluster: Cluster, open_saved: follower.OpenSaved | None = None, **options: object) -> None:
+        self.open_saved = open_saved
         self.data = tempfile.mkdtemp(prefix="moneystate-test-")
         self.options = Options(cluster.bootstrap_servers, self.data, cluster.prefix, **options)  # type: ignore[arg-type]
         self.context = multiprocessing.get_context("spawn")
@@ -148,7 +149,7 @@ class Replica:
 
     def start(self) -> None:
         self.line, theirs = self.context.Pipe()
-        self.process = self.context.Process(target=follower.run, args=(self.options, REPLICA, theirs))
+        self.process = self.context.Process(target=follower.run, args=(self.options, REPLICA, theirs, self.open_saved))
         self.process.start()
         theirs.close()
 
