@@ -89,6 +89,8 @@ class Publisher:
             del self.in_flight[revision.version]
             if revision.number not in record.skipped:
                 self._publish(batch, revision)
+            else:  # `publish_quiescent` may need it, with the time of its last end
+                batch.put(rows.REVISION + rows.long(revision.number), revision.encode())
         record.skipped = [n for n in record.skipped if n > reached]
 
     def quiescent(self) -> Revision | None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def replica_of(cluster: Cluster) -> Iterator[Callable[..., Replica]]:
     """Makes replicas, which end with the test."""
     made: list[Replica] = []
 
-    def make(**options: object) -> Replica:
+    def make(**options: Any) -> Replica:
         made.append(Replica(cluster, **options))
         return made[-1]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType  # type: ignore[attr-defined]
 
 from moneystate.errors import SavepointError
 from moneystate.replica.log import Topics
@@ -29,6 +30,7 @@ from tests.workloads.workload_log import workload_log
 
 RULES = Rules()
 BATCHES, SAVED = 10, 5
+SET = AlterConfigOpType.SET
 OUTPUTS = 3
 
 
@@ -36,20 +38,9 @@ def savepoint(out: Path, sim: Simulation, batch: int, position: ChangelogPositio
     folder = begin(out)
     files = [write_state(folder, n, sorted(state.entries.items())) for n, state in enumerate(sim.states)]
     about: dict[str, Any] = {"job": "moneystate-enrich", "schemas": [], "rules": {}, "partitions": OUTPUTS}
-    of_version = {"plan": None, "watermark": sim.watermark, "counts": {}, "fingerprint": "", "origins": ["one"]}
-    finish(
-        out,
-        Manifest(
-            EXPORT,
-            "",
-            key_groups=GROUPS,
-            state=files,
-            origin_batch=batch + 1,
-            changelog=position,
-            **about,
-            **of_version,
-        ),
-    )
+    about |= {"plan": None, "watermark": sim.watermark, "counts": {}, "fingerprint": "", "key_groups": GROUPS}
+    of_version: dict[str, Any] = {"origins": ["one"], "origin_batch": batch + 1, "changelog": position}
+    finish(out, Manifest(EXPORT, "", state=files, **about, **of_version))
     return str(out)
 
 
@@ -92,9 +83,7 @@ def test_it_answers_as_a_replica_of_the_whole_changelog(
     for number in range(SAVED, BATCHES):
         batch(number)
     at_once.start()
-    cut = {TopicPartition(writer.topic, p): offset for p, offset in saved_state(place).positions.items()}
-    deleted = cluster.admin.delete_records([TopicPartition(tp.topic, tp.partition, n) for tp, n in cut.items()])
-    assert all(future.result().low_watermark > 0 for future in deleted.values())
+    cut(cluster, writer.topic, saved_state(place).positions)
     late = replica_of(open_saved=partial(saved_state, place))
     for replica in (at_once, late):
         for version in versions[SAVED:]:
@@ -102,10 +91,21 @@ def test_it_answers_as_a_replica_of_the_whole_changelog(
             assert len(got["users"]) > 50
             assert got == answers(whole, version)
         assert replica.reads.status().schema_counts == whole.reads.status().schema_counts
-    check_refusals(cluster, late, place, cut)
+    check_refusals(late, place)
 
 
-def check_refusals(cluster: Cluster, replica: Replica, place: str, cut: dict[TopicPartition, int]) -> None:
+def cut(cluster: Cluster, topic: str, positions: Mapping[int, int]) -> None:
+    """What retention may do to the log before these offsets."""
+    allowed = ConfigResource(ResourceType.TOPIC, topic)
+    allowed.add_incremental_config(ConfigEntry("cleanup.policy", "compact,delete", incremental_operation=SET))
+    (altered,) = cluster.admin.incremental_alter_configs([allowed]).values()
+    altered.result()
+    gone = [TopicPartition(topic, partition, offset) for partition, offset in positions.items()]
+    for tp, future in cluster.admin.delete_records(gone).items():
+        assert future.result().low_watermark == positions[tp.partition] > 0
+
+
+def check_refusals(replica: Replica, place: str) -> None:
     """The changelog does not continue what is older than its retention, or another one's."""
     saved, now = saved_state(place), Topics(replica.options, REPLICA).describe()
     assert unusable(saved, now) == ""

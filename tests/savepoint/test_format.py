@@ -13,10 +13,18 @@ from hypothesis import strategies as st
 from moneystate.engine.items import Output
 from moneystate.errors import SavepointError
 from moneystate.savepoint.format import Savepoint, begin, check_free, finish, partial, write_output, write_state
-from moneystate.savepoint.manifest import BOOTSTRAP, Manifest
+from moneystate.savepoint.manifest import BOOTSTRAP, ChangelogPosition, Manifest, decode_manifest
 from tests.savepoint.make import empty_savepoint
 
 Damage = Callable[[Path], object]
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "savepoint"
+POSITION = {
+    "topic_id": "t",
+    "positions": {"0": 7, "1": 9},
+    "read_ms": 2,
+    "written_at_ms": 1,
+    "rules": {"dedup_ttl_ms": 3},
+}
 
 bytes_or_none = st.one_of(st.none(), st.binary(max_size=20))
 headers = st.lists(st.tuples(st.text(max_size=5), bytes_or_none), max_size=2)
@@ -74,7 +82,10 @@ def field(name: str, value: object) -> Damage:
         lambda folder: (folder / "manifest.json").write_text("[]"),
         lambda folder: (folder / "state" / "group-00003.avro").unlink(),
         lambda folder: (folder / "state" / "group-00003.avro").write_bytes(b"short"),
-        field("format", 2),
+        field("format", 3),
+        field("changelog", {"topic_id": "t"}),
+        field("changelog", {**POSITION, "positions": {"1": 7}}),
+        field("changelog", {**POSITION, "read_ms": "now"}),
         field("state_version", 99),
         field("key_groups", 9),
         field("unheard", "of"),
@@ -95,3 +106,11 @@ def test_a_file_of_the_same_size_with_another_content_is_found_before_its_first_
     path.write_bytes(content)
     with pytest.raises(SavepointError):
         next(Savepoint(folder).entries(3))
+
+
+@pytest.mark.parametrize(("name", "changelog"), [("v1", None), ("v2", ChangelogPosition(**POSITION))])
+def test_manifests_of_each_format_are_as_they_were(name: str, changelog: ChangelogPosition | None) -> None:
+    text = (GOLDEN / f"manifest-{name}.json").read_text()
+    manifest = decode_manifest(text, name)
+    assert manifest.changelog == changelog
+    assert manifest.encode() == text
