@@ -36,7 +36,7 @@ def changelog_position(
         ]
     finally:
         reader.consumer.close()
-    written = [found for partition in last for found in partition.values()]
+    written = [end_and_time for partition in last for end_and_time in partition.values()]
     other = [end for end, _ in written if (end.epoch, end.batch) != version]
     if other or len(written) != key_groups:
         actual = f"that of {other[0].epoch}/{other[0].batch}" if other else f"{len(written)} key groups"

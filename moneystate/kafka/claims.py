@@ -156,7 +156,7 @@ class Watch:
             if owner.instance != self.config.instance:
                 raise superseded(self.config.application_id, owner)
 
-    def settle(self, partitions: Iterable[int], epoch: str) -> None:
+    def take_over(self, partitions: Iterable[int], epoch: str) -> None:
         """Step 3 for `partitions`, if there are any. The claim is complete: its producer is no longer needed.
 
         Raises InstanceError, BrokerError.

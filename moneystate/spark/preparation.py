@@ -46,7 +46,7 @@ class Preparation:
             watch = self.watch = self._claim()
             self._write_checkpoint()
             replaces = self._replaces()
-            watch.settle(self._to_take_over() if replaces else [], self.checkpoint.epoch() or "")
+            watch.take_over(self._to_take_over() if replaces else [], self.checkpoint.epoch() or "")
             failpoint("taken over", self.checkpoint.last_planned())
             if replaces:
                 self._publish()

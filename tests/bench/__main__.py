@@ -1,5 +1,6 @@
 """`python -m tests.bench KIND`, of which there are backlog, services, latency, scale, steady, query, bootstrap, gaps,
-reconciliation, stock, stock-latency, large-pool, maps, together, telemetry and rescale: see --help of each."""
+reconciliation, stock, stock-latency, large-pool, maps, together, telemetry, rescale and replicas: see --help of
+each."""
 
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ from tests.bench import (
     maps,
     query_load,
     reconciliation,
+    replicas,
     rescale,
     scale,
     services,
@@ -143,6 +145,7 @@ KINDS = {
     "together": together.main,
     "telemetry": telemetry.main,
     "rescale": rescale.main,
+    "replicas": replicas.main,
 }
 
 if __name__ == "__main__":

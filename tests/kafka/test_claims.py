@@ -174,7 +174,7 @@ def test_final_markers_wait_for_another_application_that_has_the_topic_open(
 def test_a_claim_takes_over_for_all_output_partitions_unless_another_run_has_claimed_since(cluster: Cluster) -> None:
     config = config_of(cluster)
     first, watch = take(config, "first")
-    watch.settle(PARTITIONS, "e2")
+    watch.take_over(PARTITIONS, "e2")
     sink = PartitionSink(first, 0)
     begun = Marker("e2", -1, "")
     there = markers.final_markers(first.bootstrap_servers, {}, first.commits, PARTITIONS)
@@ -184,5 +184,5 @@ def test_a_claim_takes_over_for_all_output_partitions_unless_another_run_has_cla
     _, watch = take(config, "second")
     take(config, "third")
     with pytest.raises(InstanceError):
-        watch.settle(PARTITIONS, "e3")
+        watch.take_over(PARTITIONS, "e3")
     assert markers.read_markers(first.bootstrap_servers, {}, first.commits) == there

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from tests.savepoint.make import empty_savepoint
 
 Damage = Callable[[Path], object]
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "savepoint"
-POSITION = {
+POSITION: dict[str, Any] = {
     "topic_id": "t",
     "positions": {"0": 7, "1": 9},
     "read_ms": 2,
