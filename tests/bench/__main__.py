@@ -1,6 +1,6 @@
 """`python -m tests.bench KIND`, of which there are backlog, services, latency, scale, steady, query, bootstrap, gaps,
-reconciliation, stock, stock-latency, large-pool, maps, together, telemetry, rescale and replicas: see --help of
-each."""
+reconciliation, stock, stock-latency, large-pool, maps, together, telemetry, rescale, replicas and executors:
+see --help of each."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from rich.table import Table
 from moneystate.devbroker import DevBroker
 from tests.bench import (
     bootstrap,
+    executors,
     gaps,
     large_pool,
     latency,
@@ -146,6 +147,7 @@ KINDS = {
     "telemetry": telemetry.main,
     "rescale": rescale.main,
     "replicas": replicas.main,
+    "executors": executors.main,
 }
 
 if __name__ == "__main__":
