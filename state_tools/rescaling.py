@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from moneystate.errors import CheckpointError
@@ -76,15 +77,20 @@ class Rescaling:
         admin = admin_client(self.servers, self.kafka)
         writers = min(self.target.partitions, self.target.key_groups)
         startup.check_timed(admin, [prefix + name for name in self.job.timed], writers)
-        changelog = partition_counts(admin).get(prefix + self.job.changelog)
         numbers = (self.target.key_groups, self.target.partitions)
         is_same = numbers == (self.settings["key_groups"], self.settings["partitions"])
-        if is_same and changelog == self.settings.get(startup.CHANGELOG_PARTITIONS):
+        if is_same and not self._has_another_changelog(admin):
             raise CheckpointError(
                 f"{self.old.root}: expected other numbers than the {numbers[0]} key groups and {numbers[1]} partitions "
                 "that it has.",
                 "give another --key-groups or --partitions, or start the job as it is.",
             )
+
+    def _has_another_changelog(self, admin: AdminClient) -> bool:
+        """The job must not go on as it is then (`moneystate.spark.startup.check_changelog`)."""
+        topic = self.settings["topic_prefix"] + self.job.changelog
+        there = startup.changelog_settings(admin, topic) if topic in partition_counts(admin) else {}
+        return not there or any(self.settings.get(name, value) != value for name, value in there.items())
 
     def _check_target(self) -> None:
         if not self.new.is_new() or set(self.new.folder.names("")) - {OWN}:

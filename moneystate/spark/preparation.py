@@ -66,7 +66,8 @@ class Preparation:
         """Only begin the new checkpoint. A later run claims the application, and publishes. Raises MoneystateError."""
         try:
             self.checks.run()
-            self._write_checkpoint()
+            self._begin_checkpoint()
+            self._keep_program()
         finally:
             self.checks.close()
 
@@ -82,18 +83,20 @@ class Preparation:
         checkpoint, rules, checks = self.checkpoint, self.spec.rules, self.checks
         if checkpoint.is_new():
             self._begin_checkpoint()
-        else:
-            self._complete_settings()
-        checkpoint.keep_rules(rules)
-        checkpoint.keep_code(self.spec.code)
+        self._complete_settings()
+        self._keep_program()
         if checkpoint.changed_rules(rules):
             o = self.options
             markers = final_markers(o.bootstrap_servers, o.kafka_config, checks.commits, range(o.partitions))
             startup.check_plan(checkpoint, markers, checks.settings, rules)
             checkpoint.replan(rules)
 
+    def _keep_program(self) -> None:
+        self.checkpoint.keep_rules(self.spec.rules)
+        self.checkpoint.keep_code(self.spec.code)
+
     def _complete_settings(self) -> None:
-        """With what the version that began the checkpoint did not record."""
+        """With those of the changelog, from the first run on that writes it."""
         there = startup.changelog_settings(self.checks.admin, self.checks.changelog)
         for name in there.keys() - self.checkpoint.settings().keys():
             self.checkpoint.keep_setting(name, there[name])
@@ -103,8 +106,7 @@ class Preparation:
         note = None if checks.initial is None else initial.note_of(self.options.initial_state)
         publish = self.options.new_epoch or note is not None
         start = {"offset": checks.start_plan(), "superseded": checks.replaced, "initial": note, "publish": publish}
-        changelog = startup.changelog_settings(checks.admin, checks.changelog)
-        self.checkpoint.begin({**checks.settings, **changelog}, start)
+        self.checkpoint.begin(checks.settings, start)
 
     def _replaces(self) -> bool:
         """Whether the checkpoint's initial state may still have to be written to the changelog."""

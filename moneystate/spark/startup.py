@@ -21,8 +21,7 @@ from moneystate.spark.checkpoint import FORMAT, Checkpoint
 # Of the settings. `changelog_settings` completes them in a checkpoint of an earlier version.
 CHANGELOG_PARTITIONS, CHANGELOG_ID = "changelog_partitions", "changelog_id"
 WRITE_CHANGELOG_AGAIN = (
-    "start a new checkpoint from a savepoint, which writes the changelog again: moneystate checkpoint export, then "
-    "start with --initial-state."
+    "start a new checkpoint, which writes the changelog again: moneystate rescale makes it, also with the same numbers."
 )
 
 
