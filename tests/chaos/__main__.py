@@ -14,6 +14,7 @@ from moneystate.devbroker import DevBroker
 from tests.chaos import hour, lookups, orders, schedules
 from tests.job.harness import Setup, small_workload
 from tests.job.test_crash import FLAGS, RULES, kill_at_each
+from tests.job.test_standalone import DYNAMIC, kill_executors
 
 KILL_WITHIN_S = 25.0  # from the start of Spark to past the first batches
 MAX_KILLS = 5
@@ -25,16 +26,21 @@ def main() -> None:
         return
     p = argparse.ArgumentParser(
         description="Kill the job at each step of a batch, then at random times; its output is held to the model. Or "
-        "the lookup worker, and take its service away. Or the stock ledger, while many order from it.",
+        "the lookup worker, and take its service away. Or the stock ledger, while many order from it. Or "
+        "Spark's executors, on three machines.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument(
-        "what", nargs="?", choices=("job", "lookups", "orders"), default="job", help="lookups: outage, kills, replay"
+        "what",
+        nargs="?",
+        choices=("job", "lookups", "orders", "executors"),
+        default="job",
+        help="lookups: outage, kills, replay",
     )
     p.add_argument("--minutes", type=float, default=10, help="of the job's random kills")
     p.add_argument("--outage", type=float, default=120, help="seconds that the session service is away")
     p.add_argument("--orders", type=int, default=10_000, help="of 8 producers, for 100 skus")
-    p.add_argument("--kills", type=int, default=6, help="of the stock ledger")
+    p.add_argument("--kills", type=int, default=6, help="of the stock ledger, or of executors")
     p.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the times of the kills")
     a = p.parse_args()
     print(f"seed {a.seed}", flush=True)
@@ -45,6 +51,13 @@ def main() -> None:
     if a.what == "orders":
         with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:
             orders.all_of_it(broker, Path(folder), a.seed, a.orders, a.kills)
+        return
+    if a.what == "executors":
+        with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:
+            for name, conf in (("fixed", ()), ("dynamic", DYNAMIC)):
+                setup = new_setup(broker, Path(folder), name)
+                kill_executors(setup, a.kills, a.seed, conf, cores=(1, 2, 1), records=100)
+                print(f"executors, {name} allocation, {a.kills} kills: held", flush=True)
         return
     until = time.monotonic() + a.minutes * 60
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:

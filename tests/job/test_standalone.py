@@ -9,7 +9,7 @@ from tests.job.harness import Setup, counts, small_workload
 from tests.job.spark_cluster import cluster, submitted
 from tests.reference.model import Rules
 
-KILLS = 3
+KILLS = 1  # each costs the start of a JVM and of its Python; `make chaos ARGS=executors` has more
 DYNAMIC = (
     "spark.dynamicAllocation.enabled=true",
     "spark.dynamicAllocation.shuffleTracking.enabled=true",
@@ -36,13 +36,15 @@ def test_executors_that_are_killed_change_nothing(setup: Setup) -> None:
     kill_executors(setup, KILLS, seed=5, conf=())
 
 
-def kill_executors(setup: Setup, kills: int, seed: int, conf: tuple[str, ...]) -> None:
-    """On three machines with other numbers of cores. Executors are killed while batches run."""
+def kill_executors(
+    setup: Setup, kills: int, seed: int, conf: tuple[str, ...], cores: tuple[int, ...] = (1, 2), records: int = 300
+) -> None:
+    """On machines with other numbers of cores. Executors are killed while batches of so many records run."""
     setup.create_inputs()
     setup.send(small_workload("--events", "1000", "--flush-marker"))
     checkpoint, chosen = Checkpoint(str(setup.checkpoint)), random.Random(seed)
-    flags = ("--until-caught-up", "--drain", "--json", "--max-records-per-batch", "150")
-    with cluster(setup.folder, cores=(1, 2, 1)) as spark:
+    flags = ("--until-caught-up", "--drain", "--json", "--max-records-per-batch", str(records))
+    with cluster(setup.folder, cores) as spark:
         with submitted(setup, spark.master, *flags, conf=("spark.executor.memory=512m", *conf)) as job:
             for number in range(kills):
                 job.wait_for(lambda n=number: checkpoint.last_committed() >= n, f"batch {number}")  # type: ignore[misc]
