@@ -9,12 +9,12 @@ from pathlib import Path
 
 NAME = "libfaketimeMT.so.1"  # `make env` puts it into .venv/lib, Debian's package into the system's folder
 FOLDERS = (Path(sys.prefix) / "lib", Path(f"/usr/lib/{platform.machine()}-linux-gnu/faketime"))
-WAITS = Path(__file__).with_name("timed_waits.c")
+WAITS = Path(__file__).with_name("waits.c")
 
 
 class Clock:
     def __init__(self, folder: Path) -> None:
-        self.file, self.waits = folder / "clock", folder / "timed_waits.so"
+        self.file, self.waits = folder / "clock", folder / "waits.so"
         self.turn(0)
 
     def turn(self, seconds: int) -> None:
