@@ -1,4 +1,4 @@
-/* What libfaketime 0.9.10 lacks. It is loaded before libfaketime. */
+/* What libfaketime 0.9.10 does wrong. It is loaded before libfaketime, with FAKETIME_DONT_FAKE_MONOTONIC. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -8,8 +8,29 @@
 #include <time.h>
 #include <unistd.h>
 
+static const long NS = 1000000000;
+
+/* Its own ends at once where the condition has the monotonic clock, and Java's threads would spin. Here, an end on the
+ * clock that is turned becomes one on the monotonic clock. */
+int pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex, const struct timespec *until) {
+    struct timespec end = *until, turned, now;
+    if (!(condition->__data.__wrefs & 2)) { /* so glibc notes the monotonic clock, from 2.25 on */
+        clock_gettime(CLOCK_REALTIME, &turned);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        end.tv_sec += now.tv_sec - turned.tv_sec;
+        end.tv_nsec += now.tv_nsec - turned.tv_nsec;
+        if (end.tv_nsec < 0)
+            end.tv_sec--, end.tv_nsec += NS;
+        if (end.tv_nsec >= NS)
+            end.tv_sec++, end.tv_nsec -= NS;
+        if (end.tv_sec < 0)
+            end.tv_sec = end.tv_nsec = 0;
+    }
+    return pthread_cond_clockwait(condition, mutex, CLOCK_MONOTONIC, &end);
+}
+
 /* It does not know the waits of C11 threads, which librdkafka uses: after a jump ahead they would wait for the real
- * clock to get there. In glibc they are the same as those of POSIX threads, which it knows. */
+ * clock to get there. In glibc they are the same as those of POSIX threads. */
 int cnd_timedwait(cnd_t *condition, mtx_t *mutex, const struct timespec *until) {
     switch (pthread_cond_timedwait((pthread_cond_t *)condition, (pthread_mutex_t *)mutex, until)) {
     case 0:
