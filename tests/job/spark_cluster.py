@@ -89,9 +89,14 @@ class SparkCluster(NamedTuple):
 
     def executors(self) -> list[psutil.Process]:
         """The executors' JVMs."""
-        return [
-            child for worker in self.workers for child in worker.children() if EXECUTOR in " ".join(child.cmdline())
-        ]
+        return [child for worker in self.workers for child in worker.children() if _is_executor(child)]
+
+
+def _is_executor(process: psutil.Process) -> bool:
+    try:
+        return EXECUTOR in " ".join(process.cmdline())
+    except psutil.NoSuchProcess:  # it has just ended
+        return False
 
 
 @contextmanager
