@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
+from statistics import mean
 
 import psutil
 
@@ -35,7 +36,7 @@ FLAGS = ("--session-ttl", "10m", "--dedup-ttl", "5m", "--session-wait", "30s", "
 PARTITIONS = 2
 SAMPLE_S = 10.0
 NOTICED_S = 20.0  # by then a run has ended that cannot go on
-FLAT = 1.25  # the last quarter's mean against the first one's
+FLAT = 1.25  # the last quarter's mean against the second one's
 SUPERSEDED = 4  # exit code
 
 
@@ -270,16 +271,17 @@ def _outputs(values: dict[str, list[bytes]] | dict[str, list[bytes | None]]) -> 
 
 
 def show(samples: Sequence[Sample]) -> bool:
-    """Means of the first and the last quarter. Whether all that must not grow is flat."""
-    quarter = max(1, len(samples) // 4)
+    """Means of the four quarters: the state fills in the first one. Whether all that must not grow is flat from the
+    second on."""
+    parts = [samples[len(samples) * n // 4 : len(samples) * (n + 1) // 4] or samples[-1:] for n in range(4)]
     flat = True
-    print(f"{'':18}{'first quarter':>15}{'last quarter':>15}{'ratio':>8}{'most':>10}")
+    print(f"{'':18}{'1st quarter':>13}{'2nd':>10}{'3rd':>10}{'4th':>10}{'4th/2nd':>10}{'most':>10}")
     for n, field in enumerate(fields(Sample)):
-        column = [astuple(sample)[n] for sample in samples]
-        first, last = sum(column[:quarter]) / quarter, sum(column[-quarter:]) / quarter
-        ratio = last / first if first else 1.0
+        means = [mean(astuple(sample)[n] for sample in part) for part in parts]
+        ratio = means[3] / means[1] if means[1] else 1.0
         flat = flat and (ratio <= FLAT or field.name in GROWS)
-        print(f"{field.name:18}{first:15,.1f}{last:15,.1f}{ratio:8.2f}{max(column):10,.1f}")
+        most = max(astuple(sample)[n] for sample in samples)
+        print(f"{field.name:18}{means[0]:13,.1f}{''.join(f'{m:10,.1f}' for m in means[1:])}{ratio:10.2f}{most:10,.1f}")
     return flat
 
 
