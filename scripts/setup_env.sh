@@ -184,9 +184,10 @@ fetch_faketime() {
     rm -rf "$folder"
 }
 
-# What the tests' HDFS runs on.
-fetch_hdfs() {
+# What the tests' HDFS runs on, and what Spark needs for their S3.
+fetch_stores() {
     .venv/bin/python -m tests.storage.hdfs || exit 3
+    .venv/bin/python -m tests.storage.s3 || exit 3
 }
 
 # --- all of it --------------------------------------------------------------------------------------------------------
@@ -200,7 +201,7 @@ set_up() {
     fetch_faketime
     java=$(ensure_java)
     jars=$(.venv/bin/python -m moneystate.devbroker jars) || exit 3
-    fetch_hdfs
+    fetch_stores
     rm -f "$archive_stamp"
     printf '%s\n' "$(environment_key)" "$java" "$jars" >"$stamp"
     say "ready"

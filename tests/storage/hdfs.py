@@ -45,6 +45,7 @@ class Hdfs:
         self.folder = folder
         self.port, self.web_port = free_ports(2)
         self.address = f"hdfs://127.0.0.1:{self.port}"
+        self.flags: list[str] = []  # Spark needs no settings for it
         self.process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:

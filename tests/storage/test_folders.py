@@ -1,4 +1,4 @@
-"""A folder on this machine and one in HDFS answer alike."""
+"""A folder on this machine and those in stores answer alike."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from moneystate.errors import CheckpointError, ConfigError
 from moneystate.spark.session import open_session
 from moneystate.spark.storage.folder import Folder, child, folder_at
 from tests.ports import free_port
+from tests.storage.contract import check_last_write_is_read, check_missing
 from tests.storage.hdfs import Hdfs
+from tests.storage.s3 import S3
 
 
 @pytest.fixture(params=["local", "hdfs"])
@@ -24,24 +26,18 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, topic_prefix: str) ->
 
 
 def test_a_file_is_read_as_it_was_written_last(folder: Folder) -> None:
-    folder.write("a/b", b"one")
-    folder.write("a/b", bytes(range(256)))
-    folder.write("a/empty", b"")
-    assert folder.read("a/b") == bytes(range(256))
-    assert folder.read("a/empty") == b""
-    assert sorted(folder.names("a")) == ["b", "empty"]  # nothing temporary is left
-    assert folder.names("") == ["a"]
+    check_last_write_is_read(folder)
 
 
 def test_what_is_not_there_is_said_to_be_missing(folder: Folder) -> None:
-    assert not folder.exists()
-    assert not folder.exists("a")
-    assert folder.names("a") == []
-    with pytest.raises(FileNotFoundError):
-        folder.read("a")
-    folder.write("a", b"")
-    assert folder.exists()
-    assert folder.exists("a")
+    check_missing(folder)
+
+
+def test_s3_does_the_same(s3: S3) -> None:
+    settings = [f"{name}={value}" for name, value in s3.settings.items()]
+    command = [sys.executable, "-m", "tests.storage.contract", f"{s3.address}/contract", *settings]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_store_that_is_away_is_one_line_with_advice() -> None:
