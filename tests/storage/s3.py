@@ -61,7 +61,9 @@ class S3:
             "spark.hadoop.fs.s3a.endpoint": f"http://127.0.0.1:{self.port}",
             "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
             "spark.hadoop.fs.s3a.path.style.access": "true",
-            "spark.hadoop.fs.s3a.connection.expect.continue": "false",  # moto's server answers only that
+            # moto's server gives its "100 Continue" for the answer
+            "spark.hadoop.fs.s3a.connection.expect.continue": "false",
+            "spark.hadoop.fs.s3a.optimized.copy.from.local.enabled": "false",
             "spark.hadoop.fs.s3a.access.key": "tests",
             "spark.hadoop.fs.s3a.secret.key": "tests",
         }
