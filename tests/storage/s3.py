@@ -52,7 +52,7 @@ class S3:
 
     @property
     def settings(self) -> dict[str, str]:
-        """Spark's settings, as docs/savepoints.md has them."""
+        """Spark's settings, as docs/operations.md has them."""
         return {
             "spark.jars": ",".join(map(str, jars())),
             "spark.sql.streaming.checkpointFileManagerClass": (
