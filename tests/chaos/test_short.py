@@ -10,8 +10,8 @@ from tests.chaos.schedule import schedule_of
 from tests.chaos.schedules import run_one
 from tests.chaos.world import World
 
-# A zombie that wakes up while its successor writes, a file of the checkpoint that is cut off. Other tests kill processes
-# at each step, and the broker.
+# A zombie that wakes up while its successor writes, a file of the checkpoint that is cut off. Other tests kill
+# processes at each step, and the broker.
 SEEDS = {44: "zombie", 30: "damage"}
 
 
