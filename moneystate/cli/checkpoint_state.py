@@ -14,11 +14,12 @@ from moneystate.cli import checkpoint_served, checkpoint_view, facts_view, regis
 from moneystate.cli.command import add
 from moneystate.cli.connection import Connect, connecting
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.option import ADDRESSES, Panel, flagged, option, pairs
+from moneystate.cli.option import flagged, pairs
 from moneystate.cli.options import (
     DEDUP_TTL,
     AtTime,
     AtVersion,
+    BootstrapServers,
     CheckpointFolder,
     DedupTtl,
     Json,
@@ -54,13 +55,6 @@ from state_tools.export import check_can_go_on, export, open_checkpoint
 from state_tools.inspection import inspect_state
 from state_tools.offline import is_savepoint, offline_session, open_state
 
-ChangelogServers = Annotated[
-    str,
-    option(
-        "bootstrap-servers", "Kafka brokers: also record where a replica continues.", Panel.kafka, ADDRESSES,
-        shown="none",
-    ),
-]  # fmt: skip
 Place = Annotated[
     str,
     typer.Argument(
@@ -94,7 +88,7 @@ def export_state(
     out: SavepointFolder,
     key_groups: SameKeyGroups = None,
     service: PlainService = "",
-    bootstrap_servers: ChangelogServers = "",
+    bootstrap_servers: BootstrapServers = "",
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
     spark_config: SparkConfig = None,

@@ -112,7 +112,6 @@ class ServeOptions:
     bootstrap_servers: str
     data: str
     listen: str  # HOST:PORT; port 0: any free one
-    from_snapshot: str = ""  # folder of the savepoint that an empty `data` is loaded from; empty: none
     topic_prefix: str = ""
     history_ms: int | None = None
     history_versions: int | None = None
@@ -123,6 +122,7 @@ class ServeOptions:
     metrics_host: str = "127.0.0.1"
     traces: bool = False
     page_token_key: str = ""  # a file; empty: one in `data`
+    from_snapshot: str = ""  # folder of the savepoint that an empty `data` is loaded from; empty: none
     kafka_config: dict[str, str] = field(default_factory=dict)
     security: Security = field(default_factory=Security)
     limits: Limits = field(default_factory=Limits)
