@@ -12,7 +12,7 @@ from tests.job.warm import Warm
 from tests.storage.hdfs import Hdfs
 from tests.storage.s3 import S3
 
-BATCHES = ("--max-records-per-batch", "300", "--quiet")
+BATCHES = ("--max-records-per-batch", "250", "--quiet")
 BOUNDED = ("--until-caught-up", "--json", *BATCHES)
 
 
@@ -25,7 +25,7 @@ def test_a_job_is_killed_moved_and_replayed_with_its_state_in_a_store(
     # A process of its own: the JVM of the other one does not have the store's settings.
     warm = Warm()
     old, savepoint, new = (f"{home}/{name}" for name in ("checkpoint", "savepoint", "moved"))
-    log = small_workload("--events", "900", "--flush-marker")
+    log = small_workload("--events", "400", "--flush-marker")
     setup.create_inputs()
     setup.send(log[: len(log) // 2])
     setup.kill_at("produced@1", *BATCHES, *spark, "--checkpoint", old)
