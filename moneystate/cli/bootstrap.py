@@ -176,7 +176,7 @@ def bootstrap(
             typer.echo(f"{out} was not made; the same command resumes from {options.work_folder}.", err=True)
             raise typer.Exit(1)
         run.publish()
-        _tell(prepared, out, json_output, quiet)
+    _tell(prepared, out, json_output, quiet)
 
 
 def _tell(prepared: Prepared, out: str, json_output: bool, quiet: bool) -> None:

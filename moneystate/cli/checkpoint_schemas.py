@@ -10,6 +10,7 @@ from moneystate.schemas.check import Finding, Functions, check_state_entries
 from moneystate.schemas.tree import Tree
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.session import open_session
+from moneystate.spark.storage import jvm_settings
 from state_tools.entries import count_schemas
 
 
@@ -30,7 +31,7 @@ def check_checkpoint(tree: Tree, checkpoint: Checkpoint, functions: Functions) -
 def count_state(checkpoint: Checkpoint) -> dict[tuple[str, str], int]:
     """Entries of the newest state by kind (the first letter of their keys) and fingerprint (hex)."""
     with tempfile.TemporaryDirectory(prefix="moneystate-") as scratch:
-        session = open_session("moneystate-schemas", None, 2, {}, Path(scratch) / "driver.log")
+        session = open_session("moneystate-schemas", None, 2, jvm_settings.settings(), Path(scratch) / "driver.log")
         try:
             return count_schemas(session, checkpoint.folder.address, checkpoint.settings()["key_groups"])
         finally:

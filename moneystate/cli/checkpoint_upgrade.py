@@ -46,6 +46,7 @@ from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.job import Job
 from moneystate.spark.progress import BatchProgress
 from moneystate.spark.run_options import RunOptions
+from moneystate.spark.storage import jvm_settings
 from state_tools.downgrade_check import check_downgrade
 
 Batches = Annotated[
@@ -83,7 +84,7 @@ def upgrade(checkpoint: CheckpointFolder, flags: RewriteFlags) -> None:
 
     The job must not run at the same time.
     """
-    _rewrite(_existing(checkpoint), flags, STATE_VERSION, "upgrade")
+    _rewrite(_existing(checkpoint, flags), flags, STATE_VERSION, "upgrade")
 
 
 def downgrade(
@@ -98,7 +99,7 @@ def downgrade(
     """
     if not 0 < to < STATE_VERSION:
         raise ConfigError(f"--to {to}: expected an earlier state version.", f"give 1 to {STATE_VERSION - 1}.")
-    existing = _existing(checkpoint)
+    existing = _existing(checkpoint, flags)
     written = _service(existing, flags.service).state.versions.written
     if to not in written:
         raise ConfigError(
@@ -115,7 +116,8 @@ def _rewrite(existing: Checkpoint, flags: RewriteFlags, version: int, title: str
         _run(existing, flags.service, _options(existing, flags, version), title, flags.json_output)
 
 
-def _existing(folder: str) -> Checkpoint:
+def _existing(folder: str, flags: RewriteFlags) -> Checkpoint:
+    jvm_settings.configure(pairs(flags.spark_config or [], "--spark-config"), flags.master)
     existing = Checkpoint(folder)
     if existing.is_new() or existing.last_committed() < 0:
         raise CheckpointError(
