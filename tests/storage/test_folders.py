@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,14 @@ def test_a_file_is_read_as_it_was_written_last(folder: Folder) -> None:
 
 def test_what_is_not_there_is_said_to_be_missing(folder: Folder) -> None:
     check_missing(folder)
+
+
+def test_two_may_write_one_file_of_a_folder_on_this_machine(tmp_path: Path) -> None:
+    folder = folder_at(str(tmp_path), "--checkpoint")
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda n: folder.write("a", bytes([n])), range(200)))  # raises what a thread has raised
+    assert len(folder.read("a")) == 1
+    assert folder.names("") == ["a"]
 
 
 def test_s3_does_the_same(s3: S3) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from pathlib import Path
 
 from moneystate.errors import CheckpointError
@@ -26,8 +27,9 @@ class LocalFolder:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Spark's checksum of a file that it wrote: Spark does not require one, but refuses a wrong one
         path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-        temporary = path.with_name(f".{path.stem}.tmp")
-        with temporary.open("wb") as f:
+        # a name of its own: two starts on one checkpoint may write the same file
+        temporary = path.with_name(f".{path.stem}.{uuid.uuid4().hex}.tmp")
+        with temporary.open("xb") as f:
             f.write(content)
             f.flush()
             os.fsync(f.fileno())
