@@ -3,8 +3,9 @@
 1. *claimed*: the commits topic has a claim for each output partition, in the same partition as its marker. All claims
    are in one transaction, so if two runs start at the same time, one of them owns all output partitions. After a crash
    the next run claims them again.
-2. *fenced*: `init_transactions` for the producer of each output partition. This aborts transactions that earlier runs
-   left open, and their producers can no longer write. An attempt of theirs that starts a new producer finds the claim
+2. *fenced*: `init_transactions` for the producer of each output partition, unless another run has claimed since: a run
+   that was frozen at step 1 must not fence its successor. This aborts transactions that earlier runs left open, and
+   their producers can no longer write. An attempt of theirs that starts a new producer finds the claim
    (`moneystate.kafka.sink`, steps 1 and 2).
 3. *taken over*: only for a checkpoint that replaces another one. Each output partition that the application has ever
    had gets a marker of the new epoch, all in one transaction. Before it, only the old checkpoint can go on; after it,
@@ -30,8 +31,10 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from moneystate.engine.marker import BEFORE_FIRST_BATCH, Claim, Marker, claim_key, decode_claim, marker_key
 from moneystate.errors import InstanceError
-from moneystate.kafka.client import base_config, new_client, place, range_consumer
+from moneystate.kafka.client import admin_client, base_config, new_client, place, range_consumer
 from moneystate.kafka.failpoints import failpoint
+from moneystate.kafka.offsets import log_ends
+from moneystate.kafka.ranges import Range, RangeReader
 from moneystate.kafka.sink import CALL_S, FENCED, ONE_ID_EACH, PartitionSink, SinkConfig, broker_error, superseded
 
 FENCED_AT_ONCE = 8
@@ -101,10 +104,33 @@ def _claim(config: SinkConfig, who: str, partitions: list[int], batch: int) -> t
         producer.init_transactions(CALL_S)
         offsets = _write(producer, config, {(p, claim_key(config.application_id, p)): value for p in partitions})
     failpoint("claimed", batch)
+    _check_is_last(config, offsets[0] + 1)
     with ThreadPoolExecutor(FENCED_AT_ONCE) as pool:
         list(pool.map(lambda partition: PartitionSink(config, partition).fence(), partitions))
     failpoint("fenced", batch)
     return producer, offsets
+
+
+def _check_is_last(config: SinkConfig, offset: int) -> None:
+    """Raises InstanceError if partition 0 of the commits topic has another run's claim at `offset` or after it."""
+    admin = admin_client(config.bootstrap_servers, config.extra)
+    ((partition, end),) = log_ends(admin, [(config.commits, 0)]).items()
+    reader = RangeReader(config.bootstrap_servers, config.extra, "moneystate-claims")
+    try:
+        for message in reader.read([Range(*partition, offset, end)]):
+            _check_owner(config, message)
+    finally:
+        reader.consumer.close()
+
+
+def _check_owner(config: SinkConfig, message: Message[bytes, bytes]) -> None:
+    """Raises InstanceError if the record is another run's claim of this application."""
+    value = message.value()
+    if message.error() is not None or message.key() != claim_key(config.application_id, 0) or value is None:
+        return
+    owner = decode_claim(value)
+    if owner.instance != config.instance:
+        raise superseded(config.application_id, owner)
 
 
 @contextmanager
@@ -142,19 +168,13 @@ class Watch:
     def __init__(self, config: SinkConfig, producer: Producer, offset: int) -> None:
         self.config = config
         self.producer: Producer | None = producer
-        self.key = claim_key(config.application_id, 0)
         self.consumer: Consumer = range_consumer(config.bootstrap_servers, config.extra, "moneystate-claims")
         self.consumer.assign([TopicPartition(config.commits, 0, offset)])
 
     def check(self) -> None:
         """Raises InstanceError once another instance has claimed the application. Never blocks."""
         while (message := self.consumer.poll(0)) is not None:
-            value = message.value()
-            if message.error() is not None or message.key() != self.key or value is None:
-                continue
-            owner = decode_claim(value)
-            if owner.instance != self.config.instance:
-                raise superseded(self.config.application_id, owner)
+            _check_owner(self.config, message)
 
     def take_over(self, partitions: Iterable[int], epoch: str) -> None:
         """Step 3 for `partitions`, if there are any. The claim is complete: its producer is no longer needed.

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from operator import methodcaller
 from typing import Any, TypeVar
 
@@ -24,6 +27,7 @@ NOT_ALLOWED = (
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
+CREATED_WITHIN_S = 180  # librdkafka itself gives its threads 60 s
 METADATA_TIMEOUT_S = 10.0  # a broker on the way up answers within a few seconds; longer only delays the message
 
 
@@ -42,9 +46,39 @@ def new_client(make: Callable[[dict[str, Any]], Client], config: dict[str, Any])
     if is_json():
         config = {**config, **_logging(make)}
     try:
-        return make(config)
+        with _limited():
+            return make(config)
     except (KafkaException, TypeError, ValueError) as e:
         raise refusal(reason(e), config) from None
+
+
+class _Limit:
+    """Of the time that a client's creation may take in this process. 0: none."""
+
+    seconds = 0
+    lock = threading.Lock()  # a process has one alarm
+
+
+def limit_creation(seconds: int = CREATED_WITHIN_S) -> None:
+    """From now on this process, and each that it forks, ends by SIGALRM if the creation of a client takes longer.
+
+    Where a thread cannot get memory, librdkafka may wait for ever for it to end, and no other thread of Python runs
+    meanwhile. Only the kernel can end that. It is for processes whose end another one notices and reports.
+    """
+    _Limit.seconds = seconds
+
+
+@contextmanager
+def _limited() -> Iterator[None]:
+    if not _Limit.seconds:
+        yield
+        return
+    with _Limit.lock:
+        signal.alarm(_Limit.seconds)
+        try:
+            yield
+        finally:
+            signal.alarm(0)
 
 
 def _logging(make: Any) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import gc
 import importlib
 import sys
 
+from moneystate.kafka.client import limit_creation
 from moneystate.spark import sink_host
 from moneystate.spark.collector import RareCollector
 
@@ -53,6 +54,7 @@ def start_sink_host() -> None:
 
 if __name__ == "__main__":
     preload()
+    limit_creation()  # Spark notices a worker that ends, and the worker the end of its sink host
     start_sink_host()
     from pyspark import daemon
 

@@ -72,6 +72,26 @@ def test_what_an_earlier_instance_has_open_is_aborted_by_the_claim_alone(cluster
     assert values(config) == [b"of the second"] * 2
 
 
+def test_an_instance_that_was_frozen_after_its_claim_does_not_fence_its_successor(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = config_of(cluster)
+    successor = PartitionSink(instance(config, "second"), 0)
+
+    def sleeps(step: str, _: int) -> None:
+        if step == "claimed":
+            monkeypatch.undo()
+            take(config, "second")
+            successor.open(batch(0))
+
+    monkeypatch.setattr(claims, "failpoint", sleeps)
+    with pytest.raises(InstanceError, match="the second one"):
+        take(config, "first")
+    successor.write([(0, b"key", b"of the second", [])])
+    successor.commit(batch(0))
+    assert values(config) == [b"of the second"]
+
+
 def prefixes_beside(config: SinkConfig) -> list[str]:
     return other_prefixes(config.bootstrap_servers, {}, config.application_id, config.inputs, config.topic_prefix)
 
