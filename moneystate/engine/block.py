@@ -21,6 +21,7 @@ class Block:
         self.tasks = tasks
         self.drain = drain
         self.marks = marks  # of all partitions of the task, the same for each key group
+        self.marked = True  # False: another key group's block has brought the marks (`pack`)
         self.items: list[Item] = []  # with order times as far as the task's ranges determine them
         self.sealed: list[bytes] = []
         self.unordered: list[UnorderedRecord] = []
@@ -35,16 +36,19 @@ class Block:
             self.sealed.append(marshal.dumps(self.items))
             self.items = []
 
-    def pack(self) -> bytes:
+    def pack(self, marked: bool = True) -> bytes:
+        """`marked`: with the marks. A process that takes several key groups needs them once."""
         self.seal()
         head = (self.task, self.tasks, self.drain, self.version, self.rewrite)
-        return marshal.dumps((head, self.marks, self.sealed, self.unordered, self.passed, self.counts))
+        marks = self.marks if marked else None
+        return marshal.dumps((head, marks, self.sealed, self.unordered, self.passed, self.counts))
 
 
 def unpack(data: bytes) -> Block:
     head, marks, sealed, unordered, passed, counts = marshal.loads(data)
     task, tasks, drain, version, rewrite = head
-    block = Block(task, tasks, drain, marks)
+    block = Block(task, tasks, drain, marks or [])
+    block.marked = marks is not None
     block.version = version
     block.rewrite = rewrite
     for items in sealed:
@@ -63,6 +67,7 @@ def merge(blocks: Iterable[bytes]) -> Block:
     if [b.task for b in parts] != list(range(first.tasks)):
         raise ValueError(f"expected blocks of the tasks 0 to {first.tasks - 1}, found {[b.task for b in parts]}")
     merged = Block(0, 1, first.drain, [])
+    merged.marked = all(part.marked for part in parts)
     merged.version = first.version
     merged.rewrite = first.rewrite
     for part in parts:

@@ -1,7 +1,7 @@
 """Intake: the source task's part of the engine. Turns records into one block for each key group.
 
 Records of one partition arrive in offset order; partitions may be mixed. Events go to the key group of their key, dead
-letters to the key group of their topic and partition, marks to every key group.
+letters to the key group of their topic and partition, marks to every key group or to one for each process.
 """
 
 from __future__ import annotations
@@ -186,13 +186,14 @@ class Intake:
             block.seal()
         self.unsealed = 0
 
-    def close(self) -> list[bytes]:
-        """The packed block of each key group, in the order of their numbers."""
+    def close(self, marked: set[int] | None = None) -> list[bytes]:
+        """The packed block of each key group, in the order of their numbers. `marked`: the key groups whose block has
+        the marks; None: all."""
         for p in self.partitions:
             order = self.orders.get((p.topic, p.partition))
             if order is not None:
                 self.marks.append((p.topic, p.partition, order.high, p.holds))
-        return [block.pack() for block in self.blocks]
+        return [block.pack(marked is None or group in marked) for group, block in enumerate(self.blocks)]
 
     def reject(self, letter: Letter, why: Rejected) -> None:
         key, value, headers = deadletter.write(letter, why.reason, why.detail)

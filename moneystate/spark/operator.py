@@ -17,7 +17,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from moneystate.engine.block import Block, merge
 from moneystate.engine.failure import StepFailed, step_error
-from moneystate.engine.items import Output
+from moneystate.engine.items import Mark, Output
 from moneystate.engine.keygroup import BatchResult, run_batch
 from moneystate.engine.log_structured import LogStructuredState
 from moneystate.engine.order import Partition
@@ -87,6 +87,7 @@ class KeyGroupOperator(StatefulProcessor):
         self.processor = self.make()
         self.gathered: list[tuple[int, Block]] = []
         self.gathered_bytes = 0
+        self.marks: list[Mark] | None = None  # the first key group's block brings them for all
         self.seen = 0
         self.source_ms = 0
 
@@ -95,13 +96,24 @@ class KeyGroupOperator(StatefulProcessor):
         for row in rows:
             blocks.append(row.block)
             self.source_ms = max(self.source_ms, row.source_ms)
-        self.gathered.append((int(key[0]), merge(blocks)))
+        self.gathered.append((int(key[0]), self._marked(merge(blocks))))
         self.gathered_bytes += sum(len(block) for block in blocks)
         self.seen += 1
         if self.stores.together and self.gathered_bytes < TOGETHER_BYTES and not self._is_last():
             return
         gathered, self.gathered, self.gathered_bytes = self.gathered, [], 0
         yield from self._run(gathered)
+
+    def _marked(self, block: Block) -> Block:
+        """The block with the task's marks. Raises ValueError if they have not come first, which means a broken
+        shuffle."""
+        if block.marked:
+            self.marks = block.marks
+        elif self.marks is None:
+            raise ValueError("expected the marks with the first key group's block, found none")
+        else:
+            block.marks = self.marks
+        return block
 
     def _is_last(self) -> bool:
         """Whether the task has seen all of its key groups: each has a block in each batch."""

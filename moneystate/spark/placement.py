@@ -7,6 +7,8 @@ places on partition `group mod n`. The group is `key mod key_groups`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 SEED = 42  # of Spark's HashPartitioning
 
 
@@ -40,3 +42,10 @@ def _place(group: int, key_groups: int, partitions: int) -> int:
     while murmur3_int(key) % partitions != group % partitions:
         key += key_groups
     return key
+
+
+def first_groups(keys: Sequence[int], partitions: int) -> set[int]:
+    """The key group of each partition that Spark hands over first: it sorts a partition's rows by key. `keys`: as from
+    `placed_keys`."""
+    used = range(min(partitions, len(keys)))
+    return {min(range(partition, len(keys), partitions), key=keys.__getitem__) for partition in used}

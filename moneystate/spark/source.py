@@ -23,7 +23,7 @@ from moneystate.kafka.planner import Planner
 from moneystate.kafka.ranges import Range, cached_reader, discard_readers
 from moneystate.kafka.source_spec import SourceSpec, load_decoder, source_spec
 from moneystate.spark.collector import no_collection
-from moneystate.spark.placement import placed_keys
+from moneystate.spark.placement import first_groups, placed_keys
 
 SCHEMA = "key int, block binary, source_ms int"
 ARROW_SCHEMA = pa.schema([("key", pa.int32()), ("block", pa.binary()), ("source_ms", pa.int32())])
@@ -84,9 +84,9 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, TaskPlan)
         begun = time.monotonic()
-        blocks = read_blocks(self.spec, partition)
-        took_ms = round((time.monotonic() - begun) * 1000)
         keys = placed_keys(self.spec.key_groups, self.spec.output_partitions)
+        blocks = read_blocks(self.spec, partition, first_groups(keys, self.spec.output_partitions))
+        took_ms = round((time.monotonic() - begun) * 1000)
         yield from arrow_batches(keys, blocks, took_ms)
 
 
@@ -128,12 +128,13 @@ def plan_tasks(start: plans.Plan, end: plans.Plan, spec: SourceSpec) -> list[Tas
     return [TaskPlan(task, tasks, end.drain, mine, rewrite) for task, mine in enumerate(ranges)]
 
 
-def read_blocks(spec: SourceSpec, plan: TaskPlan) -> list[bytes]:
-    """Reads one task's records. Returns packed blocks, one for each key group."""
+def read_blocks(spec: SourceSpec, plan: TaskPlan, marked: set[int]) -> list[bytes]:
+    """Reads one task's records. Returns packed blocks, one for each key group. Those of the key groups in `marked` have
+    the marks."""
     intake = open_intake(spec, plan)
     with no_collection():
         take_in(intake, spec, plan.task, plan.ranges)
-        return intake.close()
+        return intake.close(marked)
 
 
 def open_intake(spec: SourceSpec, plan: TaskPlan) -> Intake:

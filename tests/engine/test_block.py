@@ -49,3 +49,12 @@ def test_a_missing_or_doubled_task_is_refused(tasks: list[int]) -> None:
 
 def test_a_drain_is_every_tasks_drain() -> None:
     assert merge([Block(task, 2, True, []).pack() for task in (0, 1)]).drain
+
+
+def test_marks_are_left_out_where_another_block_brings_them_and_nobody_takes_them_for_none() -> None:
+    marked, unmarked = (block(0, 1, [MARK]).pack(marked) for marked in (True, False))
+    assert len(unmarked) < len(marked)
+    assert (merge([marked]).marks, merge([marked]).marked) == ([MARK], True)
+    assert not merge([unmarked]).marked
+    assert not merge([block(0, 2, [MARK]).pack(), block(1, 2, [MARK]).pack(marked=False)]).marked
+    assert merge([block(0, 1).pack()]).marked  # a task without partitions has no marks

@@ -40,6 +40,20 @@ def test_every_key_group_gets_a_block_with_all_marks() -> None:
         assert block.marks == [(ALPHA, 0, 500, 1), (ALPHA, 1, NO_TIME, 0), (BETA, 0, NO_TIME, 1)]
 
 
+def test_only_the_named_key_groups_get_the_marks_of_many_partitions() -> None:
+    planned = [PlannedPartition(ALPHA, partition, 1) for partition in range(2_000)]
+    sizes = []
+    for marked in (None, {0, 1}):
+        made = Intake(TinyDecoder(), INPUTS, planned, 64, 100, 1_000, DEAD_LETTERS, {})
+        made.open(0, 1, False)
+        made.add(ALPHA, 0, 0, -1, value_of(500))
+        packed = made.close(marked)
+        sizes.append(sum(map(len, packed)))
+        assert [unpack(one).marked for one in packed] == [marked is None or group < 2 for group in range(64)]
+        assert len(unpack(packed[1]).marks) == 2_000
+    assert sizes[1] < sizes[0] / 30
+
+
 def test_an_event_goes_to_the_key_group_of_its_key_with_its_place_and_rank() -> None:
     made = intake()
     value = value_of(500, "käse", 7)

@@ -10,7 +10,7 @@ from pyspark.sql.functions import col, spark_partition_id
 from pyspark.sql.functions import hash as spark_hash
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from moneystate.spark.placement import murmur3_int, placed_keys
+from moneystate.spark.placement import first_groups, murmur3_int, placed_keys
 
 EDGES = [0, 1, -1, 2**31 - 1, -(2**31), 255, 256, 65_535, 65_536]
 
@@ -23,6 +23,16 @@ def test_keys_are_different_and_give_their_groups_back(key_groups: int, partitio
     assert [key % key_groups for key in keys] == list(range(key_groups))
     assert [murmur3_int(key) % partitions for key in keys] == [group % partitions for group in range(key_groups)]
     assert max(keys) < 2**31
+
+
+@pytest.mark.parametrize(("key_groups", "partitions"), [(1, 1), (1, 4), (64, 2), (64, 7), (5, 8), (128, 200)])
+def test_each_partition_with_key_groups_has_one_that_comes_first(key_groups: int, partitions: int) -> None:
+    keys = placed_keys(key_groups, partitions)
+    first = first_groups(keys, partitions)
+    assert sorted(group % partitions for group in first) == list(range(min(key_groups, partitions)))
+    for group, key in enumerate(keys):
+        (leader,) = (one for one in first if one % partitions == group % partitions)
+        assert keys[leader] <= key
 
 
 def test_murmur3_is_sparks_hash(spark: SparkSession) -> None:
