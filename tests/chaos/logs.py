@@ -9,11 +9,13 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
+    ConfigSource,
     NewPartitions,
     ResourceType,
 )
 
 from moneystate.engine import plan as plans
+from moneystate.kafka.offsets import high_watermarks
 from tests.chaos.schedule import Fault
 from tests.chaos.targets import move_to_partition
 
@@ -39,6 +41,7 @@ def partitions(trial: Trial, fault: Fault) -> str:
         highest = max(time for time in target.times[: trial.sent] if time is not None)
         move_to_partition(target, topic, trial.sent, before, highest)
     elif fault.variant == "outputs":
+        trial.widened.append({topic: _ends(trial, topic) for topic in target.outputs})
         for topic in (*target.outputs, target.commits):
             _add(trial, topic, max(before, trial.schedule.partitions) + 1)
     else:
@@ -57,6 +60,12 @@ def _move(trial: Trial) -> None:
     if done.code == 0:
         trial.folder_of_checkpoint = trial.folder / "moved"
         trial.flags += ["--initial-state", str(out)]
+
+
+def _ends(trial: Trial, topic: str) -> dict[int, int]:
+    """Of each partition of an output, after a run that has ended."""
+    places = [(trial.prefix + topic, number) for number in range(trial.partitions(topic))]
+    return {number: end for (_, number), end in high_watermarks(trial.cluster.admin, places).items()}
 
 
 def _add(trial: Trial, topic: str, total: int) -> None:
@@ -97,10 +106,17 @@ def _delete(trial: Trial, topic: str) -> None:
 
 
 def _recreate(trial: Trial, topic: str) -> None:
-    count = trial.partitions(topic)
+    count, settings = trial.partitions(topic), _settings(trial, topic)
     _delete(trial, topic)
-    policy = {} if topic in trial.target.topics else {"cleanup.policy": "compact"}
-    trial.cluster.create(topic, count, **policy)
+    trial.cluster.create(topic, count, **settings)
+
+
+def _settings(trial: Trial, topic: str) -> dict[str, str]:
+    """What the topic's creator has set."""
+    resource = ConfigResource(ResourceType.TOPIC, trial.prefix + topic)
+    (entries,) = (future.result() for future in trial.cluster.admin.describe_configs([resource]).values())
+    own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+    return {name: entry.value for name, entry in entries.items() if entry.source == own}
 
 
 def retention(trial: Trial, fault: Fault) -> str:
@@ -115,6 +131,7 @@ def retention(trial: Trial, fault: Fault) -> str:
     read = plans.from_offset(trial.checkpoint.offset(trial.checkpoint.last_committed())).partitions
     if fault.variant == "read":
         _delete_before(trial, {place: planned.end for place, planned in read.items()})
+        trial.replayable = False
         return ""
     if fault.variant == "unread":
         trial.send()

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from moneystate.spark.checkpoint import Checkpoint
-from tests.chaos import faults
+from tests.chaos import faults, logs
 from tests.chaos.disk import SmallDisk
 from tests.chaos.machine import Life, Machine
 from tests.chaos.schedule import ONCE_A_RUN, Moment, Schedule
@@ -93,6 +93,8 @@ class Trial:
         self.sent = 0
         self.over = False  # drained
         self.cut_short = False  # what is left of the log cannot be read any more: so far, everything has to be right
+        self.replayable = True  # the log has all that was read
+        self.widened: list[dict[str, dict[int, int]]] = []  # ends of outputs that then got more partitions
         self._disk: SmallDisk | None = None
         kind = schedule.faults[0].kind
         self.result = Result(schedule.seed, str(schedule), kind, schedule.target)
@@ -196,8 +198,12 @@ class Trial:
             self.problem(f"a run without a fault ended with code {done.code}: {done.err[-1000:]}")
 
     def read(self, topic: str) -> list[LogRecord]:
+        """By partition and offset, but all that was written before partitions were added comes first: a key may have
+        moved then."""
         wait_until_stable(self.cluster.admin, [self.prefix + topic])
-        return read_log(self.world.servers, [topic], self.prefix)[0]
+        records, _ = read_log(self.world.servers, [topic], self.prefix)
+        ends = [before[topic] for before in self.widened if topic in before]
+        return sorted(records, key=lambda r: sum(r.offset >= end.get(r.partition, 0) for end in ends))
 
     # One after the other
 
@@ -271,6 +277,9 @@ class Trial:
         done = self.world.first.run(
             ["verify-replay", "--checkpoint", str(self.folder_of_checkpoint), *flags], self.folder
         )
+        if not self.replayable:
+            self.refused(done, logs.SETUP)
+            return
         verdict: dict[str, Any] = json.loads(done.out.splitlines()[-1]) if done.out.strip() else {}
         self.result.replayed = bool(verdict.get("agrees"))
         if not self.result.replayed:
