@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Makes the development environment: .venv with everything in requirements.lock, a Java that Spark can run on, the development
-# broker's jars, promtool, the compiled core, and a class archive for Spark's JVM. Says nothing and is done in a moment where all of it
-# is there; asks nothing, ever.
+# broker's jars, promtool, kustomize, the compiled core, and a class archive for Spark's JVM. Says nothing and is done in a
+# moment where all of it is there; asks nothing, ever.
 # What it installs outside this folder: a JDK if none will do (apt-get, dnf or brew; root or a sudo without password), on
 # Debian the package with Python's venv module, and the jars and the archive in the user's cache folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+readonly here=$PWD
 readonly stamp=.venv/.moneystate-env
 readonly core_stamp=.venv/.moneystate-core
 readonly archive_stamp=.venv/.moneystate-archive
@@ -134,10 +135,19 @@ install_java() {
     return 1
 }
 
+go() { GOTOOLCHAIN=local GOFLAGS=-mod=readonly "$here/.venv/bin/go" "$@"; }
+
 # What the example client in Go is built of, so that its test needs no network.
 fetch_go_modules() {
-    (cd examples/go && GOTOOLCHAIN=local GOFLAGS=-mod=readonly ../../.venv/bin/go mod download) </dev/null >&2 ||
+    (cd examples/go && go mod download) </dev/null >&2 ||
         fail "the Go modules of examples/go could not be fetched; see above"
+}
+
+# What the tests of the manifests render them with, and the schema of the Spark operator. A build takes a minute.
+fetch_deploy_tools() {
+    (cd tests/deploy/tools/operator && go mod download github.com/kubeflow/spark-operator/v2 &&
+        cd ../kustomize && go build -o "$here/.venv/bin/kustomize" sigs.k8s.io/kustomize/kustomize/v5) </dev/null >&2 ||
+        fail "the tools of tests/deploy could not be made; see above"
 }
 
 # Prints the Java to use. The second look's message says what to install where this script could not.
@@ -197,6 +207,7 @@ set_up() {
     ensure_venv
     install_packages
     fetch_go_modules
+    fetch_deploy_tools
     fetch_promtool
     fetch_faketime
     java=$(ensure_java)
