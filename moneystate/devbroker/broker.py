@@ -59,6 +59,7 @@ class DevBroker:
         heap: str = "512m",  # as for -Xmx
         detach: bool = False,  # False: the broker ends with the process that started it
         settings: Mapping[str, str] | None = None,  # override the broker's own configuration
+        cluster_id: str = "",  # of a cluster of several nodes; empty: a new one
         progress: Progress = lambda _line: None,
     ) -> None:
         self._data_dir = data_dir.absolute()
@@ -66,6 +67,7 @@ class DevBroker:
         self._heap = heap
         self._detach = detach
         self._settings = dict(settings or {})
+        self._cluster_id = cluster_id or new_cluster_id()
         self._progress = progress
         self._child: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None
@@ -176,11 +178,10 @@ class DevBroker:
     def _format_if_new(self, java: Path, jars: Path) -> None:
         if (self._data_dir / "data" / "meta.properties").exists():
             return
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         # `=` keeps an id that begins with a dash from being read as an option.
         arguments = [
             "format",
-            f"--cluster-id={cluster_id}",
+            f"--cluster-id={self._cluster_id}",
             "--ignore-formatted",
             f"--config={config_file(self._data_dir)}",
         ]
@@ -245,6 +246,10 @@ class DevBroker:
         # Without stack frames, which would displace the lines of the exceptions.
         lines = [line.strip() for line in text.splitlines() if not line.startswith("\tat ")]
         return " | ".join(lines[-LOG_TAIL_LINES:]) or "(empty)"
+
+
+def new_cluster_id() -> str:
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
 
 
 def _end_process(process: psutil.Process, first_signal: signal.Signals) -> None:

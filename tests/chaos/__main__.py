@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 
 from moneystate.devbroker import DevBroker
+from tests.brokers import faults as broker_faults
+from tests.brokers.cluster import ThreeBrokers
 from tests.chaos import hour, lookups, orders, schedules
 from tests.job.harness import Setup, small_workload
 from tests.job.test_crash import FLAGS, RULES, kill_at_each
@@ -27,13 +29,13 @@ def main() -> None:
     p = argparse.ArgumentParser(
         description="Kill the job at each step of a batch, then at random times; its output is held to the model. Or "
         "the lookup worker, and take its service away. Or the stock ledger, while many order from it. Or "
-        "Spark's executors, on three machines.",
+        "Spark's executors, on three machines. Or brokers of three.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument(
         "what",
         nargs="?",
-        choices=("job", "lookups", "orders", "executors"),
+        choices=("job", "lookups", "orders", "executors", "brokers"),
         default="job",
         help="lookups: outage, kills, replay",
     )
@@ -59,6 +61,11 @@ def main() -> None:
                 kill_executors(setup, a.kills, a.seed, conf, cores=(1, 2, 1), records=100)
                 print(f"executors, {name} allocation, {a.kills} kills: held", flush=True)
         return
+    if a.what == "brokers":
+        with tempfile.TemporaryDirectory(prefix="chaos-") as folder, ThreeBrokers(Path(folder) / "brokers") as brokers:
+            broker_faults.run(brokers, new_setup(brokers, Path(folder), "job"), broker_faults.FAULTS, 3_000)
+            print(f"{', '.join(fault.__name__ for fault in broker_faults.FAULTS)}: held", flush=True)
+        return
     until = time.monotonic() + a.minutes * 60
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:
         kill_at_each(new_setup(broker, Path(folder), "steps"))
@@ -70,7 +77,7 @@ def main() -> None:
             print(f"random {n}, {kills} kills: held", flush=True)
 
 
-def new_setup(broker: DevBroker, folder: Path, name: str) -> Setup:
+def new_setup(broker: DevBroker | ThreeBrokers, folder: Path, name: str) -> Setup:
     setup = Setup(broker.bootstrap_servers, f"{name}-", folder / name)
     setup.folder.mkdir()
     return setup

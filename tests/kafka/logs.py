@@ -25,10 +25,11 @@ class Cluster:
         self.admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
 
     def create(self, name: str, partitions: int = 1, **config: str) -> str:
-        """A new topic that keeps its records for good; its full name."""
+        """A new topic that keeps its records for good, with as many replicas as the broker has by default; its full
+        name."""
         topic = self.prefix + name
         settings = {"retention.ms": "-1", **{key.replace("_", "."): value for key, value in config.items()}}
-        for future in self.admin.create_topics([NewTopic(topic, partitions, 1, config=settings)]).values():
+        for future in self.admin.create_topics([NewTopic(topic, partitions, -1, config=settings)]).values():
             future.result()
         deadline = time.monotonic() + FLUSH_S  # the controller has it before the broker knows of it
         while not self._is_up(topic, partitions):
