@@ -227,7 +227,8 @@ def network(trial: Trial, fault: Fault) -> str:
 
 def damaged(trial: Trial, fault: Fault) -> str:
     """Either it goes on and everything is right, or it is refused with one line that says what to do: restore the
-    checkpoint from a copy."""
+    checkpoint from a copy. If it met the damage only after some batches, the copy is too old for that. Then all output
+    is written again."""
     trial.run_part(0.6)
     trial.send()
     folder = trial.folder_of_checkpoint
@@ -243,6 +244,8 @@ def damaged(trial: Trial, fault: Fault) -> str:
         trial.problem(f"{file.name} {fault.how}: the error does not say what to do")
     shutil.rmtree(folder)
     shutil.copytree(copy, folder)
+    if trial.ended(trial.start(trial.world.first)).code == logs.CHECKPOINT:
+        logs.begin_anew(trial)
     return ""
 
 

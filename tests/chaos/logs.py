@@ -92,11 +92,16 @@ def topics(trial: Trial, fault: Fault) -> str:
             _move(trial)
         return ""
     trial.refused(done, SETUP if fault.variant == "input" else CHECKPOINT)
-    for output in (*target.outputs, target.changelog):
+    begin_anew(trial)
+    return ""
+
+
+def begin_anew(trial: Trial) -> None:
+    """A checkpoint from the beginning writes all outputs again."""
+    for output in (*trial.target.outputs, trial.target.changelog):
         _delete(trial, output)
     trial.folder_of_checkpoint = trial.folder / "again"
     trial.flags += ["--new-epoch"]
-    return ""
 
 
 def _delete(trial: Trial, topic: str) -> None:
