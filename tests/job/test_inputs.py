@@ -46,6 +46,14 @@ def test_topics_in_json_give_the_same_records(setup: Setup) -> None:
     assert sum(done.totals["dead_letters"].values()) == len(want.dead_letters)
 
 
+def test_topics_of_200_partitions_are_read_by_two_tasks(setup: Setup) -> None:
+    setup.create_inputs(200)
+    setup.send(small_workload("--events", "800", "--flush-marker", "--partitions", "200"))
+    setup.run(*DRAIN, "--max-records-per-batch", "500")
+    setup.check_output(model.Rules(lookup=False), drain=True)
+    assert {r.partition for r in setup.inputs()[0]} > set(range(150))
+
+
 def test_an_id_that_the_registry_learns_of_late_is_an_event_and_no_dead_letter(
     setup: Setup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
