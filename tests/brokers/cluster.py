@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from moneystate.devbroker import DevBroker
 from moneystate.devbroker.broker import new_cluster_id
 from moneystate.devbroker.jars import kafka_jars
 from moneystate.devbroker.java import find_java
+from tests.ports import free_ports
 
 NODES = 3
 WITHIN_S = 120.0
@@ -126,14 +126,3 @@ def _holds(condition: Callable[[], bool]) -> bool:
         return condition()
     except KafkaException:  # no broker answers at this moment
         return False
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

@@ -13,7 +13,7 @@ from pathlib import Path
 from moneystate.devbroker import DevBroker
 from tests.brokers import faults as broker_faults
 from tests.brokers.cluster import ThreeBrokers
-from tests.chaos import hour, lookups, orders, schedules
+from tests.chaos import hour, lookups, orders, schedules, stores
 from tests.job.harness import Setup, small_workload
 from tests.job.test_crash import FLAGS, RULES, kill_at_each
 from tests.job.test_standalone import DYNAMIC, kill_executors
@@ -29,13 +29,13 @@ def main() -> None:
     p = argparse.ArgumentParser(
         description="Kill the job at each step of a batch, then at random times; its output is held to the model. Or "
         "the lookup worker, and take its service away. Or the stock ledger, while many order from it. Or "
-        "Spark's executors, on three machines. Or brokers of three.",
+        "Spark's executors, on three machines. Or brokers of three. Or disturb the store of the checkpoint.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     p.add_argument(
         "what",
         nargs="?",
-        choices=("job", "lookups", "orders", "executors", "brokers"),
+        choices=("job", "lookups", "orders", "executors", "brokers", "stores"),
         default="job",
         help="lookups: outage, kills, replay",
     )
@@ -43,6 +43,7 @@ def main() -> None:
     p.add_argument("--outage", type=float, default=120, help="seconds that the session service is away")
     p.add_argument("--orders", type=int, default=10_000, help="of 8 producers, for 100 skus")
     p.add_argument("--kills", type=int, default=6, help="of the stock ledger, or of executors")
+    p.add_argument("--faults", type=int, default=10, help="of the store")
     p.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the times of the kills")
     a = p.parse_args()
     print(f"seed {a.seed}", flush=True)
@@ -60,6 +61,10 @@ def main() -> None:
                 setup = new_setup(broker, Path(folder), name)
                 kill_executors(setup, a.kills, a.seed, conf, cores=(1, 2, 1), records=100)
                 print(f"executors, {name} allocation, {a.kills} kills: held", flush=True)
+        return
+    if a.what == "stores":
+        with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:
+            stores.all_of_it(broker, Path(folder), a.seed, a.faults)
         return
     if a.what == "brokers":
         with tempfile.TemporaryDirectory(prefix="chaos-") as folder, ThreeBrokers(Path(folder) / "brokers") as brokers:

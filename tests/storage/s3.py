@@ -41,6 +41,10 @@ def jars() -> list[Path]:
     return [jar for jar in sorted(folder.glob("*.jar")) if not jar.name.startswith(SPARK_HAS)]
 
 
+def as_flags(settings: dict[str, str]) -> list[str]:
+    return [part for name, value in settings.items() for part in ("--spark-config", f"{name}={value}")]
+
+
 class S3:
     """Has one bucket, `address`. Leaving the `with` block kills it, and what it has stored is lost."""
 
@@ -53,12 +57,16 @@ class S3:
     @property
     def settings(self) -> dict[str, str]:
         """Spark's settings, as docs/operations.md has them."""
+        return self.settings_by_way_of(self.port)
+
+    def settings_by_way_of(self, port: int) -> dict[str, str]:
+        """For a job that reaches it through a proxy."""
         return {
             "spark.jars": ",".join(map(str, jars())),
             "spark.sql.streaming.checkpointFileManagerClass": (
                 "org.apache.spark.internal.io.cloud.AbortableStreamBasedCheckpointFileManager"
             ),
-            "spark.hadoop.fs.s3a.endpoint": f"http://127.0.0.1:{self.port}",
+            "spark.hadoop.fs.s3a.endpoint": f"http://127.0.0.1:{port}",
             "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
             "spark.hadoop.fs.s3a.path.style.access": "true",
             # moto's server gives its "100 Continue" for the answer
@@ -70,7 +78,7 @@ class S3:
 
     @property
     def flags(self) -> list[str]:
-        return [part for name, value in self.settings.items() for part in ("--spark-config", f"{name}={value}")]
+        return as_flags(self.settings)
 
     def __enter__(self) -> Self:
         command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]

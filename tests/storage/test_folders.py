@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from moneystate.errors import CheckpointError, ConfigError
+from moneystate.errors import CheckpointError, ConfigError, SavepointError
+from moneystate.savepoint.manifest import NAME
 from moneystate.spark.session import open_session
 from moneystate.spark.storage.folder import Folder, child, folder_at
+from moneystate.spark.storage.savepoints import check_out, is_savepoint
 from tests.ports import free_port
 from tests.storage.contract import check_last_write_is_read, check_missing
 from tests.storage.hdfs import Hdfs
 from tests.storage.s3 import S3
+from tests.waiting import until
 
 
 @pytest.fixture(params=["local", "hdfs"])
@@ -69,6 +72,26 @@ def test_so_are_errors_that_spark_or_pyspark_has_turned_into_its_own(tmp_path: P
                 folder_at(address, "--checkpoint").exists()
     finally:
         session.stop()
+
+
+def test_an_upload_that_was_killed_is_no_savepoint_and_is_told_as_such(hdfs: Hdfs, tmp_path: Path) -> None:
+    savepoint, out = tmp_path / "savepoint", f"{hdfs.address}/{tmp_path.name}/uploaded"
+    (savepoint / "entries").mkdir(parents=True)
+    for number in range(2_000):
+        (savepoint / "entries" / str(number)).write_bytes(bytes(1_000))
+    (savepoint / NAME).write_text("{}")
+    upload = "import sys; from pathlib import Path; from moneystate.spark.storage import savepoints as s; "
+    command = [sys.executable, "-c", upload + "s.upload(Path(sys.argv[1]), sys.argv[2])", str(savepoint), out]
+    with subprocess.Popen(command) as uploading:
+        until(lambda: folder_at(out, "--out").names("entries"), lambda: "nothing is uploaded", 120)
+        uploading.kill()
+    assert 0 < len(folder_at(out, "--out").names("entries")) < 2_000
+    assert not is_savepoint(out, "--savepoint")
+    with pytest.raises(SavepointError, match=f"{out}: .* found files without {NAME}: an upload that did not come to"):
+        check_out(out)
+    folder_at(out, "--out").write(NAME, b"{}")
+    with pytest.raises(SavepointError, match=f"{out}: .* found a savepoint"):
+        check_out(out)
 
 
 @pytest.mark.parametrize("address", ["hdfs:/x", "s3a:", "dbfs:/x", "hdfs://host"])

@@ -55,9 +55,15 @@ def check_out(out: str) -> None:
     """Raises SavepointError if `out` cannot become a new savepoint. Writes nothing."""
     if is_local(out):
         check_free(local_folder(out, "--out"))
-    elif folder_at(out, "--out").names(""):
+        return
+    folder = folder_at(out, "--out")
+    if folder.exists(NAME):
+        raise SavepointError(f"{out}: expected no folder of this name, found a savepoint.", "give another --out.")
+    if folder.names(""):
         raise SavepointError(
-            f"{out}: expected no folder of this name, found one that has files.", "give another --out."
+            f"{out}: expected no folder of this name, found files without {NAME}: an upload that did not come to its "
+            "end, or something else.",
+            "delete it if it is an upload, or give another --out.",
         )
 
 
