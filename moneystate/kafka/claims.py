@@ -104,29 +104,29 @@ def _claim(config: SinkConfig, who: str, partitions: list[int], batch: int) -> t
         producer.init_transactions(CALL_S)
         offsets = _write(producer, config, {(p, claim_key(config.application_id, p)): value for p in partitions})
     failpoint("claimed", batch)
-    _check_is_last(config, offsets[0] + 1)
+    _check_is_last(config, partitions[0], offsets[partitions[0]] + 1)
     with ThreadPoolExecutor(FENCED_AT_ONCE) as pool:
         list(pool.map(lambda partition: PartitionSink(config, partition).fence(), partitions))
     failpoint("fenced", batch)
     return producer, offsets
 
 
-def _check_is_last(config: SinkConfig, offset: int) -> None:
-    """Raises InstanceError if partition 0 of the commits topic has another run's claim at `offset` or after it."""
+def _check_is_last(config: SinkConfig, partition: int, offset: int) -> None:
+    """Raises InstanceError if a partition of the commits topic has another run's claim at `offset` or after it."""
     admin = admin_client(config.bootstrap_servers, config.extra)
-    ((partition, end),) = log_ends(admin, [(config.commits, 0)]).items()
+    end = log_ends(admin, [(config.commits, partition)])[config.commits, partition]
     reader = RangeReader(config.bootstrap_servers, config.extra, "moneystate-claims")
     try:
-        for message in reader.read([Range(*partition, offset, end)]):
-            _check_owner(config, message)
+        for message in reader.read([Range(config.commits, partition, offset, end)]):
+            _check_owner(config, partition, message)
     finally:
         reader.consumer.close()
 
 
-def _check_owner(config: SinkConfig, message: Message[bytes, bytes]) -> None:
+def _check_owner(config: SinkConfig, partition: int, message: Message[bytes, bytes]) -> None:
     """Raises InstanceError if the record is another run's claim of this application."""
     value = message.value()
-    if message.error() is not None or message.key() != claim_key(config.application_id, 0) or value is None:
+    if message.error() is not None or message.key() != claim_key(config.application_id, partition) or value is None:
         return
     owner = decode_claim(value)
     if owner.instance != config.instance:
@@ -174,7 +174,7 @@ class Watch:
     def check(self) -> None:
         """Raises InstanceError once another instance has claimed the application. Never blocks."""
         while (message := self.consumer.poll(0)) is not None:
-            _check_owner(self.config, message)
+            _check_owner(self.config, 0, message)
 
     def take_over(self, partitions: Iterable[int], epoch: str) -> None:
         """Step 3 for `partitions`, if there are any. The claim is complete: its producer is no longer needed.

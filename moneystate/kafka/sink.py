@@ -162,9 +162,16 @@ class PartitionSink:
 
     def fence(self) -> None:
         """Step 1."""
+        self._connect()
+        self._init()
+
+    def _connect(self) -> None:
         self.begun_s = None
         self.producer = self._new_producer()
         self.started += 1
+
+    def _init(self) -> None:
+        assert self.producer is not None
         try:
             self.producer.init_transactions(CALL_S)
         except KafkaException as e:
@@ -173,10 +180,11 @@ class PartitionSink:
 
     def _start_anew(self, batch: BatchId) -> None:
         c = self.config
+        self._connect()  # before the look at the claims: a process may be frozen between that look and the fencing
         with _marker_log_lock:
             marker_log(c).read()
         self._check_owner()
-        self.fence()
+        self._init()
         failpoint("init", batch.number)
         with _marker_log_lock:
             markers = marker_log(c).read_whole(self.partition)
@@ -206,7 +214,11 @@ class PartitionSink:
         c = self.config
         others = other_prefixes(c.bootstrap_servers, c.extra, c.application_id, c.inputs, c.topic_prefix)
         if not others:
-            return broker_error(self.config, action, e)
+            return BrokerError(
+                f"{c.bootstrap_servers}: expected {action}, but output partition {self.partition} has been taken by "
+                "an attempt that came late: of this run, or of one that this run has superseded. Nothing is lost.",
+                "start again.",
+            )
         names = ", ".join(repr(prefix) for prefix in others)
         message = (
             f"application {c.application_id}, topic prefix {c.topic_prefix!r}: expected to write output partition "
