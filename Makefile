@@ -5,8 +5,8 @@
 .PHONY: help env demo test test-fast check docs bench chaos fuzz fmt lock sbom audit test-pythons clean
 bin := .venv/bin
 ARGS ?=
-# three for two cores: much of a test is waiting for processes
-WORKERS := --numprocesses 3
+# one for each of two cores
+WORKERS := --numprocesses 2
 # without a broker and Spark; no more folders than run in 3 minutes on 2 cores
 FAST := tests/api tests/engine tests/enrichment tests/formats tests/reference tests/services --ignore tests/services/test_live.py
 # no advertisement of a successor in each build of the site

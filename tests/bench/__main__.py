@@ -1,5 +1,5 @@
 """`python -m tests.bench KIND`, of which there are backlog, services, latency, scale, steady, query, bootstrap, gaps,
-reconciliation, stock, stock-latency, large-pool, maps, together, telemetry, rescale, replicas and executors:
+reconciliation, stock, stock-latency, large-pool, maps, together, telemetry, rescale, replicas, executors and costs:
 see --help of each."""
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from rich.table import Table
 from moneystate.devbroker import DevBroker
 from tests.bench import (
     bootstrap,
+    costs,
     executors,
     gaps,
     large_pool,
@@ -148,6 +149,7 @@ KINDS = {
     "rescale": rescale.main,
     "replicas": replicas.main,
     "executors": executors.main,
+    "costs": costs.main,
 }
 
 if __name__ == "__main__":
