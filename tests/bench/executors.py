@@ -1,7 +1,8 @@
-"""`python -m tests.bench executors`: the memory of an executor, by its number of cores.
+"""`python -m tests.bench executors`: throughput by the number of executors and cores, and the memory of an executor.
 
-A standalone cluster with one worker, a backlog through spark-submit. Sizes are proportional ones (PSS): a page that n
-processes share counts 1/n in each. Spark's `memoryOverhead` must hold what is not the JVM's heap.
+A standalone cluster, a backlog through spark-submit. Sizes are proportional ones (PSS): a page that n processes share
+counts 1/n in each. Spark's `memoryOverhead` must hold what is not the JVM's heap. Executors are pinned to processors;
+driver and broker are not.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from moneystate.devbroker import DevBroker
+from tests.bench.backlog import PARTITIONS, create_outputs, rate_of, timestamps
 from tests.bench.tree import folder_mb
-from tests.job.harness import Setup
+from tests.job.harness import ENRICHED, Setup
 from tests.job.spark_cluster import cluster, submitted
 
 WORKLOAD = Path(__file__).resolve().parents[1] / "workloads" / "workload.py"
@@ -29,7 +31,7 @@ HEAP_MB = 512
 
 
 class Memory(NamedTuple):
-    """The most of an executor's run, in MB."""
+    """The most that one executor had, in MB."""
 
     jvm_mb: float
     python_mb: float
@@ -42,51 +44,81 @@ def measured(executor: psutil.Process, local: Path) -> Memory:
     return Memory(executor.memory_full_info().pss / 2**20, sum(python) / 2**20, len(python), folder_mb(local))
 
 
-def run(servers: str, folder: Path, prefix: str, cores: int) -> Memory:
-    setup = Setup(servers, prefix, folder, partitions=4)
+class Shape(NamedTuple):
+    executors: int
+    cores: int  # of each
+    processors: int  # that all of them are pinned to
+
+    @classmethod
+    def parse(cls, text: str) -> Shape:
+        """EXECUTORSxCORES@PROCESSORS."""
+        executors, _, rest = text.partition("x")
+        cores, _, processors = rest.partition("@")
+        return cls(int(executors), int(cores), int(processors))
+
+
+SHAPES = (Shape(1, 1, 1), Shape(1, 2, 2), Shape(2, 1, 2), Shape(4, 1, 2))
+
+
+def run(servers: str, folder: Path, prefix: str, shape: Shape) -> tuple[float, Memory]:
+    """Outputs a second, and the memory."""
+    setup = Setup(servers, prefix, folder, partitions=PARTITIONS)
     most, over = Memory(0, 0, 0, 0), threading.Event()
-    flags = ("--until-caught-up", "--quiet", "--application-id", f"cores-{cores}", "--key-groups", "64")
+    flags = ("--until-caught-up", "--quiet", "--application-id", prefix.strip("-"), "--key-groups", "64")
     conf = (f"spark.executor.memory={HEAP_MB}m",)
-    with cluster(folder, cores=(cores,)) as spark, submitted(setup, spark.master, *flags, conf=conf) as job:
+    create_outputs(servers, [prefix + ENRICHED])
+    with cluster(folder, cores=(shape.cores,) * shape.executors) as spark:
+        for worker in spark.workers:  # their executors inherit it
+            worker.cpu_affinity([*range(shape.processors)])
+        with submitted(setup, spark.master, *flags, conf=conf) as job:
 
-        def watch() -> None:
-            nonlocal most
-            while not over.wait(SAMPLE_S):
-                for executor in spark.executors():
-                    try:
-                        now = measured(executor, folder / "machine-1")
-                    except psutil.NoSuchProcess:  # a worker that has just ended
-                        continue
-                    most = Memory(*map(max, most, now))
+            def watch() -> None:
+                nonlocal most
+                while not over.wait(SAMPLE_S):
+                    for executor in spark.executors():
+                        try:
+                            now = measured(executor, folder / "machine-1")
+                        except psutil.NoSuchProcess:  # a worker that has just ended
+                            continue
+                        most = Memory(*map(max, most, now))
 
-        watcher = threading.Thread(target=watch)
-        watcher.start()
-        done = job.finish()
-        over.set()
-        watcher.join()
+            watcher = threading.Thread(target=watch)
+            watcher.start()
+            done = job.finish()
+            over.set()
+            watcher.join()
     if done.code:
         raise RuntimeError(done.err[-2000:])
-    return most
+    return rate_of(timestamps(servers, prefix + ENRICHED)), most
 
 
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--users", type=int, default=20_000)
-    parser.add_argument("--cores", type=int, action="append", help="of the executor; may be repeated (1, 2, 4)")
+    parser.add_argument(
+        "--shape",
+        type=Shape.parse,
+        action="append",
+        help="EXECUTORSxCORES@PROCESSORS; may be repeated (1x1@1, 1x2@2, 2x1@2, 4x1@2)",
+    )
     a = parser.parse_args(arguments)
-    table = Table("cores", "JVM MB", "Python MB", "Python processes", "local disk MB")
+    sizes = ("JVM MB", "Python MB", "Python processes", "disk MB")
+    table = Table("executors", "cores each", "processors", "outputs/s", "ratio", *sizes)
+    first = 0.0
     with tempfile.TemporaryDirectory(prefix="bench-") as temporary:
         folder = Path(temporary)
         with DevBroker(folder / "broker", heap="1g") as broker:
-            for cores in a.cores or [1, 2, 4]:
-                prefix, mine = f"cores{cores}-", folder / f"cores-{cores}"
+            for number, shape in enumerate(a.shape or SHAPES):
+                prefix, mine = f"shape{number}-", folder / f"shape-{number}"
                 mine.mkdir()
                 command = [sys.executable, str(WORKLOAD), "--bootstrap-servers", broker.bootstrap_servers]
                 command += ["--prefix", prefix, "--create-topics", "--events", str(a.events), "--users", str(a.users)]
                 subprocess.run([*command, "--flush-marker"], check=True)
-                m = run(broker.bootstrap_servers, mine, prefix, cores)
-                table.add_row(str(cores), *(f"{n:,.0f}" for n in m))
-    console = Console(width=100)
+                rate, memory = run(broker.bootstrap_servers, mine, prefix, shape)
+                first = first or rate
+                row = (*map(str, shape), f"{rate:,.0f}", f"{rate / first:.2f}", *(f"{n:,.0f}" for n in memory))
+                table.add_row(*row)
+    console = Console(width=120)
     console.print(table)
     console.print(f"heap: spark.executor.memory={HEAP_MB}m")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,10 +17,15 @@ from tests.brokers.cluster import ThreeBrokers
 from tests.chaos import hour, lookups, orders, schedules, stores
 from tests.job.harness import Setup, small_workload
 from tests.job.test_crash import FLAGS, RULES, kill_at_each
-from tests.job.test_standalone import DYNAMIC, kill_executors
+from tests.job.test_standalone import DECOMMISSION, DYNAMIC, kill_executors
 
 KILL_WITHIN_S = 25.0  # from the start of Spark to past the first batches
 MAX_KILLS = 5
+EXECUTORS_ENDS = (
+    ("a fixed number", (), signal.SIGKILL),
+    ("dynamic allocation", DYNAMIC, signal.SIGKILL),
+    ("decommissioning", DECOMMISSION, signal.SIGPWR),  # as the cluster manager announces it
+)
 
 
 def main() -> None:
@@ -57,10 +63,10 @@ def main() -> None:
         return
     if a.what == "executors":
         with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:
-            for name, conf in (("fixed", ()), ("dynamic", DYNAMIC)):
-                setup = new_setup(broker, Path(folder), name)
-                kill_executors(setup, a.kills, a.seed, conf, cores=(1, 2, 1), records=100)
-                print(f"executors, {name} allocation, {a.kills} kills: held", flush=True)
+            for name, conf, by in EXECUTORS_ENDS:
+                setup = new_setup(broker, Path(folder), name.replace(" ", "-"))
+                kill_executors(setup, a.kills, a.seed, conf, cores=(1, 2, 1), records=100, by=by)
+                print(f"executors, {name}, {a.kills} times {by.name}: held", flush=True)
         return
     if a.what == "stores":
         with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:

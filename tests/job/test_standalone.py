@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 
 from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import Setup, counts, small_workload
@@ -15,6 +16,11 @@ DYNAMIC = (
     "spark.dynamicAllocation.shuffleTracking.enabled=true",
     "spark.dynamicAllocation.executorIdleTimeout=2s",
     "spark.dynamicAllocation.minExecutors=1",
+)
+DECOMMISSION = (
+    "spark.decommission.enabled=true",
+    "spark.storage.decommission.enabled=true",
+    "spark.storage.decommission.shuffleBlocks.enabled=true",
 )
 
 
@@ -37,9 +43,15 @@ def test_executors_that_are_killed_change_nothing(setup: Setup) -> None:
 
 
 def kill_executors(
-    setup: Setup, kills: int, seed: int, conf: tuple[str, ...], cores: tuple[int, ...] = (1, 2), records: int = 300
+    setup: Setup,
+    kills: int,
+    seed: int,
+    conf: tuple[str, ...],
+    cores: tuple[int, ...] = (1, 2),
+    records: int = 300,
+    by: signal.Signals = signal.SIGKILL,
 ) -> None:
-    """On machines with other numbers of cores. Executors are killed while batches of so many records run."""
+    """On machines with other numbers of cores. Executors get the signal while batches of so many records run."""
     setup.create_inputs()
     setup.send(small_workload("--events", "1000", "--flush-marker"))
     checkpoint, chosen = Checkpoint(str(setup.checkpoint)), random.Random(seed)
@@ -49,7 +61,7 @@ def kill_executors(
             for number in range(kills):
                 job.wait_for(lambda n=number: checkpoint.last_committed() >= n, f"batch {number}")  # type: ignore[misc]
                 job.wait_for(lambda: bool(spark.executors()), "an executor")
-                chosen.choice(spark.executors()).kill()
+                chosen.choice(spark.executors()).send_signal(by)
             done = job.finish()
         assert done.code == 0, done.err
     want = setup.check_output(Rules(lookup=False), drain=True)
