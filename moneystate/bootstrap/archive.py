@@ -12,15 +12,16 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
+from moneystate.bootstrap.archive_folder import ArchiveFolder
 from moneystate.bootstrap.files import AVRO, NO_TIMESTAMP, ArchivedRecord, write_file
 from moneystate.bootstrap.history import BEGIN_ADVICE, Cut, parse_cut, read_initial_highs
-from moneystate.bootstrap.layout import RangeNote, read_note
+from moneystate.bootstrap.layout import RangeNote
 from moneystate.engine.items import NO_TIME
 from moneystate.engine.place import MARK, header_of
 from moneystate.engine.plan import TopicPartition
 from moneystate.engine.processor import Decoder, InputTopic, Rejected
 from moneystate.engine.reading import EventTimes
-from moneystate.errors import ArchiveError, ConfigError, RetentionError, SetupError
+from moneystate.errors import ArchiveError, ConfigError, RetentionError
 from moneystate.kafka.client import admin_client, check_reachable, headers_of, letter_of
 from moneystate.kafka.convert import converters
 from moneystate.kafka.offsets import FullPartition, log_ends, log_starts, offsets_at
@@ -33,7 +34,7 @@ class ArchiveOptions:
     """What to archive, and where."""
 
     bootstrap_servers: str
-    out: Path
+    out: str  # path or URI
     topic_prefix: str = ""
     starting_offsets: str = EARLIEST  # where each partition's range begins
     as_of: str = "end"  # where each partition's range ends
@@ -63,6 +64,7 @@ class Archiver:
 
     def __init__(self, options: ArchiveOptions, inputs: list[InputTopic], decoder: Decoder) -> None:
         o = self.options = options
+        self.archive = ArchiveFolder(o.out)
         self.codes = {t.name: t.code for t in inputs}
         self.timed = {t.name for t in inputs if t.timed}
         topics = [t.name for t in inputs]
@@ -96,16 +98,14 @@ class Archiver:
 
     def _planned(self, tp: TopicPartition, start: int) -> PartitionWork:
         """The remaining work for a partition. An earlier run's note says where the archive began."""
-        folder = self.folder(tp)
-        note = read_note(folder)
+        note = self.archive.note(tp)
         first = self.starts[self.names[tp]]
         if note is None:
-            if folder.is_dir() and any(folder.iterdir()):
-                raise ArchiveError(f"{folder}: expected an archive's note beside its files.", "give another --archive.")
             return PartitionWork(*tp, start, start, max(start, self.ends[tp]), self._known_high(tp, start, first))
         if note.topic_id != self.ids[tp[0]]:
             raise ArchiveError(
-                f"{folder}: expected the archive of topic {self.ids[tp[0]]}, found one of {note.topic_id}.",
+                f"{self.archive.name(tp)}: expected the archive of topic {self.ids[tp[0]]}, found one of "
+                f"{note.topic_id}.",
                 "give another --archive.",
             )
         done = note.start + sum(int(name["offsets"]) for name in note.files.values())
@@ -125,9 +125,6 @@ class Archiver:
             )
         return self.highs.get(tp)
 
-    def folder(self, tp: TopicPartition) -> Path:
-        return self.options.out / tp[0] / str(tp[1])
-
     def total(self) -> int:
         return sum(w.end - w.start for w in self.work)
 
@@ -146,34 +143,27 @@ class Archiver:
 
     def _partition(self, reader: RangeReader, w: PartitionWork) -> Iterator[int]:
         tp = (w.topic, w.partition)
-        folder = self.folder(tp)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as e:
-            raise SetupError(
-                f"{folder}: expected a folder that can be written to, but {e}.", "give another --archive."
-            ) from None
-        note = read_note(folder)
+        note = self.archive.note(tp)
         if note is None:
             high = w.high
             if tp not in self.highs and w.start > 0:
                 high = self._high_before(reader, tp, w.start)
             note = RangeNote(w.start, w.end, high, self.ids[w.topic])
         note.end = w.end
-        note.write(folder)
+        self.archive.begin(tp, note)
         for first in range(w.done, w.end, self.options.records_per_file):
             end = min(first + self.options.records_per_file, w.end)
             self._file(reader, tp, note, first, end)
             yield end - first
 
     def _file(self, reader: RangeReader, tp: TopicPartition, note: RangeNote, first: int, end: int) -> None:
-        folder = self.folder(tp)
-        path = folder / f"{first:020d}-{end - 1:020d}.{self.options.file_format}"
-        records = write_file(path, map(_archived_record, reader.read([Range(*self.names[tp], first, end)])))
-        with path.open("rb") as f:
-            sha256 = hashlib.file_digest(f, "sha256").hexdigest()
-        note.files[path.name] = {"offsets": end - first, "records": records, "sha256": sha256}
-        note.write(folder)
+        name = f"{first:020d}-{end - 1:020d}.{self.options.file_format}"
+        with self.archive.new_file(tp, name) as path:
+            records = write_file(path, map(_archived_record, reader.read([Range(*self.names[tp], first, end)])))
+            with path.open("rb") as f:
+                sha256 = hashlib.file_digest(f, "sha256").hexdigest()
+        note.files[name] = {"offsets": end - first, "records": records, "sha256": sha256}
+        self.archive.put_note(tp, note)
 
     def _high_before(self, reader: RangeReader, tp: TopicPartition, start: int) -> int | None:
         code = self.codes[tp[0]]

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from moneystate.bootstrap import work as works
+from moneystate.bootstrap.archive_folder import fetch
 from moneystate.bootstrap.chunks import cut_into_chunks
 from moneystate.bootstrap.groups import GroupResult, GroupSpec, read_result, result_path, run_group
 from moneystate.bootstrap.history import History, check_unchanged
@@ -84,6 +85,7 @@ class Bootstrap:
         """Does everything except naming the savepoint. `tasks`: where to run; None: a Spark session of its own.
         Raises MoneystateError."""
         check_free(self.options.out)
+        fetch(self.options.copies, [t.name for t in self.job.inputs], anew=not (self.work / works.NAME).exists())
         sources = Sources(self.options, self.job.inputs)
         started = works.resume(self.work, self._settings())
         if (self.work / "savepoint" / MANIFEST).exists() and started is not None:

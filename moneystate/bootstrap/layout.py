@@ -11,7 +11,6 @@ order of their names, with numbers compared as numbers, and their records are co
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
@@ -39,24 +38,25 @@ class RangeNote:
     files: dict[str, dict[str, Any]] = field(default_factory=dict)  # number of records and SHA-256, by file name
     version: int = NOTE_VERSION
 
-    def write(self, folder: Path) -> None:
+    def encode(self) -> bytes:
         fields = asdict(self)
         fields["initialHigh"], fields["topicId"] = fields.pop("initial_high"), fields.pop("topic_id")
-        temporary = folder / (NOTE + ".tmp")
-        with temporary.open("w") as f:
-            json.dump(fields, f, sort_keys=True, indent=1)
-            f.flush()
-            os.fsync(f.fileno())
-        temporary.replace(folder / NOTE)
+        return json.dumps(fields, sort_keys=True, indent=1).encode()
 
 
 def read_note(folder: Path) -> RangeNote | None:
     """Reads a note; None: there is none. Raises ArchiveError for an invalid note."""
     path = folder / NOTE
-    if not path.exists():
-        return None
     try:
-        fields = read_object(path.read_text())
+        return decode_note(path.read_bytes(), str(path)) if path.exists() else None
+    except OSError as e:
+        raise _damaged(str(path), e) from None
+
+
+def decode_note(content: bytes, name: str) -> RangeNote:
+    """Raises ArchiveError, which calls the note `name`."""
+    try:
+        fields = read_object(content.decode())
         if fields.get("version", NOTE_VERSION) > NOTE_VERSION:
             raise ValueError(f"version {fields['version']} is from a newer program")
         return RangeNote(
@@ -66,10 +66,12 @@ def read_note(folder: Path) -> RangeNote | None:
             str(fields.get("topicId", "")),
             {name: _about(name, about) for name, about in dict(fields.get("files", {})).items()},
         )
-    except (OSError, ValueError, TypeError) as e:
-        raise ArchiveError(
-            f"{path}: expected the note of an archived range, but {e}.", "restore or remove it."
-        ) from None
+    except (ValueError, TypeError) as e:
+        raise _damaged(name, e) from None
+
+
+def _damaged(name: str, e: Exception) -> ArchiveError:
+    return ArchiveError(f"{name}: expected the note of an archived range, but {e}.", "restore or remove it.")
 
 
 def _whole(value: Any, name: str) -> int:
@@ -85,6 +87,12 @@ def _about(name: str, about: Any) -> dict[str, Any]:
     if about.get("records") is not None:
         _whole(about["records"], f"records of {name}")
     return about
+
+
+def is_of_a_range(name: str) -> bool:
+    """Whether it is the name of a file that `moneystate archive` writes."""
+    path = Path(name)
+    return _NAME.fullmatch(path.stem) is not None and format_of(path) is not None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from moneystate.engine.plan import TopicPartition
 from moneystate.errors import ConfigError
-from moneystate.spark.local_path import local_folder
+from moneystate.spark.local_path import is_local, local_folder
 
 KAFKA = "kafka"
 
@@ -17,7 +17,7 @@ KAFKA = "kafka"
 class BootstrapOptions:
     """The options of a bootstrap."""
 
-    sources: list[str]  # KAFKA, archive folders, or both: then Kafka continues where the archives end
+    sources: list[str]  # KAFKA, archives (paths or URIs), or both: then Kafka continues where the archives end
     out: Path  # the savepoint to create
     work: Path | None = None  # the work folder; None: beside `out`
     as_of: str = "end"
@@ -44,7 +44,18 @@ class BootstrapOptions:
 
     @property
     def archives(self) -> list[Path]:
-        return [local_folder(source, "--from") for source in self.sources if source != KAFKA]
+        """The archives' folders on this machine, which for those in a store are copies."""
+        return [
+            local_folder(source, "--from") if is_local(source) else self.work_folder / "archives" / str(number)
+            for number, source in enumerate(self.sources)
+            if source != KAFKA
+        ]
+
+    @property
+    def copies(self) -> dict[Path, str]:
+        """The addresses of the archives in stores, by the folders of their copies."""
+        folders = [source for source in self.sources if source != KAFKA]
+        return {copy: source for copy, source in zip(self.archives, folders, strict=True) if not is_local(source)}
 
     @property
     def from_kafka(self) -> bool:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from moneystate.bootstrap.archive import ArchiveOptions, Archiver
 from moneystate.cli import registry, services
-from moneystate.cli.option import NUMBER, PATH, Panel, choice, option
+from moneystate.cli.option import NUMBER, PATH_OR_URI, Panel, choice, option, pairs
 from moneystate.cli.options import (
     AsOf,
     BootstrapServers,
@@ -25,6 +24,7 @@ from moneystate.cli.options import (
     Quiet,
     SchemaRegistry,
     SessionLookup,
+    SparkConfig,
     StartingOffsets,
     TopicPrefix,
     formats,
@@ -32,7 +32,7 @@ from moneystate.cli.options import (
 )
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.kafka.source_spec import load_decoder
-from moneystate.spark.local_path import local_folder
+from moneystate.spark.storage import jvm_settings
 
 
 class FileFormat(StrEnum):
@@ -45,7 +45,7 @@ def archive(
     context: typer.Context,
     bootstrap_servers: BootstrapServers,
     folder: Annotated[
-        Path, option("archive", "Folder of the archive; an existing archive is resumed.", Panel.state, PATH)
+        str, option("archive", "Folder of the archive; an existing archive is resumed.", Panel.state, PATH_OR_URI)
     ],
     topic_prefix: TopicPrefix = "",
     starting_offsets: StartingOffsets = "earliest",
@@ -63,6 +63,7 @@ def archive(
     schema_registry: SchemaRegistry = "",
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
+    spark_config: SparkConfig = None,
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
@@ -72,10 +73,11 @@ def archive(
     replies of lookups are archived, too.
     """
     spec = registry.chosen(services.chosen(context, service))
+    jvm_settings.configure(pairs(spark_config or [], "--spark-config"))
     job = spec.job({"lookup": session_lookup is SessionLookup.topic})
     options = ArchiveOptions(
         bootstrap_servers=bootstrap_servers,
-        out=local_folder(str(folder), "--archive"),
+        out=folder,
         topic_prefix=topic_prefix,
         starting_offsets=starting_offsets,
         as_of=as_of,
@@ -94,4 +96,4 @@ def archive(
         archiver.run(lambda done: progress.show("archiving", done, total))
     if json_output:
         ends = [[w.topic, w.partition, w.start, w.end] for w in archiver.work]
-        typer.echo(json.dumps({"archive": str(folder), "offsets": total, "ranges": ends}))
+        typer.echo(json.dumps({"archive": folder, "offsets": total, "ranges": ends}))

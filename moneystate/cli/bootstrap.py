@@ -69,7 +69,7 @@ def bootstrap(
             "from",
             "kafka, or the folder of an archive; Kafka continues where the archives end.",
             Panel.input,
-            "kafka|PATH",
+            "kafka|PATH|URI",
         ),
     ],
     out: Savepoint,

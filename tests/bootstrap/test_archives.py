@@ -96,7 +96,7 @@ def test_an_initial_high_makes_late_what_the_whole_log_makes_late(archive: Path)
         first = files(archive, WALLET, partition)[0]
         start = int(first.stem.partition("-")[2]) + 1
         first.unlink()
-        RangeNote(start, -1, high, "").write(archive / WALLET / str(partition))
+        (archive / WALLET / str(partition) / NOTE).write_bytes(RangeNote(start, -1, high, "").encode())
     rest = run(archive, "rest")
     assert rest.manifest.watermark == whole.manifest.watermark
     assert rest.manifest.counts["late"] > whole.manifest.counts.get("late", 0)
@@ -178,14 +178,16 @@ def a_stranger(archive: Path) -> str:
 def not_listed(archive: Path) -> str:
     """The note lists all files but the last, as after a crash of `archive`."""
     folder = archive / WALLET / "0"
-    RangeNote(0, -1, None, "", {path.name: {} for path in files(archive)[:-1]}).write(folder)
+    note = RangeNote(0, -1, None, "", {path.name: {} for path in files(archive)[:-1]})
+    (folder / NOTE).write_bytes(note.encode())
     return files(archive)[-1].name
 
 
 def listed_and_missing(archive: Path) -> str:
     folder = archive / WALLET / "0"
     last = files(archive)[-1]
-    RangeNote(0, -1, None, "", {path.name: {} for path in files(archive)}).write(folder)
+    note = RangeNote(0, -1, None, "", {path.name: {} for path in files(archive)})
+    (folder / NOTE).write_bytes(note.encode())
     last.unlink()
     return last.name
 
@@ -193,9 +195,8 @@ def listed_and_missing(archive: Path) -> str:
 def other_content(archive: Path) -> str:
     folder = archive / WALLET / "0"
     first = files(archive)[0].name
-    RangeNote(0, -1, None, "", {p.name: {"sha256": "0" * 64} if p.name == first else {} for p in files(archive)}).write(
-        folder
-    )
+    note = RangeNote(0, -1, None, "", {p.name: {"sha256": "0" * 64} if p.name == first else {} for p in files(archive)})
+    (folder / NOTE).write_bytes(note.encode())
     return first
 
 
@@ -205,12 +206,12 @@ def fewer_records(archive: Path) -> str:
     notes: dict[str, dict[str, Any]] = {path.name: {} for path in files(archive)}
     notes[first.name] = {"records": 20}
     write_file(first, list(read_file(first))[:-1])
-    RangeNote(0, -1, None, "", notes).write(folder)
+    (folder / NOTE).write_bytes(RangeNote(0, -1, None, "", notes).encode())
     return first.name
 
 
 def not_finished(archive: Path) -> str:
-    RangeNote(0, 10**6, None, "").write(archive / WALLET / "0")
+    (archive / WALLET / "0" / NOTE).write_bytes(RangeNote(0, 10**6, None, "").encode())
     return WALLET
 
 

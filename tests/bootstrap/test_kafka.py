@@ -13,7 +13,7 @@ from moneystate.bootstrap.archive import ArchiveOptions, Archiver
 from moneystate.bootstrap.files import FORMATS
 from moneystate.bootstrap.layout import NOTE, read_note
 from moneystate.engine.processor import Rejected
-from moneystate.errors import ConfigError, MoneystateError, RetentionError
+from moneystate.errors import ArchiveError, ConfigError, MoneystateError, RetentionError
 from moneystate.kafka.offsets import log_ends
 from moneystate.savepoint.format import Savepoint
 from services.enrichment import topics
@@ -49,12 +49,12 @@ def from_kafka(setup: Setup, name: str, **more: Any) -> Savepoint:
     )
 
 
-def from_archive(setup: Setup, name: str, folder: Path) -> Savepoint:
+def from_archive(setup: Setup, name: str, folder: Path | str) -> Savepoint:
     return bootstrap(RULES, setup.folder / name, topic_prefix=setup.prefix, sources=[str(folder)])
 
 
-def archive(setup: Setup, folder: Path, **more: Any) -> Archiver:
-    options = ArchiveOptions(setup.bootstrap_servers, folder, setup.prefix, **{"records_per_file": 40, **more})
+def archive(setup: Setup, folder: Path | str, **more: Any) -> Archiver:
+    options = ArchiveOptions(setup.bootstrap_servers, str(folder), setup.prefix, **{"records_per_file": 40, **more})
     archiver = Archiver(options, enrichment_job(RULES).inputs, DECODER)
     archiver.run(lambda done: None)
     return archiver
@@ -97,6 +97,20 @@ def test_an_archive_goes_on_where_it_ended(logs: Setup) -> None:
     made = from_archive(logs, "archived", folder).manifest
     assert made.fingerprint == from_kafka(logs, "kafka").manifest.fingerprint
     assert not list(folder.rglob("*.tmp"))
+
+
+def test_what_a_killed_run_did_not_list_is_archived_again(logs: Setup) -> None:
+    folder = logs.folder / "archive"
+    archive(logs, folder, as_of=str(offsets_file(logs, 0.3)))
+    last = max((folder / WALLET / "0").glob("*.avro"))
+    beyond = 1 + int(last.stem.partition("-")[2])
+    left = last.with_name(f"{beyond:020d}-{beyond + 2:020d}.avro")  # up to what was the log's end then
+    left.write_bytes(last.read_bytes())
+    with pytest.raises(ArchiveError, match="finish the archive"):
+        from_archive(logs, "unfinished", folder)
+    archive(logs, folder)
+    assert not left.exists()
+    from_archive(logs, "archived", folder)
 
 
 def test_an_archive_that_begins_later_carries_the_high_before_it(logs: Setup) -> None:

@@ -60,6 +60,10 @@ class HadoopFolder:
                 raise
             stream.close()
 
+    def remove(self, name: str) -> None:
+        with self._errors():
+            self._files().delete(self._path(name))
+
     def names(self, name: str) -> list[str]:
         try:
             with self._errors():

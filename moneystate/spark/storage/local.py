@@ -35,6 +35,9 @@ class LocalFolder:
             os.fsync(f.fileno())
         temporary.replace(path)
 
+    def remove(self, name: str) -> None:
+        (self.path / name).unlink()
+
     def names(self, name: str) -> list[str]:
         folder = self.path / name
         return [path.name for path in folder.iterdir()] if folder.is_dir() else []
