@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tarfile
 import tomllib
 import venv
 from collections.abc import Iterator
@@ -24,6 +23,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tests.demo.test_demo import environment, started_in
+from tests.tar import unpack
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 FOLDERS: Final = {
@@ -99,8 +99,7 @@ def test_the_wheel_has_each_file_of_the_project_and_no_other(built: Built) -> No
 
 
 def test_the_source_distribution_makes_the_same_wheel(built: Built, tmp_path: Path) -> None:
-    with tarfile.open(built.source) as source:
-        source.extractall(tmp_path, filter="data")
+    unpack(built.source, tmp_path)
     (folder,) = tmp_path.iterdir()
     run(
         *(UV, "build", "--wheel", "--no-build-isolation", "--offline", "--python", sys.executable),
@@ -132,7 +131,7 @@ def test_it_runs_in_an_environment_that_has_nothing_else(built: Built, tmp_path:
     temporary.mkdir()
     variables = {k: v for k, v in environment(temporary).items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     variables["PATH"] = f"{built.bin}{os.pathsep}{variables['PATH']}"
-    run(sys.executable, "-m", "pip", "--python", built.bin / "python", "check", folder=folder)
+    run(UV, "pip", "check", "--python", built.bin / "python", folder=folder)
     where = run(built.bin / "python", "-c", "import moneystate; print(moneystate.__file__)", folder=folder)
     assert Path(where).is_relative_to(built.bin.parent)
     program = built.bin / "moneystate"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import tarfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ from tests.evolution.make_fixture import INPUTS, PATH_TOKEN
 from tests.job.harness import Setup
 from tests.kafka.logs import Cluster
 from tests.reference.model import LogRecord
+from tests.tar import unpack
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 COMPACTED = (topics.CHANGELOG, topics.COMMITS)
@@ -41,8 +41,7 @@ class Restored(NamedTuple):
 def restore(version: int, setup: Setup) -> Restored:
     """Put `checkpoint-v<version>.tar.gz` into `setup`, whose prefix and folder are unused."""
     unpacked = setup.folder / "fixture"
-    with tarfile.open(FIXTURES / f"checkpoint-v{version}.tar.gz") as archive:
-        archive.extractall(unpacked, filter="data")
+    unpack(FIXTURES / f"checkpoint-v{version}.tar.gz", unpacked)
     (unpacked / "checkpoint").rename(setup.checkpoint)
     about = json.loads((unpacked / "about.json").read_text())
     first, second = _records(unpacked / "first.jsonl"), _records(unpacked / "second.jsonl")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +103,8 @@ class Shop:
 
     def write(self, *records: str, step: str = IN_EUROS, part: str = PART, head: str = HEAD) -> None:
         self.file.write_text("".join([head, part, *records, TAIL.format(step=step)]))
+        # Python takes compiled code for that of a file of the same size and second
+        Path(cache_from_source(str(self.file))).unlink(missing_ok=True)
         sys.modules.pop(MODULE, None)
         plan_of.cache_clear()
 
