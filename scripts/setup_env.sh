@@ -104,9 +104,16 @@ ensure_venv() {
     if ! .venv/bin/python -c "$new_enough" 2>/dev/null || ! grep -qsF "$PWD/.venv" .venv/bin/activate; then make_venv; fi
 }
 
+# The lines of requirements.lock for one package.
+locked() {
+    awk -v name="$1==" 'index($0, name) == 1 { on = 1 } on { print } on && !/\\$/ { exit }' requirements.lock
+}
+
 install_packages() {
     say "installing the locked packages (the first time some minutes: PySpark alone is 450 MB)"
     # PySpark comes as source only; the project itself builds with the backend from the lock, hence no isolation there.
+    # First pip itself: that of Python 3.11.2 installs PySpark without the metadata that others read.
+    .venv/bin/python -m pip install --quiet --require-hashes -r <(locked pip) </dev/null
     .venv/bin/python -m pip install --quiet --require-hashes -r requirements.lock </dev/null
     .venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable . </dev/null
 }

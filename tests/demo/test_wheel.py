@@ -131,7 +131,7 @@ def test_it_runs_in_an_environment_that_has_nothing_else(built: Built, tmp_path:
     temporary.mkdir()
     variables = {k: v for k, v in environment(temporary).items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
     variables["PATH"] = f"{built.bin}{os.pathsep}{variables['PATH']}"
-    run(UV, "pip", "check", "--python", built.bin / "python", folder=folder)
+    run(sys.executable, "-m", "pip", "--python", built.bin / "python", "check", folder=folder)
     where = run(built.bin / "python", "-c", "import moneystate; print(moneystate.__file__)", folder=folder)
     assert Path(where).is_relative_to(built.bin.parent)
     program = built.bin / "moneystate"
