@@ -27,6 +27,7 @@ import socket
 import sys
 import threading
 import traceback
+from _thread import start_new_thread
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import chain
 from multiprocessing.connection import Connection
@@ -134,7 +135,9 @@ class _Host:
             knock, fds, _, _ = socket.recv_fds(door, 1, 1)
             if not knock:
                 return
-            threading.Thread(target=self._batch, args=(socket.socket(fileno=fds[0]),), daemon=True).start()
+            # Thread.start() would wait for ever for a thread that has no memory for its first steps. This way such a
+            # thread's end closes the socket, which the worker notices.
+            start_new_thread(self._batch, (socket.socket(fileno=fds[0]),))
 
     def _batch(self, client: socket.socket) -> None:
         """One batch of one output partition."""
