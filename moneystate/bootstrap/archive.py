@@ -56,7 +56,8 @@ class PartitionWork:
     start: int
     done: int  # offsets before this one are archived
     end: int
-    high: int | None  # the initial high of the partition's note
+    high: int | None  # the initial high, if there is no note yet
+    note: RangeNote | None  # of an earlier run
 
 
 class Archiver:
@@ -101,20 +102,21 @@ class Archiver:
         note = self.archive.note(tp)
         first = self.starts[self.names[tp]]
         if note is None:
-            return PartitionWork(*tp, start, start, max(start, self.ends[tp]), self._known_high(tp, start, first))
+            high = self._known_high(tp, start, first)
+            return PartitionWork(*tp, start, start, max(start, self.ends[tp]), high, None)
         if note.topic_id != self.ids[tp[0]]:
             raise ArchiveError(
                 f"{self.archive.name(tp)}: expected the archive of topic {self.ids[tp[0]]}, found one of "
                 f"{note.topic_id}.",
                 "give another --archive.",
             )
-        done = note.start + sum(int(name["offsets"]) for name in note.files.values())
+        done = note.done
         if done < first and done < self.ends[tp]:
             raise RetentionError(
                 f"{tp[0]}, partition {tp[1]}: expected to continue at offset {done}, but the log begins at {first}.",
                 "the records in between are lost; give another --archive.",
             )
-        return PartitionWork(*tp, note.start, done, max(done, self.ends[tp]), note.initial_high)
+        return PartitionWork(*tp, note.start, done, max(done, self.ends[tp]), note.initial_high, note)
 
     def _known_high(self, tp: TopicPartition, start: int, first: int) -> int | None:
         """The initial high of a range that does not start at its partition's beginning, if the user gave one. Otherwise
@@ -143,7 +145,7 @@ class Archiver:
 
     def _partition(self, reader: RangeReader, w: PartitionWork) -> Iterator[int]:
         tp = (w.topic, w.partition)
-        note = self.archive.note(tp)
+        note = w.note
         if note is None:
             high = w.high
             if tp not in self.highs and w.start > 0:

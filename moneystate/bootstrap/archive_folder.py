@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from moneystate.bootstrap.layout import NOTE, RangeNote, decode_note, is_of_a_range
+from moneystate.bootstrap.layout import NOTE, RangeNote, damaged_note, decode_note, first_offset
 from moneystate.engine.plan import TopicPartition
 from moneystate.errors import ArchiveError, SetupError
 from moneystate.spark.local_path import is_local, local_folder
@@ -35,9 +35,13 @@ class ArchiveFolder:
 
     def note(self, tp: TopicPartition) -> RangeNote | None:
         """What an earlier run has recorded; None: there was none. Raises ArchiveError for files without a note."""
-        place = f"{tp[0]}/{tp[1]}"
-        if self.folder.exists(f"{place}/{NOTE}"):
-            return decode_note(self.folder.read(f"{place}/{NOTE}"), f"{self.name(tp)}/{NOTE}")
+        place, name = f"{tp[0]}/{tp[1]}", f"{self.name(tp)}/{NOTE}"
+        try:
+            return decode_note(self.folder.read(f"{place}/{NOTE}"), name)
+        except FileNotFoundError:
+            pass
+        except OSError as e:
+            raise damaged_note(name, e) from None
         if self.folder.names(place):
             raise ArchiveError(
                 f"{self.name(tp)}: expected an archive's note beside its files.", f"give another {FLAG}."
@@ -53,7 +57,8 @@ class ArchiveFolder:
                 f"{self.name(tp)}: expected a folder that can be written to, but {e}.", f"give another {FLAG}."
             ) from None
         for name in self.folder.names(f"{tp[0]}/{tp[1]}"):
-            if is_of_a_range(name) and name not in note.files:
+            first = first_offset(name)
+            if first is not None and first >= note.done and name not in note.files:
                 self.folder.remove(f"{tp[0]}/{tp[1]}/{name}")
 
     def put_note(self, tp: TopicPartition, note: RangeNote) -> None:
@@ -79,20 +84,23 @@ def fetch(archives: dict[Path, str], topics: list[str], anew: bool) -> None:
     for copy, address in archives.items():
         if anew:
             shutil.rmtree(copy, ignore_errors=True)
-        if copy.exists():
-            continue
-        from moneystate.spark.storage.hadoop import HadoopFolder
+        if not copy.exists():
+            _download(address, topics, copy)
 
-        archive = HadoopFolder(address, "--from").name
-        unfinished = copy.with_name(copy.name + ".tmp")
-        shutil.rmtree(unfinished, ignore_errors=True)
-        unfinished.mkdir(parents=True)
-        for topic in topics:
-            source = HadoopFolder(f"{archive}/{topic}", "--from")
-            if not source.exists():
-                raise ArchiveError(
-                    f"{source.name}: expected a folder for each topic, found none.",
-                    "give the archive's folder.",
-                )
+
+def _download(address: str, topics: list[str], copy: Path) -> None:
+    from moneystate.spark.storage.hadoop import HadoopFolder
+
+    archive = HadoopFolder(address, "--from").name
+    unfinished = copy.with_name(copy.name + ".tmp")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    for topic in topics:
+        source = HadoopFolder(f"{archive}/{topic}", "--from")
+        try:
             source.download(unfinished / topic)
-        unfinished.rename(copy)
+        except FileNotFoundError:
+            raise ArchiveError(
+                f"{source.name}: expected a folder for each topic, found none.", "give the archive's folder."
+            ) from None
+    unfinished.rename(copy)

@@ -38,6 +38,11 @@ class RangeNote:
     files: dict[str, dict[str, Any]] = field(default_factory=dict)  # number of records and SHA-256, by file name
     version: int = NOTE_VERSION
 
+    @property
+    def done(self) -> int:
+        """Offsets before this one are in the files."""
+        return self.start + sum(int(about["offsets"]) for about in self.files.values())
+
     def encode(self) -> bytes:
         fields = asdict(self)
         fields["initialHigh"], fields["topicId"] = fields.pop("initial_high"), fields.pop("topic_id")
@@ -50,7 +55,7 @@ def read_note(folder: Path) -> RangeNote | None:
     try:
         return decode_note(path.read_bytes(), str(path)) if path.exists() else None
     except OSError as e:
-        raise _damaged(str(path), e) from None
+        raise damaged_note(str(path), e) from None
 
 
 def decode_note(content: bytes, name: str) -> RangeNote:
@@ -67,10 +72,10 @@ def decode_note(content: bytes, name: str) -> RangeNote:
             {name: _about(name, about) for name, about in dict(fields.get("files", {})).items()},
         )
     except (ValueError, TypeError) as e:
-        raise _damaged(name, e) from None
+        raise damaged_note(name, e) from None
 
 
-def _damaged(name: str, e: Exception) -> ArchiveError:
+def damaged_note(name: str, e: Exception) -> ArchiveError:
     return ArchiveError(f"{name}: expected the note of an archived range, but {e}.", "restore or remove it.")
 
 
@@ -89,10 +94,11 @@ def _about(name: str, about: Any) -> dict[str, Any]:
     return about
 
 
-def is_of_a_range(name: str) -> bool:
-    """Whether it is the name of a file that `moneystate archive` writes."""
+def first_offset(name: str) -> int | None:
+    """By the name of a file that `moneystate archive` writes; None: it has another name."""
     path = Path(name)
-    return _NAME.fullmatch(path.stem) is not None and format_of(path) is not None
+    offsets = _NAME.fullmatch(path.stem)
+    return int(offsets[1]) if offsets is not None and format_of(path) is not None else None
 
 
 @dataclass(frozen=True)

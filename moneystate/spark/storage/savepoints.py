@@ -57,9 +57,10 @@ def check_out(out: str) -> None:
         check_free(local_folder(out, "--out"))
         return
     folder = folder_at(out, "--out")
-    if folder.exists(NAME):
+    names = folder.names("")
+    if NAME in names:
         raise SavepointError(f"{out}: expected no folder of this name, found a savepoint.", "give another --out.")
-    if folder.names(""):
+    if names:
         raise SavepointError(
             f"{out}: expected no folder of this name, found files without {NAME}: an upload that did not come to its "
             "end, or something else.",
