@@ -216,7 +216,8 @@ class PartitionSink:
         if not others:
             return BrokerError(
                 f"{c.bootstrap_servers}: expected {action}, but output partition {self.partition} has been taken by "
-                "an attempt that came late: of this run, or of one that this run has superseded. Nothing is lost.",
+                f"an attempt that came late: of this run, or of one that it has superseded ({reason(e)}). Nothing is "
+                "lost.",
                 "start again.",
             )
         names = ", ".join(repr(prefix) for prefix in others)
