@@ -43,9 +43,9 @@ def test_manifests_have_no_problem(kind: str, trees: dict[str, list[Object]], tm
 def test_the_example_changes_what_it_says(trees: dict[str, list[Object]], tmp_path: Path) -> None:
     objects = trees["example"]
     assert {one["metadata"]["namespace"] for one in objects} == {"payments"}
-    assert {pod.container.get("image") for pod in pods(objects)} == {"registry.example.com/moneystate:0.1.0", None}
+    assert {pod.container.get("image") for pod in pods(objects)} == {"images.example.com/moneystate:0.1.0", None}
     (job,) = [pod for pod in pods(objects) if pod.name == "enrich"]
-    assert parsed(job, objects, tmp_path)["schema_registry"] == "http://registry.example.com"
+    assert parsed(job, objects, tmp_path)["schema_registry"] == "http://schemas.example.com"
 
 
 @pytest.mark.parametrize("kind", KINDS)
