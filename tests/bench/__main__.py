@@ -36,9 +36,8 @@ from tests.bench import (
     telemetry,
     together,
 )
-from tests.bench.backlog import Result, run_broker_alone, run_job, run_peer, run_per_user, run_plain
+from tests.bench.backlog import Result, run_broker_alone, run_job, run_peer, run_per_user, run_plain, send_workload
 
-WORKLOAD = Path(__file__).resolve().parents[1] / "workloads" / "workload.py"
 OURS = ("plain service", "moneystate")
 PREFIX = "b1-"  # the one that the peers read
 
@@ -74,9 +73,7 @@ def backlog(arguments: list[str]) -> None:
     p.add_argument("--peer", action="append", default=[], help="PEER[,NAME=VALUE...], with --peers")
     a = p.parse_args(arguments)
     with broker() as servers:
-        command = [sys.executable, str(WORKLOAD), "--bootstrap-servers", servers, "--prefix", PREFIX, "--create-topics"]
-        command += ["--events", str(a.events), "--users", str(a.users), "--seed", str(a.seed), "--flush-marker"]
-        subprocess.run(command, check=True)
+        send_workload(servers, PREFIX, a.events, a.users, "--seed", str(a.seed), "--flush-marker")
         results = [run_broker_alone(servers, PREFIX)]
         for _ in range(a.runs):
             results.append(run_job(servers, PREFIX, a.flags))

@@ -27,6 +27,7 @@ INPUTS = [t.name for t in topics.INPUTS if t.ordered]
 PARTITIONS = 4
 PLAIN = "examples.enrichment.enrichment:service"
 PLAIN_TOPICS = ["money-state", "money-commits", "money-dead-letters"]
+WORKLOAD = Path(__file__).resolve().parents[1] / "workloads" / "workload.py"
 FROM, TO = 0.1, 0.9  # of the output, by broker timestamp
 
 
@@ -41,6 +42,12 @@ class Result:
     start_s: float  # from its start to its first output
     cpu_s: float
     rss_mb: int
+
+
+def send_workload(servers: str, prefix: str, events: int, users: int, *flags: str) -> None:
+    """A money log in topics of its own."""
+    command = [sys.executable, str(WORKLOAD), "--bootstrap-servers", servers, "--prefix", prefix, "--create-topics"]
+    subprocess.run([*command, "--events", str(events), "--users", str(users), *flags], check=True)
 
 
 def create_outputs(servers: str, names: list[str]) -> None:

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from moneystate.devbroker import DevBroker
+from tests.bench.backlog import send_workload
 from tests.bench.tree import Tree
 
 PREFIX = "b-"
@@ -46,9 +47,7 @@ def main(arguments: list[str]) -> None:
         folder = Path(temporary)
         with DevBroker(folder / "broker") as broker:
             servers = broker.bootstrap_servers
-            flags = ["--events", str(a.events), "--users", str(a.users), "--seed", "11", "--prefix", PREFIX]
-            generator = [sys.executable, "-m", "tests.workloads.workload", "--bootstrap-servers", servers]
-            subprocess.run([*generator, "--create-topics", *flags], check=True, cwd=ROOT)
+            send_workload(servers, PREFIX, a.events, a.users, "--seed", "11")
             source = ["--bootstrap-servers", servers, "--topic-prefix", PREFIX]
             timed("bootstrap", ["bootstrap", "--from", "kafka", *source, "--out", str(folder / "savepoint")], folder)
             timed("job", ["enrich", *source, "--checkpoint", str(folder / "checkpoint"), "--until-caught-up"], folder)

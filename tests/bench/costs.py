@@ -9,8 +9,6 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -21,10 +19,9 @@ from rich.table import Table
 
 from moneystate.devbroker import DevBroker
 from services.enrichment import topics
-from tests.bench.backlog import INPUTS, run_job
+from tests.bench.backlog import INPUTS, run_job, send_workload
 from tests.bench.tree import folder_mb
 
-WORKLOAD = Path(__file__).resolve().parents[1] / "workloads" / "workload.py"
 RATES = (50_000, 500_000, 5_000_000)  # events a second
 USED = 0.6  # of the cores: the rest is for peaks, restarts and catching up
 REPLICAS = 3
@@ -53,9 +50,7 @@ class Cost(NamedTuple):
 def run(broker: DevBroker, folder: Path, events: int, users: int) -> Cost:
     prefix, log = f"n{events}-", folder / f"log-{events}"
     log.mkdir()
-    command = [sys.executable, str(WORKLOAD), "--bootstrap-servers", broker.bootstrap_servers, "--prefix", prefix]
-    command += ["--create-topics", "--events", str(events), "--users", str(users), "--flush-marker"]
-    subprocess.run(command, check=True)
+    send_workload(broker.bootstrap_servers, prefix, events, users, "--flush-marker")
     settings = {"enabled": "true", "dir": log.as_uri(), "compress": "false", "rolling.enabled": "false"}
     flags = [part for name, value in settings.items() for part in ("--spark-config", f"spark.eventLog.{name}={value}")]
     before = _cpu_s(broker)

@@ -8,8 +8,6 @@ driver and broker are not.
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -20,12 +18,11 @@ from rich.console import Console
 from rich.table import Table
 
 from moneystate.devbroker import DevBroker
-from tests.bench.backlog import PARTITIONS, create_outputs, rate_of, timestamps
+from tests.bench.backlog import PARTITIONS, create_outputs, rate_of, send_workload, timestamps
 from tests.bench.tree import folder_mb
 from tests.job.harness import ENRICHED, Setup
 from tests.job.spark_cluster import cluster, submitted
 
-WORKLOAD = Path(__file__).resolve().parents[1] / "workloads" / "workload.py"
 SAMPLE_S = 0.5
 HEAP_MB = 512
 
@@ -112,9 +109,7 @@ def main(arguments: list[str]) -> None:
             for number, shape in enumerate(a.shape or SHAPES):
                 prefix, mine = f"shape{number}-", folder / f"shape-{number}"
                 mine.mkdir()
-                command = [sys.executable, str(WORKLOAD), "--bootstrap-servers", broker.bootstrap_servers]
-                command += ["--prefix", prefix, "--create-topics", "--events", str(a.events), "--users", str(a.users)]
-                subprocess.run([*command, "--flush-marker"], check=True)
+                send_workload(broker.bootstrap_servers, prefix, a.events, a.users, "--flush-marker")
                 rate, memory = run(broker.bootstrap_servers, mine, prefix, shape)
                 first = first or rate
                 row = (*map(str, shape), f"{rate:,.0f}", f"{rate / first:.2f}", *(f"{n:,.0f}" for n in memory))

@@ -16,12 +16,11 @@ from rich.console import Console
 from rich.table import Table
 
 from moneystate.devbroker import DevBroker
-from tests.bench.backlog import PARTITIONS, Result, create_topics, rate_of, run_job, timestamps
+from tests.bench.backlog import PARTITIONS, Result, create_topics, rate_of, run_job, send_workload, timestamps
 from tests.bench.load import Load
 from tests.bench.tree import Tree
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-WORKLOAD: Final = ROOT / "tests" / "workloads" / "workload.py"
 MONEY: Final = "money-"
 
 
@@ -34,9 +33,7 @@ def main(arguments: list[str]) -> None:
     table = Table("what", "events/s", "to the enrichment", "events", "CPU us/event", "peak MB")
     with tempfile.TemporaryDirectory(prefix="bench-broker-") as folder, DevBroker(Path(folder), heap="1g") as broker:
         servers = broker.bootstrap_servers
-        command = [sys.executable, str(WORKLOAD), "--bootstrap-servers", servers, "--prefix", MONEY, "--create-topics"]
-        command += ["--events", str(a.events), "--users", "20000", "--seed", "11", "--flush-marker"]
-        subprocess.run(command, check=True)
+        send_workload(servers, MONEY, a.events, 20_000, "--seed", "11", "--flush-marker")
         money = run_job(servers, MONEY, a.flag)
         print(f"enrichment: {money.rate:,.0f} events/s", file=sys.stderr)
         cpu = f"{money.cpu_s / money.outputs * 1e6:.0f}"

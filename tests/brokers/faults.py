@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from moneystate.engine import plan as plans
 from moneystate.kafka.offsets import high_watermarks
 from moneystate.spark.checkpoint import Checkpoint
 from tests.brokers.cluster import ThreeBrokers
-from tests.job.harness import ENRICHED, JobProcess, Setup, small_workload
+from tests.job.harness import ENRICHED, JobProcess, Setup, in_parts, small_workload
 from tests.reference import model
 
 RULES = model.Rules(lookup=False)
@@ -53,26 +52,16 @@ Fault = Callable[[ThreeBrokers, Setup], None]
 FAULTS: Sequence[Fault] = (leader_killed, rolling_restart, below_the_minimum, quotas)
 
 
-class Log(NamedTuple):
-    """A part of the log is sent before each fault, so that the fault meets batches."""
-
-    records: list[model.LogRecord]
-    parts: int
-
-    def part(self, number: int) -> list[model.LogRecord]:
-        each = len(self.records) // self.parts
-        return self.records[number * each : None if number == self.parts - 1 else (number + 1) * each]
-
-
 def run(brokers: ThreeBrokers, setup: Setup, faults: Sequence[Fault], events: int) -> None:
     """Raises AssertionError if the job ends, or its output is not the model's."""
     setup.create_inputs()
-    log = Log(small_workload("--events", str(events), "--flush-marker"), len(faults) + 1)
-    setup.send(log.part(0))
+    # a part of the log is sent before each fault, so that the fault meets batches
+    first, *others = in_parts(small_workload("--events", str(events), "--flush-marker"), len(faults) + 1)
+    setup.send(first)
     with setup.start(*FLAGS) as job:
         job.wait_for(lambda: has_read_all(setup), "the first part")
-        for number, fault in enumerate(faults, 1):
-            setup.send(log.part(number))
+        for part, fault in zip(others, faults, strict=True):
+            setup.send(part)
             fault(brokers, setup)
             brokers.wait_until_whole()
             job.wait_for(lambda: has_read_all(setup), f"the part of {fault.__name__}")

@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from moneystate.devbroker import DevBroker
@@ -41,7 +43,7 @@ def main() -> None:
     p.add_argument(
         "what",
         nargs="?",
-        choices=("job", "lookups", "orders", "executors", "brokers", "stores"),
+        choices=PROGRAMS,
         default="job",
         help="lookups: outage, kills, replay",
     )
@@ -53,39 +55,65 @@ def main() -> None:
     p.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the times of the kills")
     a = p.parse_args()
     print(f"seed {a.seed}", flush=True)
-    if a.what == "lookups":
-        with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:
-            lookups.all_of_it(broker, Path(folder), a.seed, a.outage)
-        return
-    if a.what == "orders":
-        with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:
-            orders.all_of_it(broker, Path(folder), a.seed, a.orders, a.kills)
-        return
-    if a.what == "executors":
-        with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:
-            for name, conf, by in EXECUTORS_ENDS:
-                setup = new_setup(broker, Path(folder), name.replace(" ", "-"))
-                kill_executors(setup, a.kills, a.seed, conf, cores=(1, 2, 1), records=100, by=by)
-                print(f"executors, {name}, {a.kills} times {by.name}: held", flush=True)
-        return
-    if a.what == "stores":
-        with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:
-            stores.all_of_it(broker, Path(folder), a.seed, a.faults)
-        return
-    if a.what == "brokers":
-        with tempfile.TemporaryDirectory(prefix="chaos-") as folder, ThreeBrokers(Path(folder) / "brokers") as brokers:
-            broker_faults.run(brokers, new_setup(brokers, Path(folder), "job"), broker_faults.FAULTS, 3_000)
-            print(f"{', '.join(fault.__name__ for fault in broker_faults.FAULTS)}: held", flush=True)
-        return
+    PROGRAMS[a.what](a)
+
+
+def against_job(a: argparse.Namespace) -> None:
     until = time.monotonic() + a.minutes * 60
-    with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:
-        kill_at_each(new_setup(broker, Path(folder), "steps"))
+    with _broker() as (broker, folder):
+        kill_at_each(new_setup(broker, folder, "steps"))
         print("each step: held", flush=True)
         rng, n = random.Random(a.seed), 0
         while time.monotonic() < until:
             n += 1
-            kills = kill_at_random(new_setup(broker, Path(folder), f"random-{n}"), rng)
+            kills = kill_at_random(new_setup(broker, folder, f"random-{n}"), rng)
             print(f"random {n}, {kills} kills: held", flush=True)
+
+
+def against_lookups(a: argparse.Namespace) -> None:
+    with _broker() as (broker, folder):
+        lookups.all_of_it(broker, folder, a.seed, a.outage)
+
+
+def against_orders(a: argparse.Namespace) -> None:
+    with _broker() as (broker, folder):
+        orders.all_of_it(broker, folder, a.seed, a.orders, a.kills)
+
+
+def against_executors(a: argparse.Namespace) -> None:
+    with _broker() as (broker, folder):
+        for name, conf, by in EXECUTORS_ENDS:
+            setup = new_setup(broker, folder, name.replace(" ", "-"))
+            kill_executors(setup, a.kills, a.seed, conf, cores=(1, 2, 1), records=100, by=by)
+            print(f"executors, {name}, {a.kills} times {by.name}: held", flush=True)
+
+
+def against_stores(a: argparse.Namespace) -> None:
+    with _broker() as (broker, folder):
+        stores.all_of_it(broker, folder, a.seed, a.faults)
+
+
+def against_brokers(a: argparse.Namespace) -> None:
+    with tempfile.TemporaryDirectory(prefix="chaos-") as folder, ThreeBrokers(Path(folder) / "brokers") as brokers:
+        broker_faults.run(brokers, new_setup(brokers, Path(folder), "job"), broker_faults.FAULTS, 3_000)
+        print(f"{', '.join(fault.__name__ for fault in broker_faults.FAULTS)}: held", flush=True)
+
+
+PROGRAMS = {
+    "job": against_job,
+    "lookups": against_lookups,
+    "orders": against_orders,
+    "executors": against_executors,
+    "brokers": against_brokers,
+    "stores": against_stores,
+}
+
+
+@contextmanager
+def _broker() -> Iterator[tuple[DevBroker, Path]]:
+    """And a folder beside it."""
+    with tempfile.TemporaryDirectory(prefix="chaos-") as folder, DevBroker(Path(folder) / "broker") as broker:
+        yield broker, Path(folder)
 
 
 def new_setup(broker: DevBroker | ThreeBrokers, folder: Path, name: str) -> Setup:

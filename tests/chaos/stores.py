@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from moneystate.devbroker import DevBroker
 from tests.chaos.network import Proxy
-from tests.job.harness import Finished, Setup, small_workload
+from tests.job.harness import Finished, JobProcess, Setup, in_parts, small_workload
 from tests.job.test_crash import RULES
 from tests.log_lines import kinds
 from tests.ports import free_port
@@ -42,7 +43,7 @@ class StoreTrial:
         self.ends: Counter[str] = Counter()
 
     def part(self, fault: str, begins_s: float, lasts_s: float) -> None:
-        with self.setup.start(*FLAGS, *self.spark, "--checkpoint", self.checkpoint) as job:
+        with self._start() as job:
             time.sleep(begins_s)
             if fault.startswith("kill"):
                 job.kill()
@@ -54,6 +55,9 @@ class StoreTrial:
                 self._count(job.finish())
         self._to_the_end()
 
+    def _start(self, *flags: str) -> AbstractContextManager[JobProcess]:
+        return self.setup.start(*FLAGS, *flags, *self.spark, "--checkpoint", self.checkpoint)
+
     def _disturb(self, fault: str) -> None:
         if fault == "cut":
             self.proxy.cut()
@@ -64,15 +68,14 @@ class StoreTrial:
 
     def _to_the_end(self) -> None:
         for _ in range(STARTS):
-            with self.setup.start(*FLAGS, *self.spark, "--checkpoint", self.checkpoint) as job:
+            with self._start() as job:
                 code = self._count(job.finish())
-            if code == 0:
-                break
-            time.sleep(self.lists.lag_s)  # then it lists what there is
+            if code != 0:
+                time.sleep(self.lists.lag_s)  # then it lists what there is
             self.lists.lag_s = 0.0
-        else:
-            raise AssertionError(f"no end after {STARTS} starts: {self.ends}")
-        self.lists.lag_s = 0.0
+            if code == 0:
+                return
+        raise AssertionError(f"no end after {STARTS} starts: {self.ends}")
 
     def _count(self, done: Finished) -> int:
         last = done.err.strip().splitlines()[-1:] or [""]
@@ -82,8 +85,7 @@ class StoreTrial:
         return done.code
 
     def check(self) -> None:
-        drain = (*FLAGS, "--drain", *self.spark, "--checkpoint", self.checkpoint)
-        with self.setup.start(*drain) as job:
+        with self._start("--drain") as job:
             done = job.finish()
         assert done.code == 0, done.err
         self.setup.check_output(RULES, drain=True)
@@ -98,8 +100,8 @@ def all_of_it(broker: DevBroker, folder: Path, seed: int, faults: int) -> None:
         try:
             trial = StoreTrial(broker, folder, store, lists, proxy)
             trial.setup.create_inputs()
-            for number in range(faults):
-                trial.setup.send(log[number * len(log) // faults : (number + 1) * len(log) // faults])
+            for number, part in enumerate(in_parts(log, faults)):
+                trial.setup.send(part)
                 fault = FAULTS[number % len(FAULTS)]
                 trial.part(fault, rng.uniform(3, BEGINS_WITHIN_S), rng.uniform(*LASTS_S))
                 print(f"{fault}: {dict(trial.ends)}, {lists.left_out} left out of lists", flush=True)

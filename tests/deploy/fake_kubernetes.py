@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import psutil
-
 from tests.deploy.rendered import Object
 from tests.job.spark_cluster import UP_S, environment
 from tests.job.warm import ROOT
+from tests.processes import kill_with_children
 
 NAMESPACE, DRIVER = "payments", "enrich-0"
 FIELDS = {"status.podIP": "127.0.0.1", "spec.nodeName": "node-1"}
@@ -60,12 +59,7 @@ class Kubernetes:
     def stop(self) -> None:
         self.stopped.set()
         for process in self.processes:
-            children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
-            process.kill()
-            for child in children:
-                if child.is_running():
-                    child.kill()
-            process.wait(UP_S)
+            kill_with_children(process, UP_S)
 
 
 def _running(pod: Object) -> Object:

@@ -280,6 +280,11 @@ def small_workload(*flags: str) -> list[model.LogRecord]:
     )[0]
 
 
+def in_parts(log: list[model.LogRecord], parts: int) -> list[list[model.LogRecord]]:
+    """All of the log, in so many parts of about one length."""
+    return [log[n * len(log) // parts : (n + 1) * len(log) // parts] for n in range(parts)]
+
+
 def values_by_user(records: Iterable[model.LogRecord]) -> dict[str, list[bytes | None]]:
     values: dict[str, list[bytes | None]] = {}
     for record in records:

@@ -20,6 +20,7 @@ from moneystate.devbroker.java import find_java
 from tests.job.harness import POLL_S, JobProcess, Setup
 from tests.job.warm import ROOT
 from tests.ports import free_port
+from tests.processes import kill_with_children
 
 EXECUTOR = "CoarseGrainedExecutorBackend"  # its class, in its command line
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -53,13 +54,7 @@ def daemon(folder: Path, name: str, *arguments: str) -> Iterator[subprocess.Pope
     try:
         yield process
     finally:
-        children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
-        process.kill()
-        for child in children:
-            if child.is_running():
-                child.kill()
-        process.wait(UP_S)
-        psutil.wait_procs(children, UP_S)
+        kill_with_children(process, UP_S)
 
 
 def wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:

@@ -13,8 +13,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Self
 
-from tests.ports import free_port
-
 ENTRY = re.compile(rb"<Contents>.*?</Contents>", re.DOTALL)
 MODIFIED = re.compile(rb"<LastModified>(.*?)</LastModified>")
 OF_A_CONNECTION = ("connection", "transfer-encoding", "content-length", "keep-alive")
@@ -27,8 +25,8 @@ class LaggingLists:
         self.target = target
         self.lag_s = 0.0
         self.left_out = 0
-        self.port = free_port()
-        self.server = ThreadingHTTPServer(("127.0.0.1", self.port), _handler(self))
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self.port = self.server.server_port
         self.server.daemon_threads = True
 
     def __enter__(self) -> Self:
