@@ -80,8 +80,18 @@ def open_session(
     """
     conf = _conf(name, master, output_partitions, more, own)
     context = _open_context(conf, log)
+    _end_without_memory(context)
     context.setLogLevel(more.get("spark.log.level", DEFAULTS["spark.log.level"]))
     return SparkSession(context)
+
+
+def _end_without_memory(context: SparkContext) -> None:
+    """Lets the JVM end when one of its threads dies for want of memory, as Spark does in executors. Otherwise the others
+    would wait for that thread for ever."""
+    jvm = context._jvm
+    assert jvm is not None
+    only_without_memory = jvm.org.apache.spark.util.SparkUncaughtExceptionHandler(False)
+    jvm.java.lang.Thread.setDefaultUncaughtExceptionHandler(only_without_memory)
 
 
 def start_jvm(more: dict[str, str], log: Path | None) -> None:
