@@ -9,7 +9,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, lit
 
 from moneystate.engine import clock as clocks
+from moneystate.engine import plan as plans
 from moneystate.engine.keygroup import key_group_of
+from moneystate.engine.plan import TopicPartition
 from moneystate.ports.state import StateModel
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.view import job_view, owner_view
@@ -30,26 +32,29 @@ def inspect_state(state: StateModel, folder: str, user: bytes) -> dict[str, Any]
         if user:
             return _user(state, user, savepoint.entries(key_group_of(user, m.key_groups)), m.rules)
         entries = (entry for group in range(m.key_groups) for entry in savepoint.entries(group))
-        return _job(state, [(key, value) for key, value in entries if key == clocks.KEY], m.rules)
+        read = {} if m.plan is None else plans.from_offset(m.plan).partitions
+        return _job(state, [(key, value) for key, value in entries if key == clocks.KEY], m.rules, read)
     checkpoint = open_checkpoint(folder)
-    rules = checkpoint.rules(checkpoint.offset(checkpoint.last_committed())["rules"])
+    offset = checkpoint.offset(checkpoint.last_committed())
+    rules = checkpoint.rules(offset["rules"])
     with offline_session() as session:
         if user:
             return _user(state, user, _group_of_user(session, checkpoint, user), rules)
-        return _job(state, _clocks(session, checkpoint), rules)
+        return _job(state, _clocks(session, checkpoint), rules, plans.from_offset(offset).partitions)
 
 
 def _user(state: StateModel, user: bytes, entries: Pairs, rules: dict[str, Any]) -> dict[str, Any] | None:
     return owner_view(state, user, entries, rules)
 
 
-def _job(state: StateModel, entries: Pairs, rules: dict[str, Any]) -> dict[str, Any]:
+def _job(state: StateModel, entries: Pairs, rules: dict[str, Any], read: Iterable[TopicPartition]) -> dict[str, Any]:
     decoded = [clocks.decode(value) for _, value in entries]
     counts: dict[str, int] = {}
     for clock in decoded:
         for name, n in clock.counts.items():
             counts[name] = counts.get(name, 0) + n
-    return {**job_view(state, decoded[0], sum(clock.buffered() for clock in decoded)), "counts": counts, "rules": rules}
+    view = job_view(state, decoded[0], sum(clock.buffered() for clock in decoded), read)
+    return {**view, "counts": counts, "rules": rules}
 
 
 def _group_of_user(session: SparkSession, checkpoint: Checkpoint, user: bytes) -> Pairs:

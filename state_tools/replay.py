@@ -18,6 +18,7 @@ from moneystate.bootstrap.options import KAFKA, BootstrapOptions
 from moneystate.bootstrap.tasks import SparkTasks
 from moneystate.engine import plan as plans
 from moneystate.engine.block import Block
+from moneystate.engine.inputs import Inputs
 from moneystate.engine.items import NO_TIME
 from moneystate.engine.keygroup import run_batch
 from moneystate.engine.place import MARK, header_of
@@ -27,6 +28,7 @@ from moneystate.engine.state import MemoryState
 from moneystate.errors import CheckpointError, RetentionError, SetupError
 from moneystate.kafka.client import admin_client, check_reachable, headers_of
 from moneystate.kafka.convert import converted, writers
+from moneystate.kafka.input_topics import input_topics
 from moneystate.kafka.offsets import log_ends, log_starts, topic_states
 from moneystate.kafka.ranges import Range, RangeReader
 from moneystate.kafka.topics import check_not_compacted
@@ -102,10 +104,9 @@ class Replay:
         check_reachable(o.bootstrap_servers, o.kafka_config)
         admin = admin_client(o.bootstrap_servers, o.kafka_config)
         check_logs(admin, self.plan, self.plan, self.prefix)
-        names = [self.prefix + t.name for t in self.job.inputs]
-        check_not_compacted(admin, names)
-        states = topic_states(admin, names)
-        existing = {(t.removeprefix(self.prefix), p) for t, s in states.items() for p in s.partitions}
+        states = input_topics(admin, self.job.inputs, self.prefix)
+        check_not_compacted(admin, [self.prefix + topic for topic in states])
+        existing = {(t, p) for t, s in states.items() for p in s.partitions}
         for topic, partition in sorted(existing - self.plan.partitions.keys()):
             raise SetupError(
                 f"{self.prefix}{topic}, partition {partition}: expected only partitions that the job has read, found a "
@@ -172,11 +173,11 @@ class Replay:
 
 def one_more_batch(replayed: Savepoint, out: Path, plan: Plan, job: JobSpec) -> Savepoint:
     """Applies the idle partitions and the drain of `plan` with a batch without records."""
-    codes = {t.name: t.code for t in job.inputs if t.ordered}
+    ordered = Inputs(t for t in job.inputs if t.ordered)
     marks = [
-        (codes[topic], partition, NO_TIME, 0 if planned.state == plans.IDLE else 1)
-        for (topic, partition), planned in plan.partitions.items()
-        if topic in codes
+        (*ordered.place(tp), NO_TIME, 0 if planned.state == plans.IDLE else 1)
+        for tp, planned in plan.partitions.items()
+        if ordered.of(tp[0])
     ]
     m = replayed.manifest
     folder = begin(out)

@@ -10,8 +10,8 @@ from moneystate.api.plan_parts import OutputPlan, TimerPlan
 from moneystate.api.reading import key_bytes, key_text
 from moneystate.engine.avro import Malformed, long_bytes, string_bytes
 from moneystate.engine.effects import Effects
-from moneystate.engine.items import KEY, SET_AT, TIME, TOPIC, Header, Item
-from moneystate.engine.place import PLACE, cause_of, place_of, where
+from moneystate.engine.items import KEY, PARTITION, SET_AT, TIME, TOPIC, Header, Item
+from moneystate.engine.place import PLACE, cause_of, place_of, topic_of, where
 from moneystate.errors import StepError
 
 LINEAGE: Final = "lineage"
@@ -20,7 +20,8 @@ LINEAGE: Final = "lineage"
 class Emission:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.lineage_of: dict[tuple[int, int], bytes] = {}  # by topic and partition: how a lineage header begins
+        # how a lineage header begins, by topic code and partition in the order and in the log
+        self.lineage_of: dict[tuple[int, int, int], bytes] = {}
         # of the batch
         self.last_places: dict[bytes, tuple[bytes, int]] = {}  # by key: cause and number of its last timed record
         # of the current step
@@ -104,11 +105,12 @@ class Emission:
         item = self.item
         assert item is not None
         partition, offset = where(item)
-        begin = self.lineage_of.get((item[TOPIC], partition))
+        place = (item[TOPIC], item[PARTITION], partition)
+        begin = self.lineage_of.get(place)
         if begin is None:
-            topic = self.plan.topics[item[TOPIC]]
+            topic = topic_of(item, self.plan.topics)
             begin = self.plan.lineage + string_bytes(topic.encode()) + long_bytes(partition)
-            self.lineage_of[item[TOPIC], partition] = begin
+            self.lineage_of[place] = begin
         time_ms = item[TIME] if self.timer is None else item[SET_AT]
         timer = b"\x00" if self.timer is None else b"\x02" + string_bytes(self.timer.name.encode())
         return LINEAGE, begin + long_bytes(offset) + long_bytes(time_ms) + timer

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from moneystate.api.plan import Plan
-from moneystate.engine.items import TOPIC, Item
-from moneystate.engine.place import where
+from moneystate.engine.items import Item
+from moneystate.engine.place import topic_of, where
 from moneystate.errors import StepError
 
 _PLATFORM: Final = ("moneystate/api/", "<generated")  # compiled modules have relative paths
@@ -22,7 +22,7 @@ ADVICE: Final = (
 def where_of(plan: Plan, item: Item) -> tuple[str, int, int]:
     """Topic, partition and offset of an event. For a timer: of the event that set it."""
     partition, offset = where(item)
-    return plan.topics[item[TOPIC]], partition, offset
+    return topic_of(item, plan.topics), partition, offset
 
 
 def failure(plan: Plan, item: Item, function: str, error: Exception) -> tuple[str, str]:

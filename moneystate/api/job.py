@@ -24,6 +24,7 @@ from moneystate.api.service import Service
 from moneystate.api.shapes import Record, is_json, paths
 from moneystate.api.state_model import ServiceState
 from moneystate.engine.avro import MAGIC
+from moneystate.engine.inputs import is_pattern, matches
 from moneystate.engine.processor import InputTopic
 from moneystate.ports.service import JSON_FIELDS, STATE_VERSIONS, TIMED, TOPICS, JobSpec, ServiceSpec, Stream
 
@@ -185,9 +186,16 @@ def check_runs(service: Service[Any]) -> None:
     if clash:
         service.fail(f"rules: {clash[0]} is a rule that every service has.", "rename it.")
     topics = [o.topic for o in service.outputs]
-    for reserved in (f"{service.name}-state", f"{service.name}-commits", f"{service.name}-dead-letters"):
+    platforms = [f"{service.name}-state", f"{service.name}-commits", f"{service.name}-dead-letters"]
+    for reserved in platforms:
         if reserved in topics or any(i.topic == reserved for i in service.inputs):
             service.fail(f"{reserved} is a topic that the platform writes for this service.", "rename the topic.")
+    for pattern in [i.topic for i in service.inputs if is_pattern(i.topic)]:
+        own = next((topic for topic in [*topics, *platforms] if matches(pattern, topic)), None)
+        if own is not None:
+            service.fail(
+                f"input {pattern!r}: the pattern matches {own}, which the service writes.", "narrow the pattern."
+            )
 
 
 def schemas_by_topic(reference: str, codes: tuple[tuple[str, int], ...]) -> dict[str, list[dict[str, Any]]]:

@@ -12,7 +12,7 @@ from moneystate.engine.deadletter import Letter
 class Message:
     """A record as Kafka delivers it."""
 
-    topic: str  # as declared, without prefix
+    topic: str  # without prefix
     partition: int = 0
     offset: int = 0
     timestamp_ms: int = -1  # Kafka's; -1: the record has none
@@ -22,6 +22,6 @@ class Message:
 
 
 def message_of(topic: str, record: Letter) -> Message:
-    return Message(
-        topic, record.partition, record.offset, record.timestamp_ms, record.key, record.value, dict(record.headers)
-    )
+    """`topic`: as declared."""
+    r = record
+    return Message(r.name.decode() or topic, r.partition, r.offset, r.timestamp_ms, r.key, r.value, dict(r.headers))

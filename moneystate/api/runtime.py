@@ -43,7 +43,7 @@ from moneystate.engine.items import (
     Item,
     UnorderedRecord,
 )
-from moneystate.engine.place import carried_by, carry, own_value
+from moneystate.engine.place import carried_over, own_value
 from moneystate.engine.processor import Change
 from moneystate.engine.state import StateAccess
 from moneystate.engine.sweep import sweep_time
@@ -368,10 +368,7 @@ class ServiceProcessor:
             )
         due = when if when > self.now else self.now
         self.replace(cell, (due, item[TIME], item[TOPIC], item[PARTITION], item[OFFSET]))
-        value = layout.timer_value(cell.kind.prefix, cell.id)
-        carried = carried_by(item[VALUE])
-        if carried is not None:
-            value = carry(carried.place, carried.partition, carried.offset, value)
+        value = carried_over(item[VALUE], layout.timer_value(cell.kind.prefix, cell.id))
         self.effects.set_timer(due, TIMER_RANK, item, self.owner, value)
 
     def cancel(self, timer: Timer | MapTimer[Any], id: str) -> None:

@@ -28,6 +28,7 @@ from moneystate.api.on import On
 from moneystate.api.reading import Key, Time
 from moneystate.api.rules import problem_of
 from moneystate.api.view import View
+from moneystate.engine.inputs import is_pattern
 from moneystate.errors import ServiceError
 
 R = TypeVar("R")
@@ -38,6 +39,7 @@ V = TypeVar("V")
 P = ParamSpec("P")
 
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
+_PATTERN: Final = re.compile(r"[A-Za-z0-9._*-]{1,200}")
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
 FORMATS: Final = ("avro", "json", "confluent", "debezium")
 
@@ -89,6 +91,7 @@ class Service(On[R]):
     ) -> Input[E]:  # fmt: skip
         """Declares records of one type in a topic. A topic with several types needs an input for each.
 
+        - `topic`: its name, or a topic pattern such as `orders-*`, which reads every topic of such a name.
         - `key`: how to read the key. Without it, the records only advance time.
         - `time`: how to read the event time.
         - `unique`: a field. Of several records of the topic with the same key and the same value in this field, only
@@ -103,7 +106,12 @@ class Service(On[R]):
         - `fallback`: the same, for records that do not decode. If it returns None, the record is a dead letter.
         """
         where = f"input {topic!r}"
-        self._check_topic(topic, where, format)
+        self._check_topic(topic, where, format, _PATTERN)
+        if is_pattern(topic) and (timed or not ordered):
+            self.fail(
+                f"{where}: a topic pattern with timed=True or ordered=False.",
+                "declare such topics one by one, by their names.",
+            )
         if timed and (time, bound_ms, max_future_ms) != (None, None, None):
             self.fail(f"{where}: timed=True with a time or limits.", "remove them: the records carry their times.")
         if time is None and not timed:
@@ -234,8 +242,8 @@ class Service(On[R]):
             self.fail(f"{kind} {name!r}: declared twice.", "rename one.")
         return name
 
-    def _check_topic(self, topic: str, where: str, format: str) -> None:
-        if not _TOPIC.fullmatch(topic):
+    def _check_topic(self, topic: str, where: str, format: str, names: re.Pattern[str] = _TOPIC) -> None:
+        if not names.fullmatch(topic):
             self.fail(f"{where}: invalid name of a topic.", "use letters, digits, '.', '_' and '-'.")
         if format not in FORMATS:
             self.fail(f"{where}: format={format!r}.", f"use one of {', '.join(FORMATS)}.")

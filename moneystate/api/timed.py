@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from moneystate.api.service import Service
+from moneystate.engine.inputs import matches
 from moneystate.errors import ServiceError
 
 
@@ -34,7 +35,8 @@ def in_order(services: Sequence[Service[Any]]) -> list[Service[Any]]:
 
 def _reads(reader: Service[Any], writer: Service[Any], only_timed: bool) -> bool:
     written = {o.topic for o in writer.outputs if o.timed or not only_timed}
-    return any(i.topic in written and (i.timed or not only_timed) for i in reader.inputs)
+    read = [i.topic for i in reader.inputs if i.timed or not only_timed]
+    return any(matches(topic, name) for topic in read for name in written)
 
 
 def _check_timed(writer: Service[Any], reader: Service[Any]) -> None:

@@ -16,6 +16,7 @@ from moneystate.bootstrap.archive_folder import ArchiveFolder
 from moneystate.bootstrap.files import AVRO, NO_TIMESTAMP, ArchivedRecord, write_file
 from moneystate.bootstrap.history import BEGIN_ADVICE, Cut, parse_cut, read_initial_highs
 from moneystate.bootstrap.layout import RangeNote
+from moneystate.engine.inputs import Inputs
 from moneystate.engine.items import NO_TIME
 from moneystate.engine.place import MARK, header_of
 from moneystate.engine.plan import TopicPartition
@@ -66,16 +67,16 @@ class Archiver:
     def __init__(self, options: ArchiveOptions, inputs: list[InputTopic], decoder: Decoder) -> None:
         o = self.options = options
         self.archive = ArchiveFolder(o.out)
-        self.codes = {t.name: t.code for t in inputs}
+        self.inputs = Inputs(inputs)
         self.timed = {t.name for t in inputs if t.timed}
-        topics = [t.name for t in inputs]
-        self.cut: Cut = parse_cut(o.as_of, topics)
-        self.highs = read_initial_highs(o.initial_highs, topics)
+        names = [t.name for t in inputs]
+        self.cut: Cut = parse_cut(o.as_of, names)
+        self.highs = read_initial_highs(o.initial_highs, names)
         converts = converters(o.formats, inputs, o.registry_url, schemas=o.schemas)
         self.times = EventTimes(decoder, o.formats, converts)
         check_reachable(o.bootstrap_servers, o.kafka_config)
         self.admin: AdminClient = admin_client(o.bootstrap_servers, o.kafka_config)
-        begin = resolve_start(self.admin, o.starting_offsets, o.topic_prefix, topics)
+        begin = resolve_start(self.admin, o.starting_offsets, o.topic_prefix, inputs)
         self.ids = begin.topic_ids
         self.names: dict[TopicPartition, FullPartition] = {(t, p): (o.topic_prefix + t, p) for t, p in begin.partitions}
         self.starts = log_starts(self.admin, self.names.values())
@@ -168,7 +169,7 @@ class Archiver:
         self.archive.put_note(tp, note)
 
     def _high_before(self, reader: RangeReader, tp: TopicPartition, start: int) -> int | None:
-        code = self.codes[tp[0]]
+        code, _ = self.inputs.place(tp)
         high = NO_TIME
         for message in reader.read([Range(*self.names[tp], 0, start)]):
             if tp[0] in self.timed and header_of(headers_of(message), MARK) is None:

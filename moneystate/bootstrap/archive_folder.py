@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from moneystate.bootstrap.layout import NOTE, RangeNote, damaged_note, decode_note, first_offset
+from moneystate.engine.inputs import Inputs
 from moneystate.engine.plan import TopicPartition
 from moneystate.errors import ArchiveError, SetupError
 from moneystate.spark.local_path import is_local, local_folder
@@ -78,25 +79,26 @@ class ArchiveFolder:
             HadoopFolder(self.address, FLAG).upload(f"{tp[0]}/{tp[1]}/{name}", Path(scratch) / name)
 
 
-def fetch(archives: dict[Path, str], topics: list[str], anew: bool) -> None:
-    """Copies the topics of archives in stores to folders of this machine. `anew`: also if a copy is there, as nothing
-    is known of it yet."""
+def fetch(archives: dict[Path, str], inputs: Inputs, anew: bool) -> None:
+    """Copies the inputs' topics of archives in stores to folders of this machine. `anew`: also if a copy is there, as
+    nothing is known of it yet."""
     for copy, address in archives.items():
         if anew:
             shutil.rmtree(copy, ignore_errors=True)
         if not copy.exists():
-            _download(address, topics, copy)
+            _download(address, inputs, copy)
 
 
-def _download(address: str, topics: list[str], copy: Path) -> None:
+def _download(address: str, inputs: Inputs, copy: Path) -> None:
     from moneystate.spark.storage.hadoop import HadoopFolder
 
-    archive = HadoopFolder(address, "--from").name
+    archive = HadoopFolder(address, "--from")
     unfinished = copy.with_name(copy.name + ".tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
-    for topic in topics:
-        source = HadoopFolder(f"{archive}/{topic}", "--from")
+    matching = inputs.matching(archive.names("")) if inputs.patterns else []
+    for topic in [*inputs.named, *matching]:
+        source = HadoopFolder(f"{archive.name}/{topic}", "--from")
         try:
             source.download(unfinished / topic)
         except FileNotFoundError:

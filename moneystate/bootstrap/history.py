@@ -10,6 +10,7 @@ from pathlib import Path
 
 from moneystate.bootstrap.inspect import FileFacts
 from moneystate.bootstrap.layout import NOTE, ArchivedPartition, ArchiveFile
+from moneystate.engine.inputs import matches
 from moneystate.engine.json_object import read_object
 from moneystate.engine.plan import ACTIVE, EMPTY, PartitionPlan, Plan, TopicPartition
 from moneystate.errors import ArchiveError, ConfigError, RetentionError
@@ -39,8 +40,11 @@ def parse_cut(text: str, topics: list[str]) -> Cut:
 
 
 def read_initial_highs(path: Path | None, topics: list[str]) -> dict[TopicPartition, int | None]:
-    """JSON {topic: {partition: ms or null}}: the highest event time before a range that does not begin at its
-    partition's beginning; null: nothing is known, the range is taken as the beginning. Raises ConfigError."""
+    """JSON {topic: {partition: ms or null}} of `topics`, which are names of inputs.
+
+    The number is the highest event time before a range that does not begin at its partition's beginning; null: nothing
+    is known, the range is taken as the beginning. Raises ConfigError.
+    """
     if path is None:
         return {}
     try:
@@ -55,7 +59,7 @@ def read_initial_highs(path: Path | None, topics: list[str]) -> dict[TopicPartit
             f"{INITIAL_HIGHS} {path}: expected JSON {{topic: {{partition: ms}}}}, but {e}.",
             "check the path and the file.",
         ) from None
-    unknown = sorted(content.keys() - set(topics))
+    unknown = sorted(topic for topic in content if not any(matches(name, topic) for name in topics))
     if unknown:
         raise ConfigError(
             f"{INITIAL_HIGHS} {path}: expected topics of {', '.join(topics)}, found {unknown[0]}.",
@@ -122,6 +126,9 @@ class History:
 
     partitions: list[PartitionHistory]
     topic_ids: Mapping[str, str]  # Kafka's; empty: the archive does not record them
+
+    def tps(self) -> list[TopicPartition]:
+        return [p.tp for p in self.partitions]
 
     def records(self) -> int:
         """Number of offsets to read: at least the number of records."""

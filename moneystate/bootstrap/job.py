@@ -32,6 +32,7 @@ from moneystate.bootstrap.sources import Sources, initial_highs
 from moneystate.bootstrap.tasks import SparkTasks, Tasks, own_session
 from moneystate.bootstrap.work import BootstrapPlan
 from moneystate.engine import plan as plans
+from moneystate.engine.inputs import Inputs, place_text
 from moneystate.engine.plan import TopicPartition
 from moneystate.kafka.source_spec import SourceSpec
 from moneystate.kafka.starting import is_file
@@ -85,7 +86,7 @@ class Bootstrap:
         """Does everything except naming the savepoint. `tasks`: where to run; None: a Spark session of its own.
         Raises MoneystateError."""
         check_free(self.options.out)
-        fetch(self.options.copies, [t.name for t in self.job.inputs], anew=not (self.work / works.NAME).exists())
+        fetch(self.options.copies, Inputs(self.job.inputs), anew=not (self.work / works.NAME).exists())
         sources = Sources(self.options, self.job.inputs)
         started = works.resume(self.work, self._settings())
         if (self.work / "savepoint" / MANIFEST).exists() and started is not None:
@@ -179,14 +180,14 @@ class Bootstrap:
             manifest = self._manifest(started, results).encode()
             (folder / (MANIFEST + ".tmp")).write_text(manifest)
             (folder / (MANIFEST + ".tmp")).rename(folder / MANIFEST)
-        names = {t.code: t.name for t in self.job.inputs}
+        names = Inputs(self.job.inputs).names(started.history.tps())
         kinds: dict[str, int] = {}
         for result in results:
             for kind, n in result.facts.items():
                 kinds[kind] = kinds.get(kind, 0) + n
         return Prepared(
             Savepoint(folder),
-            [f"{names[topic]}/{number}" for topic, number in results[0].silent],
+            [place_text(names[code, number]) for code, number in results[0].silent],
             sum(result.buffered for result in results),
             sum(result.users for result in results),
             kinds,

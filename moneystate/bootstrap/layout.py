@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from moneystate.bootstrap.files import FORMATS, format_of
+from moneystate.engine.inputs import Inputs
 from moneystate.engine.json_object import read_object
 from moneystate.engine.plan import TopicPartition
 from moneystate.errors import ArchiveError
@@ -128,6 +129,12 @@ class ArchivedPartition:
 
     def first_note(self) -> RangeNote | None:
         return min(self.notes, key=lambda n: n.start, default=None)
+
+
+def archived_topics(folders: list[Path], inputs: Inputs) -> list[str]:
+    """The topics of the inputs: for a pattern, those that have a folder in one of the archives."""
+    there = {entry.name for folder in folders if folder.is_dir() for entry in folder.iterdir() if entry.is_dir()}
+    return [*inputs.named, *inputs.matching(there)]
 
 
 def find_archives(folders: list[Path], topics: list[str]) -> dict[TopicPartition, ArchivedPartition]:

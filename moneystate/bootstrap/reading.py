@@ -11,6 +11,7 @@ from moneystate.bootstrap.files import NO_TIMESTAMP, ArchivedRecord, read_file
 from moneystate.bootstrap.history import PartitionHistory
 from moneystate.bootstrap.shuffle_files import shuffle_path, write_shuffle_file
 from moneystate.engine.deadletter import Letter
+from moneystate.engine.inputs import Inputs
 from moneystate.engine.intake import Intake
 from moneystate.kafka.ranges import discard_readers
 from moneystate.kafka.source_spec import SourceSpec
@@ -41,34 +42,35 @@ def read_unit(spec: SourceSpec, unit: ReadUnit) -> None:
 
 
 def _blocks(spec: SourceSpec, unit: ReadUnit, chunk: Chunk, cursors: dict[tuple[str, int], FileCursor]) -> list[bytes]:
-    codes = {t.name: t.code for t in spec.inputs}
     in_kafka, planned = [], []
     for p in unit.partitions:
         start, end = chunk[p.tp]
-        planned.append((codes[p.topic], p.partition, start, end, 1))
+        planned.append((p.topic, p.partition, start, end, 1))
         kafka_from = end if p.kafka_from is None else max(start, p.kafka_from)
         if kafka_from < end:
-            in_kafka.append((codes[p.topic], p.partition, kafka_from, end, 1))
+            in_kafka.append((p.topic, p.partition, kafka_from, end, 1))
     intake = open_intake(spec, TaskPlan(unit.task, unit.tasks, False, planned, None))
     for p in unit.partitions:
         start, end = chunk[p.tp]
-        _take_files(intake, spec, codes[p.topic], p, cursors[p.tp].between(start, end))
+        _take_files(intake, spec, p, cursors[p.tp].between(start, end))
     if in_kafka:
         take_in(intake, spec, unit.task, in_kafka)
     return intake.close()
 
 
 def _take_files(
-    intake: Intake, spec: SourceSpec, code: int, p: PartitionHistory, records: Iterator[tuple[int, ArchivedRecord]]
+    intake: Intake, spec: SourceSpec, p: PartitionHistory, records: Iterator[tuple[int, ArchivedRecord]]
 ) -> None:
-    topic = spec.topic(p.topic)
+    inputs, topic = Inputs(spec.inputs), spec.topic(p.topic)
+    (code, partition), name = inputs.place(p.tp), inputs.name(p.topic)
     for offset, record in records:
         timestamp = record.timestamp_ms if record.timestamp_type != NO_TIMESTAMP else NO_TIMESTAMP
         letter = Letter(topic, p.partition, offset, timestamp, record.key, record.value, record.headers)
         if code in intake.reads:
-            why = intake.add_whole(code, letter)
+            letter.name = name
+            why = intake.add_whole(code, partition, letter)
         else:
-            why = intake.add(code, p.partition, offset, timestamp, record.value)
+            why = intake.add(code, partition, offset, timestamp, record.value, name)
         if why is not None:
             intake.reject(letter, why)
 

@@ -22,15 +22,17 @@ from moneystate.bootstrap.history import (
     read_initial_highs,
 )
 from moneystate.bootstrap.inspect import FileFacts, Inspector
-from moneystate.bootstrap.layout import ArchivedPartition, ArchiveFile, find_archives
+from moneystate.bootstrap.layout import ArchivedPartition, ArchiveFile, archived_topics, find_archives
 from moneystate.bootstrap.options import BootstrapOptions
+from moneystate.engine.inputs import Inputs
 from moneystate.engine.plan import TopicPartition
 from moneystate.engine.processor import InputTopic
 from moneystate.engine.reading import EventTimes
 from moneystate.errors import ArchiveError, ConfigError
 from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.convert import converters
-from moneystate.kafka.offsets import log_ends, log_starts, offsets_at, topic_states
+from moneystate.kafka.input_topics import input_topics
+from moneystate.kafka.offsets import log_ends, log_starts, offsets_at
 from moneystate.kafka.planner import Planner
 from moneystate.kafka.source_spec import SourceSpec, load_decoder
 
@@ -47,14 +49,13 @@ class Sources:
         options.check()
         self.options = options
         self.inputs = inputs
-        self.topics = [t.name for t in inputs]
-        self.cut = parse_cut(options.as_of, self.topics)
+        names = [t.name for t in inputs]
+        self.cut = parse_cut(options.as_of, names)
         if options.ends is not None:
             self.cut = Cut(offsets=options.ends)
-        self.highs = read_initial_highs(options.initial_highs, self.topics)
-        self.archives: dict[TopicPartition, ArchivedPartition] = (
-            find_archives(options.archives, self.topics) if options.archives else {}
-        )
+        self.highs = read_initial_highs(options.initial_highs, names)
+        self.archived_topics = archived_topics(options.archives, Inputs(inputs)) if options.archives else []
+        self.archives: dict[TopicPartition, ArchivedPartition] = find_archives(options.archives, self.archived_topics)
         self.log = self._query_kafka() if options.from_kafka else None
         if self.cut.at_ms is not None and self.log is None and not self.archives:
             raise ConfigError(
@@ -65,15 +66,15 @@ class Sources:
         o = self.options
         check_reachable(o.bootstrap_servers, o.kafka_config)
         admin: AdminClient = admin_client(o.bootstrap_servers, o.kafka_config)
-        states = topic_states(admin, [o.topic_prefix + t for t in self.topics])
-        full = {(t, p): (o.topic_prefix + t, p) for t in self.topics for p in states[o.topic_prefix + t].partitions}
+        states = input_topics(admin, self.inputs, o.topic_prefix)
+        full = {(t, p): (o.topic_prefix + t, p) for t, state in states.items() for p in state.partitions}
         starts, ends = log_starts(admin, full.values()), log_ends(admin, full.values())
         cut_offsets = ends if self.cut.at_ms is None else offsets_at(admin, full.values(), self.cut.at_ms)
         return KafkaLog(
             {tp: starts[name] for tp, name in full.items()},
             {tp: ends[name] for tp, name in full.items()},
             {tp: max(starts[name], cut_offsets[name]) for tp, name in full.items()},
-            {t: states[o.topic_prefix + t].topic_id for t in self.topics},
+            {t: state.topic_id for t, state in states.items()},
         )
 
     def history(self, spec: SourceSpec, inspect_all: InspectAll) -> History:
@@ -92,7 +93,7 @@ class Sources:
 
     def _topic_ids(self) -> Mapping[str, str]:
         """Raises ArchiveError if an archive is of another topic than the one that Kafka has now."""
-        archived = archive_topic_ids(self.archives, self.topics)
+        archived = archive_topic_ids(self.archives, self.archived_topics)
         if self.log is None:
             return archived
         for topic, known in archived.items():
@@ -111,9 +112,9 @@ class Sources:
         self, spec: SourceSpec, inspect_all: InspectAll
     ) -> tuple[dict[TopicPartition, PartitionHistory], dict[TopicPartition, int | None]]:
         """Each partition's whole archive, and the offset of the cut's time in it."""
-        codes = {t.name: t.code for t in self.inputs}
+        inputs = Inputs(self.inputs)
         files = [
-            (file, codes[partition_archive.topic])
+            (file, inputs.first(partition_archive.topic)[0])
             for partition_archive in self.archives.values()
             for file in partition_archive.files
         ]
@@ -169,9 +170,9 @@ class _Inspection:
 
 def initial_highs(history: History, inputs: list[InputTopic]) -> Mapping[tuple[int, int], int]:
     """The highs with which a key group's clock begins, by topic code."""
-    codes = {t.name: t.code for t in inputs if t.ordered}
+    ordered = Inputs(t for t in inputs if t.ordered)
     return {
-        (codes[p.topic], p.partition): p.initial_high
+        ordered.place(p.tp): p.initial_high
         for p in history.partitions
-        if p.initial_high is not None and p.topic in codes
+        if p.initial_high is not None and ordered.of(p.topic)
     }

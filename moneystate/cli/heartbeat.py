@@ -32,7 +32,13 @@ class HeartbeatFormat(StrEnum):
 def heartbeat(
     bootstrap_servers: BootstrapServers,
     topics: Annotated[
-        str, option("topics", "Topics without their prefix, separated by commas.", Panel.topics, "TOPIC,...")
+        str,
+        option(
+            "topics",
+            "Topics or patterns such as 'orders-*', without their prefix, separated by commas.",
+            Panel.topics,
+            "TOPIC,...",
+        ),
     ],
     topic_prefix: TopicPrefix = "",
     after: Annotated[

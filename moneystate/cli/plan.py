@@ -17,6 +17,7 @@ from moneystate.cli.option import PATH, Panel, flagged, option
 from moneystate.cli.options import Json
 from moneystate.cli.service_jobs import Prepared, prepare
 from moneystate.cli.tables import Cell, print_table
+from moneystate.engine.inputs import Inputs
 from moneystate.errors import ConfigError
 from moneystate.kafka.client import admin_client
 from moneystate.kafka.topics import partition_counts
@@ -99,7 +100,7 @@ def _of_topics(one: Prepared) -> list[Change]:
     """The topics that the start would create."""
     o = one.options
     there = partition_counts(admin_client(o.bootstrap_servers, o.kafka_config))
-    names = [t.name for t in one.spec.inputs] + [*one.spec.streams, one.spec.changelog, one.spec.commits]
+    names = [*Inputs(one.spec.inputs).named, *one.spec.streams, one.spec.changelog, one.spec.commits]
     missing = [name for name in dict.fromkeys(names) if o.topic_prefix + name not in there]
     effect = "is created" if o.create_topics else "missing, and --no-create-topics is given"
     return [Change("topic", o.topic_prefix + name, None, "new", effect, not o.create_topics) for name in missing]

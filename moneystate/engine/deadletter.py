@@ -50,6 +50,7 @@ class Letter:
         self.key = key
         self.value = value
         self.headers = headers
+        self.name = b""  # of its topic, without prefix, if an input reads that by a pattern
 
 
 def write(letter: Letter, reason: str, detail: str) -> tuple[bytes | None, bytes | None, list[Header]]:

@@ -11,9 +11,9 @@ from moneystate.errors import StepError
 class StepFailed(Exception):
     """A step raised an error."""
 
-    def __init__(self, topic: int, partition: int, offset: int, timer: bool, cause: Exception) -> None:
+    def __init__(self, topic: int | str, partition: int, offset: int, timer: bool, cause: Exception) -> None:
         super().__init__(topic, partition, offset, timer)
-        self.topic = topic  # its number in items
+        self.topic = topic  # its number in items, or its name
         self.partition = partition
         self.offset = offset
         self.timer = timer  # True: a timer that the record set raised it, not the record's own step
@@ -24,8 +24,9 @@ def step_error(failed: StepFailed, topics: Mapping[int, str]) -> StepError:
     """The error for the user. `topics`: names by their number in items."""
     cause = failed.cause
     step = "the step of a timer that it set" if failed.timer else "its step"
+    topic = failed.topic if isinstance(failed.topic, str) else topics.get(failed.topic, failed.topic)
     return StepError(
-        f"{topics.get(failed.topic, failed.topic)}, partition {failed.partition}, offset {failed.offset}: expected a "
+        f"{topic}, partition {failed.partition}, offset {failed.offset}: expected a "
         f"record that the service can process, {step} raised {_one_line(cause)} ({_line(cause)}).",
         "fix the program and start it again with the same folder and flags.",
     )

@@ -10,10 +10,11 @@ from moneystate.engine import deadletter
 from moneystate.engine.block import Block
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.failure import StepFailed, step_error
+from moneystate.engine.inputs import partition_in
 from moneystate.engine.items import Mark
 from moneystate.engine.keygroup import key_group_of
 from moneystate.engine.order import Partition, RangeOrder
-from moneystate.engine.place import PLACE, carry, header_of
+from moneystate.engine.place import PLACE, carry, header_of, named
 from moneystate.engine.plan import Rewrite
 from moneystate.engine.processor import Convert, Decoder, InputTopic, Read, ReadValue, Rejected, bounds_of
 from moneystate.errors import MoneystateError, StepError
@@ -83,10 +84,12 @@ class Intake:
         offset: int,
         timestamp_ms: int,
         value: bytes | None,
+        name: bytes = b"",
     ) -> Rejected | None:
         """Takes one record, or returns why it is a dead letter. Then call `reject` with its key and headers.
 
-        `timestamp_ms` is its Kafka timestamp; -1: it has none.
+        `topic` and `partition`: of its place in the order (`Inputs.place`). `timestamp_ms`: its Kafka timestamp; -1: it
+        has none. `name`: of its topic, if an input reads that by a pattern.
         """
         try:
             if value is None:
@@ -97,15 +100,15 @@ class Intake:
             else:
                 convert = self.converts.get(topic)
                 canonical, time, key = self.decoder.decode(topic, value if convert is None else convert(value))
-            return self._put(topic, partition, offset, timestamp_ms, canonical, time, key)
+            return self._put(topic, partition, offset, timestamp_ms, canonical, time, key, name)
         except Rejected as e:
             return e
         except MoneystateError:  # which says where
             raise
         except Exception as cause:
-            raise self._failed(topic, partition, offset, cause) from cause
+            raise self._failed(topic, partition, offset, name, cause) from cause
 
-    def add_whole(self, topic: int, record: Letter) -> Rejected | None:
+    def add_whole(self, topic: int, partition: int, record: Letter) -> Rejected | None:
         """Like `add`, for a topic in `reads`."""
         try:
             decoded = self.reads[topic](record)
@@ -115,21 +118,22 @@ class Intake:
             canonical, time, key = decoded
             if self.inputs[topic].timed:
                 return self._put_timed(topic, record, canonical, time, key)
-            return self._put(topic, record.partition, record.offset, record.timestamp_ms, canonical, time, key)
+            return self._put(topic, partition, record.offset, record.timestamp_ms, canonical, time, key, record.name)
         except Rejected as e:
             return e
         except MoneystateError:
             raise
         except Exception as cause:
-            raise self._failed(topic, record.partition, record.offset, cause) from cause
+            raise self._failed(topic, record.partition, record.offset, record.name, cause) from cause
 
-    def _failed(self, topic: int, partition: int, offset: int, cause: Exception) -> StepError:
+    def _failed(self, topic: int, partition: int, offset: int, name: bytes, cause: Exception) -> StepError:
         """An error of one of the service's functions, such as the one for the key."""
-        return step_error(StepFailed(topic, partition, offset, False, cause), {topic: self.inputs[topic].name})
+        known = name.decode() or self.inputs[topic].name
+        return step_error(StepFailed(known, partition_in(partition), offset, False, cause), {})
 
     def _put(
         self, topic: int, partition: int, offset: int, timestamp_ms: int, canonical: bytes, time: int,
-        key: bytes | list[bytes] | None,
+        key: bytes | list[bytes] | None, name: bytes,
     ) -> Rejected | None:  # fmt: skip
         if key is not None and 0 < self.max_record_bytes < len(canonical):
             return Rejected("too_large", f"{len(canonical)} bytes, the limit is {self.max_record_bytes}")
@@ -139,6 +143,8 @@ class Intake:
             return Rejected("too_far_ahead", f"{time - timestamp_ms} ms after the record's Kafka timestamp")
         order = self.orders.get((topic, partition))
         order_time = time if order is None else order.observe(time)
+        if name:
+            canonical = named(name, canonical)
         if isinstance(key, bytes):
             self._take(topic, partition, offset, order_time, time, key, canonical)
         elif key is not None:

@@ -25,13 +25,14 @@ from moneystate.engine.items import (
     TIME,
     TIMER_RANK,
     TOPIC,
+    VALUE,
     Item,
     Output,
     UnorderedRecord,
 )
 from moneystate.engine.keys import is_engines
 from moneystate.engine.order import Partition, advance, finalize_order_time, floors, holder, silent
-from moneystate.engine.place import where
+from moneystate.engine.place import topic_named, where
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.engine.processor import Change, Processor
 from moneystate.engine.state import StateAccess
@@ -183,7 +184,9 @@ def _run_due(
     except Exception as e:
         if item is None:
             raise
-        raise StepFailed(item[TOPIC], *where(item), item[RANK] >= TIMER_RANK, e) from e
+        named = topic_named(item[VALUE])
+        topic = item[TOPIC] if named is None else named.decode()
+        raise StepFailed(topic, *where(item), item[RANK] >= TIMER_RANK, e) from e
 
 
 def _take_timers(effects: Effects, watermark: int, set_here: list[Item], later: list[Item]) -> None:

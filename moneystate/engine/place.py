@@ -21,21 +21,29 @@ A reader's item of a timed stream has partition and offset 0. Its value begins w
     carried   0x01, place (as above), partition (count), offset (count), value
 
 So items sort by their places, and the position of the record in the log remains known.
+
+An item of a topic pattern (`moneystate.engine.inputs`) carries the name of its topic, because its partition in the
+order has only a hash of it:
+
+    named     0x03, topic (as key), value
 """
 
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from moneystate.engine.avro import Malformed
-from moneystate.engine.items import END_OF_TIME, NO_TIME, OFFSET, PARTITION, TIMER_RANK, VALUE, Header, Item
+from moneystate.engine.inputs import partition_in
+from moneystate.engine.items import END_OF_TIME, NO_TIME, OFFSET, PARTITION, TIMER_RANK, TOPIC, VALUE, Header, Item
 
 PLACE: Final = "place"
 MARK: Final = "mark"
 SIGN: Final = 1 << 63
 TIME_BYTES: Final = 8
 CARRIED: Final = b"\x01"  # no canonical value and no timer's value begins with it
+NAMED: Final = b"\x03"  # neither with this
 
 
 class Carried(NamedTuple):
@@ -73,10 +81,9 @@ def cause_of(item: Item) -> bytes:
         parts.append(count_bytes(offset))
     else:
         parts.append(text_bytes(carried.place))
-        value = carried.value
     parts.append(text_bytes(key))
     if rank >= TIMER_RANK:
-        parts.append(text_bytes(value))
+        parts.append(text_bytes(own_value(value)))
     return b"".join(parts)
 
 
@@ -92,25 +99,59 @@ def carried_by(value: bytes) -> Carried | None:
     """None: the item is not of a timed stream. Raises Malformed."""
     if not value.startswith(CARRIED):
         return None
-    end = value.find(b"\x00\x01", 1)
-    if end < 0:
-        raise Malformed("a place is cut off")
-    place = value[1:end].replace(b"\x00\xff", b"\x00")
-    partition, pos = _read_count(value, end + 2)
+    place, pos = _text(value, 1)
+    partition, pos = _read_count(value, pos)
     offset, pos = _read_count(value, pos)
     return Carried(place, partition, offset, value[pos:])
 
 
+def named(topic: bytes, value: bytes) -> bytes:
+    """The value of an item of a topic pattern."""
+    return NAMED + text_bytes(topic) + value
+
+
+def topic_named(value: bytes) -> bytes | None:
+    """The topic of an item of a topic pattern; None: it is of another input. Raises Malformed."""
+    return _text(value, 1)[0] if value.startswith(NAMED) else None
+
+
 def own_value(value: bytes) -> bytes:
-    """An item's value without the carried data."""
+    """An item's value without what it carries. Raises Malformed."""
+    if value.startswith(NAMED):
+        return value[_text(value, 1)[1] :]
     carried = carried_by(value)
     return value if carried is None else carried.value
 
 
+def carried_over(value: bytes, to: bytes) -> bytes:
+    """The value `to` of a timer, with what the item carries whose step sets it."""
+    topic = topic_named(value)
+    if topic is not None:
+        return named(topic, to)
+    carried = carried_by(value)
+    return to if carried is None else carry(carried.place, carried.partition, carried.offset, to)
+
+
 def where(item: Item) -> tuple[int, int]:
     """Partition and offset of an item's record. For a timer: of the record whose step set it."""
-    carried = carried_by(item[VALUE])
+    value = item[VALUE]
+    if value.startswith(NAMED):
+        return partition_in(item[PARTITION]), item[OFFSET]
+    carried = carried_by(value)
     return (item[PARTITION], item[OFFSET]) if carried is None else (carried.partition, carried.offset)
+
+
+def topic_of(item: Item, names: Mapping[int, str]) -> str:
+    """The topic of an item's record. `names`: of the inputs, by their codes."""
+    topic = topic_named(item[VALUE])
+    return names.get(item[TOPIC], str(item[TOPIC])) if topic is None else topic.decode()
+
+
+def _text(buf: bytes, pos: int) -> tuple[bytes, int]:
+    end = buf.find(b"\x00\x01", pos)
+    if end < 0:
+        raise Malformed("a place is cut off")
+    return buf[pos:end].replace(b"\x00\xff", b"\x00"), end + 2
 
 
 def _read_count(buf: bytes, pos: int) -> tuple[int, int]:

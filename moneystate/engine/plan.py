@@ -107,6 +107,11 @@ class Plan:
             return self.rewrite.version
         return STATE_VERSION
 
+    def end(self, topic: str, partition: int) -> int:
+        """Of a partition; 0 for one that is not in the plan."""
+        known = self.partitions.get((topic, partition))
+        return 0 if known is None else known.end
+
     def with_partitions(self, partitions: Mapping[TopicPartition, PartitionPlan]) -> Plan:
         return replace(self, partitions=partitions)
 

@@ -14,15 +14,17 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 
 from moneystate.engine.plan import ACTIVE, IDLE, Idleness
+from moneystate.engine.processor import InputTopic
 from moneystate.errors import BrokerError
 from moneystate.kafka.client import reason
-from moneystate.kafka.offsets import FullPartition, high_watermarks, log_ends, topic_states
+from moneystate.kafka.input_topics import input_topics
+from moneystate.kafka.offsets import FullPartition, high_watermarks, log_ends
 
 SENT_S = 10.0
 
 
 class Heartbeats:
-    """Watches topics (with prefix)."""
+    """Watches topics (with prefix), and those of topic patterns."""
 
     def __init__(
         self, admin: AdminClient, producer: Producer, topics: Sequence[str], after_s: float,
@@ -30,7 +32,7 @@ class Heartbeats:
     ) -> None:  # fmt: skip
         self.admin = admin
         self.producer = producer
-        self.topics = list(topics)
+        self.topics = [InputTopic(code, name, True, 0) for code, name in enumerate(topics)]
         self.encode = encode  # turns a time in ms into a heartbeat in the topics' format
         self.idleness = Idleness(after_s)
         self.ends: dict[FullPartition, int] = {}
@@ -48,8 +50,8 @@ class Heartbeats:
         return quiet
 
     def _quiet(self, now_s: float) -> list[FullPartition]:
-        states = topic_states(self.admin, self.topics)
-        partitions = [(topic, p) for topic in self.topics for p in states[topic].partitions]
+        states = input_topics(self.admin, self.topics, "")
+        partitions = [(topic, p) for topic, state in states.items() for p in state.partitions]
         stable, ends = log_ends(self.admin, partitions), high_watermarks(self.admin, partitions)
         self.idleness.look(now_s)
         idle = []

@@ -26,18 +26,30 @@ class TopicState:
 
 def topic_states(admin: AdminClient, topics: list[str]) -> dict[str, TopicState]:
     """Raises SetupError for a topic that does not exist, and BrokerError if the broker does not answer."""
-    futures = admin.describe_topics(TopicCollection(topics), request_timeout=METADATA_TIMEOUT_S)
+    states = existing_states(admin, topics)
+    for topic in topics:
+        if topic not in states:
+            raise SetupError(
+                f"{topic}: expected a topic, but the broker has none of this name.",
+                "create it, or leave --create-topics on.",
+            )
+    return states
+
+
+def existing_states(admin: AdminClient, topics: list[str]) -> dict[str, TopicState]:
+    """Those of `topics` that exist. Raises BrokerError if the broker does not answer."""
     states: dict[str, TopicState] = {}
+    if not topics:
+        return states
+    futures = admin.describe_topics(TopicCollection(topics), request_timeout=METADATA_TIMEOUT_S)
     for topic, future in futures.items():
         try:
             described = future.result()
         except KafkaException as e:
-            if e.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise BrokerError(
-                    f"{topic}: expected its description, but {reason(e)}.", advice(e.args[0], CHECK)
-                ) from None
-            raise SetupError(
-                f"{topic}: expected a topic, but {reason(e)}.", "create it, or leave --create-topics on."
+            if e.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                continue
+            raise BrokerError(
+                f"{topic}: expected its description, but {reason(e)}.", advice(e.args[0], CHECK)
             ) from None
         states[topic] = TopicState(str(described.topic_id), tuple(p.id for p in described.partitions))
     return states

@@ -16,12 +16,14 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from moneystate.engine import plan as plans
+from moneystate.engine.inputs import Inputs
 from moneystate.engine.plan import Backlog, PartitionPlan, Plan
 from moneystate.engine.processor import Convert, Decoder, Rejected
 from moneystate.engine.reading import EventTimes
 from moneystate.errors import BrokerError, RetentionError, SetupError, StepError, UnknownSchemaId
 from moneystate.kafka.client import admin_client, is_end_of_partition, letter_of, place, range_consumer, reason
-from moneystate.kafka.offsets import TopicState, high_watermarks, log_ends, log_starts, topic_states
+from moneystate.kafka.input_topics import input_topics
+from moneystate.kafka.offsets import TopicState, high_watermarks, log_ends, log_starts
 from moneystate.kafka.source_spec import SourceSpec
 
 METADATA_EVERY_S = 5.0  # how soon a new partition is noticed
@@ -43,7 +45,7 @@ class Planner:
     converts: dict[int, Convert]
 
     def __post_init__(self) -> None:
-        self.names = {t.name: t.code for t in self.spec.inputs}
+        self.inputs = Inputs(self.spec.inputs)
         self.admin: AdminClient = admin_client(self.spec.bootstrap_servers, self.spec.extra)
         self.idleness = plans.Idleness(None if self.spec.bounded else self.spec.idle_timeout_s)
         self.target: dict[plans.TopicPartition, int] | None = None
@@ -134,7 +136,7 @@ class Planner:
 
     def _still_read(self, plan: Plan) -> Plan:
         """Without topics that are no longer inputs, as the replies are after `--session-lookup none`."""
-        return plan.with_partitions({tp: p for tp, p in plan.partitions.items() if tp[0] in self.names})
+        return plan.with_partitions({tp: p for tp, p in plan.partitions.items() if self.inputs.of(tp[0])})
 
     def _check(self, plan: Plan, ends: dict[plans.TopicPartition, int]) -> None:
         """Checks that the topics are those that were read, and that their logs still have what the plan needs."""
@@ -166,7 +168,7 @@ class Planner:
         takes = self._share({tp: (p.end, ends.get(tp, p.end)) for tp, p in plan.partitions.items()})
         self.idleness.look(time.monotonic())
         news = {tp for tp, p in plan.partitions.items() if ends.get(tp, p.end) > p.end}
-        news |= self._in_transaction(plan, news)
+        news |= self._in_transaction(plan, news, ends)
         partitions = {
             tp: PartitionPlan(p.end + takes[tp], self._state(tp, p, takes[tp], tp in news))
             for tp, p in plan.partitions.items()
@@ -177,7 +179,8 @@ class Planner:
             # this batch only adds new partitions to the plan, so that their start is recorded
             starts = log_starts(self.admin, list(fresh.values()))
             partitions.update({tp: PartitionPlan(starts[full], plans.EMPTY) for tp, full in fresh.items()})
-        ids = {name: state.topic_id for name, state in self._topics().items()}
+        # a topic of a pattern that is gone stays in the plan: it may come back, and must then be the same one
+        ids = {**plan.topic_ids, **{name: state.topic_id for name, state in self._topics().items()}}
         return Plan(self.spec.rules, ids, partitions, False, max(plan.tick, self.spec.first_tick))
 
     def _check_fresh(self, fresh: Collection[plans.TopicPartition], plan: Plan) -> None:
@@ -191,13 +194,15 @@ class Planner:
                     "write a new topic with more partitions, and read that with a new checkpoint.",
                 )
 
-    def _in_transaction(self, plan: Plan, news: set[plans.TopicPartition]) -> set[plans.TopicPartition]:
+    def _in_transaction(
+        self, plan: Plan, news: set[plans.TopicPartition], there: Collection[plans.TopicPartition]
+    ) -> set[plans.TopicPartition]:
         """The partitions that would be idle, but have records of an open transaction: these may be behind the others'
         and can be read as soon as it is committed."""
         due = [
             tp
             for tp, p in plan.partitions.items()
-            if tp[0] not in self.timed and tp not in news and self.idleness.is_due(tp, p.state)
+            if tp[0] not in self.timed and tp in there and tp not in news and self.idleness.is_due(tp, p.state)
         ]
         if not due:
             return set()
@@ -221,8 +226,8 @@ class Planner:
     def _topics(self) -> dict[str, TopicState]:
         now = time.monotonic()
         if now - self.topics_at >= METADATA_EVERY_S:
-            states = topic_states(self.admin, [self.spec.topic(name) for name in self.names])
-            self.topics, self.topics_at = {name: states[self.spec.topic(name)] for name in self.names}, now
+            self.topics = input_topics(self.admin, self.spec.inputs, self.spec.topic_prefix)
+            self.topics_at = now
         return self.topics
 
     # Splitting a batch by event time
@@ -305,6 +310,6 @@ class Planner:
 
     def _event_time(self, topic: str, message: Any) -> int | None:
         try:
-            return self.times.event_time(self.names[topic], letter_of(message))
+            return self.times.event_time(self.inputs.first(topic)[0], letter_of(message))
         except (Rejected, StepError, UnknownSchemaId):  # a peek decides nothing; the batch itself waits for the id
             return None

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
+from moneystate.engine.inputs import matches
 from moneystate.engine.json_object import read_object
 from moneystate.engine.plan import EMPTY, PartitionPlan, TopicPartition
+from moneystate.engine.processor import InputTopic
 from moneystate.errors import ConfigError, RetentionError
-from moneystate.kafka.offsets import FullPartition, log_ends, log_starts, offsets_at, topic_states
+from moneystate.kafka.input_topics import input_topics
+from moneystate.kafka.offsets import FullPartition, log_ends, log_starts, offsets_at
 
 EARLIEST = "earliest"
 FLAG = "--starting-offsets"
@@ -33,7 +37,7 @@ class Wanted:
     offsets: dict[TopicPartition, int]
 
 
-def parse_start(text: str, topics: list[str]) -> Wanted:
+def parse_start(text: str, topics: Sequence[str]) -> Wanted:
     """Parses `earliest`, an ISO-8601 time with its zone, or a JSON file {topic: {partition: offset}} of `topics`,
     without prefix. Raises ConfigError for anything else."""
     if text == EARLIEST:
@@ -43,13 +47,13 @@ def parse_start(text: str, topics: list[str]) -> Wanted:
     return Wanted(time_ms(text, FLAG, EARLIEST), {})
 
 
-def resolve_start(admin: AdminClient, text: str, prefix: str, topics: list[str]) -> Start:
+def resolve_start(admin: AdminClient, text: str, prefix: str, inputs: Sequence[InputTopic]) -> Start:
     """Resolves `text` (see `parse_start`) to offsets. Raises ConfigError for partitions that do not exist, and
     RetentionError for offsets that the log no longer has."""
-    wanted = parse_start(text, topics)
-    states = topic_states(admin, [prefix + t for t in topics])
-    names = {(prefix + t, p): (t, p) for t in topics for p in states[prefix + t].partitions}
-    ids = {t: states[prefix + t].topic_id for t in topics}
+    wanted = parse_start(text, [t.name for t in inputs])
+    states = input_topics(admin, inputs, prefix)
+    names = {(prefix + t, p): (t, p) for t, state in states.items() for p in state.partitions}
+    ids = {t: state.topic_id for t, state in states.items()}
     if wanted.at_ms is not None:
         chosen = offsets_at(admin, names, wanted.at_ms)
     else:
@@ -81,8 +85,9 @@ def is_file(text: str) -> bool:
         return False
 
 
-def offsets_from_file(path: Path, topics: list[str], flag: str) -> dict[TopicPartition, int]:
-    """JSON {topic: {partition: offset}} of `topics`, without prefix. Raises ConfigError that names `flag`."""
+def offsets_from_file(path: Path, topics: Sequence[str], flag: str) -> dict[TopicPartition, int]:
+    """JSON {topic: {partition: offset}} of `topics`, which are names of inputs. Raises ConfigError that names
+    `flag`."""
     try:
         content = read_object(path.read_text())
         offsets = {(topic, int(p)): int(offset) for topic, by in content.items() for p, offset in by.items()}
@@ -90,7 +95,7 @@ def offsets_from_file(path: Path, topics: list[str], flag: str) -> dict[TopicPar
         raise ConfigError(
             f"{flag} {path}: expected JSON {{topic: {{partition: offset}}}}, but {e}.", "check the file."
         ) from None
-    unknown = sorted(content.keys() - set(topics))
+    unknown = sorted(topic for topic in content if not any(matches(name, topic) for name in topics))
     if unknown:
         raise ConfigError(
             f"{flag} {path}: expected topics of {', '.join(topics)}, found {unknown[0]}.",

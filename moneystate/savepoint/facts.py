@@ -15,9 +15,9 @@ from moneystate.engine import clock as clocks
 from moneystate.engine import keys
 from moneystate.engine.clock import Clock
 from moneystate.engine.items import CLEANUP_RANK, NO_TIME, Item
-from moneystate.engine.place import where
+from moneystate.engine.place import topic_named, where
 from moneystate.engine.slots import decode_items, open_chunk
-from moneystate.ports.state import BUFFER, Fact, Pair, StateModel, owner
+from moneystate.ports.state import BUFFER, Fact, Field, Pair, StateModel, owner
 
 
 def facts(entries: Iterable[Pair], state: StateModel, rules: Mapping[str, Any], with_clock: bool) -> Iterator[Fact]:
@@ -55,7 +55,10 @@ def _buffered(chunk: bytes) -> Iterator[Fact]:
     for item in items:
         time, rank, set_at, topic, _, _, event_time, key, value = item
         if rank < CLEANUP_RANK:
-            place = (topic, *where(item), rank, time, set_at)
+            place: tuple[Field, ...] = (topic, *where(item), rank, time, set_at)
+            named = topic_named(value)
+            if named is not None:
+                place += (named,)
             yield Fact(BUFFER, "buffered", key, place, (event_time, value))
 
 

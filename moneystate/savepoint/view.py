@@ -11,18 +11,24 @@ from typing import Any
 from moneystate.engine import clock as clocks
 from moneystate.engine import keys
 from moneystate.engine.clock import Clock
-from moneystate.engine.items import EVENT_TIME, KEY, NO_TIME, RANK, TIME, TIMER_RANK, TOPIC, VALUE, Item
-from moneystate.engine.place import own_value, where
+from moneystate.engine.inputs import Inputs, partition_in
+from moneystate.engine.items import EVENT_TIME, KEY, NO_TIME, RANK, TIME, TIMER_RANK, VALUE, Item
+from moneystate.engine.place import own_value, topic_of, where
+from moneystate.engine.plan import TopicPartition
+from moneystate.engine.processor import InputTopic
 from moneystate.engine.slots import decode_items, open_chunk
 from moneystate.ports.state import Pair, Row, StateModel, owner, time_text
 
 
-def job_view(state: StateModel, clock: Clock, buffered: int) -> Row:
-    """The state that all key groups share, from the clock of one of them. `buffered`: the sum over all."""
-    highs = [
-        {"topic": state.topics.get(topic, str(topic)), "partition": partition, "high": time_text(high)}
-        for (topic, partition), high in sorted(clock.highs.items())
-    ]
+def job_view(state: StateModel, clock: Clock, buffered: int, read: Iterable[TopicPartition]) -> Row:
+    """The state that all key groups share, from the clock of one of them. `buffered`: the sum over all; `read`: the
+    partitions that were read so far, as far as they are known."""
+    inputs = Inputs(InputTopic(code, name, True, 0) for code, name in state.topics.items())
+    names = inputs.names(read)
+    highs = []
+    for (code, number), high in sorted(clock.highs.items()):
+        topic, partition = names.get((code, number), (state.topics.get(code, str(code)), partition_in(number)))
+        highs.append({"topic": topic, "partition": partition, "high": time_text(high)})
     return {"watermark": time_text(clock.watermark), "buffered": buffered, "partitions": highs}
 
 
@@ -64,4 +70,4 @@ def _timer(state: StateModel, item: Item) -> Row:
 
 def _place(state: StateModel, item: Item) -> str:
     partition, offset = where(item)
-    return f"{state.topics.get(item[TOPIC], item[TOPIC])}/{partition}/{offset}"
+    return f"{topic_of(item, state.topics)}/{partition}/{offset}"

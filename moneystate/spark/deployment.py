@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from moneystate.engine import plan as plans
+from moneystate.engine.inputs import Inputs, is_pattern
 from moneystate.ports.service import JSON_FIELDS, STATE_VERSIONS, TIMED, TOPICS, JobSpec, rule_changes
 from moneystate.savepoint.manifest import Manifest
 from moneystate.spark.checkpoint import Checkpoint
@@ -93,8 +94,12 @@ def _rules(rules: Mapping[str, Any], before: Mapping[str, Any], effect: str) -> 
             yield Change("rule", name, then, now, effect)
 
 
-def _inputs(spec: JobSpec, before: Mapping[str, Any], read: set[str]) -> Iterator[Change]:
-    now = spec_topics(spec)
+def _inputs(spec: JobSpec, before: Mapping[str, Any], topics: set[str]) -> Iterator[Change]:
+    """`topics`: that were read."""
+    known, now = Inputs(spec.inputs), spec_topics(spec)
+    # a pattern may have been read although no topic matched it
+    read = {topic for topic in before.get(TOPICS, {}) if is_pattern(topic)}
+    read |= {topic if (reads := known.of(topic)) is None else reads.name for topic in topics}
     for topic in sorted(now - read):
         yield Change("input", topic, None, "read", "from its first offset; events behind the watermark are late")
     for topic in sorted(read - now):

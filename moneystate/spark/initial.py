@@ -15,8 +15,9 @@ from moneystate.engine.items import Output
 from moneystate.engine.keys import is_engines
 from moneystate.engine.marker import Marker, marker_key
 from moneystate.engine.plan import Plan
+from moneystate.engine.processor import InputTopic
 from moneystate.errors import ConfigError, DrainedError, MarkerError, SavepointError
-from moneystate.kafka.offsets import topic_states
+from moneystate.kafka.input_topics import input_topics
 from moneystate.kafka.starting import offsets_from_file
 from moneystate.ports.service import STATE_VERSIONS, AskedAgain, rule_changes
 from moneystate.savepoint.format import Savepoint
@@ -141,21 +142,20 @@ def check_origin(
 
 
 def start_plan(
-    admin: AdminClient, manifest: Manifest, prefix: str, inputs: list[str], rules_hash: str, offsets_file: str
+    admin: AdminClient, manifest: Manifest, prefix: str, inputs: list[InputTopic], rules_hash: str, offsets_file: str
 ) -> Plan:
-    """The plan to continue from. `inputs`: topics without prefix; `offsets_file`: the value of `--initial-offsets`, or
-    empty.
+    """The plan to continue from. `offsets_file`: the value of `--initial-offsets`, or empty.
 
     Raises ConfigError, SavepointError if the topics are not those of the savepoint, and SetupError if one is missing.
     """
-    ids = {name: state.topic_id for name, state in topic_states(admin, [prefix + t for t in inputs]).items()}
-    here = {name: ids[prefix + name] for name in inputs}
+    here = {name: state.topic_id for name, state in input_topics(admin, inputs, prefix).items()}
     if manifest.plan is None:
         known = Plan(rules_hash, here, {})
     else:
         known = plans.from_offset(manifest.plan)
     if offsets_file:
-        return _elsewhere(known, here, rules_hash, offsets_from_file(Path(offsets_file), inputs, OFFSETS_FLAG))
+        names = [t.name for t in inputs]
+        return _elsewhere(known, here, rules_hash, offsets_from_file(Path(offsets_file), names, OFFSETS_FLAG))
     if manifest.plan is None:
         raise SavepointError(
             "--initial-state: expected a savepoint with offsets, found one of an archive without.",

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from moneystate.engine.inputs import Inputs
 from moneystate.errors import MoneystateError
 from moneystate.ports.service import JobSpec
 from moneystate.spark.batch_loop import BatchLoop
@@ -228,7 +229,8 @@ def stages(jobs: Sequence[Job]) -> list[list[Job]]:
 
 
 def _reads(job: Job, writer: Job) -> bool:
-    return not {t.name for t in job.spec.inputs}.isdisjoint(writer.spec.streams)
+    inputs = Inputs(job.spec.inputs)
+    return any(inputs.of(stream) for stream in writer.spec.streams)
 
 
 def _stop(jobs: Sequence[Job]) -> None:

@@ -101,8 +101,8 @@ class JobMetrics(Collector):
         yield held
         idle = _family("partition_idle", "1: does not hold the watermark back.", "topic", "partition")
         for i in p.inputs:
-            for number, quiet in i.partitions.items():
-                idle.add_metric([i.topic, str(number)], quiet)
+            for (topic, number), quiet in i.partitions.items():
+                idle.add_metric([topic, str(number)], quiet)
         yield idle
 
     def _time(

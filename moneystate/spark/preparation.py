@@ -58,7 +58,9 @@ class Preparation:
         created = ensure_topics(admin, self.checks.inputs() + self.checks.outputs(), o.create_topics, o.replication)
         counts = partition_counts(admin)
         self.specs.timed = {spec.streams.index(name): counts[o.topic_prefix + name] for name in spec.timed}
-        new_inputs = [name for t in spec.inputs if t.ordered and (name := o.topic_prefix + t.name) in created]
+        new_inputs = [
+            name for t in self.checks.known.named.values() if t.ordered and (name := o.topic_prefix + t.name) in created
+        ]
         if new_inputs:
             self.on_new_inputs(new_inputs)
 

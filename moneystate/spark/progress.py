@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from moneystate.engine.deadletter import COUNT_PREFIX
+from moneystate.engine.inputs import Inputs, place_text
 from moneystate.engine.items import END_OF_TIME, NO_TIME
-from moneystate.engine.plan import IDLE, Plan
+from moneystate.engine.order import Partition
+from moneystate.engine.plan import IDLE, Plan, TopicPartition
 from moneystate.engine.processor import InputTopic
 from moneystate.spark.figures import Figures
 from moneystate.spark.sink import Report
@@ -16,11 +18,11 @@ from moneystate.spark.sink import Report
 
 @dataclass(frozen=True)
 class InputProgress:
-    """The progress of one input topic in one batch."""
+    """The progress of one input in one batch."""
 
-    topic: str  # without prefix
+    topic: str  # without prefix; for a topic pattern the pattern
     records: int
-    partitions: dict[int, bool]  # whether each is idle; empty: an input without part in the watermark
+    partitions: dict[TopicPartition, bool]  # whether each is idle; empty: an input without part in the watermark
     watermark_ms: int | None = None  # None: none yet, at the end of time, or all partitions are idle
 
 
@@ -72,9 +74,13 @@ class Meter:
     def measure(self, number: int, start: Plan, end: Plan, report: Report, inputs: list[InputTopic]) -> BatchProgress:
         now = time.monotonic()
         seconds, self.last = now - self.last, now
-        names = {t.code: t.name for t in inputs}
-        ordered = {t.name for t in inputs if t.ordered}
-        by_input = [self._input(t, start, end, report) for t in inputs]
+        names = Inputs(inputs).names(end.partitions)
+        ordered = {t.code for t in inputs if t.ordered}
+        idle = [tp for (code, _), tp in names.items() if code in ordered and end.partitions[tp].state == IDLE]
+        by_code: dict[int, dict[Partition, TopicPartition]] = {t.code: {} for t in inputs}
+        for place, tp in names.items():
+            by_code[place[0]][place] = tp
+        by_input = [self._input(t, by_code[t.code], start, end, report) for t in inputs]
         return BatchProgress(
             batch=number,
             records=sum(i.records for i in by_input),
@@ -84,22 +90,25 @@ class Meter:
             drained=report.watermark == END_OF_TIME,
             buffered=report.buffered,
             counts=report.counts,
-            silent=[f"{names[topic]}/{partition}" for topic, partition in report.silent],
-            held_by=next((f"{names[topic]}/{partition}" for topic, partition in report.holder), None),
-            idle=[f"{t}/{n}" for (t, n), p in sorted(end.partitions.items()) if p.state == IDLE and t in ordered],
+            silent=[place_text(names[place]) for place in report.silent],
+            held_by=next((place_text(names[place]) for place in report.holder), None),
+            idle=[place_text(tp) for tp in sorted(idle)],
             oldest_wait_ms=_oldest_wait(report),
             changes=report.changes,
             inputs=by_input,
             figures=report.figures,
         )
 
-    def _input(self, topic: InputTopic, start: Plan, end: Plan, report: Report) -> InputProgress:
-        mine = {tp: p for tp, p in end.partitions.items() if tp[0] == topic.name}
-        records = sum(p.end - start.partitions.get(tp, p).end for tp, p in mine.items())
+    def _input(
+        self, topic: InputTopic, names: Mapping[Partition, TopicPartition], start: Plan, end: Plan, report: Report
+    ) -> InputProgress:
+        """`names`: of its partitions, by their places."""
+        mine = {place: end.partitions[tp] for place, tp in names.items()}
+        records = sum(p.end - start.partitions.get(names[place], p).end for place, p in mine.items())
         if not topic.ordered:
             return InputProgress(topic.name, records, {})
-        idle = {number: p.state == IDLE for (_, number), p in mine.items()}
-        highs = [report.highs.get((topic.code, number), NO_TIME) for number, quiet in idle.items() if not quiet]
+        idle = {names[place]: p.state == IDLE for place, p in mine.items()}
+        highs = [report.highs.get(place, NO_TIME) for place, p in mine.items() if p.state != IDLE]
         least = min(highs, default=NO_TIME)
         known = least not in (NO_TIME, END_OF_TIME)
         return InputProgress(topic.name, records, idle, least - self.bounds.get(topic.code, 0) if known else None)

@@ -86,8 +86,8 @@ def open_session(
 
 
 def _end_without_memory(context: SparkContext) -> None:
-    """Lets the JVM end when one of its threads dies for want of memory, as Spark does in executors. Otherwise the others
-    would wait for that thread for ever."""
+    """Lets the JVM end when one of its threads dies for want of memory, as Spark does in executors. Otherwise the
+    others would wait for that thread for ever."""
     jvm = context._jvm
     assert jvm is not None
     only_without_memory = jvm.org.apache.spark.util.SparkUncaughtExceptionHandler(False)

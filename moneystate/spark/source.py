@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
 
 from moneystate.engine import plan as plans
+from moneystate.engine.inputs import Inputs
 from moneystate.engine.intake import Intake, PlannedPartition
 from moneystate.kafka.client import letter_of
 from moneystate.kafka.convert import converters
@@ -31,6 +32,9 @@ OPTION = "spec"
 ARROW_BYTES = 512 * 1024 * 1024  # of blocks in one Arrow batch, which holds 2 GiB at most
 
 
+PlannedRange = tuple[str, int, int, int, int]  # topic, partition, start, end, whether it holds the watermark (1)
+
+
 class TaskPlan(InputPartition):
     """What one task of `tasks` reads."""
 
@@ -39,14 +43,14 @@ class TaskPlan(InputPartition):
         task: int,
         tasks: int,
         drain: bool,
-        ranges: list[tuple[int, int, int, int, int]],
+        ranges: list[PlannedRange],
         rewrite: tuple[int, int, int] | None,
     ) -> None:
         super().__init__(task)
         self.task = task
         self.tasks = tasks
         self.drain = drain
-        self.ranges = ranges  # (topic code, partition, start, end, holds the watermark)
+        self.ranges = ranges
         self.rewrite = rewrite  # (share, shares, version) of a batch that rewrites state; None: the batch reads
 
 
@@ -108,10 +112,9 @@ def _arrow_batch(keys: Sequence[int], blocks: Sequence[bytes], took_ms: int) -> 
 
 def plan_tasks(start: plans.Plan, end: plans.Plan, spec: SourceSpec) -> list[TaskPlan]:
     """Spreads the batch's partitions over a few tasks: the largest range first, to the least loaded task."""
-    codes = {t.name: t.code for t in spec.inputs}
     tasks = max(1, min(spec.source_tasks, len(end.partitions)))
     loads = [0] * tasks
-    ranges: list[list[tuple[int, int, int, int, int]]] = [[] for _ in range(tasks)]
+    ranges: list[list[PlannedRange]] = [[] for _ in range(tasks)]
 
     def begin(tp: plans.TopicPartition) -> int:
         # a partition that is new in this plan has no start yet: this batch reads nothing of it
@@ -122,7 +125,7 @@ def plan_tasks(start: plans.Plan, end: plans.Plan, spec: SourceSpec) -> list[Tas
         task = loads.index(min(loads))
         loads[task] += planned.end - begin(tp) + 1
         holds = 0 if planned.state == plans.IDLE else 1
-        ranges[task].append((codes[tp[0]], tp[1], begin(tp), planned.end, holds))
+        ranges[task].append((*tp, begin(tp), planned.end, holds))
     r = end.rewrite
     rewrite = None if r is None else (r.share, r.shares, r.version)
     return [TaskPlan(task, tasks, end.drain, mine, rewrite) for task, mine in enumerate(ranges)]
@@ -140,10 +143,11 @@ def read_blocks(spec: SourceSpec, plan: TaskPlan, marked: set[int]) -> list[byte
 def open_intake(spec: SourceSpec, plan: TaskPlan) -> Intake:
     decoder = load_decoder(spec.decoder)
     converts = converters(spec.formats, spec.inputs, spec.registry_url, schemas=spec.schemas)
+    inputs = Inputs(spec.inputs)
     intake = Intake(
         decoder,
         spec.inputs,
-        [PlannedPartition(code, partition, holds) for code, partition, _, _, holds in plan.ranges],
+        [PlannedPartition(*inputs.place((topic, number)), holds) for topic, number, _, _, holds in plan.ranges],
         spec.key_groups,
         spec.bound_ms,
         spec.max_future_ms,
@@ -157,24 +161,27 @@ def open_intake(spec: SourceSpec, plan: TaskPlan) -> Intake:
     return intake
 
 
-def take_in(intake: Intake, spec: SourceSpec, slot: int, planned: list[tuple[int, int, int, int, int]]) -> None:
+def take_in(intake: Intake, spec: SourceSpec, slot: int, planned: list[PlannedRange]) -> None:
     """Reads the records of the planned ranges with this process's reader number `slot`."""
-    names = {t.code: spec.topic(t.name) for t in spec.inputs}
-    codes = {name: code for code, name in names.items()}
+    inputs = Inputs(spec.inputs)
+    topics = {spec.topic(topic): (*inputs.first(topic), inputs.name(topic)) for topic, _, _, _, _ in planned}
     reader = cached_reader(spec.bootstrap_servers, spec.extra, spec.group, slot, len(planned))
-    ranges = [Range(names[code], partition, start, end) for code, partition, start, end, _ in planned]
+    ranges = [Range(spec.topic(topic), partition, start, end) for topic, partition, start, end, _ in planned]
     whole = intake.reads
     try:
         for message in reader.read(ranges):
-            code = codes[message.topic()]
+            code, first, name = topics[message.topic()]
             if code in whole:
                 letter = letter_of(message)
-                why = intake.add_whole(code, letter)
+                letter.name = name
+                why = intake.add_whole(code, first + letter.partition, letter)
                 if why is not None:
                     intake.reject(letter, why)
                 continue
             kind, timestamp = message.timestamp()
-            why = intake.add(code, message.partition(), message.offset(), timestamp if kind else -1, message.value())
+            partition = first + message.partition()
+            time_ms = timestamp if kind else -1
+            why = intake.add(code, partition, message.offset(), time_ms, message.value(), name)
             if why is not None:
                 intake.reject(letter_of(message), why)
     except BaseException:

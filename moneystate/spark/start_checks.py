@@ -13,8 +13,10 @@ from typing import Any
 from confluent_kafka.admin import AdminClient
 
 from moneystate.engine import plan as plans
+from moneystate.engine.inputs import Inputs
 from moneystate.engine.marker import Marker
 from moneystate.kafka.client import admin_client, check_reachable
+from moneystate.kafka.input_topics import matching
 from moneystate.kafka.markers import read_markers
 from moneystate.kafka.starting import resolve_start
 from moneystate.kafka.topics import TopicSpec, check_not_compacted, check_topics, partition_counts
@@ -33,6 +35,7 @@ class StartChecks:
         self.specs = specs
         self.spec, self.options, self.checkpoint = specs.spec, specs.options, specs.checkpoint
         self.on_warning = on_warning
+        self.known = Inputs(self.spec.inputs)
         o = self.options
         self.changelog = o.topic_prefix + self.spec.changelog
         self.commits = o.topic_prefix + self.spec.commits
@@ -128,15 +131,17 @@ class StartChecks:
 
     def _check_logs(self) -> None:
         if not self.checkpoint.is_new():
-            startup.check_retention(self.admin, self.checkpoint, self.options.topic_prefix)
+            startup.check_retention(self.admin, self.checkpoint, self.options.topic_prefix, self.spec.inputs)
         elif self.initial is not None or self.missing.isdisjoint(t.name for t in self.inputs()):
             self.start_plan()
 
     # What the job needs
 
     def inputs(self) -> list[TopicSpec]:
+        """Those of topic patterns are the ones that exist now."""
         o = self.options
-        return [TopicSpec(o.topic_prefix + t.name, o.topic_partitions, keep_for_good=True) for t in self.spec.inputs]
+        names = [*self.known.named, *matching(self.admin, self.known, o.topic_prefix)]
+        return [TopicSpec(o.topic_prefix + name, o.topic_partitions, keep_for_good=True) for name in names]
 
     def outputs(self) -> list[TopicSpec]:
         o = self.options
@@ -159,10 +164,10 @@ class StartChecks:
         """The offset that a new checkpoint begins at."""
         o = self.options
         rules = plans.rules_hash(self.spec.rules)
-        topics = [t.name for t in self.spec.inputs]
+        inputs = self.spec.inputs
         if self.initial is None:
-            start = resolve_start(self.admin, o.starting_offsets, o.topic_prefix, topics)
+            start = resolve_start(self.admin, o.starting_offsets, o.topic_prefix, inputs)
             return plans.Plan(rules, start.topic_ids, start.partitions).to_offset()
-        plan = initial.start_plan(self.admin, self.initial.manifest, o.topic_prefix, topics, rules, o.initial_offsets)
-        startup.check_logs(self.admin, plan, plan, o.topic_prefix)
+        plan = initial.start_plan(self.admin, self.initial.manifest, o.topic_prefix, inputs, rules, o.initial_offsets)
+        startup.check_logs(self.admin, plan, plan, o.topic_prefix, inputs)
         return plan.to_offset()

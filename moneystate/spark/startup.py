@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka.admin import AdminClient
@@ -10,10 +10,12 @@ from confluent_kafka.admin import AdminClient
 from moneystate.api.json_topic import AVRO
 from moneystate.engine import deadletter
 from moneystate.engine import plan as plans
+from moneystate.engine.inputs import Inputs
 from moneystate.engine.marker import Marker, marker_key
+from moneystate.engine.processor import InputTopic
 from moneystate.errors import CheckpointError, MarkerError, RetentionError, RulesError, SetupError
 from moneystate.kafka import sizes
-from moneystate.kafka.offsets import log_ends, log_starts, topic_states
+from moneystate.kafka.offsets import existing_states, log_ends, log_starts, topic_states
 from moneystate.kafka.topics import partition_counts
 from moneystate.ports.service import STATE_VERSIONS, TIMED, TOPICS, JobSpec
 from moneystate.spark.checkpoint import FORMAT, Checkpoint
@@ -244,27 +246,38 @@ def _has(marker: Marker, epoch: str | None, batch: int) -> bool:
     return marker.epoch == epoch and marker.next_batch > batch
 
 
-def check_retention(admin: AdminClient, checkpoint: Checkpoint, topic_prefix: str) -> None:
+def check_retention(
+    admin: AdminClient, checkpoint: Checkpoint, topic_prefix: str, inputs: Iterable[InputTopic] = ()
+) -> None:
     """Checks that the topics are those that were read, and that their logs still have the next and all planned
     records."""
     plan = plans.from_offset(checkpoint.offset(checkpoint.last_committed()))
     planned = plans.from_offset(checkpoint.offset(checkpoint.last_planned()))
-    check_logs(admin, plan, planned, topic_prefix)
+    check_logs(admin, plan, planned, topic_prefix, inputs)
 
 
-def check_logs(admin: AdminClient, plan: plans.Plan, planned: plans.Plan, topic_prefix: str) -> None:
-    """Checks that the logs are those of `plan`, and reach at least from its ends to the ends of `planned`.
+def check_logs(
+    admin: AdminClient, plan: plans.Plan, planned: plans.Plan, topic_prefix: str, inputs: Iterable[InputTopic] = ()
+) -> None:
+    """Checks that the logs are those of `plan`, and reach at least from its ends to the ends of `planned`. A topic of a
+    pattern of `inputs` may be gone if all of it that is planned has been read.
 
     Raises SetupError for other topics, RetentionError for records that are gone.
     """
-    states = topic_states(admin, [topic_prefix + t for t in plan.topic_ids])
+    patterns = Inputs(inputs)
+    to_read = {topic for (topic, number), p in planned.partitions.items() if plan.end(topic, number) < p.end}
+    may_be_gone = {topic for topic in plan.topic_ids if patterns.is_of_pattern(topic) and topic not in to_read}
+    states = topic_states(admin, [topic_prefix + t for t in plan.topic_ids if t not in may_be_gone])
+    states |= existing_states(admin, [topic_prefix + t for t in may_be_gone])
     for name, topic_id in plan.topic_ids.items():
-        if states[topic_prefix + name].topic_id != topic_id:
+        if topic_prefix + name in states and states[topic_prefix + name].topic_id != topic_id:
             raise SetupError(
                 f"{topic_prefix}{name}: expected the topic that was read so far, found a new one of this name.",
                 "start a new checkpoint for the new topic.",
             )
-    wanted = {(topic_prefix + t, p): planned.end for (t, p), planned in plan.partitions.items()}
+    wanted = {
+        (topic_prefix + t, p): planned.end for (t, p), planned in plan.partitions.items() if topic_prefix + t in states
+    }
     for tp, first in log_starts(admin, wanted).items():
         if first > wanted[tp]:
             raise RetentionError(

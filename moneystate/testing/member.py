@@ -13,9 +13,10 @@ from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import InputPlan
 from moneystate.api.timed import in_order as services_in_order
 from moneystate.engine.avro import HEADER_BYTES
+from moneystate.engine.inputs import Inputs
 from moneystate.engine.items import NO_TIME
 from moneystate.engine.place import MARK, PLACE, cause_of, partition_of, partitions_of, place_of, time_bytes
-from moneystate.engine.processor import bounds_of
+from moneystate.engine.processor import InputTopic, bounds_of
 from moneystate.testing.run import Crash, Run, Sent, Whole
 
 Cuts = Literal["random", "one", "each"]
@@ -37,8 +38,8 @@ class Member:
         self.log: list[Sent | Crash] = []
         self.processed = 0  # how many records of the log have been processed
         self.ends: dict[tuple[int, int], int] = {}  # by topic and partition: the next offset
-        # topics that it writes, whether they are timed, and their readers
-        self.links: list[tuple[str, bool, Member]] = []
+        # topics that it writes, with their readers and the inputs of these
+        self.links: list[tuple[str, InputTopic, Member]] = []
         self.streams: set[str] = set()  # timed streams that another member writes
 
     def count(self, topic: str) -> int:
@@ -49,11 +50,12 @@ class Member:
         return {topic.code: self.count(name) for name, topic in self.topics.items()}
 
     def link(self, reader: Member, only_timed: bool) -> None:
+        inputs = Inputs(reader.topics.values())
         for output in {o.topic: o for o in self.plan.service.outputs}.values():
-            known = reader.topics.get(output.topic)
+            known = inputs.of(output.topic)
             if known is None or (only_timed and not known.timed):
                 continue
-            self.links.append((output.topic, known.timed, reader))
+            self.links.append((output.topic, known, reader))
             if known.timed:
                 reader.streams.add(output.topic)
 
@@ -127,11 +129,11 @@ class Member:
 
     def batch(self, log: list[Sent | Crash], chance: random.Random, drain: bool = False) -> None:
         self.run.batch(log, drain)
-        for topic, timed, reader in self.links:
-            if timed:
+        for topic, known, reader in self.links:
+            if known.timed:
                 self._write_timed(topic, reader, chance)
             else:
-                self._write(topic, reader)
+                self._write(topic, known, reader)
 
     def replay(self, live: Member, chance: random.Random, cuts: Cuts) -> None:
         """Processes the log of `live` in different batches. The records of timed streams come from the replays of their
@@ -145,11 +147,10 @@ class Member:
 
     # Output for the readers of its topics
 
-    def _write(self, topic: str, reader: Member) -> None:
-        code = reader.topics[topic].code
+    def _write(self, topic: str, known: InputTopic, reader: Member) -> None:
         for _, key, value, _ in self.run.written(topic):
-            to = zlib.crc32(key or b"") % reader.count(topic)
-            reader.append(code, to, b"", Whole(key, in_format(self.plan, topic, value), {}, -1, raw=True))
+            to = zlib.crc32(key or b"") % reader.count(known.name)
+            reader.append(known.code, to, b"", Whole(key, in_format(self.plan, topic, value), {}, -1, raw=True))
 
     def _write_timed(self, topic: str, reader: Member, chance: random.Random) -> None:
         """Writes one output partition after the other, in random order, because each has its own transaction."""

@@ -116,7 +116,7 @@ class Simulation:
 
     def _add(self, intake: Intake, r: Input) -> None:
         if r.whole:
-            why = intake.add_whole(r.topic, self._letter(r))
+            why = intake.add_whole(r.topic, r.partition, self._letter(r))
         else:
             why = intake.add(r.topic, r.partition, r.offset, r.timestamp_ms, r.value)
         if why is not None:

@@ -35,6 +35,7 @@ from tests.bench import (
     stock_latency,
     telemetry,
     together,
+    topics,
 )
 from tests.bench.backlog import Result, run_broker_alone, run_job, run_peer, run_per_user, run_plain, send_workload
 
@@ -147,6 +148,7 @@ KINDS = {
     "replicas": replicas.main,
     "executors": executors.main,
     "costs": costs.main,
+    "topics": topics.main,
 }
 
 if __name__ == "__main__":

@@ -13,16 +13,20 @@ import pytest
 from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
 from moneystate.engine import plan as plans
+from moneystate.engine.processor import InputTopic
 from moneystate.errors import ConfigError, MoneystateError, RetentionError, SetupError
 from moneystate.kafka import planner as planner_module
+from moneystate.kafka.input_topics import input_topics
 from moneystate.kafka.planner import Planner
 from moneystate.kafka.source_spec import SourceSpec
 from moneystate.kafka.starting import resolve_start
+from moneystate.spark.startup import check_logs
 from services.enrichment import topics
 from services.enrichment.job import DECODER
 from tests.kafka.logs import Cluster
 from tests.reference.builder import START_MS
 from tests.reference.model import SESSION, USER, WALLET, encode
+from tests.waiting import until
 
 INPUTS = [t for t in topics.INPUTS if t.ordered]
 NAMES = [t.name for t in INPUTS]
@@ -41,12 +45,12 @@ def beats(times_ms: list[int]) -> list[bytes]:
 class Planned:
     """A planner, and the offset it has come to."""
 
-    def __init__(self, cluster: Cluster, folder: Path, **more: Any) -> None:
+    def __init__(self, cluster: Cluster, folder: Path, inputs: list[InputTopic] = INPUTS, **more: Any) -> None:
         self.cluster = cluster
-        start = resolve_start(cluster.admin, "earliest", cluster.prefix, NAMES)
+        start = resolve_start(cluster.admin, "earliest", cluster.prefix, inputs)
         self.offset = plans.Plan("rules", start.topic_ids, start.partitions).to_offset()
         spec = SourceSpec(
-            cluster.bootstrap_servers, {}, cluster.prefix, "group", INPUTS, "", 8, 2, 2, 20_000, 600_000, 2, 1_000,
+            cluster.bootstrap_servers, {}, cluster.prefix, "group", inputs, "", 8, 2, 2, 20_000, 600_000, 2, 1_000,
             "rules", self.offset, False, False, 30.0, str(folder / "stop"),
         )  # fmt: skip
         self.spec = replace(spec, **more)
@@ -293,14 +297,14 @@ def test_a_start_by_time_takes_the_first_records_of_that_time_and_the_end_where_
         inputs.send(inputs.prefix + WALLET, beats([n]), timestamp=START_MS + n * 1000)
     inputs.send(inputs.prefix + USER, beats([0]), timestamp=START_MS)
     time_text = datetime.fromtimestamp((START_MS + 2000) / 1000, UTC).isoformat()
-    start = resolve_start(inputs.admin, time_text, inputs.prefix, NAMES)
+    start = resolve_start(inputs.admin, time_text, inputs.prefix, INPUTS)
     assert {tp: p.end for tp, p in start.partitions.items()} == {(WALLET, 0): 2, (USER, 0): 1, (SESSION, 0): 0}
 
 
 def test_earliest_is_where_the_log_begins_now(inputs: Cluster) -> None:
     inputs.send(inputs.prefix + WALLET, beats([0, 1, 2]))
     inputs.delete_before(inputs.prefix + WALLET, 2)
-    start = resolve_start(inputs.admin, "earliest", inputs.prefix, NAMES)
+    start = resolve_start(inputs.admin, "earliest", inputs.prefix, INPUTS)
     assert start.partitions[WALLET, 0] == plans.PartitionPlan(2, plans.EMPTY)
 
 
@@ -311,7 +315,7 @@ def test_a_start_from_a_file_is_checked_against_the_logs(inputs: Cluster, tmp_pa
     def start(content: object) -> dict[plans.TopicPartition, int]:
         file = tmp_path / "offsets.json"
         file.write_text(content if isinstance(content, str) else json.dumps(content))
-        resolved = resolve_start(inputs.admin, str(file), inputs.prefix, NAMES)
+        resolved = resolve_start(inputs.admin, str(file), inputs.prefix, INPUTS)
         return {tp: p.end for tp, p in resolved.partitions.items()}
 
     assert start({WALLET: {"0": 2}}) == {(WALLET, 0): 2, (USER, 0): 0, (SESSION, 0): 0}
@@ -327,7 +331,7 @@ def test_a_start_from_a_file_is_checked_against_the_logs(inputs: Cluster, tmp_pa
 @pytest.mark.parametrize("text", ["latest", "2026-01-31T00:00:00", "no/such/file.json"])
 def test_a_start_that_is_neither_time_nor_file_is_refused(inputs: Cluster, text: str) -> None:
     with pytest.raises(ConfigError):
-        resolve_start(inputs.admin, text, inputs.prefix, NAMES)
+        resolve_start(inputs.admin, text, inputs.prefix, INPUTS)
 
 
 TIMED = [t._replace(timed=t.name == WALLET) for t in INPUTS]
@@ -348,3 +352,41 @@ def test_a_timed_stream_that_gets_partitions_is_refused(inputs: Cluster, tmp_pat
     inputs.send(inputs.prefix + WALLET, beats([0]), partition=1)
     with pytest.raises(SetupError, match=f"{WALLET}, partition 1: expected the partitions .*, this one is new"):
         planned.next()
+
+
+PATTERN = InputTopic(9, "tenant-*", True, 3)
+
+
+def test_topics_of_a_pattern_are_found_when_they_are_created(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.create("tenant-a", 2)
+    cluster.create("other-tenant-a")
+    planned = Planned(cluster, tmp_path, [PATTERN])
+    cluster.send(cluster.prefix + "tenant-a", beats([0, 1]), partition=1)
+    assert planned.next() == {"tenant-a/1": 2}
+    cluster.create("tenant-b")
+    cluster.send(cluster.prefix + "tenant-b", beats([0]))
+    assert planned.next() == {}  # its start is recorded first
+    assert {*planned.plan.topic_ids} == {"tenant-a", "tenant-b"}
+    assert planned.next() == {"tenant-b/0": 1}
+
+
+def test_a_topic_of_a_pattern_may_go_but_not_come_back_as_another(cluster: Cluster, tmp_path: Path) -> None:
+    for name in ("tenant-a", "tenant-b"):
+        cluster.create(name)
+        cluster.send(cluster.prefix + name, beats([0]))
+    planned = Planned(cluster, tmp_path, [PATTERN])
+    assert planned.next() == {"tenant-a/0": 1, "tenant-b/0": 1}
+    cluster.delete(cluster.prefix + "tenant-b")
+    cluster.send(cluster.prefix + "tenant-a", beats([1]))
+    until(lambda: "tenant-b" not in input_topics(cluster.admin, [PATTERN], cluster.prefix), lambda: "still there", 30)
+    assert planned.next() == {"tenant-a/0": 1}
+    assert planned.plan.partitions["tenant-b", 0] == plans.PartitionPlan(1, plans.ACTIVE)
+    check_logs(cluster.admin, planned.plan, planned.plan, cluster.prefix, [PATTERN])
+    further = planned.plan.with_partitions({("tenant-b", 0): plans.PartitionPlan(2, plans.ACTIVE)})
+    with pytest.raises(SetupError):
+        check_logs(cluster.admin, planned.plan, further, cluster.prefix, [PATTERN])
+    cluster.create("tenant-b")
+    with pytest.raises(SetupError):
+        planned.next()
+    with pytest.raises(SetupError):
+        check_logs(cluster.admin, planned.plan, planned.plan, cluster.prefix, [PATTERN])

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from moneystate.engine import plan as plans
+from moneystate.engine.processor import InputTopic
 from moneystate.errors import RetentionError, SetupError
 from moneystate.kafka.starting import resolve_start
 from moneystate.spark.checkpoint import Checkpoint
@@ -20,7 +21,7 @@ NAME = "in"
 def checkpoint_at(cluster: Cluster, folder: Path, committed: int, planned: int) -> Checkpoint:
     """Batch 0 has read up to `committed`, batch 1 is planned up to `planned`."""
     checkpoint = Checkpoint(str(folder / "checkpoint"))
-    start = resolve_start(cluster.admin, "earliest", cluster.prefix, [NAME])
+    start = resolve_start(cluster.admin, "earliest", cluster.prefix, [InputTopic(0, NAME, True, 0)])
     for number, end in enumerate((committed, planned)):
         offset = plans.Plan("rules", start.topic_ids, {(NAME, 0): plans.PartitionPlan(end, plans.ACTIVE)}).to_offset()
         checkpoint.folder.write(f"offsets/{number}", json.dumps(offset).encode())

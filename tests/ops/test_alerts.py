@@ -94,7 +94,7 @@ class World:
         moved_s = self.now_s if self.watermark_moves else 1_000_000.0
         progress = BatchProgress(
             minute, A_MINUTE, 1.0, A_MINUTE, int((moved_s - self.lag_s) * 1000), False, 0, dict(self.counts),
-            held_by=f"{TOPIC}/0", inputs=[InputProgress(TOPIC, A_MINUTE, {0: False})],
+            held_by=f"{TOPIC}/0", inputs=[InputProgress(TOPIC, A_MINUTE, {(TOPIC, 0): False})],
         )  # fmt: skip
         progress.figures.producers = self.producers
         self.health.end(progress)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from moneystate.engine.marker import Marker, marker_key
+from moneystate.engine.processor import InputTopic
 from moneystate.errors import ConfigError, DrainedError, MarkerError, SavepointError, SetupError
 from moneystate.savepoint.format import Savepoint
 from moneystate.spark.initial import check_fits, check_origin, check_same, note_of, start_plan
@@ -109,7 +110,8 @@ INPUTS = ["user-events", "user-session-events", "wallet-events"]
 
 
 def plan(setup: Setup, folder: Path, offsets: str = "") -> dict[str, int]:
-    start = start_plan(setup.admin(), Savepoint(folder).manifest, setup.prefix, INPUTS, "rules", offsets)
+    inputs = [InputTopic(code, name, True, 0) for code, name in enumerate(INPUTS)]
+    start = start_plan(setup.admin(), Savepoint(folder).manifest, setup.prefix, inputs, "rules", offsets)
     return {f"{topic}/{n}": planned.end for (topic, n), planned in start.partitions.items()}
 
 

@@ -22,7 +22,10 @@ class Clock:
 def batch(
     watermark_ms: int | None, records: int = 1, replies: int = 0, silent: bool = False, drained: bool = False
 ) -> BatchProgress:
-    inputs = [InputProgress(TOPIC, records, {0: False, 1: False}), InputProgress(REPLIES, replies, {})]
+    inputs = [
+        InputProgress(TOPIC, records, {(TOPIC, 0): False, (TOPIC, 1): False}),
+        InputProgress(REPLIES, replies, {}),
+    ]
     held = f"{TOPIC}/1"
     return BatchProgress(
         1, records, 1.0, 0, watermark_ms, drained, 0, silent=[held] if silent else [], held_by=held, inputs=inputs
