@@ -1,4 +1,4 @@
-"""`moneystate rescale` and `serve --from-snapshot`, where checkpoints and savepoint are in a store."""
+"""`rescale`, `serve --from-snapshot`, `archive` and `bootstrap`, where all that they read and write is in a store."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from tests.job.warm import Warm
 from tests.kafka.logs import Cluster
 from tests.query.serving import Server, is_at, wait_for
 from tests.query.test_from_snapshot import entries
-from tests.storage.hdfs import Hdfs
+from tests.storage.s3 import S3
 
 BOUNDED = ("--until-caught-up", "--json", "--quiet")
 
 
 def test_a_replica_begins_with_a_savepoint_and_a_job_is_rescaled_by_their_addresses(
-    setup: Setup, hdfs: Hdfs, tmp_path: Path
+    setup: Setup, s3: S3, tmp_path: Path
 ) -> None:
-    home, spark, warm = f"{hdfs.address}/{setup.prefix}", hdfs.flags, Warm()
+    home, spark, warm = f"{s3.address}/{setup.prefix}", s3.flags, Warm()
     old, savepoint, new = (f"{home}/{name}" for name in ("checkpoint", "savepoint", "rescaled"))
     servers = ("--bootstrap-servers", setup.bootstrap_servers)
     log = small_workload("--events", "400", "--flush-marker")
@@ -42,3 +42,18 @@ def test_a_replica_begins_with_a_savepoint_and_a_job_is_rescaled_by_their_addres
     moneystate(setup.arguments(*BOUNDED, *spark, "--drain", *told["next"].split()), setup.folder, warm)
     warm.close()
     setup.check_output(RULES, drain=True)
+
+
+def test_an_archive_in_s3_gives_the_state_that_kafka_gives(setup: Setup, s3: S3) -> None:
+    setup.create_inputs()
+    setup.send(small_workload("--events", "200"))
+    warm, address = Warm(), f"{s3.address}/{setup.prefix}/archive"
+    kafka = ("--bootstrap-servers", setup.bootstrap_servers, "--topic-prefix", setup.prefix)
+    moneystate(["archive", "--archive", address, *kafka, *s3.flags, "--quiet"], setup.folder, warm)
+    fingerprints = set()
+    for source, connection in (("kafka", kafka), (address, ())):
+        out = setup.folder / source.rpartition("/")[2]
+        flags = ("--from", source, "--out", out, *connection, *s3.flags, "--json", "--quiet")
+        fingerprints.add(moneystate(["bootstrap", *flags], setup.folder, warm).totals["fingerprint"])
+    warm.close()
+    assert len(fingerprints) == 1
