@@ -278,6 +278,15 @@ MISTAKES: dict[str, tuple[Declare, str]] = {
         lambda s: s.output("closed", Placed, key=None),
         "expected a key, found key=None. Do: name a field as key=.",
     ),
+    "pattern that is timed": (
+        lambda s: s.input("orders-*", Placed, key="order_id", timed=True),
+        "input 'orders-*': a topic pattern with timed=True or ordered=False. Do: declare such topics one by one, by "
+        "their names.",
+    ),
+    "output of a pattern": (
+        lambda s: s.output("orders-*", Placed, key="order_id"),
+        "output 'orders-*': invalid name of a topic. Do: use letters, digits, '.', '_' and '-'.",
+    ),
     "output twice": (
         lambda s: [s.output("o", Placed, key=key) for key in ("order_id", "cents")], "output 'o': declared twice"
     ),
