@@ -5,11 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from moneystate.engine.processor import InputTopic
 from moneystate.spark.job import stages
 
 
 def job(name: str, reads: list[str], writes: list[str], bounded: bool) -> Any:
-    inputs = [SimpleNamespace(name=topic) for topic in reads]
+    inputs = [InputTopic(code, topic, True, 0) for code, topic in enumerate(reads)]
     spec = SimpleNamespace(name=name, inputs=inputs, streams=writes)
     return SimpleNamespace(spec=spec, options=SimpleNamespace(bounded=bounded))
 
@@ -38,3 +39,8 @@ def test_a_run_without_end_has_all_at_once() -> None:
 def test_a_loop_runs_at_once() -> None:
     loop = [job("asks", ["in", "answers"], ["questions"], True), job("answers", ["questions"], ["answers"], True)]
     assert names(loop) == [["asks", "answers"]]
+
+
+def test_a_reader_of_a_pattern_begins_when_the_writers_of_its_topics_have_ended() -> None:
+    chained = [job("last", ["*-out"], [], True), job("first", ["in"], ["first-out"], True)]
+    assert names(chained) == [["first"], ["last"]]
