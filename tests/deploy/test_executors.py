@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.deploy.commands import parsed
 from tests.deploy.fake_kubernetes import DRIVER, NAMESPACE, Kubernetes, kubernetes
 from tests.deploy.references import IMAGE, TEMPLATE, mib
@@ -22,7 +24,10 @@ HERE = {
 }
 
 
-def test_the_job_runs_on_executors_that_the_manifests_describe(setup: Setup, tmp_path: Path) -> None:
+def test_the_job_runs_on_executors_that_the_manifests_describe(
+    setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)  # a local session of another test sets it for this process
     objects = rendered("job")
     (driver,) = [pod for pod in pods(objects) if pod.name == "enrich"]
     of_spark = dict(text.split("=", 1) for text in parsed(driver, objects, tmp_path)["spark_config"])
