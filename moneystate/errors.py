@@ -6,6 +6,7 @@
     │   └── ArgumentError           an argument of a declared query is invalid
     ├── SetupError             3    the environment is not ready: Java, broker, topic, folder
     │   ├── BrokerError             no broker answers, or it refuses
+    │   │   └── LateAttemptError    an attempt that came late has taken an output partition of this run
     │   ├── RetentionError          Kafka has deleted records that must be read
     │   └── ArchiveError            an archive is incomplete or does not match
     ├── CheckpointError        4    this program or configuration must not continue this checkpoint
@@ -54,6 +55,10 @@ class SetupError(MoneystateError):
 
 
 class BrokerError(SetupError):
+    pass
+
+
+class LateAttemptError(BrokerError):
     pass
 
 

@@ -61,7 +61,7 @@ from moneystate.engine.marker import (
 )
 from moneystate.engine.place import MARK, partition_of, partitions_of, time_bytes
 from moneystate.engine.processor import Change, Convert
-from moneystate.errors import BrokerError, InstanceError, MarkerError
+from moneystate.errors import BrokerError, InstanceError, LateAttemptError, MarkerError
 from moneystate.kafka import sizes
 from moneystate.kafka.client import advice, base_config, new_client, reason
 from moneystate.kafka.convert import converted
@@ -135,6 +135,12 @@ class PartitionSink:
         self.transaction_ms = TRANSACTION_MS
         self.changed: dict[int, int] = {}  # records of the batch in each changelog partition
         self.started = 0  # number of producers that it has started
+        self.started_again = False
+
+    def may_start_again(self) -> bool:
+        """Whether a producer that an attempt which came late has fenced may be replaced: the first time it may."""
+        first, self.started_again = not self.started_again, True
+        return first
 
     def open(self, batch: BatchId) -> Decision:
         """Steps 1 to 3. Raises MarkerError if this batch must not be written."""
@@ -184,6 +190,7 @@ class PartitionSink:
         with _marker_log_lock:
             marker_log(c).read()
         self._check_owner()
+        failpoint("claim read", batch.number)
         self._init()
         failpoint("init", batch.number)
         with _marker_log_lock:
@@ -214,7 +221,7 @@ class PartitionSink:
         c = self.config
         others = other_prefixes(c.bootstrap_servers, c.extra, c.application_id, c.inputs, c.topic_prefix)
         if not others:
-            return BrokerError(
+            return LateAttemptError(
                 f"{c.bootstrap_servers}: expected {action}, but output partition {self.partition} has been taken by "
                 f"an attempt that came late: of this run, or of one that it has superseded ({reason(e)}). Nothing is "
                 "lost.",

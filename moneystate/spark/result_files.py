@@ -2,8 +2,8 @@
 
 Operator and sink run in one task, on one machine. Rows between them pass through the JVM, which copies them several
 times for nothing. So a row only names a file with the packed results of some key groups. The process that writes them
-to Kafka reads the file once, and unlinks it when it opens it. Files of a task that ends in between are removed with
-Spark's local folders.
+to Kafka removes the file once the batch is written, or has failed: until then it may have to write the batch again.
+Files of a task that ends in between are removed with Spark's local folders.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def write_results(packed: Iterable[bytes]) -> bytes:
 
 
 def read_results(row: bytes) -> Iterator[bytes]:
-    """Reads a result file. Raises JobError if it does not exist here: it is on another machine, or was read before."""
-    path = Path(os.fsdecode(row))
+    """Reads a result file. Raises JobError if it does not exist here: it is on another machine, or was removed."""
+    path = _path(row)
     try:
         file = path.open("rb")
     except FileNotFoundError:
@@ -34,5 +34,13 @@ def read_results(row: bytes) -> Iterator[bytes]:
             "leave Spark's local folders alone while the job runs, and start it again.",
         ) from None
     with file:
-        path.unlink()
         yield from read_frames(file)
+
+
+def remove_results(rows: Iterable[bytes]) -> None:
+    for row in rows:
+        _path(row).unlink(missing_ok=True)
+
+
+def _path(row: bytes) -> Path:
+    return Path(os.fsdecode(row))

@@ -18,12 +18,13 @@ from pyspark.sql import DataFrame
 
 from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.engine.marker import Decision
+from moneystate.errors import LateAttemptError
 from moneystate.kafka.convert import converted, writers
 from moneystate.kafka.sink import BatchId, SinkConfig, cached_sink
 from moneystate.spark import sink_host
 from moneystate.spark.figures import WORKER_MEMORY, Figures, Stopwatch
 from moneystate.spark.operator import GroupResult, unpack
-from moneystate.spark.result_files import read_results
+from moneystate.spark.result_files import read_results, remove_results
 
 K = TypeVar("K", str, int)
 
@@ -139,7 +140,28 @@ def hand_over(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterable[byt
 
 
 def write_partition(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterable[bytes]) -> Report:
-    """Writes one output partition's batch from the operator's rows."""
+    """Writes one output partition's batch from the operator's rows. A producer that an attempt which came late has
+    fenced is replaced, and the batch is written again."""
+    read = list[bytes]()
+    try:
+        try:
+            return _write_once(spec, partition, batch, _noted(rows, read))
+        except LateAttemptError:
+            if not cached_sink(spec.config, partition).may_start_again():
+                raise
+        return _write_once(spec, partition, batch, chain(list(read), _noted(rows, read)))
+    finally:
+        remove_results(read)
+
+
+def _noted(rows: Iterable[bytes], read: list[bytes]) -> Iterator[bytes]:
+    for row in rows:
+        read.append(row)
+        yield row
+
+
+def _write_once(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterable[bytes]) -> Report:
+    """Writes the batch in one transaction, unless its marker is there."""
     sink = cached_sink(spec.config, partition)
     convert = writers(spec.formats, spec.stream_names, spec.topic_prefix, spec.registry_url, spec.schemas)
     report, groups = Report(), list[int]()

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.chaos.schedule import OF_A_HUNDRED, TARGETS, schedule_of
+from tests.chaos.schedule import OF_A_HUNDRED, TARGETS, Schedule, schedule_of
 from tests.chaos.trial import Result, Trial
 from tests.chaos.world import World
 from tests.job.warm import ROOT
@@ -93,13 +93,13 @@ def run_all(seeds: Sequence[int]) -> Iterator[Result]:
             world = World(Path(folder))
             try:
                 for seed in seeds[n : n + NEW_WORLD_AFTER]:
-                    yield run_one(world, seed, commit)
+                    yield run_schedule(world, schedule_of(seed), commit)
             finally:
                 world.close()
 
 
-def run_one(world: World, seed: int, commit: str = "") -> Result:
-    trial = Trial(world, schedule_of(seed))
+def run_schedule(world: World, schedule: Schedule, commit: str = "") -> Result:
+    trial = Trial(world, schedule)
     try:
         result = trial.run()
     finally:

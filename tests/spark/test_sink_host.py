@@ -24,7 +24,7 @@ from confluent_kafka import KafkaError, KafkaException
 import moneystate.kafka.sink
 from moneystate.devbroker import DevBroker
 from moneystate.engine.marker import Decision
-from moneystate.errors import JobError, MarkerError
+from moneystate.errors import JobError, LateAttemptError, MarkerError
 from moneystate.kafka.sink import BatchId, PartitionSink, SinkConfig
 from moneystate.spark import sink_host
 from moneystate.spark.sink import SinkSpec, hand_over, write_partition
@@ -256,6 +256,43 @@ def test_without_a_host_the_worker_writes_by_itself(spec: SinkSpec, cluster: Clu
     assert [(r.written, r.outputs) for r in reports] == [(True, 1)] * 2
     cluster.wait_until_stable(*spec.config.streams)
     assert read_values(spec.config.bootstrap_servers, spec.config.streams[0]) == [b"v0", b"v1"]
+
+
+def before_late_attempt(spec: SinkSpec, *values: str) -> Iterator[bytes]:
+    """Rows of a batch of output partition 0. Then an attempt takes its producer that has read the claims before."""
+    yield from (row([value]) for value in values)
+    PartitionSink(spec.config, 0).fence()
+
+
+def test_a_batch_is_written_again_whose_producer_a_late_attempt_has_fenced(spec: SinkSpec, cluster: Cluster) -> None:
+    report = write_partition(spec, 0, batch(0), before_late_attempt(spec, "v0"))
+    assert (report.written, report.outputs) == (True, 1)
+    assert write_partition(spec, 0, batch(1), [row(["v1"])]).written
+    cluster.wait_until_stable(*spec.config.streams)
+    assert read_values(spec.config.bootstrap_servers, spec.config.streams[0]) == [b"v0", b"v1"]
+
+
+def test_a_second_late_attempt_ends_the_run_so_that_two_do_not_fence_each_other_for_ever(spec: SinkSpec) -> None:
+    assert write_partition(spec, 0, batch(0), before_late_attempt(spec, "v0")).written
+    with pytest.raises(LateAttemptError):
+        write_partition(spec, 0, batch(1), before_late_attempt(spec, "v1"))
+    assert write_partition(spec, 0, batch(1), [row(["v1"])]).written  # of the next start
+
+
+def test_a_batch_of_several_rows_is_written_again_whole_and_leaves_no_file(
+    spec: SinkSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+
+    def rows() -> Iterator[bytes]:
+        yield row(["a"])
+        yield row(["b"])
+        PartitionSink(spec.config, 0).fence()
+        yield row(["c"])
+
+    assert write_partition(spec, 0, batch(0), rows()).outputs == 3
+    assert read_values(spec.config.bootstrap_servers, spec.config.streams[0]) == [b"a", b"b", b"c"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_producer_that_was_idle_for_long_is_replaced(spec: SinkSpec, monkeypatch: pytest.MonkeyPatch) -> None:

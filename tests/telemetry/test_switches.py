@@ -96,4 +96,5 @@ def test_without_the_flags_neither_library_is_loaded() -> None:
     """By the command line, a job and a worker of the query server."""
     modules = "moneystate.cli.main, moneystate.serving.worker, moneystate.spark.job"
     check = f"import sys, {modules}; print([n for n in {LIBRARIES} if n in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout.strip() == "[]"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
