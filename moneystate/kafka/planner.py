@@ -297,14 +297,15 @@ class Planner:
                 if message.error() is not None:
                     examined.pop(tp, None)
                     continue
+                if tp not in examined:
+                    continue  # fetched with the record that was looked for
                 event_time_ms = self._event_time(tp[0], message)
-                if tp in examined:
-                    self.sizes.setdefault(tp, []).append(len(message))
-                    examined[tp] += 1
-                    if event_time_ms is not None:
-                        first_events[tp] = (offset, event_time_ms)
-                    if event_time_ms is not None or examined[tp] >= PEEK_RECORDS:
-                        del examined[tp]
+                self.sizes.setdefault(tp, []).append(len(message))
+                examined[tp] += 1
+                if event_time_ms is not None:
+                    first_events[tp] = (offset, event_time_ms)
+                if event_time_ms is not None or examined[tp] >= PEEK_RECORDS:
+                    del examined[tp]
         self._peeker.unassign()
         return first_events
 

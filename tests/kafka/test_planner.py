@@ -110,6 +110,25 @@ def test_a_topic_that_is_ahead_waits_until_the_others_have_come_up(inputs: Clust
     assert planned.next() == {f"{USER}/0": 500}
 
 
+def test_a_peek_decodes_one_record_of_a_partition_whatever_is_fetched_with_it(
+    inputs: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a record of the second topic is waited for, those of the first go on to arrive."""
+    for topic in (WALLET, USER):
+        inputs.send(inputs.prefix + topic, beats(list(range(3_000))))
+    planner = Planned(inputs, tmp_path).planner
+    decode, decoded = planner._event_time, list[str]()
+
+    def noted(topic: str, message: Any) -> int | None:
+        decoded.append(topic)
+        return decode(topic, message)
+
+    monkeypatch.setattr(planner, "_event_time", noted)
+    found = planner.peek({(WALLET, 0): 0, (USER, 0): 10})
+    assert found == {(WALLET, 0): (0, START_MS), (USER, 0): (10, START_MS + 10)}
+    assert sorted(decoded) == [USER, WALLET]
+
+
 def test_records_that_do_not_decode_do_not_hold_planning_up(inputs: Cluster, tmp_path: Path) -> None:
     inputs.send(inputs.prefix + WALLET, [b"junk"] * 1_500)
     inputs.send(inputs.prefix + USER, beats([0] * 1_500))
