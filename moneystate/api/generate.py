@@ -55,7 +55,7 @@ class AvroCode:
         return number
 
     def functions_of(self, record: Record, number: int) -> None:
-        if _has_dict(record):
+        if has_dict(record):
             self._dict_reader(record, number)
         else:
             self.reader(record, number)
@@ -102,7 +102,7 @@ class AvroCode:
     def construct(self, record: Record, number: int, names: list[str]) -> None:
         """Sets `r`."""
         source = self.source
-        if _has_dict(record) and _is_frozen(record):
+        if has_dict(record) and _is_frozen(record):
             self._new(number)
             for f, name in zip(record.fields, names, strict=True):
                 source.line(1, f"d[{f.name!r}] = {name}")
@@ -261,7 +261,7 @@ class AvroCode:
         return f"copy_{self.ids[shape.name]}({value})"
 
 
-def _has_dict(record: Record) -> bool:
+def has_dict(record: Record) -> bool:
     """Whether setting `__dict__` does what the constructor does. A field with a slot, even of a base class, is not in
     `__dict__`."""
     cls: Any = record.cls

@@ -14,8 +14,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from moneystate.api import json_parts
+from moneystate.api.generate import has_dict
 from moneystate.api.json_text import quote
-from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
+from moneystate.api.member_runs import KINDS, MAYBE, OTHER, read_members
+from moneystate.api.shapes import Array, Exact, Field, Maybe, Plain, Record, Shape, Symbols, Table
 from moneystate.api.source_code import Source
 from moneystate.engine.avro import Malformed
 
@@ -28,7 +30,7 @@ class JsonCode:
     def __init__(self, record: Record, by_name: bool = False) -> None:
         self.by_name = by_name  # members have the declared names of the fields, not those of the schema
         self.source = Source()
-        self.source.names.update(MISSING=json_parts.MISSING, Malformed=Malformed, inside=json_parts.inside)
+        self.source.names.update(Malformed=Malformed, new=object.__new__, read_members=read_members)
         self.ids: dict[str, int] = {}
         self.top = record
         self.texts = JsonTexts(self.source, lambda nested, value: f"out_{self._record(nested)}({value})")
@@ -41,32 +43,37 @@ class JsonCode:
     def _record(self, record: Record) -> int:
         if record.name in self.ids:
             return self.ids[record.name]
-        parts = [self._part(f.shape) for f in record.fields]
+        members = [self._member(f) for f in record.fields]
         text = self.texts.record_expression(record, [f"r.{f.name}" for f in record.fields], record is self.top)
         number = self.ids[record.name] = len(self.ids) + 1
         self.source.names[f"cls_{number}"] = record.cls
-        self._reader(record, number, parts)
+        self._reader(record, number, members)
         self.source.line(0, f"def out_{number}(r):")
         self.source.line(1, f"return {text}")
         return number
 
-    def _reader(self, record: Record, number: int, parts: list[str]) -> None:
+    def _reader(self, record: Record, number: int, members: list[str]) -> None:
         line = self.source.line
+        line(0, f"members_{number} = [{', '.join(members)}]")
         line(0, f"def in_{number}(document):")
         line(1, "if type(document) is not dict: raise Malformed('not an object')")
-        for n, (f, part) in enumerate(zip(record.fields, parts, strict=True)):
-            label = f.name if self.by_name else f.wire
-            line(1, f"v = document.get({label!r}, MISSING)")
-            line(1, "if v is MISSING:")
-            if f.default is None:
-                line(2, f"raise Malformed({label + ': missing'!r})")
-            else:
-                line(2, f"f{n} = {self.source.constant('default', f.default)}()")
-            line(1, "else:")
-            line(2, f"try: f{n} = {part}(v)")
-            line(2, f"except Malformed as e: raise inside({label!r}, e) from None")
-        arguments = ", ".join([f"{f.name}=f{n}" for n, f in enumerate(record.fields)])
-        line(1, f"return cls_{number}({arguments})")
+        if has_dict(record):
+            line(1, f"r = new(cls_{number})")
+            line(1, f"read_members(r.__dict__, document, members_{number})")
+            line(1, "return r")
+            return
+        line(1, "values = {}")
+        line(1, f"read_members(values, document, members_{number})")
+        line(1, f"return cls_{number}(**values)")
+
+    def _member(self, f: Field) -> str:
+        """The expression for a `member_runs.Member`. Writes the lines that it needs."""
+        label = f.name if self.by_name else f.wire
+        shape = f.shape.inner if isinstance(f.shape, Maybe) else f.shape
+        kind = KINDS.get(shape.kind, OTHER) if isinstance(shape, Plain) else OTHER
+        read = self._part(shape) if kind == OTHER else None
+        default = None if f.default is None else self.source.constant("default", f.default)
+        return f"({f.name!r}, {label!r}, {kind + MAYBE if isinstance(f.shape, Maybe) else kind}, {read}, {default})"
 
     def _part(self, shape: Shape) -> str:
         """The name of a function that reads the shape."""

@@ -64,8 +64,12 @@ class InputPlan:
     def needs_headers(self) -> bool:
         """Whether the platform reads a Kafka header of the record. Headers that the service's functions read do not
         count."""
+        return self.timed or self.reads_headers()
+
+    def reads_headers(self) -> bool:
+        """Whether a field, the time or the key of the record comes from a header."""
         declared = bool(self.time_header or self.from_headers)
-        return self.timed or declared or (self.keys is not None and self.keys.needs_headers)
+        return declared or (self.keys is not None and self.keys.needs_headers)
 
 
 def reads_only_fields(record: Record, key: Key | None, time: Time | None) -> bool:

@@ -196,5 +196,7 @@ class KeyReader:
         assert not isinstance(function, Header)
         returned = function(value)
         keys = returned if isinstance(returned, list) else [returned]
+        if len(keys) == 1 and type(keys[0]) is str:
+            return [key_bytes(keys[0])]
         texts = [key_text(key if isinstance(key, tuple) else (key,)) for key in keys]
         return list(dict.fromkeys([key_bytes(text) for text in texts]))

@@ -10,6 +10,7 @@ from moneystate.api.input_checks import check_header_fields
 from moneystate.api.json_topic import DEBEZIUM, JSON, ChangeTopic, JsonTopic, heartbeat_in, with_headers
 from moneystate.api.message import Message, message_of
 from moneystate.api.plan_parts import InputPlan
+from moneystate.api.reading import NO_HEADERS, Headers
 from moneystate.api.reject import Reject
 from moneystate.api.salvage import salvages
 from moneystate.engine.avro import HEADER_BYTES, Malformed
@@ -45,6 +46,7 @@ class WholeReader:
         self.changes = ChangeTopic(plan, self.topic) if format == DEBEZIUM else None
         self.convert = convert  # of the topic's format; None: values are in canonical form
         self.timed = any(i.timed for i in inputs)
+        self.reads_headers = any(i.reads_headers() for i in inputs)
         # an input whose fields all come from headers
         self.from_headers = next((i for i in inputs if functions and i.is_all_headers), None)
         for planned in inputs if functions else []:
@@ -73,42 +75,42 @@ class WholeReader:
     def _read(self, record: Letter) -> Decoded | None:
         if self.changes is not None and record.value is None:
             return None  # a tombstone: the record before it has the deletion
-        message = message_of(self.topic, record)
+        headers = dict(record.headers) if self.reads_headers else NO_HEADERS
         try:
-            return self._read_message(message)
+            return self._read_value(record, headers)
         except Rejected:
-            canonical = self._convert(message, [(i, i.fallback) for i in self.fallbacks])
+            canonical = self._convert(record, [(i, i.fallback) for i in self.fallbacks])
             if canonical is None:
                 raise
-        return self.decoder.decode(self.code, canonical, message.headers)
+        return self.decoder.decode(self.code, canonical, headers)
 
-    def _read_message(self, message: Message) -> Decoded | None:
+    def _read_value(self, record: Letter, headers: Headers) -> Decoded | None:
         """None: no input takes the record. Raises Rejected."""
-        canonical = self._read_without_format(message)
+        canonical = self._read_without_format(record, headers)
         if canonical is None:
             if not self.has_format:
                 return None
-            if message.value is None:
+            if record.value is None:
                 raise Rejected("null_value")
             if self.json is not None:
-                canonical, codec, record = self.json.read(message.value, message.headers)
-                return self.decoder.decode_read(self.code, canonical, codec, record, message.headers)
-            canonical = self._read_by_format(message.value)
-        return self.decoder.decode(self.code, canonical, message.headers)
+                canonical, codec, decoded = self.json.read(record.value, headers)
+                return self.decoder.decode_read(self.code, canonical, codec, decoded, headers)
+            canonical = self._read_by_format(record.value)
+        return self.decoder.decode(self.code, canonical, headers)
 
-    def _read_without_format(self, message: Message) -> bytes | None:
+    def _read_without_format(self, record: Letter, headers: Headers) -> bytes | None:
         """The canonical value, if the topic's format is not needed to read it. Raises Rejected."""
         try:
             if self.decoders or self.from_headers is not None:
-                heartbeat = heartbeat_in(message.value, self.heartbeat)
+                heartbeat = heartbeat_in(record.value, self.heartbeat)
                 if heartbeat is not None:
                     return heartbeat
             if self.from_headers is not None:
                 codec = self.from_headers.codec
-                return codec.encode(codec.from_json(with_headers({}, self.from_headers.from_headers, message.headers)))
+                return codec.encode(codec.from_json(with_headers({}, self.from_headers.from_headers, headers)))
         except Malformed as e:
             raise Rejected("malformed", str(e)) from None
-        return self._convert(message, [(i, i.decode) for i in self.decoders])
+        return self._convert(record, [(i, i.decode) for i in self.decoders])
 
     def _read_by_format(self, value: bytes) -> bytes:
         if self.changes is not None:
@@ -119,10 +121,13 @@ class WholeReader:
         return canonical
 
     def _convert(
-        self, message: Message, functions: list[tuple[InputPlan, Callable[[Message], Any] | None]]
+        self, letter: Letter, functions: list[tuple[InputPlan, Callable[[Message], Any] | None]]
     ) -> bytes | None:
         """The canonical value, from the first function that accepts the record. None: no function does. Raises
         Rejected, and StepError with the record's coordinates."""
+        if not functions:
+            return None
+        message = message_of(self.topic, letter)
         for planned, function in functions:
             assert function is not None
             try:

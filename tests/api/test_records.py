@@ -270,6 +270,7 @@ def test_frozen_records_of_all_forms_are_read_and_copied(value: Any) -> None:
     its = codec(type(value))
     copied = its.copy(value)
     assert its.decode(its.encode(value)) == copied == value
+    assert its.from_json_text(its.to_json(value).decode()) == value
     for part in its.record.fields:
         before = getattr(value, part.name)
         assert isinstance(before, int) or getattr(copied, part.name) is not before

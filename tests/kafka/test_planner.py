@@ -124,8 +124,8 @@ def test_a_peek_decodes_one_record_of_a_partition_whatever_is_fetched_with_it(
         return decode(topic, message)
 
     monkeypatch.setattr(planner, "_event_time", noted)
-    found = planner.peek({(WALLET, 0): 0, (USER, 0): 10})
-    assert found == {(WALLET, 0): (0, START_MS), (USER, 0): (10, START_MS + 10)}
+    peeked = planner.peek({(WALLET, 0): 0, (USER, 0): 10})
+    assert peeked == {(WALLET, 0): (0, START_MS), (USER, 0): (10, START_MS + 10)}
     assert sorted(decoded) == [USER, WALLET]
 
 
