@@ -28,10 +28,14 @@ them. Then, for each batch:
 The sink host (`moneystate.spark.sink_host`) keeps a producer between batches, or the Python worker if there is no sink
 host. Several processes (workers, executors) may take turns on an output partition. So a producer is used again only if
 it wrote the marker that this batch follows. Otherwise another process may have fenced it, and it is replaced (steps 1
-and 2). If a producer is fenced after that, it is an error and never a reason to start another one: two jobs that did so
-would fence each other for ever. Spark may retry the task in any process; the claim stops it there (step 1). A job with
-another topic prefix and the same application id has its claims in another topic. A run that such a job fences records
-this in the commits topic, under `fenced_key`, and later attempts of the run find the record.
+and 2). If a producer is fenced after that, the claim decides. If it is another run's, this one ends. If it is still
+this run's, an attempt has come late: it was frozen between its look at the claims and its `init_transactions`. The
+producer is then replaced and the batch written again, unless the marker says that the run has gone on without this
+attempt. A sink does so once only: two jobs that always did would fence each other for ever.
+
+Spark may retry the task in any process; the claim stops it there (step 1). A job with another topic prefix and the same
+application id has its claims in another topic. A run that such a job fences records this in the commits topic, under
+`fenced_key`, and later attempts of the run find the record.
 """
 
 from __future__ import annotations
@@ -137,10 +141,17 @@ class PartitionSink:
         self.started = 0  # number of producers that it has started
         self.started_again = False
 
-    def may_start_again(self) -> bool:
-        """Whether a producer that an attempt which came late has fenced may be replaced: the first time it may."""
-        first, self.started_again = not self.started_again, True
-        return first
+    def may_write_again(self, batch: BatchId) -> bool:
+        """Whether a batch whose producer a late attempt has fenced may be written again: once, if it is still this
+        batch's turn. Raises InstanceError if another run has the claim."""
+        if self.started_again:
+            return False
+        self.started_again = True
+        try:
+            decide(self._read_marker(), batch.epoch, self.config.superseded, batch.number, batch.start, batch.end)
+        except WrongMarker:
+            return False
+        return True
 
     def open(self, batch: BatchId) -> Decision:
         """Steps 1 to 3. Raises MarkerError if this batch must not be written."""
@@ -190,14 +201,19 @@ class PartitionSink:
         with _marker_log_lock:
             marker_log(c).read()
         self._check_owner()
-        failpoint("claim read", batch.number)
+        failpoint("claim read", batch.number)  # where `tests/chaos/test_short.py` freezes a late attempt
         self._init()
         failpoint("init", batch.number)
+        self.marker = self._read_marker()
+        failpoint("marker read", batch.number)
+
+    def _read_marker(self) -> Marker | None:
+        """Raises InstanceError if another instance owns the output partition."""
+        c = self.config
         with _marker_log_lock:
             markers = marker_log(c).read_whole(self.partition)
         self._check_owner()
-        self.marker = markers.get(marker_key(c.application_id, self.partition))
-        failpoint("marker read", batch.number)
+        return markers.get(marker_key(c.application_id, self.partition))
 
     def _check_owner(self) -> None:
         """Checks the claims read so far. Raises InstanceError if another instance owns the output partition."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from moneystate.errors import JobError
@@ -38,8 +39,10 @@ def read_results(row: bytes) -> Iterator[bytes]:
 
 
 def remove_results(rows: Iterable[bytes]) -> None:
+    """Those that cannot be removed stay until the end of the run."""
     for row in rows:
-        _path(row).unlink(missing_ok=True)
+        with suppress(OSError, ValueError):
+            _path(row).unlink()
 
 
 def _path(row: bytes) -> Path:

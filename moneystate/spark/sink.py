@@ -5,6 +5,7 @@ what it did. The task hands the results to the sink host (`moneystate.spark.sink
 from __future__ import annotations
 
 import marshal
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import astuple, dataclass, field
@@ -20,7 +21,7 @@ from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.engine.marker import Decision
 from moneystate.errors import LateAttemptError
 from moneystate.kafka.convert import converted, writers
-from moneystate.kafka.sink import BatchId, SinkConfig, cached_sink
+from moneystate.kafka.sink import BatchId, PartitionSink, SinkConfig, cached_sink
 from moneystate.spark import sink_host
 from moneystate.spark.figures import WORKER_MEMORY, Figures, Stopwatch
 from moneystate.spark.operator import GroupResult, unpack
@@ -141,31 +142,36 @@ def hand_over(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterable[byt
 
 def write_partition(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterable[bytes]) -> Report:
     """Writes one output partition's batch from the operator's rows. A producer that an attempt which came late has
-    fenced is replaced, and the batch is written again."""
-    read = list[bytes]()
+    fenced is replaced, and the batch is written again (`moneystate.kafka.sink`)."""
+    sink = cached_sink(spec.config, partition)
+    started, left, read = sink.started, iter(rows), list[bytes]()
     try:
         try:
-            return _write_once(spec, partition, batch, _noted(rows, read))
-        except LateAttemptError:
-            if not cached_sink(spec.config, partition).may_start_again():
+            report = _write_once(spec, sink, batch, _noted(left, read))
+        except LateAttemptError as e:
+            if not sink.may_write_again(batch):
                 raise
-        return _write_once(spec, partition, batch, chain(list(read), _noted(rows, read)))
+            print(f"batch {batch.number} is written again: {e.message}", file=sys.stderr, flush=True)  # driver.log
+            report = _write_once(spec, sink, batch, chain(list(read), _noted(left, read)))
     finally:
         remove_results(read)
+    figures = report.figures
+    figures.producers, figures.memory_bytes = sink.started - started, WORKER_MEMORY.by_daemon()
+    return report
 
 
-def _noted(rows: Iterable[bytes], read: list[bytes]) -> Iterator[bytes]:
+def _noted(rows: Iterator[bytes], read: list[bytes]) -> Iterator[bytes]:
+    """Adds each row to `read`."""
     for row in rows:
         read.append(row)
         yield row
 
 
-def _write_once(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterable[bytes]) -> Report:
+def _write_once(spec: SinkSpec, sink: PartitionSink, batch: BatchId, rows: Iterable[bytes]) -> Report:
     """Writes the batch in one transaction, unless its marker is there."""
-    sink = cached_sink(spec.config, partition)
     convert = writers(spec.formats, spec.stream_names, spec.topic_prefix, spec.registry_url, spec.schemas)
     report, groups = Report(), list[int]()
-    writing, committing, started = Stopwatch(), Stopwatch(), sink.started
+    writing, committing = Stopwatch(), Stopwatch()
     try:
         with writing:
             report.written = sink.open(batch) is Decision.WRITE
@@ -187,7 +193,5 @@ def _write_once(spec: SinkSpec, partition: int, batch: BatchId, rows: Iterable[b
     except BaseException:
         sink.abort()
         raise
-    figures = report.figures
-    figures.sink_s, figures.commit_s = writing.seconds, committing.seconds
-    figures.producers, figures.memory_bytes = sink.started - started, WORKER_MEMORY.by_daemon()
+    report.figures.sink_s, report.figures.commit_s = writing.seconds, committing.seconds
     return report

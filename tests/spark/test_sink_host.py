@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -23,6 +23,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 import moneystate.kafka.sink
 from moneystate.devbroker import DevBroker
+from moneystate.engine.items import Output
 from moneystate.engine.marker import Decision
 from moneystate.errors import JobError, LateAttemptError, MarkerError
 from moneystate.kafka.sink import BatchId, PartitionSink, SinkConfig
@@ -282,17 +283,40 @@ def test_a_second_late_attempt_ends_the_run_so_that_two_do_not_fence_each_other_
 def test_a_batch_of_several_rows_is_written_again_whole_and_leaves_no_file(
     spec: SinkSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The error comes with the first record, before the other rows are read."""
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(tmp_path))
+    write = PartitionSink.write
 
-    def rows() -> Iterator[bytes]:
-        yield row(["a"])
-        yield row(["b"])
+    def fails_once(sink: PartitionSink, outputs: Iterable[Output]) -> None:
+        monkeypatch.setattr(PartitionSink, "write", write)
         PartitionSink(spec.config, 0).fence()
-        yield row(["c"])
+        sink.abort()
+        raise LateAttemptError("a late attempt")
 
-    assert write_partition(spec, 0, batch(0), rows()).outputs == 3
+    monkeypatch.setattr(PartitionSink, "write", fails_once)
+    rows = [row([value]) for value in "abc"]
+    assert write_partition(spec, 0, batch(0), rows).outputs == 3
     assert read_values(spec.config.bootstrap_servers, spec.config.streams[0]) == [b"a", b"b", b"c"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_attempt_that_was_lost_does_not_fence_the_run_that_has_gone_on(spec: SinkSpec) -> None:
+    """Spark took its executor for lost, and moved the task."""
+    moved = PartitionSink(spec.config, 0)
+
+    def rows() -> Iterator[bytes]:
+        yield row(["of the lost one"])
+        for number in range(2):
+            assert moved.open(batch(number)) is Decision.WRITE
+            moved.write([(0, b"key", f"v{number}".encode(), [])])
+            moved.commit(batch(number))
+
+    with pytest.raises(LateAttemptError):
+        write_partition(spec, 0, batch(0), rows())
+    assert moved.open(batch(2)) is Decision.WRITE
+    moved.commit(batch(2))
+    assert (moved.started, begun(spec.config)) == (1, [2, 0])
+    assert read_values(spec.config.bootstrap_servers, spec.config.streams[0]) == [b"v0", b"v1"]
 
 
 def test_a_producer_that_was_idle_for_long_is_replaced(spec: SinkSpec, monkeypatch: pytest.MonkeyPatch) -> None:
