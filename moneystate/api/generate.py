@@ -263,12 +263,13 @@ class AvroCode:
 
 def has_dict(record: Record) -> bool:
     """Whether setting `__dict__` does what the constructor does. A field with a slot, even of a base class, is not in
-    `__dict__`."""
+    `__dict__`. A class may have a constructor of its own, which `@dataclass` keeps."""
     cls: Any = record.cls
     params = cls.__dataclass_params__
     has_slots = any("__slots__" in vars(c) for c in cls.__mro__)
     sets_fields = params.frozen or cls.__setattr__ is object.__setattr__
-    return params.init and sets_fields and not has_slots and not hasattr(cls, "__post_init__")
+    is_made = params.init and cls.__new__ is object.__new__ and cls.__init__.__code__.co_filename == "<string>"
+    return is_made and sets_fields and not has_slots and not hasattr(cls, "__post_init__")
 
 
 def _is_frozen(record: Record) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from moneystate.api.failures import EXCEPTION, failed_at
@@ -36,10 +36,10 @@ class WholeReader:
         self.topic = plan.topics[topic]
         self.heartbeat = plan.heartbeat
         inputs = list(plan.inputs[topic].values())
-        self.decoders = [i for i in inputs if i.decode is not None and functions]
+        self.decoders = [(i, i.decode) for i in inputs if i.decode is not None and functions]
         # the format of the run decides whether there is JSON to salvage, not the declared one
         unused = [i for i in inputs if functions and salvages(i.fallback) and format != JSON]
-        self.fallbacks = [i for i in inputs if i.fallback is not None and functions and i not in unused]
+        self.fallbacks = [(i, i.fallback) for i in inputs if i.fallback is not None and functions and i not in unused]
         self.unused_types = {i.codec.header for i in unused if len(inputs) > 1}
         self.has_format = len(self.decoders) < len(inputs)
         self.json = JsonTopic(plan, self.topic) if format == JSON else None
@@ -79,7 +79,7 @@ class WholeReader:
         try:
             return self._read_value(record, headers)
         except Rejected:
-            canonical = self._convert(record, [(i, i.fallback) for i in self.fallbacks])
+            canonical = self._convert(record, self.fallbacks)
             if canonical is None:
                 raise
         return self.decoder.decode(self.code, canonical, headers)
@@ -110,7 +110,7 @@ class WholeReader:
                 return codec.encode(codec.from_json(with_headers({}, self.from_headers.from_headers, headers)))
         except Malformed as e:
             raise Rejected("malformed", str(e)) from None
-        return self._convert(record, [(i, i.decode) for i in self.decoders])
+        return self._convert(record, self.decoders)
 
     def _read_by_format(self, value: bytes) -> bytes:
         if self.changes is not None:
@@ -120,16 +120,13 @@ class WholeReader:
             raise Rejected("unknown_schema", "a type that only ms.salvage makes")
         return canonical
 
-    def _convert(
-        self, letter: Letter, functions: list[tuple[InputPlan, Callable[[Message], Any] | None]]
-    ) -> bytes | None:
+    def _convert(self, letter: Letter, functions: Sequence[tuple[InputPlan, Callable[[Message], Any]]]) -> bytes | None:
         """The canonical value, from the first function that accepts the record. None: no function does. Raises
         Rejected, and StepError with the record's coordinates."""
         if not functions:
             return None
         message = message_of(self.topic, letter)
         for planned, function in functions:
-            assert function is not None
             try:
                 record = function(message)
                 if record is None:

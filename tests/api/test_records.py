@@ -263,8 +263,26 @@ class Checked(ByName):
         object.__setattr__(self, "count", len(self.parts))
 
 
+@dataclass(frozen=True)
+class Stripped:
+    """Its constructor is its own."""
+
+    text: str
+
+    def __init__(self, text: str) -> None:
+        object.__setattr__(self, "text", text.strip())
+
+
 @pytest.mark.parametrize(
-    "value", [InSlots(["x"]), AfterSlots(["x"], ["y"]), ByName(parts=[Part()]), Checked(parts=[Part()])], ids=repr
+    "value",
+    [
+        InSlots(["x"]),
+        AfterSlots(["x"], ["y"]),
+        ByName(parts=[Part()]),
+        Checked(parts=[Part()]),
+        Stripped("a"),
+    ],
+    ids=repr,
 )
 def test_frozen_records_of_all_forms_are_read_and_copied(value: Any) -> None:
     its = codec(type(value))
@@ -273,7 +291,12 @@ def test_frozen_records_of_all_forms_are_read_and_copied(value: Any) -> None:
     assert its.from_json_text(its.to_json(value).decode()) == value
     for part in its.record.fields:
         before = getattr(value, part.name)
-        assert isinstance(before, int) or getattr(copied, part.name) is not before
+        assert isinstance(before, (int, str)) or getattr(copied, part.name) is not before
+
+
+def test_a_constructor_of_its_own_is_called() -> None:
+    its = codec(Stripped)
+    assert its.from_json_text('{"text":" a "}') == its.decode(its.header + b"\x06 a ") == Stripped("a")
 
 
 def test_arrays_in_any_blocks_are_read() -> None:

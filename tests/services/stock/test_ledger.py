@@ -29,7 +29,7 @@ from services.stock.records import (
     Short,
     StockLevel,
 )
-from services.stock.service import StockService
+from services.stock.service import StockService, digest_of
 
 T = 1_700_000_000_000
 P = "p"
@@ -292,6 +292,11 @@ def test_nothing_is_left_but_the_skus() -> None:
     story.bench.end()
     names = {key[2 : 2 + key[1]] for key, _ in story.bench.entries()}
     assert names == {b"skus"}
+
+
+def test_the_stored_digest_of_a_command_stays_as_it_is() -> None:
+    lines = [Line("a'\"", 1), Line("ü", 2)]
+    assert digest_of(Reserve("c", P, 5, "r", lines, 50)).hex() == "4f3812e14b7f527e0782e6f627fb476e"
 
 
 def test_queries_of_stock_and_reservations() -> None:
