@@ -23,8 +23,10 @@ METRIC = re.compile(r"\bmoneystate_\w+")
 STEP_S = 60
 QUIET_STEPS = 31
 FIRING = 'max by (alertname) (ALERTS{alertstate="firing"})'
+EVER_FIRED = 'max by (alertname) (max_over_time(ALERTS{alertstate="firing"}[1d]))'
 
-Series = Mapping[str, Sequence[float]]  # values, one a step, by name and labels as promtool writes them
+# Values, one a step, by name and labels as promtool writes them. None: the series is not there.
+Series = Mapping[str, Sequence[float | None]]
 
 
 class Alert(NamedTuple):
@@ -54,7 +56,7 @@ def expressions() -> list[str]:
     return [text.replace("$__rate_interval", "5m").replace("$service", ".*") for text in texts]
 
 
-def used(*prefixes: str) -> set[str]:
+def used(prefixes: str | tuple[str, ...]) -> set[str]:
     """The metrics in rules and dashboard whose names begin like this."""
     names = {name for file in (ALERTS, DASHBOARD) for name in METRIC.findall(file.read_text())}
     return {name for name in names if name.startswith(prefixes)}
@@ -78,17 +80,23 @@ def name_of(sample: Sample, **more: str) -> str:
     return f"{sample.name}{{{labels}}}"
 
 
-def check_healthy(scrape: Scrape, prefix: str, folder: Path) -> None:
+def check_healthy(scrape: Scrape, prefixes: str | tuple[str, ...], folder: Path) -> None:
     """A real command's page: it has all metrics that rules and dashboard take from it, and makes no alert fire."""
-    assert used(prefix) - scrape.names() == set()
+    assert used(prefixes) - scrape.names() == set()
     if promtool() is not None:  # tests/ops says so where it is missing
         check_firing({name_of(s): [s.value] * QUIET_STEPS for s in scrape.samples()}, set(), folder)
 
 
 def check_firing(series: Series, alert_names: set[str], folder: Path) -> None:
     """Exactly these alerts fire at the end of the series."""
-    wanted = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(alert_names)]
-    _try(series, {"promql_expr_test": [{"expr": FIRING, "eval_time": _end(series), "exp_samples": wanted}]}, folder)
+    _try(series, {"promql_expr_test": [_finds(FIRING, alert_names, _end(series))]}, folder)
+
+
+def check_resolved(series: Series, alert_names: set[str], step: int, folder: Path) -> None:
+    """Exactly these alerts fire at this step, no other ever does, and none at the end of the series."""
+    end = _end(series)
+    during, ever = _finds(FIRING, alert_names, _time(step)), _finds(EVER_FIRED, alert_names, end)
+    _try(series, {"promql_expr_test": [during, ever, _finds(FIRING, set(), end)]}, folder)
 
 
 def check_alert(series: Series, name: str, labels: dict[str, str], summary: str, folder: Path) -> None:
@@ -99,8 +107,17 @@ def check_alert(series: Series, name: str, labels: dict[str, str], summary: str,
     _try(series, {"alert_rule_test": [alone]}, folder)
 
 
+def _finds(expr: str, alert_names: set[str], eval_time: str) -> dict[str, Any]:
+    wanted = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(alert_names)]
+    return {"expr": expr, "eval_time": eval_time, "exp_samples": wanted}
+
+
 def _end(series: Series) -> str:
-    return f"{(max(map(len, series.values())) - 1) * STEP_S}s"
+    return _time(max(map(len, series.values())) - 1)
+
+
+def _time(step: int) -> str:
+    return f"{step * STEP_S}s"
 
 
 def _try(series: Series, wanted: dict[str, Any], folder: Path) -> None:
@@ -111,5 +128,5 @@ def _try(series: Series, wanted: dict[str, Any], folder: Path) -> None:
     run_promtool("test", "rules", file)
 
 
-def _text(value: float) -> str:
-    return repr(float(value)).replace("inf", "Inf").replace("nan", "NaN")
+def _text(value: float | None) -> str:
+    return "_" if value is None else repr(float(value)).replace("inf", "Inf").replace("nan", "NaN")

@@ -32,7 +32,7 @@ def test_the_dashboard_and_the_rules_use_metrics_of_all_commands() -> None:
     prefixes = ("moneystate_job_", "moneystate_lookup_", "moneystate_replica_", "moneystate_query_")
     for prefix in prefixes:
         assert len(rules.used(prefix)) > 1, prefix
-    assert rules.used(*prefixes) == rules.used("moneystate_")
+    assert rules.used(prefixes) == rules.used("moneystate_")
     panels = [panel for panel in rules.dashboard()["panels"] if panel["type"] != "row"]
     assert len({panel["id"] for panel in panels}) == len(panels) > 20
     assert all(panel["targets"] for panel in panels)
