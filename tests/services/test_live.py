@@ -1,6 +1,6 @@
-"""All services that come with the platform, in one Spark application on a real broker: killed in the middle, started
-again, replayed, bootstrapped from history, and rescaled. What they put out is what their references say. Meanwhile
-heartbeats stand for producers that are away, and commands ask and look.
+"""All services that come with the platform, in one Spark application on a real broker: killed in the middle, those that
+ask each other also within the loop, started again, replayed, bootstrapped from history, and rescaled. What they put out
+is what their references say. Meanwhile heartbeats stand for producers that are away, and commands ask and look.
 
 One process does everything after the kill, as most of the time would be that of starting Spark's JVM.
 """
@@ -201,6 +201,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Live:
         run(made.run(CASES, "first", *BEFORE, "--until-caught-up"))
         serving = {case.name: servers.enter_context(server(made, case)) for case in CASES if case.question}
         for case in LOOPS:
+            kill_in_loop(made, case)
             with run.meanwhile(made.run([case], "first", *BEFORE, *LIVE)) as check:
                 answer_all(made, case, 2 / 3, check)
         for service in SERVICES:
@@ -287,6 +288,32 @@ def kill(made: Live) -> None:
         made.run(CASES, "first", *BEFORE, "--until-caught-up", "--max-records-per-batch", "150"), made.folder, env
     ) as job:
         job.wait_for(paused.exists, "the second batch of one of them is written")
+
+
+def kill_in_loop(made: Live, case: Case) -> None:
+    """Let time go on until one of its services has written what another one reads, and kill everything when a batch
+    after it is written but not noted."""
+    step, paused = made.folder / f"{case.name} step", made.folder / f"{case.name} paused"
+    step.write_text("none")
+    env = {"MONEYSTATE_PAUSE_AT": f"@{step}", "MONEYSTATE_PAUSE_FILE": str(paused)}
+    before, numbers = asked(made, case), count()
+
+    def goes_on() -> bool:
+        if asked(made, case) > before:
+            step.write_text("sunk")
+        if made.has_read_all(case):
+            assert case.beats is not None
+            made.write(case.beats(2 / 3, next(numbers)))
+        return paused.exists()
+
+    with JobProcess(made.run([case], "first", *BEFORE, *LIVE), made.folder, env) as job:
+        job.wait_for(goes_on, "a batch after one that asks is written", COMMAND_S)
+    assert made.differing(case), f"{case.name}: all was answered before the kill"
+
+
+def asked(made: Live, case: Case) -> int:
+    """How many records its services have written to its inputs: those of others have no key."""
+    return sum(r.key is not None for topic in case.partitions for r in made.read(topic))
 
 
 def bootstrap(made: Live, service: str) -> list[str]:
