@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from moneystate.devbroker import DevBroker
+from moneystate.kafka.failpoints import GO
 from tests.chaos.network import Proxy
 from tests.job.harness import Finished, JobProcess, Setup, in_parts, small_workload
 from tests.job.test_crash import RULES
@@ -17,7 +18,7 @@ from tests.ports import free_port
 from tests.storage.lagging import LaggingLists
 from tests.storage.s3 import S3, as_flags
 
-FAULTS = ("cut", "silent", "slow", "kill", "kill with lagging lists")
+FAULTS = ("cut", "silent", "slow", "kill", "kill with lagging lists", "cut in a commit")
 BEGINS_WITHIN_S = 15.0  # from the start of Spark to past the first batches
 LASTS_S = (0.5, 8.0)
 LAG_S = 20.0
@@ -43,6 +44,9 @@ class StoreTrial:
         self.ends: Counter[str] = Counter()
 
     def part(self, fault: str, begins_s: float, lasts_s: float) -> None:
+        if fault == "cut in a commit":
+            self._cut_in_commit(lasts_s)
+            return
         with self._start() as job:
             time.sleep(begins_s)
             if fault.startswith("kill"):
@@ -55,8 +59,21 @@ class StoreTrial:
                 self._count(job.finish())
         self._to_the_end()
 
-    def _start(self, *flags: str) -> AbstractContextManager[JobProcess]:
-        return self.setup.start(*FLAGS, *flags, *self.spark, "--checkpoint", self.checkpoint)
+    def _cut_in_commit(self, lasts_s: float) -> None:
+        """A batch is in Kafka. What Spark has to write of it meets a network that is cut."""
+        paused = self.setup.folder / "paused"
+        paused.unlink(missing_ok=True)
+        with self._start(pause_at="committed") as job:
+            job.wait_for(paused.exists, "a batch is committed")
+            self.proxy.cut()
+            paused.write_text(GO)
+            time.sleep(lasts_s)
+            self.proxy.heal()
+            self._count(job.finish())
+        self._to_the_end()
+
+    def _start(self, *flags: str, pause_at: str = "") -> AbstractContextManager[JobProcess]:
+        return self.setup.start(*FLAGS, *flags, *self.spark, "--checkpoint", self.checkpoint, pause_at=pause_at)
 
     def _disturb(self, fault: str) -> None:
         if fault == "cut":
