@@ -1,11 +1,11 @@
-"""A service with a topic pattern, on a real broker and real Spark: topics that are created while it runs are read, and
-their records have one place in the total order, whenever they were found."""
+"""A service with a topic pattern, on a real broker and real Spark: topics and partitions that are created while it runs
+are read, and their records have one place in the total order, whenever they were found."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -72,6 +72,7 @@ START_MS = 1_700_000_000_000
 QUIET_MS = 1_000
 EARLY = {"spent-eu": 2, "spent-us": 1}  # partitions
 LATER = {"spent-asia": 2, "spent-africa": 1}
+GROWN = {"spent-us": 2}
 
 
 class Sent(NamedTuple):
@@ -168,19 +169,23 @@ class Sums:
         return kafka_log.read_log(self.cluster.bootstrap_servers, [topic], "")[0]
 
     def live(self) -> None:
-        """Half of the records, then new topics with the rest, and a kill."""
+        """Half of the records, then new topics and a new partition with the rest, and a kill."""
         self.send(records(EARLY, 0, 240, self.ends))
         with JobProcess(self.arguments("--idle-timeout", "1d"), self.folder) as job:
             job.wait_for(lambda: len(self.written("sums")) > 100, "the first output")
             before = len(self.written("sums"))
             self.create(LATER)
-            job.wait_for(lambda: self.topics_read() == {*EARLY, *LATER}, "the new topics")
-            self.send(records({**EARLY, **LATER}, 240, 240, self.ends))
+            self.cluster.grow(GROWN)
+            every = {**EARLY, **LATER, **GROWN}
+            job.wait_for(lambda: self.read() == every, "the new topics and the new partition")
+            self.send(records(every, 240, 240, self.ends))
             job.wait_for(lambda: len(self.written("sums")) > before + 50, "output of the new topics")
 
-    def topics_read(self) -> set[str]:
+    def read(self) -> dict[str, int]:
+        """How many partitions of each topic the job reads."""
         checkpoint = Checkpoint(str(self.checkpoint))
-        return {topic for topic, _ in plans.from_offset(checkpoint.offset(checkpoint.last_committed())).partitions}
+        plan = plans.from_offset(checkpoint.offset(checkpoint.last_committed()))
+        return Counter(topic for topic, _ in plan.partitions)
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +220,7 @@ def test_records_of_topics_that_are_found_later_are_in_one_order_with_the_others
         value = json.loads(record.value or b"")
         written[value["customer"]].append((value["cents"], value["last"]))
     assert dict(written) == sums_of(sums.sent)
+    assert any(record.partition == 1 for record in sums.sent if record.topic in GROWN)
     tied = {record.time_ms for record in sums.sent if record.topic in LATER}
     assert {record.time_ms for record in sums.sent if record.topic in EARLY} & tied
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from confluent_kafka import IsolationLevel, KafkaException, Message, Producer, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from tests.reference.kafka_log import read_log
 
@@ -44,6 +44,12 @@ class Cluster:
             return _ends(self.admin, wanted, IsolationLevel.READ_COMMITTED) == [0] * partitions
         except KafkaException:
             return False
+
+    def grow(self, partitions: dict[str, int]) -> None:
+        """Give topics so many partitions."""
+        more = [NewPartitions(self.prefix + name, n) for name, n in partitions.items()]
+        for future in self.admin.create_partitions(more).values():
+            future.result()
 
     def delete(self, topic: str) -> None:
         for future in self.admin.delete_topics([topic]).values():
