@@ -44,7 +44,8 @@ def environment(folder: Path) -> dict[str, str]:
 @contextmanager
 def daemon(folder: Path, name: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
     """A Spark daemon in the foreground, killed with its children by their ids."""
-    command = [str(find_java()), "-Xmx256m", "-XX:+UseSerialGC", "-cp", str(SPARK_HOME / "jars" / "*")]
+    command = [str(find_java()), "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    command += ["-cp", str(SPARK_HOME / "jars" / "*")]
     spark_class = f"org.apache.spark.deploy.{name}"
     with (folder / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(
