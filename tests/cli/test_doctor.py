@@ -18,7 +18,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigEntry,
     ConfigResource,
 )
-from confluent_kafka.cimpl import NewPartitions
 
 from moneystate.cli import main
 from moneystate.devbroker.java import find_java
@@ -143,7 +142,7 @@ def test_each_setting_of_a_topic_that_is_wrong_is_a_finding(cluster: Cluster, pr
 
 def test_what_a_start_refuses_is_found_without_one(cluster: Cluster, prepared: Path, doctor: Doctor) -> None:
     alter_topic(cluster, OUT, max_message_bytes="1000")
-    cluster.admin.create_partitions([NewPartitions(cluster.prefix + CHANGELOG, 5)])[cluster.prefix + CHANGELOG].result()
+    cluster.grow({CHANGELOG: 5})
     code, findings = doctor("--key-groups", "8", "--kafka-config", "transaction.timeout.ms=9000000")
     assert (code, not_ok(findings)) == (
         1, {"checkpoint": "error", "changelog": "error", "topics": "error", "transactions": "error"}

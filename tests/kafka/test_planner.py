@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
 from moneystate.engine import plan as plans
 from moneystate.engine.processor import InputTopic
@@ -257,8 +256,7 @@ def test_a_partition_that_is_added_is_read_from_its_beginning(inputs: Cluster, t
     planned = Planned(inputs, tmp_path)
     inputs.send(inputs.prefix + WALLET, beats([0]))
     assert planned.next() == {f"{WALLET}/0": 1}
-    for future in inputs.admin.create_partitions([NewPartitions(inputs.prefix + WALLET, 2)]).values():
-        future.result()
+    inputs.grow({WALLET: 2})
     inputs.send(inputs.prefix + WALLET, beats([0, 1]), partition=1)
     planned.next()
     assert planned.plan.partitions[WALLET, 1] == plans.PartitionPlan(0, plans.EMPTY)
@@ -367,7 +365,7 @@ def test_a_partition_of_a_timed_stream_is_never_idle(inputs: Cluster, tmp_path: 
 
 def test_a_timed_stream_that_gets_partitions_is_refused(inputs: Cluster, tmp_path: Path) -> None:
     planned = Planned(inputs, tmp_path, inputs=TIMED)
-    inputs.admin.create_partitions([NewPartitions(inputs.prefix + WALLET, 2)])[inputs.prefix + WALLET].result()
+    inputs.grow({WALLET: 2})
     inputs.send(inputs.prefix + WALLET, beats([0]), partition=1)
     with pytest.raises(SetupError, match=f"{WALLET}, partition 1: expected the partitions .*, this one is new"):
         planned.next()
