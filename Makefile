@@ -2,7 +2,7 @@
 # ARGS goes to the program: make test ARGS="tests/devbroker -k port"
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-fast check docs bench chaos fuzz fmt lock sbom audit test-pythons clean
+.PHONY: help env demo test test-long test-fast check docs bench chaos fuzz fmt lock sbom audit test-pythons clean
 bin := .venv/bin
 ARGS ?=
 # one for each of two cores
@@ -21,8 +21,11 @@ env: ## Python packages in .venv, a JDK, the development broker's jars
 demo: env ## the whole path on a broker of its own, with made-up events
 	@$(bin)/moneystate demo $(ARGS)
 
-test: env ## all tests, with a real broker and Spark
+test: env ## the tests, with a real broker and Spark
 	@$(bin)/pytest -q $(or $(ARGS),$(WORKERS) tests)
+
+test-long: env ## what the tests leave out: minutes each, before a release
+	@$(bin)/pytest -q -m long $(or $(ARGS),$(WORKERS) tests)
 
 test-fast: env ## the tests of the rules and the engine, without a broker and Spark
 	@$(bin)/pytest -q $(WORKERS) $(FAST) $(ARGS)

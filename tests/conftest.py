@@ -53,6 +53,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> DevBroker:
     return running
 
 
+@pytest.fixture(scope="module")
+def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevBroker]:
+    """A broker for the tests of one file, whose topics have no prefix."""
+    with DevBroker(tmp_path_factory.mktemp("own-broker")) as running:
+        yield running
+
+
 @pytest.fixture(autouse=True)
 def log_ends() -> Iterator[None]:
     """A command that ran in this process does not log for the next test."""

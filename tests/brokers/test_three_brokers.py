@@ -18,6 +18,7 @@ def brokers(tmp_path: Path) -> Iterator[ThreeBrokers]:
         yield cluster
 
 
+@pytest.mark.long
 def test_a_leader_that_is_replaced_and_a_cluster_below_its_minimum_change_nothing(
     brokers: ThreeBrokers, tmp_path: Path
 ) -> None:

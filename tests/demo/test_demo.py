@@ -63,7 +63,7 @@ def test_all_twelve_promises_are_held_and_nothing_is_left_over(folder: Path) -> 
     assert started_in(folder) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long)])
 def test_a_run_that_is_broken_off_leaves_nothing_over(folder: Path, number: signal.Signals) -> None:
     running = subprocess.Popen(
         COMMAND,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
 from moneystate.engine.keygroup import key_group_of
@@ -78,6 +79,7 @@ def move_and_check(setup: Setup, partitions: int) -> None:
     assert users <= {key for _, key in there}
 
 
+@pytest.mark.long
 def test_a_changelog_that_was_created_again_is_refused_as_it_lacks_what_does_not_change_any_more(setup: Setup) -> None:
     setup.create_inputs()
     log = small_workload("--events", "900")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.job.harness import JobProcess, Setup, small_workload
 from tests.ports import free_port
 from tests.reference.model import Rules
@@ -11,6 +13,7 @@ from tests.reference.model import Rules
 FLAGS = ("--until-caught-up", "--json", "--max-records-per-batch", "300")
 
 
+@pytest.mark.long
 def test_job_and_state_tools_use_the_folder_that_they_are_given(setup: Setup) -> None:
     conf = setup.folder / "conf"
     conf.mkdir()

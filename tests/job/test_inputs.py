@@ -70,6 +70,7 @@ def test_an_id_that_the_registry_learns_of_late_is_an_event_and_no_dead_letter(
     assert (done.code, done.totals["dead_letters"], done.totals["outputs"]) == (0, {}, 1), done.err
 
 
+@pytest.mark.long
 def test_lookups_are_asked_for_and_their_replies_put_the_money_out(setup: Setup) -> None:
     setup.create_inputs()
     setup.send(small_workload("--events", "1500", "--late", "0.02", "--unknown-sessions", "0.05"))

@@ -71,7 +71,6 @@ class Services:
     """Both in one Spark application, their input in one partition each."""
 
     def __init__(self, broker: DevBroker, folder: Path) -> None:
-        self.broker = broker  # it ends once nothing holds it
         self.servers = broker.bootstrap_servers
         self.folder = folder
         self.warm = Warm()
@@ -104,11 +103,8 @@ class Services:
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
-    folder = tmp_path_factory.mktemp("any_form")
-    broker = DevBroker(folder / "broker")
-    broker.start()
-    made = Services(broker, folder)
+def services(own_broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+    made = Services(own_broker, tmp_path_factory.mktemp("any_form"))
     yield made
     made.warm.close()
 

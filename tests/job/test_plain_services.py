@@ -198,13 +198,11 @@ class Services:
 
 
 @pytest.fixture(scope="module")
-def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
+def services(own_broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     """Both in one Spark application, killed in the middle and run again; then each by itself from a savepoint to the
     end of its input: orders with other key groups, customers with one more input."""
     folder = tmp_path_factory.mktemp("services")
-    broker = DevBroker(folder / "broker")
-    broker.start()
-    made = Services(broker, folder)
+    made = Services(own_broker, folder)
     customers = f"{made.customers}:service"
     made.moneystate("schemas", "release", customers)
     for topic in ("orders", "payments"):
@@ -221,12 +219,12 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     )
     made.replayed = made.moneystate(
         *("verify-replay", "--checkpoint", first, "--service", ORDERS, "--json", "--quiet"),
-        *("--bootstrap-servers", broker.bootstrap_servers, "--format", "orders=json"),
+        *("--bootstrap-servers", own_broker.bootstrap_servers, "--format", "orders=json"),
         *("--format", "orders-closed=json"),
     ).totals
     made.bootstrapped = made.moneystate(
         *("bootstrap", "--from", "kafka", "--out", folder / "bootstrapped", "--service", ORDERS, *RULES),
-        *("--bootstrap-servers", broker.bootstrap_servers, "--format", "orders=json", "--key-groups", "5"),
+        *("--bootstrap-servers", own_broker.bootstrap_servers, "--format", "orders=json", "--key-groups", "5"),
         *("--partitions", "2", "--json", "--quiet"),
     ).totals
     send(made.cluster, EVENTS[300:])

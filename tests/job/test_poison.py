@@ -127,6 +127,7 @@ def test_the_record_is_named_and_the_mended_program_goes_on(setup: Setup, told: 
     assert [run.states for run in others] == [["START", "COMPLETE"]] * 2
 
 
+@pytest.mark.long
 def test_where_a_part_is_written_the_rest_is_not_written_by_another_logic(setup: Setup, told: Told) -> None:
     setup = setup._replace(partitions=1)
     setup.create_inputs(2)

@@ -42,6 +42,7 @@ def refused(done: Finished, told: str) -> None:
     assert told in done.err
 
 
+@pytest.mark.long
 def test_a_running_job_gets_other_numbers_and_one_of_its_checkpoints_goes_on(setup: Setup) -> None:
     setup.create_inputs()
     log = small_workload("--events", "1800")

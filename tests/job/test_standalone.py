@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import signal
 
+import pytest
+
 from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import Setup, counts, small_workload
 from tests.job.spark_cluster import cluster, submitted
@@ -38,6 +40,7 @@ def test_told_to_stop_it_finishes_the_batch_in_hand(setup: Setup) -> None:
     assert checkpoint.last_planned() == checkpoint.last_committed() > 0
 
 
+@pytest.mark.long
 def test_executors_that_are_killed_change_nothing(setup: Setup) -> None:
     kill_executors(setup, KILLS, seed=5, conf=())
 

@@ -95,11 +95,9 @@ ENDS = ("--until-caught-up", "--drain")
 
 
 @pytest.fixture(scope="module")
-def chained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
+def chained(own_broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
     folder = tmp_path_factory.mktemp("chain")
-    broker = DevBroker(folder / "broker")
-    broker.start()
-    made = Chain(broker, folder)
+    made = Chain(own_broker, folder)
     for name in made.names("accounts", "branches", "book"):
         made.moneystate("schemas", "release", name)
     made.send(EVENTS[:BEFORE])

@@ -189,29 +189,26 @@ class Sums:
 
 
 @pytest.fixture(scope="module")
-def sums(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sums]:
+def sums(own_broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sums]:
     folder = tmp_path_factory.mktemp("sums")
-    with DevBroker(folder / "broker") as broker:
-        made = Sums(broker, folder)
-        made.moneystate("schemas", "release", made.reference)
-        made.create({**EARLY, "spent": 1, "other-spent-eu": 1, "sums": 2})
-        made.cluster.send("spent", [b"not read"])
-        made.live()
-        made.moneystate(*made.arguments("--until-caught-up", "--json"))
-        about = ("--service", made.reference, "--json", "--quiet")
-        checkpoint = ("--checkpoint", made.checkpoint)
-        made.verified = made.moneystate("verify-replay", *checkpoint, *made.connection, *about).totals
-        archive = folder / "archive"
-        made.moneystate("archive", "--archive", archive, *made.connection, *about[:2], "--quiet")
-        for source in ("kafka", str(archive)):
-            out = folder / f"from-{Path(source).name}"
-            flags = ("--from", source, "--out", out, "--key-groups", "4", "--partitions", "2", "--bound", "0s")
-            made.bootstrapped[source] = made.moneystate("bootstrap", *flags, *made.connection, *about).totals[
-                "fingerprint"
-            ]
-        made.moneystate(*made.arguments("--until-caught-up", "--drain"))
-        yield made
-        made.warm.close()
+    made = Sums(own_broker, folder)
+    made.moneystate("schemas", "release", made.reference)
+    made.create({**EARLY, "spent": 1, "other-spent-eu": 1, "sums": 2})
+    made.cluster.send("spent", [b"not read"])
+    made.live()
+    made.moneystate(*made.arguments("--until-caught-up", "--json"))
+    about = ("--service", made.reference, "--json", "--quiet")
+    checkpoint = ("--checkpoint", made.checkpoint)
+    made.verified = made.moneystate("verify-replay", *checkpoint, *made.connection, *about).totals
+    archive = folder / "archive"
+    made.moneystate("archive", "--archive", archive, *made.connection, *about[:2], "--quiet")
+    for source in ("kafka", str(archive)):
+        out = folder / f"from-{Path(source).name}"
+        flags = ("--from", source, "--out", out, "--key-groups", "4", "--partitions", "2", "--bound", "0s")
+        made.bootstrapped[source] = made.moneystate("bootstrap", *flags, *made.connection, *about).totals["fingerprint"]
+    made.moneystate(*made.arguments("--until-caught-up", "--drain"))
+    yield made
+    made.warm.close()
 
 
 def test_records_of_topics_that_are_found_later_are_in_one_order_with_the_others(sums: Sums) -> None:

@@ -1,4 +1,5 @@
-"""One changelog and one server for most tests; those that need another server start it over a folder of its own."""
+"""One changelog and one server for most tests of this package; those that need another server start it over a folder of
+its own."""
 
 from __future__ import annotations
 
@@ -51,14 +52,14 @@ def moneystate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     return run
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Open on loopback, two workers, the whole story; nobody changes its state."""
     with Server(new_cluster(broker), tmp_path_factory.mktemp("replica"), "--workers", "2") as running:
         yield running.told()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def market_server(broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The same for a plain service."""
     cluster = new_cluster(broker)
@@ -67,7 +68,7 @@ def market_server(broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -
         yield running.told()
 
 
-@pytest.fixture(scope="session", params=[("server", QUERY), ("market_server", STATE)], ids=["query.v1", "state.v1"])
+@pytest.fixture(scope="package", params=[("server", QUERY), ("market_server", STATE)], ids=["query.v1", "state.v1"])
 def told(request: pytest.FixtureRequest) -> Told:
     """A server of each contract, with its whole story."""
     fixture, contract = request.param

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from google.protobuf.json_format import MessageToDict
 
 from moneystate.devbroker import DevBroker
@@ -27,6 +28,7 @@ def entries(client: Client) -> dict[str, Any]:
     return told
 
 
+@pytest.mark.long
 def test_a_replica_from_a_savepoint_answers_as_one_of_the_whole_changelog(
     broker: DevBroker, topic_prefix: str, tmp_path: Path
 ) -> None:

@@ -178,6 +178,7 @@ def options(setup: Setup, folder: Path, **more: Any) -> str:
     return json.dumps({**fields, **more})
 
 
+@pytest.mark.long
 def test_a_real_job_is_exported_rescaled_started_and_replayed(setup: Setup) -> None:
     cluster = Cluster(setup.bootstrap_servers, setup.prefix)
     for name in STATE.topics.values():

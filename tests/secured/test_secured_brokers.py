@@ -117,7 +117,7 @@ def ask(server: JobProcess) -> None:
         assert answer.request.topic == "user-events"
 
 
-@pytest.mark.parametrize("mechanism", [SCRAM, OAUTH])
+@pytest.mark.parametrize("mechanism", [SCRAM, pytest.param(OAUTH, marks=pytest.mark.long)])
 def test_every_command_runs_with_what_its_page_says(
     secured: Secured, setup: Setup, mechanism: str, receiver: Receiver
 ) -> None:

@@ -67,7 +67,6 @@ class Live:
 
     def __init__(self, broker: DevBroker, folder: Path) -> None:
         self.cluster = Cluster(broker.bootstrap_servers, "")
-        self.broker = broker  # it ends once nothing holds it any more
         self.servers = broker.bootstrap_servers
         self.folder = folder
         for made_of in ("exported", "bootstrapped"):
@@ -185,11 +184,9 @@ def commands(folder: Path) -> Iterator[Commands]:
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Live:
+def live(own_broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Live:
     folder = tmp_path_factory.mktemp("live")
-    broker = DevBroker(folder / "broker")
-    broker.start()
-    made = Live(broker, folder)
+    made = Live(own_broker, folder)
     for case in CASES:
         for topic, partitions in case.partitions.items():
             made.cluster.create(topic, partitions)

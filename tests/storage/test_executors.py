@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from moneystate.savepoint.manifest import NAME
 from moneystate.spark.storage.savepoints import upload
 from tests.bootstrap.test_kafka import from_kafka
@@ -24,6 +26,7 @@ SMALL = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # of the JVMs, which end bef
 LIGHT = (f"spark.driver.extraJavaOptions={SMALL}", f"spark.executor.extraJavaOptions={SMALL}")
 
 
+@pytest.mark.long
 def test_each_executor_begins_with_its_own_copy_of_a_savepoint_in_a_store(setup: Setup, hdfs: Hdfs) -> None:
     savepoint, checkpoint = (f"{hdfs.address}/{setup.prefix}/{name}" for name in ("savepoint", "checkpoint"))
     log = small_workload("--events", "300", "--flush-marker")

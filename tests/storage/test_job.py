@@ -17,7 +17,7 @@ BATCHES = ("--max-records-per-batch", "250", "--quiet")
 BOUNDED = ("--until-caught-up", "--json", *BATCHES)
 
 
-@pytest.mark.parametrize("store", ["hdfs", "s3"])
+@pytest.mark.parametrize("store", ["hdfs", pytest.param("s3", marks=pytest.mark.long)])
 def test_a_job_is_killed_moved_and_replayed_with_its_state_in_a_store(
     setup: Setup, store: str, request: pytest.FixtureRequest
 ) -> None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.job.harness import Setup, moneystate, small_workload
 from tests.job.test_crash import RULES
 from tests.job.warm import Warm
@@ -28,6 +30,7 @@ def check_rewritten(setup: Setup, checkpoint: str, spark: list[str], warm: Warm)
         assert users == {f"v{version}"}
 
 
+@pytest.mark.long
 def test_a_replica_begins_with_a_savepoint_and_a_job_is_rescaled_by_their_addresses(
     setup: Setup, s3: S3, tmp_path: Path
 ) -> None:
