@@ -8,7 +8,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
-DEADLINE_S = 20.0
+DEADLINE_S = 90.0
 
 
 class Scrape(NamedTuple):

@@ -21,19 +21,19 @@ from moneystate.kafka.client import (
 from moneystate.kafka.offsets import high_watermark, log_ends, log_starts, topic_states
 
 POLL_S = 0.05
+END_AFTER_MS = 2  # so long the broker keeps a reader waiting at the end of the log before it tells of it
 STALL_S = 90.0  # how long to wait for another application's open transaction before ending with an error
 
 
 class MarkerLog:
     """The commits topic, up to where it has been read. `read` continues from there, so reading in every batch is
-    cheap. Between two reads nothing is fetched: a consumer that waits for new records asks the broker 100 times a second.
-    """
+    cheap. Between two reads nothing is fetched: a consumer that waits for new records asks the broker all the time."""
 
     def __init__(self, bootstrap_servers: str, extra: dict[str, str], topic: str) -> None:
         self.topic = topic
         self.admin = admin_client(bootstrap_servers, extra)
         self.consumer: Consumer = range_consumer(
-            bootstrap_servers, extra, "moneystate-markers", **{"fetch.wait.max.ms": 10}
+            bootstrap_servers, extra, "moneystate-markers", **{"fetch.wait.max.ms": END_AFTER_MS}
         )
         self.positions: dict[int, int] = {}
         self.markers: dict[bytes, Marker] = {}

@@ -203,7 +203,7 @@ def _delete(servers: str, names: list[str], deadline_s: float = 30.0) -> None:
     """Delete those of the topics that exist, and wait until they are gone."""
     admin = AdminClient({"bootstrap.servers": servers})
     end = time.monotonic() + deadline_s
-    while there := [n for n in admin.list_topics(timeout=10).topics if n in names]:
+    while there := [n for n in admin.list_topics(timeout=30).topics if n in names]:
         for future in admin.delete_topics(there).values():
             with contextlib.suppress(KafkaException):  # asked for twice
                 future.result()

@@ -78,7 +78,7 @@ class ThreeBrokers:
 
     def leader_of(self, topic: str, partition: int) -> int:
         """The number of the node, from 0."""
-        leader = self.admin.list_topics(topic, timeout=10).topics[topic].partitions[partition].leader
+        leader = self.admin.list_topics(topic, timeout=30).topics[topic].partitions[partition].leader
         return int(leader) - 1
 
     def replace(self, number: int) -> None:
@@ -93,7 +93,7 @@ class ThreeBrokers:
         self._wait(self._is_whole, "all replicas in sync")
 
     def _is_whole(self) -> bool:
-        metadata = self.admin.list_topics(timeout=10)
+        metadata = self.admin.list_topics(timeout=30)
         partitions = [p for topic in metadata.topics.values() for p in topic.partitions.values()]
         return len(metadata.brokers) == NODES and all(len(p.isrs) == NODES and p.leader > 0 for p in partitions)
 

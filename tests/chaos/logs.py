@@ -106,7 +106,7 @@ def begin_anew(trial: Trial) -> None:
 
 def _delete(trial: Trial, topic: str) -> None:
     trial.cluster.delete(trial.prefix + topic)
-    while trial.prefix + topic in trial.cluster.admin.list_topics(timeout=10).topics:
+    while trial.prefix + topic in trial.cluster.admin.list_topics(timeout=30).topics:
         pass
 
 

@@ -35,7 +35,7 @@ class World:
 
     def delete_topics(self, prefix: str) -> None:
         admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
-        names = [name for name in admin.list_topics(timeout=10).topics if name.startswith(prefix)]
+        names = [name for name in admin.list_topics(timeout=30).topics if name.startswith(prefix)]
         for future in (admin.delete_topics(names) if names else {}).values():
             future.result()
 

@@ -34,7 +34,7 @@ from services.enrichment import job as enrichment
 from services.enrichment.rules import Rules
 from tests.kafka.logs import Cluster
 
-WITHIN_S = 30.0
+WITHIN_S = 90.0
 CHANGELOG, COMMITS, OUT = "money-enrichment-state", "money-enrichment-commits", "money-enriched-events"
 ORDERS = "examples.orders.orders:service"
 

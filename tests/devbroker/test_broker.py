@@ -21,7 +21,7 @@ from moneystate.devbroker import DevBroker
 from moneystate.devbroker.record import RECORD_FILE, running_process, write_record
 from moneystate.errors import SetupError
 
-DEADLINE_S = 30.0
+DEADLINE_S = 90.0
 
 
 @pytest.fixture

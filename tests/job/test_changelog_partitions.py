@@ -27,9 +27,9 @@ def add_partitions(setup: Setup, partitions: int) -> None:
     admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()
 
     def count() -> int:
-        return len(admin.list_topics(topic, timeout=10).topics[topic].partitions)
+        return len(admin.list_topics(topic, timeout=30).topics[topic].partitions)
 
-    until(lambda: count() == partitions, lambda: f"{count()} partitions", 30)
+    until(lambda: count() == partitions, lambda: f"{count()} partitions", 90)
 
 
 def in_changelog(setup: Setup) -> dict[tuple[int, bytes], bytes]:
@@ -92,7 +92,7 @@ def test_a_changelog_that_was_created_again_is_refused_as_it_lacks_what_does_not
     setup.run(*BOUNDED)  # a checkpoint of an earlier version takes the topic that is there
     assert json.loads(settings.read_text()) == recorded
     cluster.delete(topic)
-    until(lambda: CHANGELOG not in setup.topics(), lambda: "it is still there", 30)
+    until(lambda: CHANGELOG not in setup.topics(), lambda: "it is still there", 90)
     before = in_folder(setup)
     assert "found none" in setup.refused(*BOUNDED).err
     cluster.create(CHANGELOG, 2, cleanup_policy="compact")

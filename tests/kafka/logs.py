@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSp
 
 from tests.reference.kafka_log import read_log
 
-FLUSH_S = 30.0
+FLUSH_S = 90.0
 NO_TRANSACTION_YET = 0  # a producer's state after `init_transactions`: "Empty"
 
 

@@ -18,7 +18,7 @@ from tests.kafka.logs import Cluster
 from tests.kafka.test_sink import batch, config_of, uncommitted, values, write
 from tests.waiting import until
 
-WITHIN_S = 30.0
+WITHIN_S = 90.0
 PARTITIONS = [0, 1]
 
 

@@ -395,7 +395,7 @@ def test_a_topic_of_a_pattern_may_go_but_not_come_back_as_another(cluster: Clust
     assert planned.next() == {"tenant-a/0": 1, "tenant-b/0": 1}
     cluster.delete(cluster.prefix + "tenant-b")
     cluster.send(cluster.prefix + "tenant-a", beats([1]))
-    until(lambda: "tenant-b" not in input_topics(cluster.admin, [PATTERN], cluster.prefix), lambda: "still there", 30)
+    until(lambda: "tenant-b" not in input_topics(cluster.admin, [PATTERN], cluster.prefix), lambda: "still there", 90)
     assert planned.next() == {"tenant-a/0": 1}
     assert planned.plan.partitions["tenant-b", 0] == plans.PartitionPlan(1, plans.ACTIVE)
     check_logs(cluster.admin, planned.plan, planned.plan, cluster.prefix, [PATTERN])

@@ -25,7 +25,7 @@ from tests.query.test_calls import Caller as Context
 from tests.replica.states import State, changes, entries
 from tests.replica.test_store_model import Replica
 
-WITHIN_S = 30.0
+WITHIN_S = 90.0
 USERS = [f"user-{n}" for n in range(6)]
 START = watch_pb2.WatchRequest(after=header_pb2.Version(epoch="e", batch=0))
 

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from tests.reference.model import LogRecord, Partition
 
-METADATA_TIMEOUT_S = 10.0
+METADATA_TIMEOUT_S = 30.0
 READ_TIMEOUT_S = 60.0  # without any progress, that is: a broker on the loopback answers within milliseconds
 
 

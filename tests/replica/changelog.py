@@ -26,7 +26,7 @@ from tests.kafka.logs import Cluster
 from tests.replica.states import entry_of
 
 GROUPS = 8
-DEADLINE_S = 30.0
+DEADLINE_S = 90.0
 Change = tuple[bytes, bytes | None]
 Result = TypeVar("Result")
 

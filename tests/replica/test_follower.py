@@ -215,7 +215,7 @@ def test_a_changelog_that_is_made_anew_is_read_anew(cluster: Cluster, replica_of
     replica.latest(writer.batch(4, puts("ES")))
     replica.stop()
     cluster.delete(writer.topic)
-    until(lambda: writer.topic not in cluster.admin.list_topics(timeout=10).topics, "the topic to be gone")
+    until(lambda: writer.topic not in cluster.admin.list_topics(timeout=30).topics, "the topic to be gone")
     again = Writer(cluster)
     last = again.batch(0, puts("FR", USERS[:2]), epoch="two")
     replica.start()
@@ -227,7 +227,7 @@ def add_partitions(cluster: Cluster, topic: str, partitions: int) -> None:
     for future in cluster.admin.create_partitions([NewPartitions(topic, partitions)]).values():
         future.result()
     until(
-        lambda: len(cluster.admin.list_topics(topic, timeout=10).topics[topic].partitions) == partitions, "partitions"
+        lambda: len(cluster.admin.list_topics(topic, timeout=30).topics[topic].partitions) == partitions, "partitions"
     )
 
 
@@ -457,7 +457,7 @@ def test_a_reader_whose_files_go_from_under_it_takes_those_that_came_instead(
 
     monkeypatch.setattr(Secondary, "catch_up", gone)
     cluster.delete(writer.topic)
-    until(lambda: writer.topic not in cluster.admin.list_topics(timeout=10).topics, "the topic to be gone")
+    until(lambda: writer.topic not in cluster.admin.list_topics(timeout=30).topics, "the topic to be gone")
     again = Writer(cluster)
     replica.start()
     assert countries(replica.latest(again.batch(0, puts("FR"), epoch="two"))) == {"FR"}

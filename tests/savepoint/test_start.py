@@ -33,7 +33,7 @@ def in_changelog(setup: Setup) -> dict[bytes, bytes]:
     """What compaction leaves of the changelog; every key where its key group belongs."""
     topic = setup.prefix + CHANGELOG
     wait_until_stable(setup.admin(), [topic])
-    partitions = len(setup.admin().list_topics(topic, timeout=10).topics[topic].partitions)
+    partitions = len(setup.admin().list_topics(topic, timeout=30).topics[topic].partitions)
     entries: dict[tuple[int, bytes], bytes] = {}
     for record in setup.read(CHANGELOG):
         assert record.key is not None

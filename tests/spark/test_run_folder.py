@@ -17,7 +17,7 @@ from moneystate.errors import SetupError
 from moneystate.spark.run_folder import RunFolder, local_dirs
 from tests.waiting import until
 
-WITHIN_S = 30.0
+WITHIN_S = 90.0
 RUN = """
 import sys, pathlib
 from moneystate.spark.run_folder import RunFolder

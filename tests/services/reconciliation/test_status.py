@@ -144,7 +144,7 @@ def test_on_a_terminal_it_follows_the_changes_in_place_until_a_signal(
         write(record("a", 29, 8, 8, 0, revision=2))
         second = terminal.wait_for(f"{GREEN} 100.00%")
         assert second.count(LINE_UP) == second.count(ERASE_LINE) - 1 == first.count("\n")
-        until(lambda: "100.00%" in svg.read_text(), lambda: "the SVG is not that of the last change", 30)
+        until(lambda: "100.00%" in svg.read_text(), lambda: "the SVG is not that of the last change", 90)
         terminal.resize(LINES, 30)
         terminal.wait_for(f"complete    {GREEN}100.00%")
         code, last = terminal.end(number)
