@@ -71,18 +71,18 @@ def check_large_values(access: StateAccess) -> None:
     access.apply([(key, None) for key, _ in entries])
 
 
-def check_many_keys_at_once(access: StateAccess) -> None:
+def check_many_keys_at_once(access: StateAccess, many: int = MANY) -> None:
     """Requests and replies that fill the buffers of both directions: one who only sends, then only reads, hangs."""
-    keys = [b"many %d" % n for n in range(MANY)]
+    keys = [b"many %d" % n for n in range(many)]
     access.apply([(key, key * 10) for key in keys])
     assert access.get_many(keys) == [key * 10 for key in keys]
     access.apply([(key, None) for key in keys])
-    assert access.get_many(keys[::100]) == [None] * (MANY // 100)
+    assert access.get_many(keys[::100]) == [None] * (many // 100)
 
 
-def check_a_scan_gives_every_entry_once(access: StateAccess) -> None:
+def check_a_scan_gives_every_entry_once(access: StateAccess, many: int = 3_000) -> None:
     before = dict(access.scan())
-    entries = {b"scan %d" % n: b"%d" % n * (n % 50) for n in range(3_000)}
+    entries = {b"scan %d" % n: b"%d" % n * (n % 50) for n in range(many)}
     access.apply(list(entries.items()))
     scanned = list(access.scan())
     assert len(scanned) == len(before) + len(entries)
