@@ -146,7 +146,7 @@ def test_a_slow_request_holds_back_no_other_and_is_asked_again_by_the_next_worke
 
 def test_a_thousand_lookups_go_a_hundred_at_a_time(lookups: Lookups) -> None:
     asked = lookups.ask_many(1_000)
-    with FakeSessionService(Knowledge(not_found_rate=0.1), latency_s=0.1) as service:
+    with FakeSessionService(Knowledge(not_found_rate=0.1), latency_s=0.3) as service:
         with Running(lookups.config(service, Policy(timeout_s=30.0, deadline_s=60.0))) as run:
             lookups.wait_for(1_000, run.check)
         assert sum(service.calls.values()) == 1_000
