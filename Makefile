@@ -24,7 +24,7 @@ demo: env ## the whole path on a broker of its own, with made-up events
 test: env ## the tests, with a real broker and Spark
 	@$(bin)/pytest -q $(or $(ARGS),$(WORKERS) tests)
 
-test-long: env ## what the tests leave out: minutes each, before a release
+test-long: env ## the slow tests that make test leaves out, before a release
 	@$(bin)/pytest -q -m long $(or $(ARGS),$(WORKERS) tests)
 
 test-fast: env ## the tests of the rules and the engine, without a broker and Spark
