@@ -29,6 +29,7 @@ class Emission:
         self.timer: TimerPlan | None = None  # if the item is one
         self.effects = Effects()
         self.lineage: list[Header] = []  # made when the step first emits a record
+        self.cause = b""  # made when it first emits a timed one
 
     def begin_batch(self) -> None:
         self.last_places = {}
@@ -38,6 +39,7 @@ class Emission:
         self.timer = timer
         self.effects = effects
         self.lineage = []
+        self.cause = b""
 
     def emit(self, output: Output[Any], record: object) -> None:
         plan = self._output(output)
@@ -64,7 +66,9 @@ class Emission:
         """
         item = self.item
         assert item is not None
-        cause, number = cause_of(item), 0
+        if not self.cause:
+            self.cause = cause_of(item)
+        cause, number = self.cause, 0
         owner = item[KEY]
         last = self.last_places.get(owner)
         if last is not None and last[0] >= cause:

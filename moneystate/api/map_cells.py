@@ -48,7 +48,7 @@ class MapCells:
         return self._unexpired(self.runtime.cells.cell(self.kind, self.runtime.owner, id_bytes(id))) is not None
 
     def ids(self, prefix: str) -> list[str]:
-        cells = self.runtime.cells.cells_of_map(self.kind, self.runtime.owner, prefix.encode())
+        cells = self.runtime.cells.cells_of(self.kind, self.runtime.owner, prefix.encode())
         return [cell.id.decode() for cell in cells if self._unexpired(cell) is not None]
 
     def _unexpired(self, cell: Cell) -> Cell | None:

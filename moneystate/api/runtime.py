@@ -2,8 +2,8 @@
 
 A batch reads the entries that its events and timers declare in one request. Other entries are read when a step asks for
 them: undeclared map entries, prefixes, and timers that are both set and due in the batch. An entry is decoded when a
-step first uses it and encoded once, in `finish`. A step may change its records in place, so they are copied before it
-runs. `Reject` restores the copies.
+step first uses it and encoded once, in `finish`. A step may change its records in place. So before it runs, those that
+another step of the batch may have changed are copied. `Reject` restores the copies, and decodes the others again.
 """
 
 from __future__ import annotations
@@ -264,11 +264,15 @@ class ServiceProcessor:
 
     def begin_change(self, cell: Cell) -> None:
         """Saves the cell for `_roll_back`, and marks it dirty: the step may change its value in place."""
-        value = cell.value
         kind = cell.kind
-        if value is not None and isinstance(kind, RecordKind):
-            value = kind.codec.copy(value)
-        self.undo.append((cell, value, cell.changed_at, cell.sweep_at, cell.decoded, cell.dirty))
+        if not cell.dirty and kind.ttl_ms == NO_TTL:
+            # its value is that of the stored bytes, from which it can be decoded again
+            self.undo.append((cell, None, NEVER, NEVER, False, False))
+        else:
+            value = cell.value
+            if value is not None and isinstance(kind, RecordKind):
+                value = kind.codec.copy(value)
+            self.undo.append((cell, value, cell.changed_at, cell.sweep_at, cell.decoded, cell.dirty))
         cell.dirty = True
         cell.changed_by = self.item
 
@@ -400,7 +404,7 @@ class ServiceProcessor:
 
     def forget(self) -> None:
         for kind in self.plan.by_prefix.values():
-            for cell in self.cells.cells_of_key(kind, self.owner):
+            for cell in self.cells.cells_of(kind, self.owner):
                 self.cells.decode(cell)
                 self.begin_change(cell)
                 cell.value = None

@@ -12,28 +12,40 @@ AnyKind = RecordKind | SeenKind | TimerKind
 class WorkingSet:
     """Reads each entry at most once in a batch.
 
-    An entry's base is its key without the id. All entries of one map under one key share it.
+    Most cells are looked up many times, so they are found by kind, owner and id, and the entry's key is made once.
     """
 
     def __init__(self, state: StateAccess) -> None:
         self.state = state
-        self.cells: dict[bytes, Cell] = {}  # by entry key
-        self.cells_by_map: dict[bytes, list[Cell]] = {}  # by base; only entries of maps
-        self.scanned_prefixes: dict[bytes, list[bytes]] = {}  # by base: every stored entry with such a key has a cell
+        self.cells: list[Cell] = []  # in the order in which they were asked for
+        self.single: dict[AnyKind, dict[bytes, Cell]] = {}  # by owner: the cells without an id
+        self.by_id: dict[AnyKind, dict[bytes, dict[bytes, Cell]]] = {}  # by owner and id: the others
+        self.scanned_prefixes: dict[bytes, list[bytes]] = {}  # by the key of an entry without its id; see `scan`
 
     def cell(self, kind: AnyKind, owner: bytes, id: bytes) -> Cell:
         """The cell of an entry. The entry may not be loaded yet, and may not exist."""
-        key = layout.entry_key(kind.prefix, owner, id)
-        cell = self.cells.get(key)
+        if not id:
+            singles = self.single.get(kind)
+            if singles is None:
+                singles = self.single[kind] = {}
+            cell = singles.get(owner)
+            if cell is None:
+                cell = singles[owner] = self._new(kind, owner, id)
+            return cell
+        owners = self.by_id.get(kind)
+        if owners is None:
+            owners = self.by_id[kind] = {}
+        ids = owners.get(owner)
+        if ids is None:
+            ids = owners[owner] = {}
+        cell = ids.get(id)
         if cell is None:
-            cell = Cell(key, kind, owner, id)
-            self.cells[key] = cell
-            if kind.prefix[:1] == layout.ENTRY:
-                base = key[: len(key) - len(id)]
-                if base in self.cells_by_map:
-                    self.cells_by_map[base].append(cell)
-                else:
-                    self.cells_by_map[base] = [cell]
+            cell = ids[id] = self._new(kind, owner, id)
+        return cell
+
+    def _new(self, kind: AnyKind, owner: bytes, id: bytes) -> Cell:
+        cell = Cell(layout.entry_key(kind.prefix, owner, id), kind, owner, id)
+        self.cells.append(cell)
         return cell
 
     def decode(self, cell: Cell) -> None:
@@ -51,28 +63,21 @@ class WorkingSet:
                 cell.load(stored)
 
     def load_announced(self) -> None:
-        self.load([cell for cell in self.cells.values() if not cell.loaded])
+        self.load([cell for cell in self.cells if not cell.loaded])
 
     def changed(self) -> list[Cell]:
         """The cells that steps may have changed, loaded: the caller compares them with the stored bytes."""
-        changed = [cell for cell in self.cells.values() if cell.dirty]
+        changed = [cell for cell in self.cells if cell.dirty]
         self.load([cell for cell in changed if not cell.loaded])
         return changed
 
-    def cells_of_map(self, kind: AnyKind, owner: bytes, id_prefix: bytes) -> list[Cell]:
-        """The cells of a map under a key whose ids begin with `id_prefix`, in the order of the ids."""
-        base = layout.entry_key(kind.prefix, owner)
-        wanted = base + id_prefix
-        self.scan(kind, owner, wanted)
-        cells = [cell for cell in self.cells_by_map.get(base, []) if cell.key.startswith(wanted)]
+    def cells_of(self, kind: AnyKind, owner: bytes, id_prefix: bytes = b"") -> list[Cell]:
+        """The cells of a kind under a key whose ids begin with `id_prefix`, in the order of the ids."""
+        self.scan(kind, owner, layout.entry_key(kind.prefix, owner, id_prefix))
+        cells = [cell for id, cell in self.by_id.get(kind, {}).get(owner, {}).items() if id.startswith(id_prefix)]
         cells.sort(key=_id_of)
-        return cells
-
-    def cells_of_key(self, kind: AnyKind, owner: bytes) -> list[Cell]:
-        """All cells of a kind under a key. It searches all cells, because `cells_by_map` has only those of maps."""
-        base = layout.entry_key(kind.prefix, owner)
-        self.scan(kind, owner, base)
-        return [cell for key, cell in self.cells.items() if key.startswith(base)]
+        single = self.single.get(kind, {}).get(owner)
+        return cells if single is None or id_prefix else [single, *cells]
 
     def scan(self, kind: AnyKind, owner: bytes, wanted: bytes) -> None:
         """Makes a cell for each stored entry of the owner whose key begins with `wanted`."""
