@@ -10,7 +10,6 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigEntry,
     ConfigResource,
     ConfigSource,
-    NewPartitions,
     ResourceType,
 )
 
@@ -70,8 +69,7 @@ def _ends(trial: Trial, topic: str) -> dict[int, int]:
 
 def _add(trial: Trial, topic: str, total: int) -> None:
     name = trial.prefix + topic
-    for future in trial.cluster.admin.create_partitions([NewPartitions(name, total)]).values():
-        future.result()
+    trial.cluster.grow({topic: total})
     while len(trial.world.producer.list_topics(name, timeout=10).topics[name].partitions) < total:
         pass
 
@@ -106,8 +104,6 @@ def begin_anew(trial: Trial) -> None:
 
 def _delete(trial: Trial, topic: str) -> None:
     trial.cluster.delete(trial.prefix + topic)
-    while trial.prefix + topic in trial.cluster.admin.list_topics(timeout=30).topics:
-        pass
 
 
 def _recreate(trial: Trial, topic: str) -> None:

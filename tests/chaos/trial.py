@@ -266,9 +266,7 @@ class Trial:
             self._replay()
 
     def partitions(self, topic: str) -> int:
-        return len(
-            self.cluster.admin.list_topics(self.prefix + topic, timeout=10).topics[self.prefix + topic].partitions
-        )
+        return self.cluster.partitions(topic)
 
     def _replay(self) -> None:
         """Spark's own state and the output, against a replay of the logs."""

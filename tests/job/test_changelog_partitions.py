@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
 from moneystate.engine.keygroup import key_group_of
 from moneystate.savepoint.format import Savepoint
@@ -15,21 +14,10 @@ from services.enrichment.topics import CHANGELOG
 from tests.job.harness import Setup, moneystate, small_workload
 from tests.kafka.logs import Cluster, wait_until_stable
 from tests.reference.model import Rules
-from tests.waiting import until
 
 SETUP = 3
 KEY_GROUPS = 8
 BOUNDED = ("--until-caught-up", "--max-records-per-batch", "300", "--quiet")
-
-
-def add_partitions(setup: Setup, partitions: int) -> None:
-    topic, admin = setup.prefix + CHANGELOG, setup.admin()
-    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result()
-
-    def count() -> int:
-        return len(admin.list_topics(topic, timeout=30).topics[topic].partitions)
-
-    until(lambda: count() == partitions, lambda: f"{count()} partitions", 90)
 
 
 def in_changelog(setup: Setup) -> dict[tuple[int, bytes], bytes]:
@@ -53,7 +41,7 @@ def test_the_job_is_refused_finishes_its_batch_and_goes_on_with_its_state_writte
     log = small_workload("--events", "1200")
     setup.send(log[:900])
     setup.kill_at("planned@1", *BOUNDED)
-    add_partitions(setup, 3)
+    Cluster(setup.bootstrap_servers, setup.prefix).grow({CHANGELOG: 3})
     refused = setup.refused(*BOUNDED)
     assert refused.code == SETUP
     assert f"{setup.prefix}{CHANGELOG}: expected 2 partitions" in refused.err
@@ -92,7 +80,6 @@ def test_a_changelog_that_was_created_again_is_refused_as_it_lacks_what_does_not
     setup.run(*BOUNDED)  # a checkpoint of an earlier version takes the topic that is there
     assert json.loads(settings.read_text()) == recorded
     cluster.delete(topic)
-    until(lambda: CHANGELOG not in setup.topics(), lambda: "it is still there", 90)
     before = in_folder(setup)
     assert "found none" in setup.refused(*BOUNDED).err
     cluster.create(CHANGELOG, 2, cleanup_policy="compact")

@@ -268,7 +268,7 @@ def test_a_killed_and_rescaled_service_puts_out_what_bench_says(services: Servic
 
 
 def test_a_service_beside_it_without_prefix_is_not_disturbed(services: Services) -> None:
-    names = set(services.cluster.admin.list_topics(timeout=30).topics)
+    names = services.cluster.names()
     assert {f"{s}-{t}" for s in ("orders", "customers") for t in ("state", "commits", "dead-letters")} <= names
 
 

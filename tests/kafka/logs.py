@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from confluent_kafka import IsolationLevel, KafkaException, Message, Producer, TopicCollection, TopicPartition
@@ -31,9 +31,8 @@ class Cluster:
         settings = {"retention.ms": "-1", **{key.replace("_", "."): value for key, value in config.items()}}
         for future in self.admin.create_topics([NewTopic(topic, partitions, -1, config=settings)]).values():
             future.result()
-        deadline = time.monotonic() + FLUSH_S  # the controller has it before the broker knows of it
-        while not self._is_up(topic, partitions):
-            assert time.monotonic() < deadline, f"{topic} does not come up"
+        # the controller has it before the broker knows of it
+        _wait(lambda: self._is_up(topic, partitions), f"{topic} does not come up")
         return topic
 
     def _is_up(self, topic: str, partitions: int) -> bool:
@@ -45,15 +44,26 @@ class Cluster:
         except KafkaException:
             return False
 
+    def names(self) -> set[str]:
+        """Of the topics of this prefix, in full."""
+        return {name for name in self.admin.list_topics(timeout=FLUSH_S).topics if name.startswith(self.prefix)}
+
+    def partitions(self, name: str) -> int:
+        topic = self.prefix + name
+        return len(self.admin.list_topics(topic, timeout=FLUSH_S).topics[topic].partitions)
+
     def grow(self, partitions: dict[str, int]) -> None:
-        """Give topics so many partitions."""
+        """Give topics so many partitions, and wait until the broker knows them."""
         more = [NewPartitions(self.prefix + name, n) for name, n in partitions.items()]
         for future in self.admin.create_partitions(more).values():
             future.result()
+        _wait(lambda: {name: self.partitions(name) for name in partitions} == partitions, f"not yet: {partitions}")
 
     def delete(self, topic: str) -> None:
+        """And wait until the broker has forgotten it."""
         for future in self.admin.delete_topics([topic]).values():
             future.result()
+        _wait(lambda: topic not in self.names(), f"{topic} stays")
 
     def delete_before(self, topic: str, offset: int, partition: int = 0) -> None:
         """As retention does."""
@@ -95,11 +105,21 @@ def wait_until_stable(admin: AdminClient, topics: Iterable[str]) -> None:
         for topic in topics
         for number in admin.list_topics(topic, timeout=FLUSH_S).topics[topic].partitions
     ]
+
+    def ends(isolation: IsolationLevel) -> list[int]:
+        return _ends(admin, partitions, isolation)
+
+    _wait(
+        lambda: ends(IsolationLevel.READ_COMMITTED) == ends(IsolationLevel.READ_UNCOMMITTED),
+        f"a transaction stays open in {topics}",
+    )
+
+
+def _wait(is_so: Callable[[], bool], otherwise: str) -> None:
+    """Each look asks the broker, which takes its time. Raises AssertionError."""
     deadline = time.monotonic() + FLUSH_S
-    while _ends(admin, partitions, IsolationLevel.READ_COMMITTED) != _ends(
-        admin, partitions, IsolationLevel.READ_UNCOMMITTED
-    ):
-        assert time.monotonic() < deadline, f"a transaction stays open in {topics}"
+    while not is_so():
+        assert time.monotonic() < deadline, otherwise
 
 
 def _ends(admin: AdminClient, partitions: list[TopicPartition], isolation: IsolationLevel) -> list[int]:

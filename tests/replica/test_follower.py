@@ -10,7 +10,6 @@ from typing import Any
 
 import psutil
 import pytest
-from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
 from moneystate.engine.avro import string_bytes
 from moneystate.replica import files
@@ -21,7 +20,7 @@ from services.enrichment import fingerprints as fp
 from services.enrichment.replica.model import Where
 from services.enrichment.replica.snapshot import Snapshot
 from services.enrichment.source import encode_source, optional
-from services.enrichment.topics import USER_EVENTS, WALLET_EVENTS
+from services.enrichment.topics import CHANGELOG, USER_EVENTS, WALLET_EVENTS
 from tests.kafka.logs import Cluster
 from tests.replica.changelog import Change, Replica, Writer, is_ready, until
 from tests.replica.states import State, changes, entries, forgotten
@@ -215,20 +214,11 @@ def test_a_changelog_that_is_made_anew_is_read_anew(cluster: Cluster, replica_of
     replica.latest(writer.batch(4, puts("ES")))
     replica.stop()
     cluster.delete(writer.topic)
-    until(lambda: writer.topic not in cluster.admin.list_topics(timeout=30).topics, "the topic to be gone")
     again = Writer(cluster)
     last = again.batch(0, puts("FR", USERS[:2]), epoch="two")
     replica.start()
     snapshot = replica.latest(last)
     assert [v.user_id for v in snapshot.users(limit=9, after=None).items] == ["user-0", "user-1"]
-
-
-def add_partitions(cluster: Cluster, topic: str, partitions: int) -> None:
-    for future in cluster.admin.create_partitions([NewPartitions(topic, partitions)]).values():
-        future.result()
-    until(
-        lambda: len(cluster.admin.list_topics(topic, timeout=30).topics[topic].partitions) == partitions, "partitions"
-    )
 
 
 def user_ids(snapshot: Snapshot) -> set[bytes]:
@@ -240,7 +230,7 @@ def test_partitions_that_are_added_to_the_changelog_lose_no_user(cluster: Cluste
     writer = Writer(cluster, rules={})
     replica = replica_of()
     replica.latest(writer.batch(0, puts("ES")))
-    add_partitions(cluster, writer.topic, 3)
+    cluster.grow({CHANGELOG: 3})
     last = writer.batch(1, puts("FR", USERS[:6]))
     for one in (replica, replica_of()):
         assert user_ids(one.latest(last)) == set(USERS)
@@ -256,7 +246,7 @@ def test_a_changelog_with_entries_where_they_do_not_belong_is_not_answered_from(
     writer = Writer(cluster, rules=rules)
     replica = replica_of()
     replica.latest(writer.batch(0, puts("ES")))
-    add_partitions(cluster, writer.topic, 3)
+    cluster.grow({CHANGELOG: 3})
     writer.restart(partitions=3)
     writer.batch(1, puts("FR", USERS[:6]))
     loads = {files.generation(replica.data)}
@@ -457,7 +447,6 @@ def test_a_reader_whose_files_go_from_under_it_takes_those_that_came_instead(
 
     monkeypatch.setattr(Secondary, "catch_up", gone)
     cluster.delete(writer.topic)
-    until(lambda: writer.topic not in cluster.admin.list_topics(timeout=30).topics, "the topic to be gone")
     again = Writer(cluster)
     replica.start()
     assert countries(replica.latest(again.batch(0, puts("FR"), epoch="two"))) == {"FR"}
