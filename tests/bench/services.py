@@ -15,31 +15,36 @@ from confluent_kafka import Producer
 from rich.console import Console
 from rich.table import Table
 
+from moneystate.api.json_topic import AVRO, JSON
 from moneystate.devbroker import DevBroker
 from tests.bench.backlog import PARTITIONS, Result, create_topics, rate_of, run_job, send_workload, timestamps
+from tests.bench.formats import JSON_FLAGS, copy_as_json, in_avro
 from tests.bench.load import Load
 from tests.bench.tree import Tree
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 MONEY: Final = "money-"
+IN_JSON: Final = "money-json-"
 
 
 def main(arguments: list[str]) -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     p.add_argument("services", nargs="+", help="names, such as joining")
     p.add_argument("--events", type=int, default=400_000, help="of each")
+    p.add_argument("--format", choices=(AVRO, JSON), help="of all topics; without it, the default of each")
     p.add_argument("--flag", action="append", default=[], help="for the runs, such as --flag=--max-records-per-batch=5")
     a = p.parse_args(arguments)
     table = Table("what", "events/s", "to the enrichment", "events", "CPU us/event", "peak MB")
     with tempfile.TemporaryDirectory(prefix="bench-broker-") as folder, DevBroker(Path(folder), heap="1g") as broker:
         servers = broker.bootstrap_servers
         send_workload(servers, MONEY, a.events, 20_000, "--seed", "11", "--flush-marker")
-        money = run_job(servers, MONEY, a.flag)
+        money = run_enrichment(servers, a.format, a.flag)
         print(f"enrichment: {money.rate:,.0f} events/s", file=sys.stderr)
         cpu = f"{money.cpu_s / money.outputs * 1e6:.0f}"
         table.add_row("enrichment", f"{money.rate:,.0f}", "1.00", f"{money.outputs:,}", cpu, f"{money.rss_mb:,}")
         for name in a.services:
             load: Load = import_module(f"tests.services.{name}.load").LOAD
+            load = in_avro(name, load) if a.format == AVRO else load
             send(servers, load, a.events)
             done = run_service(servers, "", name, load, a.flag)
             print(f"{name}: {done.outputs:,} outputs, first after {done.start_s:.1f} s", file=sys.stderr)
@@ -47,6 +52,13 @@ def main(arguments: list[str]) -> None:
             cpu = f"{done.cpu_s / a.events * 1e6:.0f}"
             table.add_row(name, f"{rate:,.0f}", f"{rate / money.rate:.2f}", f"{a.events:,}", cpu, f"{done.rss_mb:,}")
     Console(width=130).print(table)
+
+
+def run_enrichment(servers: str, format: str | None, flags: list[str]) -> Result:
+    if format != JSON:
+        return run_job(servers, MONEY, flags)
+    copy_as_json(servers, MONEY, IN_JSON)
+    return run_job(servers, IN_JSON, [*JSON_FLAGS, *flags])
 
 
 def run_service(servers: str, prefix: str, name: str, load: Load, flags: list[str]) -> Result:

@@ -1,0 +1,52 @@
+"""Loads in one format, so that services can be compared with the enrichment in the same: by default they are JSON, and
+its topics are Avro."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from contextlib import suppress
+
+from confluent_kafka import Producer
+
+from moneystate.api.json_topic import AVRO, JSON, JsonTopic
+from moneystate.api.plans import plan_of
+from moneystate.cli.services import load_all
+from moneystate.kafka.formats.base import Undecodable, make_format
+from moneystate.kafka.formats.schemas import SchemaSet
+from services.enrichment import topics
+from tests.bench.backlog import INPUTS, PARTITIONS, create_topics, messages
+from tests.bench.load import Load, Record
+
+JSON_FLAGS = [f"--format={topic}={JSON}" for topic in [*INPUTS, topics.STREAMS[0]]]
+
+
+def in_avro(name: str, load: Load) -> Load:
+    """The load of a service whose configuration has `format`, of all its topics."""
+    tables = load.tables.replace(f"[{name}]\n", f'[{name}]\nformat = "{AVRO}"\n', 1)
+    read = {
+        declared.topic: JsonTopic(plan, declared.topic)
+        for plan in map(plan_of, load_all(name, tomllib.loads(tables)))
+        for declared in plan.service.inputs
+    }
+
+    def records(n: int) -> Iterator[Record]:
+        for topic, key, value in load.records(n):
+            yield Record(topic, key, read[topic].to_canonical(value))
+
+    return load._replace(tables=tables, records=records)
+
+
+def copy_as_json(servers: str, prefix: str, to: str) -> None:
+    """The enrichment's inputs, from topics in Avro to new ones."""
+    create_topics(servers, [to + topic for topic in INPUTS], PARTITIONS, {"retention.ms": "-1"})
+    fmt = make_format(JSON, SchemaSet.load())
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
+    for topic in INPUTS:
+        for message in messages(servers, prefix + topic):
+            value, at_ms = message.value() or b"", message.timestamp()[1]
+            with suppress(Undecodable):  # the log has some that are not; they stay as they are
+                value = fmt.from_canonical(value)
+            producer.produce(to + topic, value, message.key(), message.partition() or 0, timestamp=at_ms)
+            producer.poll(0)
+    assert producer.flush(60) == 0
