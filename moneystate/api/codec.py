@@ -9,10 +9,10 @@ from moneystate.api import avro_parts
 from moneystate.api.avro_parts import Unencodable
 from moneystate.api.generate import AvroCode
 from moneystate.api.generate_json import JsonCode
-from moneystate.api.generate_transcoder import Transcode, Transcoder
 from moneystate.api.json_text import MAX_RECORD_LEVELS, parse
 from moneystate.api.schema import header_of
 from moneystate.api.shapes import Record, is_json, paths
+from moneystate.api.transcoder import Transcoder
 from moneystate.api.wrong_values import wrong_value
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.errors import StepError
@@ -39,7 +39,7 @@ class Codec:
         json_code = JsonCode(record)
         self.json_source = json_code.source.text()
         self._from_json, self._to_json = json_code.functions()
-        self._transcode: Transcode | None = None  # generated at the first use: only outputs need it
+        self._transcoder: Transcoder | None = None  # made at the first use: only outputs need it
         self._personal: tuple[str, ...] | None = None
         self._from_row: Callable[[Any], Any] | None = None
 
@@ -101,10 +101,10 @@ class Codec:
     def transcode(self, value: bytes, pos: int) -> bytes:
         """Turns the body of a value that this program wrote into JSON. Raises Malformed, and StepError for a value that
         JSON cannot represent."""
-        if self._transcode is None:
-            self._transcode = Transcoder(self.record).function()
+        if self._transcoder is None:
+            self._transcoder = Transcoder(self.record)
         try:
-            text: str = self._body(self._transcode, value, pos)[0]
+            text: str = self._body(self._transcoder.read, value, pos)[0]
             return text.encode()
         except Unencodable as e:
             raise StepError(f"{self.record.cls.__name__}: {e}.", ENCODING_ADVICE) from None

@@ -108,9 +108,7 @@ class JsonTexts:
         """The expression for a record. `values`: expressions for its fields. `with_type`: the text begins with the
         type, unless the record has a field of that name."""
         parts: list[str] = []
-        before = "{"
-        if with_type and not has_type_field(record):
-            before += f'"{TYPE}":{quote(record.short)},'
+        before = "{" + type_member(record) if with_type else "{"
         for f, value in zip(record.fields, values, strict=True):
             parts += [repr(f"{before}{quote(f.wire)}:"), self.expression(f.shape, value)]
             before = ","
@@ -140,6 +138,11 @@ class JsonTexts:
     def _part(self, name: str) -> str:
         self.source.names[name] = getattr(json_parts, name)
         return name
+
+
+def type_member(record: Record) -> str:
+    """The member with which a record's text begins; empty if the record has a field of that name."""
+    return "" if has_type_field(record) else f'"{TYPE}":{quote(record.short)},'
 
 
 def has_type_field(record: Record) -> bool:

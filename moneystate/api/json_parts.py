@@ -143,9 +143,8 @@ def bytes_out(value: bytes) -> str:
     return f'"{base64.b64encode(value).decode()}"'
 
 
-def json_out(value: Json | str) -> str:
-    """`value`: the transcoder passes the canonical text instead of an object."""
-    return value if isinstance(value, str) else value.text
+def json_out(value: Json) -> str:
+    return value.text
 
 
 def exact_out(precision: int, scale: int) -> Callable[[Decimal], str]:
