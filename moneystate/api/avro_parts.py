@@ -1,4 +1,4 @@
-"""Runtime helpers that generated Avro codecs call for single fields."""
+"""Runtime helpers that generated Avro codecs and `transcoder` call for single fields."""
 
 from __future__ import annotations
 

@@ -51,20 +51,17 @@ class AvroCode:
                 self.record(part)
         number = self.ids[record.name] = len(self.ids) + 1
         self.source.names[f"cls_{number}"] = record.cls
-        self.functions_of(record, number)
-        return number
-
-    def functions_of(self, record: Record, number: int) -> None:
         if has_dict(record):
             self._dict_reader(record, number)
         else:
-            self.reader(record, number)
+            self._reader(record, number)
         self._writer(record, number)
         self._copier(record, number)
+        return number
 
     # Reading
 
-    def reader(self, record: Record, number: int) -> None:
+    def _reader(self, record: Record, number: int) -> None:
         """Reads all fields, then constructs the record."""
         source = self.source
         source.line(0, f"def read_{number}(buf, pos):")
@@ -73,7 +70,7 @@ class AvroCode:
             self._read(1, f.shape, name)
         # a slice beyond the end gives a shorter string and no error
         source.line(1, "if pos > len(buf): raise IndexError")
-        self.construct(record, number, names)
+        self._construct(record, number, names)
         source.line(1, "return r, pos")
 
     def _dict_reader(self, record: Record, number: int) -> None:
@@ -99,7 +96,7 @@ class AvroCode:
         self.source.line(1, f"r = new(cls_{number})")
         self.source.line(1, "d = r.__dict__")
 
-    def construct(self, record: Record, number: int, names: list[str]) -> None:
+    def _construct(self, record: Record, number: int, names: list[str]) -> None:
         """Sets `r`."""
         source = self.source
         if has_dict(record) and _is_frozen(record):
@@ -243,7 +240,7 @@ class AvroCode:
             source.line(1, "return r")
             return
         source.line(1, "o = r")
-        self.construct(record, number, [self._copy(f.shape, f"o.{f.name}") for f in record.fields])
+        self._construct(record, number, [self._copy(f.shape, f"o.{f.name}") for f in record.fields])
         source.line(1, "return r")
 
     def _copy(self, shape: Shape, value: str) -> str:

@@ -1,4 +1,5 @@
-"""Runtime helpers that generated JSON codecs call for single values. They are as strict on types as the Avro schema."""
+"""Runtime helpers that generated JSON codecs and `transcoder` call for single values. They are as strict on types as
+the Avro schema."""
 
 from __future__ import annotations
 

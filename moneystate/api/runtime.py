@@ -3,7 +3,8 @@
 A batch reads the entries that its events and timers declare in one request. Other entries are read when a step asks for
 them: undeclared map entries, prefixes, and timers that are both set and due in the batch. An entry is decoded when a
 step first uses it and encoded once, in `finish`. A step may change its records in place. So before it runs, those that
-another step of the batch may have changed are copied. `Reject` restores the copies, and decodes the others again.
+another step of the batch may have changed, and those with a TTL, are copied. `Reject` restores the copies, and decodes
+the others again.
 """
 
 from __future__ import annotations

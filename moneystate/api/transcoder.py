@@ -1,13 +1,14 @@
-"""Turns a record's Avro body into JSON text without creating the record: one part for each shape, that reads the value
-at a position, adds its text and returns the position after it.
+"""Turns a record's Avro body into JSON text without creating the record: one part for each shape, which reads the
+value at a position, adds its text and returns the position after it.
 
 The bodies are those that this program wrote: their JSON fields are canonical. The texts are those of `generate_json`.
-Parts raise Malformed, IndexError where the body is cut off, and Unencodable for a value that JSON cannot represent.
+Parts raise Malformed, IndexError where the body is cut off, UnicodeDecodeError, and Unencodable for a value that JSON
+cannot represent.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from moneystate.api.avro_parts import read_count, read_double, read_exact, read_named, read_symbol, read_text
 from moneystate.api.generate_json import type_member
@@ -212,7 +213,7 @@ def _part_of(shape: Shape, made: dict[str, RecordPart]) -> Part:
 class Transcoder:
     """For a record. Its text begins with the type, unless the record has a field of that name."""
 
-    def __init__(self, record: Any) -> None:
+    def __init__(self, record: Record) -> None:
         self.part = RecordPart(record, True, {})
 
     def read(self, buf: bytes, pos: int) -> tuple[str, int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, Any, Literal
@@ -90,6 +89,14 @@ def test_what_is_cut_off_or_longer_does_not_decode(data: st.DataObject) -> None:
             its.transcode(encoded[:-1], HEADER_BYTES)
 
 
+def text_of(make: Callable[[], bytes]) -> bytes | None:
+    """None: JSON cannot represent it."""
+    try:
+        return make()
+    except StepError:
+        return None
+
+
 @MANY
 @given(st.data(), st.binary(max_size=60))
 def test_any_bytes_are_a_record_or_malformed(data: st.DataObject, junk: bytes) -> None:
@@ -100,8 +107,7 @@ def test_any_bytes_are_a_record_or_malformed(data: st.DataObject, junk: bytes) -
     except Malformed:
         return
     assert its.decode(its.encode(decoded)) == decoded or decoded != decoded  # NaN
-    with suppress(StepError):  # JSON has no NaN
-        assert its.transcode(its.encode(decoded), HEADER_BYTES) == its.to_json(decoded)
+    assert text_of(lambda: its.transcode(its.encode(decoded), HEADER_BYTES)) == text_of(lambda: its.to_json(decoded))
 
 
 @dataclass

@@ -22,13 +22,12 @@ JSON_FLAGS = [f"--format={topic}={JSON}" for topic in [*INPUTS, topics.STREAMS[0
 
 
 def in_avro(name: str, load: Load) -> Load:
-    """The load of a service whose configuration has `format`, of all its topics."""
+    """The load of a service whose configuration has `format`, of all its topics. Raises ValueError for another."""
     tables = load.tables.replace(f"[{name}]\n", f'[{name}]\nformat = "{AVRO}"\n', 1)
-    read = {
-        declared.topic: JsonTopic(plan, declared.topic)
-        for plan in map(plan_of, load_all(name, tomllib.loads(tables)))
-        for declared in plan.service.inputs
-    }
+    plans = [plan_of(reference) for reference in load_all(name, tomllib.loads(tables))]
+    if any(declared.format != AVRO for plan in plans for declared in plan.service.inputs):
+        raise ValueError(f"{name}: expected a format of all topics in its configuration, found none")
+    read = {i.topic: JsonTopic(plan, i.topic) for plan in plans for i in plan.service.inputs}
 
     def records(n: int) -> Iterator[Record]:
         for topic, key, value in load.records(n):
@@ -44,9 +43,9 @@ def copy_as_json(servers: str, prefix: str, to: str) -> None:
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
     for topic in INPUTS:
         for message in messages(servers, prefix + topic):
-            value, at_ms = message.value() or b"", message.timestamp()[1]
-            with suppress(Undecodable):  # the log has some that are not; they stay as they are
-                value = fmt.from_canonical(value)
+            value, at_ms = message.value(), message.timestamp()[1]
+            with suppress(Undecodable):  # some records of the log are not Avro: they stay as they are
+                value = value and fmt.from_canonical(value)
             producer.produce(to + topic, value, message.key(), message.partition() or 0, timestamp=at_ms)
             producer.poll(0)
     assert producer.flush(60) == 0

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any, cast
 
 from confluent_kafka import IsolationLevel, KafkaException, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from tests.reference.kafka_log import read_log
+from tests.waiting import until
 
 FLUSH_S = 90.0
 NO_TRANSACTION_YET = 0  # a producer's state after `init_transactions`: "Empty"
@@ -32,7 +33,7 @@ class Cluster:
         for future in self.admin.create_topics([NewTopic(topic, partitions, -1, config=settings)]).values():
             future.result()
         # the controller has it before the broker knows of it
-        _wait(lambda: self._is_up(topic, partitions), f"{topic} does not come up")
+        until(lambda: self._is_up(topic, partitions), lambda: f"{topic} does not come up", FLUSH_S)
         return topic
 
     def _is_up(self, topic: str, partitions: int) -> bool:
@@ -40,7 +41,7 @@ class Cluster:
         wanted = [TopicPartition(topic, number) for number in range(partitions)]
         try:
             self.admin.describe_topics(TopicCollection([topic]))[topic].result()
-            return _ends(self.admin, wanted, IsolationLevel.READ_COMMITTED) == [0] * partitions
+            return len(_ends(self.admin, wanted, IsolationLevel.READ_COMMITTED)) == partitions
         except KafkaException:
             return False
 
@@ -57,13 +58,15 @@ class Cluster:
         more = [NewPartitions(self.prefix + name, n) for name, n in partitions.items()]
         for future in self.admin.create_partitions(more).values():
             future.result()
-        _wait(lambda: {name: self.partitions(name) for name in partitions} == partitions, f"not yet: {partitions}")
+        for topic, n in ((self.prefix + name, n) for name, n in partitions.items()):
+            until(partial(self._is_up, topic, n), lambda: f"not yet: {partitions}", FLUSH_S)
 
     def delete(self, topic: str) -> None:
-        """And wait until the broker has forgotten it."""
+        """A topic of this prefix, by its full name. Wait until the broker has forgotten it."""
+        assert topic.startswith(self.prefix)
         for future in self.admin.delete_topics([topic]).values():
             future.result()
-        _wait(lambda: topic not in self.names(), f"{topic} stays")
+        until(lambda: topic not in self.names(), lambda: f"{topic} stays", FLUSH_S)
 
     def delete_before(self, topic: str, offset: int, partition: int = 0) -> None:
         """As retention does."""
@@ -109,17 +112,11 @@ def wait_until_stable(admin: AdminClient, topics: Iterable[str]) -> None:
     def ends(isolation: IsolationLevel) -> list[int]:
         return _ends(admin, partitions, isolation)
 
-    _wait(
+    until(
         lambda: ends(IsolationLevel.READ_COMMITTED) == ends(IsolationLevel.READ_UNCOMMITTED),
-        f"a transaction stays open in {topics}",
+        lambda: f"a transaction stays open in {topics}",
+        FLUSH_S,
     )
-
-
-def _wait(is_so: Callable[[], bool], otherwise: str) -> None:
-    """Each look asks the broker, which takes its time. Raises AssertionError."""
-    deadline = time.monotonic() + FLUSH_S
-    while not is_so():
-        assert time.monotonic() < deadline, otherwise
 
 
 def _ends(admin: AdminClient, partitions: list[TopicPartition], isolation: IsolationLevel) -> list[int]:
