@@ -8,12 +8,14 @@ cannot represent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from moneystate.api.avro_parts import read_count, read_double, read_exact, read_named, read_symbol, read_text
 from moneystate.api.generate_json import type_member
-from moneystate.api.iso_time import from_ms
-from moneystate.api.json_parts import bytes_out, double_out, exact_out, symbol_out
+from moneystate.api.json_parts import bytes_out, double_out, exact_out, millis_out, symbol_out
 from moneystate.api.json_text import quote
 from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
 from moneystate.engine.avro import Malformed, read_bytes, read_long, skip_bytes
@@ -22,9 +24,9 @@ if TYPE_CHECKING:  # a package for development only
     from mypy_extensions import i64
 
 
-class Part:
-    def add(self, buf: bytes, pos: i64, out: list[str]) -> i64:
-        raise NotImplementedError
+class Part(ABC):
+    @abstractmethod
+    def add(self, buf: bytes, pos: i64, out: list[str]) -> i64: ...
 
 
 class TextPart(Part):
@@ -49,61 +51,22 @@ class LongPart(Part):
         return after
 
 
-class MillisPart(Part):
-    def add(self, buf: bytes, pos: i64, out: list[str]) -> i64:
-        n, after = read_long(buf, pos)
-        out.append(f'"{from_ms(n)}"')
-        return after
-
-
 class BooleanPart(Part):
     def add(self, buf: bytes, pos: i64, out: list[str]) -> i64:
         out.append("true" if buf[pos] else "false")
         return pos + 1
 
 
-class DoublePart(Part):
-    def add(self, buf: bytes, pos: i64, out: list[str]) -> i64:
-        value, after = read_double(buf, pos)
-        out.append(double_out(value))
-        return after
+class ReadPart(Part):
+    """A value that is read and then turned into text. The parts above do both at once: they are the most frequent."""
 
-
-class BytesPart(Part):
-    def add(self, buf: bytes, pos: i64, out: list[str]) -> i64:
-        value, after = read_bytes(buf, pos)
-        out.append(bytes_out(value))
-        return after
-
-
-class JsonPart(Part):
-    def add(self, buf: bytes, pos: i64, out: list[str]) -> i64:
-        text, after = read_text(buf, pos)
-        out.append(text)
-        return after
-
-
-class ExactPart(Part):
-    def __init__(self, shape: Exact) -> None:
-        self.precision: int = shape.digits.precision
-        self.scale: int = shape.digits.scale
-        self.text = exact_out(self.precision, self.scale)
+    def __init__(self, read: Callable[[bytes, int], tuple[Any, int]], text: Callable[[Any], str]) -> None:
+        self.read = read  # the value at a position, and the position after it
+        self.text = text
 
     def add(self, buf: bytes, pos: i64, out: list[str]) -> i64:
-        value, after = read_exact(buf, pos, self.precision, self.scale)
+        value, after = self.read(buf, pos)
         out.append(self.text(value))
-        return after
-
-
-class SymbolPart(Part):
-    def __init__(self, shape: Symbols) -> None:
-        self.is_enum = bool(shape.name)
-        self.symbols: tuple[str, ...] = shape.symbols
-        self.text = symbol_out(shape.symbols)
-
-    def add(self, buf: bytes, pos: i64, out: list[str]) -> i64:
-        symbol, after = (read_symbol if self.is_enum else read_named)(self.symbols, buf, pos)
-        out.append(self.text(symbol))
         return after
 
 
@@ -184,11 +147,11 @@ class RecordPart(Part):
 PLAIN: Final[dict[str, Part]] = {
     "string": TextPart(),
     "long": LongPart(),
-    "millis": MillisPart(),
+    "millis": ReadPart(read_long, millis_out),
     "boolean": BooleanPart(),
-    "double": DoublePart(),
-    "bytes": BytesPart(),
-    "json": JsonPart(),
+    "double": ReadPart(read_double, double_out),
+    "bytes": ReadPart(read_bytes, bytes_out),
+    "json": ReadPart(read_text, str),
 }
 
 
@@ -197,9 +160,10 @@ def _part_of(shape: Shape, made: dict[str, RecordPart]) -> Part:
     if isinstance(shape, Plain):
         return PLAIN[shape.kind]
     if isinstance(shape, Exact):
-        return ExactPart(shape)
+        precision, scale = shape.digits.precision, shape.digits.scale
+        return ReadPart(partial(read_exact, precision=precision, scale=scale), exact_out(precision, scale))
     if isinstance(shape, Symbols):
-        return SymbolPart(shape)
+        return ReadPart(partial(read_symbol if shape.name else read_named, shape.symbols), symbol_out(shape.symbols))
     if isinstance(shape, Maybe):
         return MaybePart(_part_of(shape.inner, made))
     if isinstance(shape, Array):

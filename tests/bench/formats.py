@@ -7,15 +7,13 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
 
-from confluent_kafka import Producer
-
 from moneystate.api.json_topic import AVRO, JSON, JsonTopic
 from moneystate.api.plans import plan_of
 from moneystate.cli.services import load_all
 from moneystate.kafka.formats.base import Undecodable, make_format
 from moneystate.kafka.formats.schemas import SchemaSet
 from services.enrichment import topics
-from tests.bench.backlog import INPUTS, PARTITIONS, create_topics, messages
+from tests.bench.backlog import INPUTS, PARTITIONS, create_topics, loader, messages
 from tests.bench.load import Load, Record
 
 JSON_FLAGS = [f"--format={topic}={JSON}" for topic in [*INPUTS, topics.STREAMS[0]]]
@@ -40,7 +38,7 @@ def copy_as_json(servers: str, prefix: str, to: str) -> None:
     """The enrichment's inputs, from topics in Avro to new ones."""
     create_topics(servers, [to + topic for topic in INPUTS], PARTITIONS, {"retention.ms": "-1"})
     fmt = make_format(JSON, SchemaSet.load())
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
+    producer = loader(servers)
     for topic in INPUTS:
         for message in messages(servers, prefix + topic):
             value, at_ms = message.value(), message.timestamp()[1]

@@ -11,13 +11,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Producer
 from rich.console import Console
 from rich.table import Table
 
 from moneystate.api.json_topic import AVRO, JSON
 from moneystate.devbroker import DevBroker
-from tests.bench.backlog import PARTITIONS, Result, create_topics, rate_of, run_job, send_workload, timestamps
+from tests.bench.backlog import PARTITIONS, Result, create_topics, loader, rate_of, run_job, send_workload, timestamps
 from tests.bench.formats import JSON_FLAGS, copy_as_json, in_avro
 from tests.bench.load import Load
 from tests.bench.tree import Tree
@@ -85,7 +84,7 @@ def send(servers: str, load: Load, events: int, prefix: str = "") -> None:
     create_topics(servers, [prefix + topic for topic in load.inputs], PARTITIONS, {"retention.ms": "-1"})
     broker_time = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(16 * 2**20)}
     create_topics(servers, [prefix + load.output], PARTITIONS, broker_time)
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
+    producer = loader(servers)
     for topic, key, value in load.records(events):
         producer.produce(prefix + topic, value, key)
         producer.poll(0)

@@ -17,6 +17,7 @@ from moneystate.engine import plan as plans
 from moneystate.kafka.offsets import high_watermarks
 from tests.chaos.schedule import Fault
 from tests.chaos.targets import move_to_partition
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from tests.chaos.trial import Trial
@@ -70,8 +71,11 @@ def _ends(trial: Trial, topic: str) -> dict[int, int]:
 def _add(trial: Trial, topic: str, total: int) -> None:
     name = trial.prefix + topic
     trial.cluster.grow({topic: total})
-    while len(trial.world.producer.list_topics(name, timeout=10).topics[name].partitions) < total:
-        pass
+
+    def seen() -> int:
+        return len(trial.world.producer.list_topics(name, timeout=10).topics[name].partitions)
+
+    until(lambda: seen() >= total, lambda: f"the producer sees {seen()} partitions of {name}", 90)
 
 
 def topics(trial: Trial, fault: Fault) -> str:
@@ -97,18 +101,14 @@ def topics(trial: Trial, fault: Fault) -> str:
 def begin_anew(trial: Trial) -> None:
     """A checkpoint from the beginning writes all outputs again."""
     for output in (*trial.target.outputs, trial.target.changelog):
-        _delete(trial, output)
+        trial.cluster.delete(trial.prefix + output)
     trial.folder_of_checkpoint = trial.folder / "again"
     trial.flags += ["--new-epoch"]
 
 
-def _delete(trial: Trial, topic: str) -> None:
-    trial.cluster.delete(trial.prefix + topic)
-
-
 def _recreate(trial: Trial, topic: str) -> None:
     count, settings = trial.partitions(topic), _settings(trial, topic)
-    _delete(trial, topic)
+    trial.cluster.delete(trial.prefix + topic)
     trial.cluster.create(topic, count, **settings)
 
 

@@ -219,8 +219,7 @@ class Setup(NamedTuple):
 
     def topics(self) -> set[str]:
         """The topics of this prefix, without it."""
-        names = self.admin().list_topics(timeout=30).topics
-        return {name.removeprefix(self.prefix) for name in names if name.startswith(self.prefix)}
+        return {name.removeprefix(self.prefix) for name in Cluster(self.bootstrap_servers, self.prefix).names()}
 
     def create_inputs(self, partitions: int | None = None) -> None:
         cluster = Cluster(self.bootstrap_servers, self.prefix)

@@ -33,17 +33,19 @@ class Cluster:
         for future in self.admin.create_topics([NewTopic(topic, partitions, -1, config=settings)]).values():
             future.result()
         # the controller has it before the broker knows of it
-        until(lambda: self._is_up(topic, partitions), lambda: f"{topic} does not come up", FLUSH_S)
+        until(
+            lambda: self._ends_of(topic, partitions) == [0] * partitions, lambda: f"{topic} does not come up", FLUSH_S
+        )
         return topic
 
-    def _is_up(self, topic: str, partitions: int) -> bool:
-        """Described, and every partition has its leader."""
+    def _ends_of(self, topic: str, partitions: int) -> list[int] | None:
+        """None: it is not described yet, or a partition has no leader."""
         wanted = [TopicPartition(topic, number) for number in range(partitions)]
         try:
             self.admin.describe_topics(TopicCollection([topic]))[topic].result()
-            return len(_ends(self.admin, wanted, IsolationLevel.READ_COMMITTED)) == partitions
+            return _ends(self.admin, wanted, IsolationLevel.READ_COMMITTED)
         except KafkaException:
-            return False
+            return None
 
     def names(self) -> set[str]:
         """Of the topics of this prefix, in full."""
@@ -58,8 +60,11 @@ class Cluster:
         more = [NewPartitions(self.prefix + name, n) for name, n in partitions.items()]
         for future in self.admin.create_partitions(more).values():
             future.result()
-        for topic, n in ((self.prefix + name, n) for name, n in partitions.items()):
-            until(partial(self._is_up, topic, n), lambda: f"not yet: {partitions}", FLUSH_S)
+        for name, n in partitions.items():
+            until(partial(self._has, name, n), lambda: f"not yet: {partitions}", FLUSH_S)
+
+    def _has(self, name: str, partitions: int) -> bool:
+        return self.partitions(name) == partitions and self._ends_of(self.prefix + name, partitions) is not None
 
     def delete(self, topic: str) -> None:
         """A topic of this prefix, by its full name. Wait until the broker has forgotten it."""
