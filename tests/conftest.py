@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from moneystate import log
+from moneystate.cli.services import MODULES
 from moneystate.devbroker import DevBroker
 
 TESTS = Path(__file__).resolve().parent
@@ -65,6 +68,13 @@ def log_ends() -> Iterator[None]:
     """A command that ran in this process does not log for the next test."""
     yield
     log.end()
+
+
+@pytest.fixture(autouse=True)
+def imports_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a command makes importable, here and in the processes that start from here, is not so for the next test."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setenv(MODULES, os.environ.get(MODULES, ""))
 
 
 @pytest.fixture

@@ -69,7 +69,6 @@ def check(
     file = tmp_path / "impure.py"
     file.write_text(SERVICE.replace("BODY\n", f"{body}\n").replace('"BODY_OF_HELPER"', helper))
     sys.modules.pop("impure", None)
-    monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr("sys.argv", ["moneystate", "check", f"{file}:service", "--records", "60", "--json"])
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     with pytest.raises(SystemExit) as end:
@@ -150,7 +149,6 @@ def test_a_module_that_cannot_be_imported_names_its_line(
     text: str, told: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "failing.py").write_text(text)
-    monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     with pytest.raises(ConfigError, match=f"but {re.escape(told)}.* Do: correct that line") as refused:
         load(f"{tmp_path}/failing.py:service")
@@ -162,7 +160,6 @@ def test_a_package_that_another_one_hides_is_said(monkeypatch: pytest.MonkeyPatc
     (tmp_path / "services" / "__init__.py").touch()
     (tmp_path / "services" / "parcels.py").write_text("import moneystate as ms\nservice = ms.Service('parcels')\n")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
     for text in ("services.parcels:service", f"{tmp_path}/services/parcels.py:service"):
         with pytest.raises(ConfigError, match="Do: rename the package services: another one of that name is in "):
             load(text)
