@@ -62,11 +62,6 @@ def create_topics(servers: str, names: list[str], partitions: int, config: dict[
         future.result()
 
 
-def loader(servers: str) -> Producer:
-    """For many records at once."""
-    return Producer({"bootstrap.servers": servers, "linger.ms": 20, "queue.buffering.max.messages": 1_000_000})
-
-
 def messages(servers: str, topic: str, partitions: Sequence[int] = range(PARTITIONS)) -> Iterator[Message]:
     """All committed records."""
     consumer = Consumer(

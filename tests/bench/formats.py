@@ -13,8 +13,9 @@ from moneystate.cli.services import load_all
 from moneystate.kafka.formats.base import Undecodable, make_format
 from moneystate.kafka.formats.schemas import SchemaSet
 from services.enrichment import topics
-from tests.bench.backlog import INPUTS, PARTITIONS, create_topics, loader, messages
+from tests.bench.backlog import INPUTS, PARTITIONS, create_topics, messages
 from tests.bench.load import Load, Record
+from tests.workloads.workload_log import log_producer
 
 JSON_FLAGS = [f"--format={topic}={JSON}" for topic in [*INPUTS, topics.STREAMS[0]]]
 
@@ -38,7 +39,7 @@ def copy_as_json(servers: str, prefix: str, to: str) -> None:
     """The enrichment's inputs, from topics in Avro to new ones."""
     create_topics(servers, [to + topic for topic in INPUTS], PARTITIONS, {"retention.ms": "-1"})
     fmt = make_format(JSON, SchemaSet.load())
-    producer = loader(servers)
+    producer = log_producer(servers)
     for topic in INPUTS:
         for message in messages(servers, prefix + topic):
             value, at_ms = message.value(), message.timestamp()[1]

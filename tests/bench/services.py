@@ -16,10 +16,11 @@ from rich.table import Table
 
 from moneystate.api.json_topic import AVRO, JSON
 from moneystate.devbroker import DevBroker
-from tests.bench.backlog import PARTITIONS, Result, create_topics, loader, rate_of, run_job, send_workload, timestamps
+from tests.bench.backlog import PARTITIONS, Result, create_topics, rate_of, run_job, send_workload, timestamps
 from tests.bench.formats import JSON_FLAGS, copy_as_json, in_avro
 from tests.bench.load import Load
 from tests.bench.tree import Tree
+from tests.workloads.workload_log import log_producer
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 MONEY: Final = "money-"
@@ -84,7 +85,7 @@ def send(servers: str, load: Load, events: int, prefix: str = "") -> None:
     create_topics(servers, [prefix + topic for topic in load.inputs], PARTITIONS, {"retention.ms": "-1"})
     broker_time = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": str(16 * 2**20)}
     create_topics(servers, [prefix + load.output], PARTITIONS, broker_time)
-    producer = loader(servers)
+    producer = log_producer(servers)
     for topic, key, value in load.records(events):
         producer.produce(prefix + topic, value, key)
         producer.poll(0)

@@ -20,10 +20,11 @@ from moneystate.devbroker import DevBroker
 from moneystate.engine import plan as plans
 from moneystate.kafka.planner import METADATA_EVERY_S
 from moneystate.spark.checkpoint import Checkpoint
-from tests.bench.backlog import PARTITIONS, create_outputs, create_topics, loader, rate_of, timestamps
+from tests.bench.backlog import PARTITIONS, create_outputs, create_topics, rate_of, timestamps
 from tests.bench.tree import Tree
 from tests.job.harness import JobProcess
 from tests.job.warm import ROOT
+from tests.workloads.workload_log import log_producer
 
 SERVICE = """
 from dataclasses import dataclass
@@ -125,7 +126,7 @@ def topic_of(number: int) -> str:
 def send(servers: str, topics: Sequence[str], events: int) -> None:
     """The same events, whatever the topics."""
     rng = random.Random(1)
-    producer = loader(servers)
+    producer = log_producer(servers)
     for number in range(events):
         customer = f"customer-{rng.randrange(CUSTOMERS)}"
         value = {"type": "Spent", "customer": customer, "cents": number % 100, "at": START_MS + number // 10}

@@ -113,6 +113,7 @@ def read_request(value: bytes) -> None:
 
 # Confluent: framing and foreign writer schemas, with a registry in memory
 
+SCHEMA_SERVER = "http://127.0.0.1:1"  # never asked: the answers come from memory
 SOURCES = [SCHEMAS.by_name[name].source for name in NAMES]
 
 
@@ -120,7 +121,7 @@ class Registry(RegistryClient):
     """Answers from memory."""
 
     def __init__(self, schemas: dict[int, str]) -> None:
-        super().__init__("http://registry")
+        super().__init__(SCHEMA_SERVER)
         self.known = schemas
 
     def schema(self, schema_id: int) -> RegisteredSchema | None:
@@ -166,9 +167,9 @@ REPLIES = st.sampled_from([200, 404, 500, 302, 401])
 @target("formats.registry", st.tuples(REPLIES, texts(fresh(lambda: {"schema": '"string"', "id": 3}))), (200, DEEP))
 def read_registry(given: tuple[int, bytes]) -> None:
     status, body = given
-    client = RegistryClient("http://registry", sleep=lambda _: None)
+    client = RegistryClient(SCHEMA_SERVER, sleep=lambda _: None)
     transport = httpx.MockTransport(lambda _: httpx.Response(status, content=body))
-    client._client = httpx.Client(base_url="http://registry", transport=transport)
+    client._client = httpx.Client(base_url=SCHEMA_SERVER, transport=transport)
     registries.ANSWERS.clear()
     for call in (lambda: client.schema(1), lambda: client.register("s", '"string"')):
         result_of(call, BrokerError)
