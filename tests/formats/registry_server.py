@@ -10,6 +10,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 from urllib.parse import unquote
 
+from moneystate.kafka.formats import SchemaSet, subject_of
+from moneystate.kafka.formats.confluent import ConfluentFormat
+from moneystate.kafka.formats.registry import RegistryClient
+
+SET = SchemaSet.load()
+SUBJECT = subject_of("wallet-events")
+
 
 @dataclass
 class State:
@@ -101,3 +108,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: object) -> None:
         pass
+
+
+def made(server: RegistryServer, waits: list[float] | None = None, schemas: SchemaSet = SET) -> ConfluentFormat:
+    slept = [] if waits is None else waits
+    return ConfluentFormat(schemas, RegistryClient(server.url, sleep=slept.append), SUBJECT)

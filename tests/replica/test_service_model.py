@@ -12,15 +12,12 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-import moneystate as ms
 from examples.orders import orders
 from moneystate.api import index_order
 from moneystate.api.cells import Cell
 from moneystate.api.entry_view import EntryView
 from moneystate.api.index_order import Span
-from moneystate.api.plan import Plan
 from moneystate.api.replica_model import ServiceReplica
-from moneystate.errors import ServiceError
 from moneystate.replica import files, rows
 from moneystate.replica.applying import Applier
 from moneystate.replica.loading import Loader
@@ -33,7 +30,7 @@ from moneystate.replica.transaction_assembler import BatchSlice, Change, End, ch
 from moneystate.testing import Bench
 from moneystate.testing.run import Crash, Run, Sent
 from tests.api.services import market
-from tests.api.services.market import Moved, Offered, Seller
+from tests.api.services.market import Moved, Offered
 from tests.api.test_index import Plain, S, check_equal, market_events
 
 MODEL = ServiceReplica("tests.api.services.market:service")
@@ -369,97 +366,6 @@ def test_the_span_of_an_index_ends_where_another_index_begins(replica: Market) -
     everything = Span(b"", b"\xff")
     items = replica.reads.latest().matching(market.by_score, everything, 10, None).items
     assert {item.state for item in items} == {"seller"}
-
-
-def layout(by: Any) -> str:
-    service = ms.Service("market")
-    moved = service.input("moved", Moved, key="seller", time="at")
-    seller = service.value("seller", Seller)
-    service.index("by_score", seller, by)
-    service.on(moved, seller)(lambda ctx, e, seller: None)
-    made = ServiceReplica("tests.api.services.market:service")
-    made.plan = Plan(service)
-    return made.layout
-
-
-def test_the_layout_says_when_an_index_is_another_one() -> None:
-    assert layout(lambda s: s.score) == layout(lambda s: s.score)
-    others = [layout(lambda s: s.score), layout(lambda s: -s.score), layout(lambda s: s.country), layout(lambda s: 7)]
-    assert len(set(others)) == 4
-
-
-def test_the_layout_is_the_same_in_each_process() -> None:
-    """Sets are in another order by each process's hashes, and objects are elsewhere."""
-
-    def among(wanted: Any) -> Any:
-        return lambda s: s.score in wanted
-
-    assert repr({0, 8}) != repr({8, 0})
-    assert (
-        layout(lambda s: s.score in {0, 8})
-        == layout(lambda s: s.score in {8, 0})
-        != layout(lambda s: s.score in {0, 7})
-    )
-    assert layout(among({0, 8})) == layout(among({8, 0})) != layout(among({0, 7}))
-
-    def through(read: Any) -> Any:
-        return lambda s: read(s)
-
-    assert layout(through(lambda s: s.score)) == layout(through(lambda s: s.score)) != layout(through(lambda s: 7))
-
-
-LIMIT = 5
-
-
-def rank(seller: Any) -> int:
-    return twice(seller) if seller.score < LIMIT else 0
-
-
-def twice(seller: Any) -> int:
-    return int(2 * seller.score)
-
-
-def thrice(seller: Any) -> int:
-    return int(3 * seller.score)
-
-
-def doubled(self: Seller) -> int:
-    return 2 * self.score
-
-
-def tripled(self: Seller) -> int:
-    return 3 * self.score
-
-
-def test_the_layout_says_when_what_an_index_calls_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = layout(lambda s: rank(s))
-    assert layout(lambda s: rank(s)) == before
-    with monkeypatch.context() as changed:
-        changed.setitem(globals(), "twice", thrice)
-        assert layout(lambda s: rank(s)) != before
-    with monkeypatch.context() as changed:
-        changed.setitem(globals(), "LIMIT", 6)
-        assert layout(lambda s: rank(s)) != before
-
-
-def test_the_layout_says_when_a_method_of_the_record_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Seller, "grade", doubled, raising=False)
-    before = layout(lambda s: s.grade())
-    monkeypatch.setattr(Seller, "grade", tripled)
-    assert layout(lambda s: s.grade()) != before
-
-
-def test_an_index_whose_function_fails_says_which_and_for_which_key() -> None:
-    service = ms.Service("market")
-    moved = service.input("moved", Moved, key="seller", time="at")
-    seller = service.value("seller", Seller)
-    service.index("rate", seller, lambda s: 100 // s.score)
-    service.on(moved, seller)(lambda ctx, e, seller: None)
-    model = ServiceReplica("tests.api.services.market:service")
-    model.plan = Plan(service)
-    entry = MODEL.plan.kinds["seller"].codec.encode(Seller("ES", 0))
-    with pytest.raises(ServiceError, match=r"index 'rate': its function raised ZeroDivisionError: .* for key 'a'"):
-        model.index_keys(b"a", b"v", b"\x06seller", entry)
 
 
 def test_a_version_that_changed_many_timers_is_told_of_in_pieces(replica: Market) -> None:
