@@ -184,7 +184,8 @@ def test_who_read_personal_fields_is_on_record(guarded: Server, pki: Pki, audit:
     assert line["version"].endswith("/2")
     assert line["peer"]
     assert line["timestamp"]
-    assert "1999" not in audit.read_text()  # who and what, never the values
+    told = {name: value for name, value in line.items() if name not in ("timestamp", "peer")}
+    assert "1999" not in str(told)  # who and what, never the values; a time or a port may have these digits
 
 
 def test_who_read_entries_is_on_record_with_their_users(guarded: Server, pki: Pki, audit: Path) -> None:
