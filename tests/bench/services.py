@@ -76,6 +76,8 @@ def run_service(servers: str, prefix: str, name: str, load: Load, flags: list[st
     if code:
         raise RuntimeError(f"{name}: ended with code {code}")
     ended, times_ms = time.time(), timestamps(servers, prefix + load.output)
+    if not times_ms:
+        sys.exit(f"{name}: expected outputs in {prefix}{load.output}, found none: pass more --events")
     start_s = times_ms[0] / 1000 - began
     return Result(name, rate_of(times_ms), len(times_ms), ended - began, start_s, tree.cpu_s, tree.rss // 2**20)
 

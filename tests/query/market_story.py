@@ -80,6 +80,6 @@ def begin(job: MarketJob) -> None:
 def go_on(job: MarketJob) -> None:
     """Version 1: ann moves, many others come; version 2: an offer is gone, and what was looked at has expired."""
     job.batch(
-        4 * S, Moved("ann", "Portugal", 9, 3 * S), *[Moved(other, "FR", n, 3 * S) for n, other in enumerate(OTHERS)]
+        4 * S, Moved("ann", "PT", 9, 3 * S), *[Moved(other, "FR", n, 3 * S) for n, other in enumerate(OTHERS)]
     )  # fmt: skip
     job.batch(12 * S, Offered("bob", "y", 0, [], 5 * S), Offered("bob", "x9", 300, [], 11 * S))

@@ -93,7 +93,7 @@ def pages(client: Client, call: str, request: Any, field: str = "records") -> li
 
 
 def test_a_record_at_any_version(client: Client) -> None:
-    assert seller(client, "ann") == {"type": "Seller", "country": "Portugal", "score": 9}
+    assert seller(client, "ann") == {"type": "Seller", "country": "PT", "score": 9}
     assert seller(client, "ann", 0) == {"type": "Seller", "country": "ES", "score": 3}
     at_time = header_pb2.At(event_time_ms=3 * SECOND)
     answer = client.call("State.Get", s.GetRequest(name=named("seller", "ann"), at=at_time))
@@ -169,8 +169,8 @@ def test_a_declared_query(client: Client, stranger: Client) -> None:
     ]  # fmt: skip
     then = s.CallRequest(query="cheapest", arguments='{"item": "y"}', at=at(0))
     assert json.loads(client.call("State.Call", then).result.json)[0]["seller"] == "bob"
-    of_country = s.CallRequest(query="sellers", arguments='{"country": "Portugal"}')
-    assert json.loads(client.call("State.Call", of_country).result.json) == [{"country": "Portugal", "score": 9}]
+    of_country = s.CallRequest(query="sellers", arguments='{"country": "PT"}')
+    assert json.loads(client.call("State.Call", of_country).result.json) == [{"country": "PT", "score": 9}]
     masked = stranger.call("State.Call", of_country).result
     assert json.loads(masked.json) == [{"country": "", "score": 9}]
     assert list(masked.masked) == ["value[].country"]
@@ -253,7 +253,7 @@ def test_explain_shows_what_a_record_was_and_when(client: Client) -> None:
     answer = client.call("State.Explain", s.ExplainRequest(name=named("seller", "ann")))
     steps = [(step.header.version.batch, step.from_watermark_ms, json.loads(step.record.json)["country"])
              for step in answer.steps]  # fmt: skip
-    assert steps[0] == (1, 2 * SECOND, "Portugal")
+    assert steps[0] == (1, 2 * SECOND, "PT")
     assert steps[-1][2] == "ES"
     gone = client.call("State.Explain", s.ExplainRequest(name=named("offers", "bob", "y")))
     assert [step.record.HasField("json") for step in gone.steps][:2] == [False, True]
@@ -268,17 +268,20 @@ PERSONAL_CALLS: list[tuple[str, Any]] = [
     ("State.List", s.ListRequest(index="by_score", equals=s.IndexValue(parts=[s.Part(number=9)]))),
     ("State.Explain", s.ExplainRequest(name=named("seller", "ann"))),
     ("State.Diff", since(0)),
-    ("State.Call", s.CallRequest(query="sellers", arguments='{"country": "Portugal"}')),
+    ("State.Call", s.CallRequest(query="sellers", arguments='{"country": "PT"}')),
 ]
 
 
 @pytest.mark.parametrize(("call", "request_"), PERSONAL_CALLS, ids=lambda value: str(value).replace("\n", " ")[:40])
 def test_personal_fields_are_masked_everywhere(client: Client, stranger: Client, call: str, request_: Any) -> None:
     def told(caller: Client) -> bytes:
-        return bytes(caller.call(call, request_).SerializeToString())
+        answer = caller.call(call, request_)
+        if "next_page_token" in answer.DESCRIPTOR.fields_by_name:
+            answer.ClearField("next_page_token")  # base64, which may spell anything
+        return bytes(answer.SerializeToString())
 
-    assert b"Portugal" in told(client)
-    assert b"Portugal" not in told(stranger)
+    assert b"PT" in told(client)
+    assert b"PT" not in told(stranger).replace(b"PTS", b"")
     assert b"country" in told(stranger)  # among the masked
 
 
@@ -289,7 +292,7 @@ def test_a_watch_masks_too_and_an_index_of_a_personal_field_needs_the_scope(stra
     assert list(record.masked) == ["country"]
     (other,) = [r for r in first.changes if r.name.state == "last"]
     assert not other.masked
-    request = s.ListRequest(index="by_country", equals=s.IndexValue(parts=[s.Part(text="Portugal")]))
+    request = s.ListRequest(index="by_country", equals=s.IndexValue(parts=[s.Part(text="PT")]))
     assert failure(lambda: stranger.call("State.List", request)) == ("PERMISSION_DENIED", "SCOPE_MISSING")
 
 
@@ -348,14 +351,14 @@ def test_without_tls_there_is_no_connection(market: Server) -> None:
     [
         (["cheapest", "x"], ["bob", "x9", "300"]),
         (["cheapest", "x", "most=1"], ["bob", "x9", "300"]),
-        (["call", "sellers", "Portugal", "true"], ["Portugal", "9"]),
-        (["get", "ann"], ["ann", "Portugal", "9"]),
+        (["call", "sellers", "PT", "true"], ["PT", "9"]),
+        (["get", "ann"], ["ann", "PT", "9"]),
         (["get", "ann", "offers", "x1"], ["ann", "x1", "x", "700"]),
         (["list", "seller", "s00", "--limit", "3"], ["s002", "FR", "2"]),
         (["list", "by_price", "x", "500"], ["ann", "x2", "x", "500"]),
         (["list", "by_score", "--low", "149"], ["s149", "FR", "149"]),
         (["entries", "offers", "ann", "x2"], ["ann", "x2", "x", "500"]),
-        (["explain", "seller", "ann"], ["country", "Portugal,", "score", "9"]),
+        (["explain", "seller", "ann"], ["country", "PT,", "score", "9"]),
         (["diff", "--since", f"{EPOCH}/1"], ["offers", "bob", "y", "cents", "100"]),
         (["watch", "bob", "--since", f"{EPOCH}/1", "--count", "1"], ["offers", "bob"]),
         (["schema"], ["by_price", "offers"]),
