@@ -12,7 +12,7 @@ from services.entities import texts
 from services.entities.config import Config
 from services.entities.merge import Status, cause_and_time
 from services.entities.records import Change, Entity, EntityChanged, Stored
-from services.entities.steps import Steps, version_id
+from services.entities.steps import Steps, fitting, version_id
 
 PAGE: Final = 100
 
@@ -68,8 +68,10 @@ class Reader:
         for version in range(max(after + 1, self.first(lambda _: True)), self.stored.version + 1):
             change, before, then = self.change(version), self.at(version - 1), self.at(version)
             if change and before and then:
-                large = before.too_large or then.too_large
-                yield EntityChanged(self.id, version, change.time, before.body, then.body, change.cause, large)
+                (old, new), large = fitting(before.body, then.body)
+                if before.too_large or then.too_large:  # one of them is not kept
+                    old, new, large = None, None, True
+                yield EntityChanged(self.id, version, change.time, old, new, change.cause, large)
 
     def first(self, wanted: Callable[[Change], bool]) -> int:
         """The version of the first change that is kept and wanted, as all after it are; the next one if none is."""

@@ -102,11 +102,11 @@ class Steps:
         stored.version += 1
         cause, _ = cause_and_time(stamp)
         stored.fields = {} if after is None else _fields(merge.document, ctx.rules.fields)
-        (old, new), too_large = _fitting(before, after)
+        (old, new), too_large = fitting(before, after)
         ctx.emit(self.changes, r.EntityChanged(ctx.key, stored.version, ctx.now, old, new, cause, too_large))
-        (whole,), too_large = _fitting(after)
+        (whole,), too_large = fitting(after)
         ctx.emit(self.entities, r.Entity(ctx.key, stored.status, stored.version, whole, too_large))
-        (old,), too_large = _fitting(before)
+        (old,), too_large = fitting(before)
         history.put(version_id(stored.version), r.Change(ctx.now, cause, old, too_large))
 
 
@@ -143,7 +143,7 @@ def _result(c: r.Command, reason: r.Reason | None, stored: r.Stored) -> r.Comman
     return r.CommandResult(c.command_id, c.entity_id, status, reason, stored.version)
 
 
-def _fitting(*bodies: ms.Json | None) -> tuple[Sequence[ms.Json | None], bool]:
+def fitting(*bodies: ms.Json | None) -> tuple[Sequence[ms.Json | None], bool]:
     """The bodies, or None in place of each where they are too large together."""
     text = "".join([body.text for body in bodies if body is not None])
     too_large = len(text) > TOO_LARGE_BYTES // 4 and len(text.encode()) > TOO_LARGE_BYTES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from decimal import ROUND_DOWN, Decimal
 from typing import Final
 
 from rich.cells import cell_len
@@ -13,6 +13,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from moneystate.api.iso_time import from_ms
 from moneystate.cli.tables import UNBOUNDED, fitting
 from services.reconciliation.records import Completeness
 
@@ -129,7 +130,7 @@ def colour_of(percent: float) -> str:
 
 def percent_text(percent: float) -> str:
     """Two digits, cut off: 99.999 is not shown as 100."""
-    return f"{int(percent * 100) / 100:.2f}%"
+    return f"{Decimal(str(percent)).quantize(Decimal('0.01'), ROUND_DOWN)}%"
 
 
 def bar(record: Completeness) -> Text:
@@ -151,4 +152,6 @@ def _count(n: int, colour: str) -> Text:
 
 
 def _clock(time_ms: int) -> str:
-    return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    """Of any year: an interval may reach beyond those that `datetime` has."""
+    date, _, time = from_ms(time_ms).partition("T")
+    return f"{date} {time[:8]}"

@@ -133,4 +133,16 @@ def test_of_a_change_that_is_too_large_the_body_is_not_kept() -> None:
     bench.send(Created("a", "e1", T, j(f'{{"n":"{"x" * 950_000}"}}')), Patched("a", "e2", T + 1, j('{"n":1}')))
     ask = asking(bench)
     assert ask("entity_version", "a", 1) == Entity("a", "ACTIVE", 1, None, True)
-    assert ask("changes", "a")[1] == EntityChanged("a", 2, T + 1, None, j('{"n":1}'), "e2", True)
+    assert ask("changes", "a")[1] == EntityChanged("a", 2, T + 1, None, None, "e2", True)
+
+
+def test_changes_that_are_kept_are_those_that_were_put_out() -> None:
+    service = entities(Config())
+    bench = Bench(service, bound_ms=0)
+    for n, x in enumerate([500_000, 500_000, 399_000, 800_000, 950_000, 1]):
+        body = j(f'{{"n":"{chr(97 + n) * x}"}}')
+        bench.send(Patched("a", f"e{n}", T + n, body) if n else Created("a", "e0", T, body))
+        output = next(o for o in service.outputs if o.topic == "entity-changes")
+        changes = bench.out(output)
+        assert asking(bench)("changes", "a") == changes
+    assert [change.too_large for change in changes] == [False, True, False, True, True, True]

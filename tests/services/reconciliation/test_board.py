@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -88,6 +89,19 @@ def test_one_pair_alone_and_none_at_all() -> None:
 
 def test_what_is_not_complete_is_never_shown_as_100() -> None:
     assert [percent_text(p) for p in (100.0, 99.99999999999999, 0.0, 50.0)] == ["100.00%", "99.99%", "0.00%", "50.00%"]
+
+
+def test_a_percentage_is_cut_off_and_not_lower_than_that() -> None:
+    fractions = [(29, 10_000), (113, 10_000), (1, 3), (6_666, 10_000), (1, 10**9), (10**9 - 1, 10**9)]
+    wanted = ["0.29%", "1.13%", "33.33%", "66.66%", "0.00%", "99.99%"]
+    assert [percent_text(100 * n / whole) for n, whole in fractions] == wanted
+
+
+@pytest.mark.parametrize(("start_ms", "shown"), [(253_402_300_500_000, "9999-12-31"), (-62_135_597_100_000, "0000-12-31")])
+def test_an_interval_beyond_the_years_1_to_9999_is_shown(start_ms: int, shown: str) -> None:
+    one = replace(record("a", 1, 4, 4, 0), interval_start=start_ms, interval_end=start_ms + 300_000)
+    assert lines(board(one))[2][1] == shown
+    assert "100.00%" in "".join(ET.fromstring(board(one).svg()).itertext()).replace("\xa0", " ")
 
 
 def test_the_svg_is_whole_and_asks_nothing_of_the_internet() -> None:
