@@ -97,7 +97,9 @@ def test_a_percentage_is_cut_off_and_not_lower_than_that() -> None:
     assert [percent_text(100 * n / whole) for n, whole in fractions] == wanted
 
 
-@pytest.mark.parametrize(("start_ms", "shown"), [(253_402_300_500_000, "9999-12-31"), (-62_135_597_100_000, "0000-12-31")])
+@pytest.mark.parametrize(
+    ("start_ms", "shown"), [(253_402_300_500_000, "9999-12-31"), (-62_135_597_100_000, "0000-12-31")]
+)
 def test_an_interval_beyond_the_years_1_to_9999_is_shown(start_ms: int, shown: str) -> None:
     one = replace(record("a", 1, 4, 4, 0), interval_start=start_ms, interval_end=start_ms + 300_000)
     assert lines(board(one))[2][1] == shown
