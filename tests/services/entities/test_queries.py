@@ -137,12 +137,10 @@ def test_of_a_change_that_is_too_large_the_body_is_not_kept() -> None:
 
 
 def test_changes_that_are_kept_are_those_that_were_put_out() -> None:
-    service = entities(Config())
-    bench = Bench(service, bound_ms=0)
+    bench = Bench(entities(Config()), bound_ms=0)
     for n, x in enumerate([500_000, 500_000, 399_000, 800_000, 950_000, 1]):
         body = j(f'{{"n":"{chr(97 + n) * x}"}}')
         bench.send(Patched("a", f"e{n}", T + n, body) if n else Created("a", "e0", T, body))
-        output = next(o for o in service.outputs if o.topic == "entity-changes")
-        changes = bench.out(output)
+        changes = out(bench, "entity-changes")
         assert asking(bench)("changes", "a") == changes
     assert [change.too_large for change in changes] == [False, True, False, True, True, True]

@@ -30,6 +30,7 @@ from services.entities.records import (
 )
 from services.entities.service import entities
 from services.entities.texts import merge_of
+from tests.services.entities.test_entities import out
 
 T = 1_700_000_000_000
 WINDOW = 60_000
@@ -44,10 +45,6 @@ def bench_of(*records: Any, config: Config = CONFIG, bound_ms: int = 5_000) -> B
     bench = Bench(entities(config), bound_ms=bound_ms)
     bench.send(*records)
     return bench
-
-
-def out(bench: Bench, topic: str) -> list[Any]:
-    return bench.out(*[output for output in bench.service.outputs if output.topic == topic])
 
 
 def stored(bench: Bench, id: str = "a") -> Stored:
