@@ -1,7 +1,7 @@
-"""Reads the valid members of a JSON object that has invalid members, too. Functions for `fallback=` use it.
+"""Takes a JSON object or array apart into the texts of its members or items, which are not interpreted.
 
 `json_text.parse` rejects a whole text because of one repeated name or one number that is too long. Here the text must
-be JSON, of any depth, and each member is parsed separately.
+be JSON, of any depth. `readable_members` parses each member separately: functions for `fallback=` use it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ _TOKEN: Final = re.compile(
 )
 _VALUES: Final = frozenset({"text", "plain", "open"})
 _CLOSES: Final = {"{": "}", "[": "]"}
+_NAMES: Final = {"{": "object", "[": "array"}
+_WHITE_SPACE: Final = " \t\n\r"
 
 
 def readable_members(value: bytes | None) -> dict[str, Any]:
@@ -34,7 +36,7 @@ def readable_members(value: bytes | None) -> dict[str, Any]:
         raise Malformed("not UTF-8") from None
     readable: dict[str, Any] = {}
     seen: set[str] = set()
-    for name, raw in list(_members(text)):
+    for name, raw in list(children(text, "{")):
         try:
             key = parse(name)
             if key in seen:
@@ -47,11 +49,13 @@ def readable_members(value: bytes | None) -> dict[str, Any]:
     return readable
 
 
-def _members(text: str) -> Iterator[tuple[str, str]]:
-    """The members of the outer object: the texts of their names and values. It reads each token once and tracks open
-    brackets in a list instead of recursing, so any depth is fine."""
+def children(text: str, bracket: str) -> Iterator[tuple[str, str]]:
+    """The members of the outer object (`bracket`: `{`) or the items of the outer array (`[`): the texts of their names
+    (of items: empty) and values. Raises Malformed. It reads each token once and tracks open brackets in a list instead
+    of recursing, so any depth is fine."""
     open_brackets: list[str] = []
     allowed = frozenset({"open"})
+    before_value = frozenset({"colon"}) if bracket == "{" else frozenset({"open", "comma"})
     name, start = "", 0
     for kind, begin, end in _tokens(text):
         if kind not in allowed:
@@ -59,17 +63,18 @@ def _members(text: str) -> Iterator[tuple[str, str]]:
         word = text[begin:end]
         if kind == "open":
             open_brackets.append(word)
-            if len(open_brackets) == 1 and word == "[":
-                raise Malformed("not an object")
+            if len(open_brackets) == 1 and word != bracket:
+                raise Malformed(f"not an {_NAMES[bracket]}")
         elif kind == "close" and word != _CLOSES[open_brackets.pop()]:
             raise Malformed(f"not JSON at character {begin}")
-        if len(open_brackets) == 1 and kind == "text" and "name" in allowed:
-            name = word
-        elif len(open_brackets) == 1 and kind == "colon":
-            start = end
-        elif start and not (len(open_brackets) > 1 or kind == "open"):
-            yield name, text[start:end]
-            start = 0
+        if len(open_brackets) == 1:
+            if kind == "text" and "name" in allowed:
+                name = word
+            elif kind in before_value:
+                start = end
+            elif start:
+                yield name, text[start:end].lstrip(_WHITE_SPACE)
+                start = 0
         allowed = _after(kind, allowed, open_brackets)
 
 

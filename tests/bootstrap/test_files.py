@@ -60,6 +60,47 @@ def test_parquet_as_spark_writes_its_kafka_source_is_read(tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"amount":1234567890123456.7891,"rate":1.10,"small":-0,"large":1e400}',
+        '{ "a" : 1,\t"a" : 2 }',
+        '{"n":' + "9" * 5_000 + "}",
+        '{"deep":' + "[" * 5_000 + "]" * 5_000 + "}",
+        '{"half":"\\ud800","escaped":"\\u00e9","as it is":"é"}',
+        '{"n":NaN}',
+        "{}",
+    ],
+    ids=["numbers", "a name twice", "a long number", "many levels", "half of a pair", "no number", "empty"],
+)
+@pytest.mark.parametrize("field", ["value", "key", "headers"])
+def test_an_object_in_json_lines_is_its_own_text_to_the_byte(tmp_path: Path, field: str, text: str) -> None:
+    path = tmp_path / "0-0.jsonl"
+    content = f'[{{"key":"trace","value":{text}}},{{"key":"none","value":null}}]' if field == "headers" else text
+    path.write_text(f'{{"offset":0, "{field}": {content} ,"timestamp":7}}\n')
+    [record] = read_file(path)
+    assert (record.offset, record.timestamp_ms) == (0, 7)
+    read = {"value": record.value, "key": record.key, "headers": dict(record.headers).get("trace")}[field]
+    assert read == text.encode()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"offset":0,"offset":1,"value":null}',
+        '{"value":{},"value":{}}',
+        '{"value":{}',
+        '{"value":[1]}',
+        '[{"value":{}}]',
+    ],
+)
+def test_a_line_that_is_not_one_record_is_an_error_that_names_it(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "0-9.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(ArchiveError, match="line 1"):
+        list(read_file(path))
+
+
 def test_json_lines_may_have_values_as_objects_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "some.jsonl"
     path.write_text(json.dumps({"value": {"id": "é"}}) + "\n")
