@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
-from moneystate.api import layout
+from moneystate.api import exact_json, layout
 from moneystate.api.cells import DUE, NEVER, Cell, RecordKind, SeenKind, decode_entry
+from moneystate.api.generate_json import has_type_field
 from moneystate.api.layout import Place
 from moneystate.api.plan import Plan
 from moneystate.api.plans import plan_of
@@ -88,6 +88,12 @@ class ServiceState:
         kind = self.plan.by_prefix[layout.prefix_of(place.kind, place.name)]
         return place, decode_entry(kind, value, place.owner, place.id)
 
+    def _has_id(self, place: Place) -> bool:
+        """Whether the entry has an id. An id may be empty."""
+        if place.kind == layout.TIMER:
+            return self.plan.timer_of[layout.prefix_of(place.kind, place.name)].map_kind is not None
+        return place.kind != layout.VALUE
+
     def held_since(self, key: bytes, value: bytes) -> int | None:
         return None
 
@@ -98,10 +104,11 @@ class ServiceState:
             place, cell = self._open(key, value)
             if cell.has_expired(watermark):
                 continue
-            id = {"id": place.id.decode()} if place.id else {}
+            id = {"id": place.id.decode()} if self._has_id(place) else {}
             if isinstance(cell.kind, RecordKind):
-                row = json.loads(cell.kind.codec.to_json(cell.value))
-                row.pop("type", None)
+                row = exact_json.loads(cell.kind.codec.to_json(cell.value))
+                if not has_type_field(cell.kind.codec.record):
+                    del row["type"]
                 values[place.name].append({**id, **row})
             elif isinstance(cell.kind, SeenKind):
                 values[SEEN_IDS].append({"topic": place.name, **id, "at": cell.changed_at})
@@ -114,11 +121,11 @@ class ServiceState:
         for inputs in self.plan.inputs.values():
             if header in inputs:
                 codec = inputs[header].codec
-                return json.loads(codec.to_json(codec.decode(value)))
+                return exact_json.loads(codec.to_json(codec.decode(value)))
         for earlier in self.plan.earlier_inputs.values():
             if header in earlier:
                 record, _ = earlier[header].read(value, HEADER_BYTES)
-                return json.loads(earlier[header].input.codec.to_json(record))
+                return exact_json.loads(earlier[header].input.codec.to_json(record))
         raise Malformed("the service does not declare this type of event")
 
     def timer_view(self, item: Item) -> str:

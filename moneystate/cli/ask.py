@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from google.protobuf.json_format import MessageToJson
 
+from moneystate.api.json_text import parse
 from moneystate.api.plans import plan_of
 from moneystate.api.reference import service_at
 from moneystate.cli import ask_tables as tables
@@ -20,6 +21,7 @@ from moneystate.cli.known_services import KNOWN
 from moneystate.cli.option import Panel, option
 from moneystate.cli.options import AtTime, AtVersion, Count, Json, Limit, SinceVersion
 from moneystate.cli.state_query import list_pages, parse_at, parse_version, show_answer
+from moneystate.engine.avro import Malformed
 from moneystate.errors import ConfigError, MoneystateError
 from moneystate.query.v1 import header_pb2
 from moneystate.serving.client import Client
@@ -184,7 +186,7 @@ def _query(question: Question, name: str) -> None:
 def _arguments(query: str, fields: list[dict[str, Any]], words: list[str]) -> str:
     """A JSON object of the arguments' texts. Raises ConfigError."""
     by_name = {field["name"]: field for field in fields}
-    given: dict[str, Any] = {}
+    given: dict[str, str] = {}  # JSON texts
     places = iter(by_name)
     for word in words:
         name, equals, text = word.partition("=")
@@ -199,17 +201,18 @@ def _arguments(query: str, fields: list[dict[str, Any]], words: list[str]) -> st
     missing = [name for name, field in by_name.items() if name not in given and "default" not in field]
     if missing:
         raise ConfigError(f"ask {query}: expected {', '.join(missing)}, found none.", f"give {', '.join(by_name)}.")
-    return json.dumps(given)
+    return "{" + ",".join([f"{json.dumps(name)}:{text}" for name, text in given.items()]) + "}"
 
 
-def _typed(where: str, kind: Any, text: str) -> Any:
-    """The argument as a JSON value."""
+def _typed(where: str, kind: Any, text: str) -> str:
+    """The JSON text of an argument. Numbers stay as they are written."""
     plain = kind if isinstance(kind, str) else kind.get("type") if isinstance(kind, dict) else "json"
     if plain in ("string", "enum") or (isinstance(kind, dict) and kind.get("logicalType") == "timestamp-millis"):
-        return text
+        return json.dumps(text)
     try:
-        return json.loads(text)
-    except ValueError:
+        parse(text)
+        return text
+    except Malformed:
         raise ConfigError(f"ask {where}: expected {plain}, found {text}.", "write it as in JSON.") from None
 
 

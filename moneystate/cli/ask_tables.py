@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from moneystate.api import exact_json
 from moneystate.cli import state_tables as tables
 from moneystate.query.v1 import header_pb2
 from moneystate.state.v1 import state_pb2 as s
@@ -22,16 +22,16 @@ def as_json(record: s.Record) -> dict[str, Any]:
 
 
 def content(record: s.Record) -> Any:
-    return json.loads(record.json) if record.HasField("json") else None
+    return exact_json.loads(record.json) if record.HasField("json") else None
 
 
 def line(record: s.Record) -> str:
-    return json.dumps(as_json(record), ensure_ascii=False)
+    return exact_json.dumps(as_json(record))
 
 
 def change_line(change: s.Change) -> str:
     after = as_json(change.after)
-    return json.dumps({**after, "before": content(change.before), "record": after["record"]}, ensure_ascii=False)
+    return exact_json.dumps({**after, "before": content(change.before), "record": after["record"]})
 
 
 def records(header: header_pb2.Header, shown: Sequence[s.Record]) -> None:
@@ -66,7 +66,7 @@ def _cells(record: s.Record, fields: Iterable[str]) -> list[str]:
 def _text(value: Any) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else exact_json.dumps(value)
 
 
 def result(answer: s.CallResponse) -> None:
@@ -91,9 +91,14 @@ def changes(header: header_pb2.Header, shown: Sequence[s.Change]) -> None:
     for change in shown:
         before, after = _fields(change.before), _fields(change.after)
         name_of = change.after.name
-        names = [name for name in dict.fromkeys([*before, *after]) if before.get(name) != after.get(name)]
+        names = [n for n in dict.fromkeys([*before, *after]) if _differ(before.get(n), after.get(n))]
         rows += [[name_of.state, name_of.key, name_of.id, n, _text(before.get(n)), _text(after.get(n))] for n in names]
     tables.table(["state", "key", "id", "field", "before", "after"], rows)
+
+
+def _differ(before: Any, after: Any) -> bool:
+    """Whether the JSON texts differ: for Python, 1 is true and 1.0 is 1.00."""
+    return exact_json.dumps(before) != exact_json.dumps(after)
 
 
 def watched(header: header_pb2.Header, shown: Iterable[s.Record]) -> None:
@@ -134,4 +139,4 @@ def schema(answer: s.GetSchemaResponse) -> None:
 
 
 def _names(schema: s.Schema) -> str:
-    return ", ".join(field["name"] for field in json.loads(schema.avro)["fields"])
+    return ", ".join(field["name"] for field in exact_json.loads(schema.avro)["fields"])

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from moneystate.api import exact_json
 from moneystate.cli import checkpoint_served, checkpoint_view, facts_view, registry
 from moneystate.cli.command import add
 from moneystate.cli.connection import Connect, connecting
@@ -219,7 +220,7 @@ def show(
     if seen is None:
         raise ConfigError(f"{user}: expected a user that the state knows, found none.", "check the id.")
     if json_output:
-        typer.echo(json.dumps(seen))
+        typer.echo(exact_json.dumps(seen, ascii=True))
     else:
         if user:
             checkpoint_view.print_user(seen, state.titles)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
+from moneystate.api import exact_json
 from moneystate.cli.tables import print_fields, print_table
 from moneystate.ports.state import Row
 
@@ -48,11 +48,11 @@ def _print_pairs(console: Console, values: Mapping[str, Any]) -> None:
 
 
 def _print_section(console: Console, title: str, rows: list[Row]) -> None:
-    names = list(rows[0]) if rows else []
-    print_table(console, names, [[_cell(value) for value in row.values()] for row in rows], title)
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    print_table(console, names, [[_cell(row.get(name)) for name in names] for row in rows], title)
 
 
 def _cell(value: Any) -> Text:
     if value is None:
         return Text("-")
-    return Text(json.dumps(value) if isinstance(value, dict) else str(value))
+    return Text(exact_json.dumps(value) if isinstance(value, (dict, list)) else str(value))

@@ -60,7 +60,7 @@ def print_differences(console: Console, listed: list[Difference], one: str, othe
 
 def as_json(d: Difference) -> dict[str, Any]:
     return {
-        "user": field_text(d.user),
+        "user": whole_text(d.user),
         "kind": d.kind,
         "id": [_json(field) for field in d.id],
         "one": None if d.one is None else [_json(field) for field in d.one],
@@ -69,4 +69,4 @@ def as_json(d: Difference) -> dict[str, Any]:
 
 
 def _json(field: Field) -> Any:
-    return field if field is None or isinstance(field, int) else field_text(field)
+    return field if field is None or isinstance(field, int) else whole_text(field)

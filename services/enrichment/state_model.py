@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from moneystate.api import exact_json
 from moneystate.engine.items import Item
 from moneystate.kafka.formats.json_format import JsonFormat
 from moneystate.kafka.formats.schemas import SchemaSet
@@ -48,7 +48,7 @@ class EnrichmentState:
         return view.user_view(entries, watermark, rules["dedup_ttl_ms"])
 
     def event_view(self, value: bytes) -> Any:
-        return json.loads(_json_format().from_canonical(value))
+        return exact_json.loads(_json_format().from_canonical(value))
 
     def timer_view(self, item: Item) -> str:
         return view.timer_view(item)
