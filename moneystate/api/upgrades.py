@@ -96,48 +96,60 @@ def _reader(record: Record, convert: Convert) -> Read:
 
 
 def record_of(schema: Mapping[str, Any], like: Record) -> Record:
-    """The record of a schema. `like`: the current record. It shows which strings are JSON if the release does not."""
-    return _record(schema, None if is_marked(schema) else like, {})
+    """The record of a schema. `like`: the current record. It shows which strings are symbols, and which are JSON if the
+    release does not."""
+    return _Released(notes_json=is_marked(schema)).record(schema, like)
 
 
-def _record(schema: Mapping[str, Any], like: Shape | None, known: dict[str, Shape]) -> Record:
-    fields: list[Field] = []
-    for f in schema["fields"]:
-        current = None
-        if isinstance(like, Record):
-            current = next((field.shape for field in like.fields if field.wire == f["name"]), None)
-        name = f["name"] + "_" if iskeyword(f["name"]) else f["name"]
-        fields.append(Field(name, f["name"], _shape(f["type"], current, known), None, False))
-    cls = dataclasses.make_dataclass(schema["name"], [(f.name, Any) for f in fields])
-    record = Record(_name(schema), cls, fields)
-    known[record.name] = record
-    return record
+class _Released:
+    """Makes the shapes of a released schema. `notes_json`: the release says which strings are JSON."""
 
+    def __init__(self, notes_json: bool) -> None:
+        self.notes_json = notes_json
+        self.known: dict[str, Shape] = {}
 
-def _shape(schema: Any, like: Shape | None, known: dict[str, Shape]) -> Shape:
-    if isinstance(schema, list):
-        (inner,) = [branch for branch in schema if branch != "null"]
-        return Maybe(_shape(inner, like.inner if isinstance(like, Maybe) else like, known))
-    if isinstance(schema, str):
-        if schema == "string" and like == Plain("json"):
+    def record(self, schema: Mapping[str, Any], like: Shape | None) -> Record:
+        fields: list[Field] = []
+        for f in schema["fields"]:
+            current = None
+            if isinstance(like, Record):
+                current = next((field.shape for field in like.fields if field.wire == f["name"]), None)
+            name = f["name"] + "_" if iskeyword(f["name"]) else f["name"]
+            fields.append(Field(name, f["name"], self.shape(f["type"], current), None, False))
+        cls = dataclasses.make_dataclass(schema["name"], [(f.name, Any) for f in fields])
+        record = Record(_name(schema), cls, fields)
+        self.known[record.name] = record
+        return record
+
+    def shape(self, schema: Any, like: Shape | None) -> Shape:
+        if isinstance(schema, list):
+            (inner,) = [branch for branch in schema if branch != "null"]
+            return Maybe(self.shape(inner, like.inner if isinstance(like, Maybe) else like))
+        if isinstance(schema, str):
+            return self._named(schema, like)
+        kind = schema["type"]
+        if kind == "record":
+            return self.record(schema, like)
+        if kind == "enum":
+            return self.known.setdefault(_name(schema), Symbols(_name(schema), tuple(schema["symbols"])))
+        if kind == "array":
+            return Array(self.shape(schema["items"], like.inner if isinstance(like, Array) else None))
+        if kind == "map":
+            return Table(self.shape(schema["values"], like.inner if isinstance(like, Table) else None))
+        if schema.get("logicalType") == "decimal":
+            return Exact(Digits(schema["precision"], schema["scale"]))
+        if schema.get("logicalType") == "timestamp-millis":
+            return Plain("millis")
+        if schema.get("logicalType") == MARK:
             return Plain("json")
-        return Plain(schema) if schema in _PLAIN else known[schema]
-    kind = schema["type"]
-    if kind == "record":
-        return _record(schema, like, known)
-    if kind == "enum":
-        return known.setdefault(_name(schema), Symbols(_name(schema), tuple(schema["symbols"])))
-    if kind == "array":
-        return Array(_shape(schema["items"], like.inner if isinstance(like, Array) else None, known))
-    if kind == "map":
-        return Table(_shape(schema["values"], like.inner if isinstance(like, Table) else None, known))
-    if schema.get("logicalType") == "decimal":
-        return Exact(Digits(schema["precision"], schema["scale"]))
-    if schema.get("logicalType") == "timestamp-millis":
-        return Plain("millis")
-    if schema.get("logicalType") == MARK:
-        return Plain("json")
-    return _shape(kind, like, known)
+        return self.shape(kind, like)
+
+    def _named(self, name: str, like: Shape | None) -> Shape:
+        if name == "string" and isinstance(like, Symbols) and not like.name:
+            return like
+        if name == "string" and like == Plain("json") and not self.notes_json:
+            return Plain("json")
+        return Plain(name) if name in _PLAIN else self.known[name]
 
 
 def _name(schema: Mapping[str, Any]) -> str:

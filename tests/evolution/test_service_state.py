@@ -170,6 +170,19 @@ def test_a_field_can_be_named_as_a_keyword_of_python(shop: Shop) -> None:
     assert shop.total(shop.bench(before), "b") == sys.modules[MODULE].Total(7, "shop")
 
 
+@pytest.mark.parametrize("optional", ["", " | None"])
+def test_symbols_that_avro_has_as_strings_need_no_function(shop: Shop, optional: str) -> None:
+    name = f'Literal["", "shop"]{optional}'
+    imports = "from typing import Literal\n"
+    shop.write(imports + V1.replace("name: str", f"name: {name}"))
+    release_service(SERVICE)
+    before = written(shop)
+    shop.write(imports + V2.replace("name: str", f"name: {name}"))
+    assert release_service(SERVICE) == ["state/Total/v2"]
+    shop.write(imports + V2.replace("name: str", f"name: {name}"))
+    assert shop.total(shop.bench(before), "b") == sys.modules[MODULE].Total(7, "shop")
+
+
 def test_a_decimal_keeps_its_scale_as_the_fingerprint_does_not_tell_it(shop: Shop) -> None:
     amount = "    rate: Annotated[ms.Decimal, ms.Digits({}, {})] = Decimal(0)\n"
     imports = "from decimal import Decimal\nfrom typing import Annotated\n"
