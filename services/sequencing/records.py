@@ -46,6 +46,13 @@ class StreamOpened(OnStream):
 
 
 @dataclass(frozen=True)
+class StreamRestarted(OnStream):
+    """A producer has lost its count: its next event is number `first` again."""
+
+    first: int
+
+
+@dataclass(frozen=True)
 class SkipGap(OnStream):
     up_to: int
 
@@ -89,6 +96,11 @@ class StreamEnded(OfStream):
 
 
 @dataclass(frozen=True)
+class SequenceRestarted(OfStream):
+    first: int
+
+
+@dataclass(frozen=True)
 class Unused(OfStream):
     """An event that does not go to the output."""
 
@@ -100,6 +112,10 @@ class SequenceConflict(Unused): ...
 
 
 class LateAfterSkip(Unused): ...
+
+
+class AfterRetention(Unused):
+    """A repetition or another event: the digest that would tell is no longer kept."""
 
 
 class AfterClose(Unused): ...
@@ -119,7 +135,7 @@ class HeldLimit(OfStream):
 class Stream:
     """State. `next`: the number after the last one that was passed; `held`: how many events are; `known`: numbers from
     `next` up to here are held or in a run; `top`: no run is above; `previous`: the key of `follows` that the last
-    number had; `asked`: by attempt, gaps up to here had it."""
+    number had; `asked`: by attempt, gaps up to here had it; `restarted`: the time of the last `StreamRestarted`."""
 
     next: int = 1
     opened: bool = False
@@ -135,6 +151,7 @@ class Stream:
     ended: bool = False
     forget_at: ms.Millis | None = None
     timer: ms.Millis | None = None
+    restarted: ms.Millis | None = None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Literal
 
 import moneystate as ms
@@ -53,49 +53,55 @@ class Sequencer:
 
     def record(self, e: Any) -> None:
         s, rules = self.stream, self.ctx.rules
-        if rules.idle_retention_ms is not None and not s.ended:
-            s.forget_at = self.ctx.now + rules.idle_retention_ms
+        if not s.ended:
+            self.stay()
         STEPS[type(e)](self, e)
         self.advance(self.ctx.now - 1)
         if s.held > rules.max_held and not s.held_limit:  # rule 9
             s.held_limit = True
             self.emit(r.HeldLimit(self.ctx.key, s.held))
 
+    def stay(self) -> None:  # rule 9
+        if self.ctx.rules.idle_retention_ms is not None:
+            self.stream.forget_at = self.ctx.now + self.ctx.rules.idle_retention_ms
+
     def event(self, e: r.StreamEvent) -> None:
         s = self.stream
         check(1 <= e.seq <= MOST)
         if s.last is not None and (e.seq > s.last or s.ended):
             self.ctx.count("after_close")
-            if e.seq > s.last:
-                self.emit(r.AfterClose(e.stream, e.seq, e))
+            finding = r.AfterClose if e.seq > s.last else self.late_finding(e)
+            if finding is not None:
+                self.emit(finding(e.stream, e.seq, e))
         elif e.seq < s.next:
-            self.come_late(e)
+            self.report(self.late_finding(e), e)
         elif s.parked or e.seq > s.next or s.next <= max(s.known, s.top) or not self.put_out(e):
             self.hold(e)
 
-    def come_late(self, e: r.StreamEvent) -> None:  # rule 2
+    def late_finding(self, e: r.StreamEvent) -> type[r.Unused] | None:  # rule 2
+        """Of an event whose number was passed; None for one that went out."""
         run = self.runs.at_or_after(e.seq)
-        entry = self.passed.get(str(e.seq // DIGESTS))
         if run is not None and run.first <= e.seq:
-            self.emit(r.LateAfterSkip(e.stream, e.seq, e))
-        elif entry is None:
-            self.ctx.count("duplicates")
-        else:
-            passed_ms, digest = DIGEST.unpack_from(entry.packed, e.seq % DIGESTS * DIGEST.size)
-            is_kept = self.ctx.now <= passed_ms + self.ctx.rules.digest_retention_ms
-            self.come_again(e, digest if is_kept else digest_of(e))
+            return r.LateAfterSkip
+        entry = self.passed.get(str(e.seq // DIGESTS))
+        if entry is None:
+            return r.AfterRetention
+        passed_ms, digest = DIGEST.unpack_from(entry.packed, e.seq % DIGESTS * DIGEST.size)
+        if self.ctx.now > passed_ms + self.ctx.rules.digest_retention_ms:
+            return r.AfterRetention
+        return None if digest == digest_of(e) else r.SequenceConflict
 
-    def come_again(self, e: r.StreamEvent, digest: bytes) -> None:  # rule 2
-        if digest == digest_of(e):
+    def report(self, finding: type[r.Unused] | None, e: r.StreamEvent) -> None:
+        if finding is None:
             self.ctx.count("duplicates")
         else:
-            self.emit(r.SequenceConflict(e.stream, e.seq, e))
+            self.emit(finding(e.stream, e.seq, e))
 
     def hold(self, e: r.StreamEvent) -> None:  # rule 3
         s = self.stream
         first = self.held.get(held_id(e.seq)) if e.seq <= s.known else None
         if first is not None:
-            self.come_again(e, digest_of(first.event))
+            self.report(None if digest_of(first.event) == digest_of(e) else r.SequenceConflict, e)
         else:
             self.held.put(held_id(e.seq), r.Held(e))
             s.held += 1
@@ -122,11 +128,40 @@ class Sequencer:
             self.runs.put(r.Run(1, before, "skipped"))
             s.next = before + 1
 
+    def restart(self, e: r.StreamRestarted) -> None:  # rule 11
+        s = self.stream
+        check(1 <= e.first <= MOST)
+        if s.restarted is not None and e.time <= s.restarted:
+            raise ms.Reject("already_restarted")
+        if not s.ended:
+            self.finish(e)
+        for entries in (self.numbers, self.of_runs, self.passed):
+            for id in entries.ids():
+                entries.delete(id)
+        begun = r.Stream(next=e.first, opened=True, timer=s.timer, restarted=e.time)
+        for field in fields(begun):
+            setattr(s, field.name, getattr(begun, field.name))
+        self.runs.most, self.end = 0, MOST
+        self.emit(r.SequenceRestarted(self.ctx.key, e.first))
+        if e.first > 1:
+            self.runs.put(r.Run(1, e.first - 1, "skipped"))
+        self.stay()
+
+    def finish(self, e: r.OnStream) -> None:
+        """Puts out everything that is held: nothing is waited for, and nothing stays parked."""
+        self.resume(e)
+        if (highest := max(self.stream.known, self.runs.most)) > 0:
+            self.give_up("skipped", 1, highest)
+        self.advance(self.ctx.now)
+        while self.stream.parked:
+            self.resume(e)
+            self.advance(self.ctx.now)
+
     def poison(self, e: r.Poisoned) -> None:  # rule 6
         self.give_up("void", e.seq, e.seq)
         self.ctx.dead_letter("poison")
 
-    def resume(self, _: r.Resume) -> None:  # rule 7
+    def resume(self, _: r.OnStream) -> None:  # rule 7
         s = self.stream
         if s.parked == "violation":
             self.put_out(self.held[held_id(s.next)].event)
@@ -280,6 +315,7 @@ STEPS: Final[dict[type, Callable[[Sequencer, Any], None]]] = {
     r.StreamEvent: Sequencer.event,
     r.EventsUnavailable: lambda step, e: step.give_up("void", e.from_, e.to),  # rule 5
     r.StreamOpened: Sequencer.open,
+    r.StreamRestarted: Sequencer.restart,
     r.SkipGap: lambda step, e: step.give_up("skipped", 1, e.up_to),  # rule 5
     r.Resume: Sequencer.resume,
     r.StreamClosed: Sequencer.close,

@@ -10,10 +10,11 @@ from services.sequencing.config import Config, check
 from services.sequencing.sequencer import STEPS, Sequencer
 
 OUTPUTS: Final[dict[str, list[type]]] = {
-    "sequenced-output": [r.Sequenced, r.GapSkipped, r.GapVoid, r.StreamEnded],
+    "sequenced-output": [r.Sequenced, r.GapSkipped, r.GapVoid, r.StreamEnded, r.SequenceRestarted],
     "sequenced-requests": [r.EventsRequested],
     "sequenced-findings": [
-        r.SequenceConflict, r.LateAfterSkip, r.AfterClose, r.StreamStalled, r.StreamParked, r.HeldLimit,
+        r.SequenceConflict, r.LateAfterSkip, r.AfterRetention, r.AfterClose, r.StreamStalled, r.StreamParked,
+        r.HeldLimit,
     ],
 }  # fmt: skip
 FALLBACKS: Final[dict[type, Any]] = {r.Poisoned: ms.salvage(r.Poisoned, of="StreamEvent", right=lambda e: e.seq >= 1)}

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from services.sequencing.config import Config
 from services.sequencing.records import (
     AfterClose,
+    AfterRetention,
     EventsRequested,
     EventsUnavailable,
     GapSkipped,
@@ -23,12 +24,14 @@ from services.sequencing.records import (
     Resume,
     SequenceConflict,
     Sequenced,
+    SequenceRestarted,
     SkipGap,
     StreamClosed,
     StreamEnded,
     StreamEvent,
     StreamOpened,
     StreamParked,
+    StreamRestarted,
     StreamStalled,
 )
 
@@ -102,6 +105,7 @@ class Model:
         self.touched = False
         self.next = 1
         self.opened = False
+        self.restarted: int | None = None
         self.held: dict[int, StreamEvent] = {}
         self.void: set[int] = set()
         self.skipped: set[int] = set()
@@ -225,7 +229,9 @@ class Model:
             self.results.letters.append((one.partition, one.offset, "poison"))
         if self.mark is not None:
             if isinstance(r, StreamEvent):
-                self.after_close(r)
+                self.after_close(t, r)
+            elif isinstance(r, StreamRestarted):
+                self.restart(t, r)
             return
         self.touched = True
         self.latest = t
@@ -237,6 +243,8 @@ class Model:
             self.unavailable(r.seq, r.seq)
         elif isinstance(r, StreamOpened):
             self.open(r.first)
+        elif isinstance(r, StreamRestarted):
+            self.restart(t, r)
         elif isinstance(r, SkipGap):
             self.skip(r.up_to)
         elif isinstance(r, Resume):
@@ -258,7 +266,7 @@ class Model:
             right = r.seq >= 1
         elif isinstance(r, EventsUnavailable):
             right = 1 <= r.from_ <= r.to
-        elif isinstance(r, StreamOpened):
+        elif isinstance(r, (StreamOpened, StreamRestarted)):
             right = r.first >= 1
         elif isinstance(r, SkipGap):
             right = r.up_to >= 1
@@ -268,19 +276,23 @@ class Model:
             return "out_of_bounds"
         if isinstance(r, StreamOpened) and (self.mark is not None or self.opened or self.next > 1):
             return "already_begun"
+        if isinstance(r, StreamRestarted) and self.restarted is not None and r.time <= self.restarted:
+            return "already_restarted"
         highest = max([self.next - 1, *self.held, *self.void, *self.skipped])
         if isinstance(r, StreamClosed) and self.mark is None and self.last is None and r.last < highest:
             return "last_too_low"
         return None
 
-    def after_close(self, e: StreamEvent) -> None:
+    def after_close(self, t: int, e: StreamEvent) -> None:
         self.results.count("after_close")
         if self.last is not None and e.seq > self.last:
             self.finding(AfterClose(self.stream, e.seq, e))
+        elif (unused := self.unused(t, e)) is not None:
+            self.finding(unused)
 
     def event(self, t: int, e: StreamEvent) -> None:
         if self.last is not None and e.seq > self.last:
-            self.after_close(e)
+            self.after_close(t, e)
         elif e.seq < self.next:
             self.late(t, e)
         elif e.seq in self.held:
@@ -291,14 +303,19 @@ class Model:
             self.skipped.discard(e.seq)
 
     def late(self, t: int, e: StreamEvent) -> None:
+        if (unused := self.unused(t, e)) is not None:
+            self.finding(unused)
+        else:
+            self.results.count("duplicates")
+
+    def unused(self, t: int, e: StreamEvent) -> LateAfterSkip | AfterRetention | SequenceConflict | None:
+        """What is found of an event whose number was passed."""
         if e.seq in self.void or e.seq in self.skipped:
-            self.finding(LateAfterSkip(self.stream, e.seq, e))
-            return
+            return LateAfterSkip(self.stream, e.seq, e)
         passed_ms, event_id, body = self.applied[e.seq]
         if t > passed_ms + self.config.digest_retention_ms:
-            self.results.count("duplicates")
-        else:
-            self.again(e, event_id, body)
+            return AfterRetention(self.stream, e.seq, e)
+        return None if (e.event_id, e.body) == (event_id, body) else SequenceConflict(self.stream, e.seq, e)
 
     def again(self, e: StreamEvent, event_id: str, body: Any) -> None:
         if (e.event_id, e.body) == (event_id, body):
@@ -329,6 +346,20 @@ class Model:
             self.void.discard(n)
             self.skipped.add(n)
             self.next = n + 1
+
+    def restart(self, t: int, e: StreamRestarted) -> None:
+        if self.mark is None:
+            self.resume(t)
+            self.skip(max([0, *self.held, *self.void, *self.skipped, self.last or 0]))
+            self.advance(t)
+            while self.parked:
+                self.resume(t)
+                self.advance(t)
+        self.begin()
+        self.touched, self.latest, self.opened, self.restarted = True, t, True, e.time
+        self.out(SequenceRestarted(self.stream, e.first))
+        self.skipped = set(range(1, e.first))
+        self.next = e.first
 
     def resume(self, t: int) -> None:
         if not self.parked:

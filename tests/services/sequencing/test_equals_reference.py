@@ -96,7 +96,7 @@ def test_all_results_are_those_of_the_reference(part: int) -> None:
 
 def test_queries_answer_with_what_the_reference_has() -> None:
     asked: Counter[str] = Counter()
-    for seed in range(20):
+    for seed in range(32):
         chance = random.Random(seed)
         config = some_config(chance)
         log = logged(chance, config, 60)
@@ -140,6 +140,7 @@ def test_the_random_logs_reach_every_rule() -> None:
     assert not few
     assert set(reached) == {
         "Sequenced", "violates", "GapSkipped", "GapVoid", "StreamEnded", "EventsRequested", "SequenceConflict",
-        "LateAfterSkip", "AfterClose", "StreamStalled", "StreamParkedgap", "StreamParkedviolation", "HeldLimit",
-        "duplicates", "after_close", "out_of_bounds", "already_begun", "last_too_low", "poison",
+        "LateAfterSkip", "AfterRetention", "AfterClose", "StreamStalled", "StreamParkedgap", "StreamParkedviolation",
+        "HeldLimit", "SequenceRestarted", "duplicates", "after_close", "out_of_bounds", "already_begun",
+        "already_restarted", "last_too_low", "poison",
     }  # fmt: skip

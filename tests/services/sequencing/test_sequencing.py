@@ -75,16 +75,32 @@ def test_2_a_digest_is_kept_for_its_retention_to_the_millisecond() -> None:
         b = bench(digest_retention_ms=10 * S)
         again = r.StreamEvent("game", 1, "other", ms.Json.of(None), 11 * S + late_ms)
         b.send(event(1, 1), again)
-        assert (len(of(b, "findings")), b.count("duplicates")) == (conflicts, 1 - conflicts)
+        finding = r.SequenceConflict if conflicts else r.AfterRetention
+        assert of(b, "findings") == [finding("game", 1, again)]
+        assert b.count("duplicates") == 0
         b.end()
+
+
+def test_2_without_a_digest_no_event_is_taken_for_the_one_that_went_out() -> None:
+    """A producer that begins again with 1 after its restart, two hours later; and a repetition as late as that."""
+    b = bench()
+    first = [event(n, n) for n in range(1, 41)]
+    b.send(*first)
+    again = [event(n, 7_200 + n, id=f"boot-2-{n}") for n in range(1, 41)]
+    b.send(*again, event(41, 7_300), event(33, 7_301))
+    assert of(b, "findings") == [r.AfterRetention("game", e.seq, e) for e in [*again, event(33, 7_301)]]
+    assert order(b) == [*range(1, 42)]
+    assert b.count("duplicates") == 0
+    b.end()
 
 
 def test_2_a_skipped_number_is_late_for_as_long_as_the_stream_lives() -> None:
     b = bench(digest_retention_ms=S)
     b.send(event(5, 1), r.SkipGap("game", 2 * S, 3), event(4, 3), event(2, 9_000), event(4, 9_001))
     assert order(b) == [skipped(1, 3), 4, 5]
-    assert of(b, "findings") == [r.LateAfterSkip("game", 2, event(2, 9_000))]
-    assert b.count("duplicates") == 1
+    assert of(b, "findings") == [
+        r.LateAfterSkip("game", 2, event(2, 9_000)), r.AfterRetention("game", 4, event(4, 9_001)),
+    ]  # fmt: skip
     b.end()
 
 
@@ -333,6 +349,71 @@ def test_8_of_one_time_requests_come_first_then_the_policy_then_the_end() -> Non
     }  # fmt: skip
     assert owners(b) == {b"game", b"other"}  # marks, as closing comes before idle
     b.end()
+
+
+def test_8_an_event_of_an_ended_stream_that_did_not_go_out_is_found() -> None:
+    b = bench(digest_retention_ms=10 * S)
+    b.send(event(1, 1), r.SkipGap("game", 2 * S, 2), event(3, 3), r.StreamClosed("game", 4 * S, 3))
+    b.send(event(3, 5), event(3, 6, id="other"), event(2, 7), event(1, 20))
+    assert of(b, "findings") == [
+        r.SequenceConflict("game", 3, event(3, 6, id="other")), r.LateAfterSkip("game", 2, event(2, 7)),
+        r.AfterRetention("game", 1, event(1, 20)),
+    ]  # fmt: skip
+    assert (b.count("after_close"), b.count("duplicates")) == (4, 0)
+    b.end()
+
+
+def restarted(first: int, seconds: float) -> r.StreamRestarted:
+    return r.StreamRestarted("game", int(seconds * S), first)
+
+
+def test_11_a_producer_begins_again() -> None:
+    b = bench()
+    b.send(event(1, 1), event(2, 2), restarted(1, 3), event(1, 3), event(2, 4), event(2, 5, id="other"))
+    assert order(b) == [1, 2, r.SequenceRestarted("game", 1), 1, 2]
+    assert of(b, "findings") == [r.SequenceConflict("game", 2, event(2, 5, id="other"))]
+    assert b.count("duplicates") == 0
+    b.end()
+
+
+def test_11_what_was_held_goes_out_before_the_restart() -> None:
+    b = bench(g1_ms=1 * S, k=1, g2_ms=10 * S)
+    b.send(event(1, 1), event(3, 2), r.EventsUnavailable("game", 6, 7, 3 * S), restarted(4, 4), event(5, 5))
+    begun = r.SequenceRestarted("game", 4)
+    assert order(b) == [1, skipped(2, 2), 3, skipped(4, 5), void(6, 7), begun]
+    b.send(event(3, 6), event(4, 7))
+    assert order(b)[6:] == [4, 5]
+    assert of(b, "findings") == [r.LateAfterSkip("game", 3, event(3, 6))]
+    assert [(asked.from_, asked.to) for asked in of(b, "requests")] == [(2, 2), (4, 4)]
+    b.end()
+
+
+def test_11_a_parked_stream_and_one_that_has_ended_begin_again() -> None:
+    kinds = [event(n, n, {"type": kind}) for n, kind in enumerate(("ASSIST", "FOUL", "ASSIST", "FOUL"), 1)]
+    b = bench(follows=FOLLOWS, violation="park")
+    b.send(*kinds, restarted(1, 5), event(1, 6, {"type": "FOUL"}))
+    assert order(b) == [1, 2, 3, 4, r.SequenceRestarted("game", 1), 1]
+    assert [out.violates for out in of(b, "output") if isinstance(out, r.Sequenced)] == [
+        [], ["ASSIST"], [], ["ASSIST"], [],
+    ]  # fmt: skip
+    b.end()
+    ended = bench()
+    ended.send(event(1, 1), r.StreamClosed("game", 2 * S, 2), restarted(1, 3), event(1, 4), event(2, 5), event(3, 6))
+    begun = r.SequenceRestarted("game", 1)
+    assert order(ended) == [1, skipped(2, 2), r.StreamEnded("game", 2), begun, 1, 2, 3]
+    ended.send(r.StreamClosed("game", 7 * S, 3), restarted(1, 8), event(1, 9))
+    assert order(ended)[7:] == [r.StreamEnded("game", 3), begun, 1]
+    ended.end()
+    assert owners(ended) == {b"game"}  # for as long as it may go on
+
+
+def test_11_a_restart_that_is_sent_twice_counts_once() -> None:
+    b = bench(idle_retention_ms=10 * S)
+    b.send(event(1, 1), restarted(1, 2), event(1, 3), restarted(1, 2), restarted(0, 4), event(2, 5))
+    assert b.dead_letters() == ["already_restarted", "out_of_bounds"]
+    assert order(b) == [1, r.SequenceRestarted("game", 1), 1, 2]
+    b.end()
+    assert not owners(b)
 
 
 def test_9_too_much_held_is_said_once() -> None:

@@ -18,6 +18,7 @@ from services.sequencing.records import (
     StreamClosed,
     StreamEvent,
     StreamOpened,
+    StreamRestarted,
 )
 
 STREAMS = ("a", "b", "c")
@@ -72,6 +73,8 @@ def some_log(chance: random.Random, records: int) -> list[Any]:
         when = max(START, time - TICK * chance.choice((0, 0, 0, 1, 2, 9)))
         kind = chance.uniform(EVENTS, 1) if chance.random() < operated else chance.random()
         made.append(_record(chance, kind, stream, position, when))
+        if isinstance(made[-1], StreamRestarted) and chance.random() < 0.4:
+            made.append(made[-1])
     return made
 
 
@@ -90,8 +93,11 @@ def _record(chance: random.Random, kind: float, stream: str, position: dict[str,
         return StreamOpened(stream, time, chance.choice((0, 1, 2, 3, number, number, number + 2)))
     if kind < 0.89:
         return SkipGap(stream, time, chance.choice((0, number, number + 1, number - 1)))
-    if kind < 0.96:
+    if kind < 0.95:
         return Resume(stream, time)
+    if kind < 0.96:
+        position[stream] = chance.choice((1, 1, position[stream]))
+        return StreamRestarted(stream, time, chance.choice((0, position[stream], position[stream])))
     if kind < 0.97:
         position[stream] = chance.choice((1, position[stream]))
         return StreamClosed(stream, time, chance.choice((-1, 0, number, number + 2, number + 4)))
