@@ -6,6 +6,7 @@ time: no loop waits for itself.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -73,6 +74,11 @@ def answered_order(reply: StockReply) -> list[str]:
     return [order_id] if step in ("reserve", "confirm") and order_id == reply.reservation_id else []
 
 
+def digest_of(e: records.OrderPlaced) -> bytes:
+    """Of what was ordered, whenever it was."""
+    return hashlib.blake2b(repr([e.lines, e.ttl_ms]).encode(), digest_size=16).digest()
+
+
 class Saga:
     """The rules of an order: what each record makes of it, as commands and results (docs/stock.md)."""
 
@@ -82,8 +88,11 @@ class Saga:
         self.order, self.ended = order, ended
 
     def place(self, e: records.OrderPlaced) -> None:
-        if self.order.phase != "UNKNOWN" or self.ended.known:
+        digest = digest_of(e)
+        if self.is_known():
             self.ctx.count("known_orders")
+            if digest != (self.order.digest or self.ended.digest):
+                self.ctx.dead_letter("order_conflict", "another order has this id")
             return
         reserve = f"{self.id}/reserve"
         # as the ledger is going to check them
@@ -91,16 +100,21 @@ class Saga:
         lines: dict[str, list[Line]] = {}
         for line in e.lines:
             lines.setdefault(line.pool, []).append(Line(line.sku, line.quantity))
-        self.order.phase = "RESERVING"
+        self.order.phase, self.order.digest = "RESERVING", digest
         for pool, its in lines.items():
             self.order.pools.append(AskedPool(pool))
             self._put_out(Reserve(reserve, pool, self.now, self.id, its, e.ttl_ms, self.id))
         if not lines:
             self._end("REJECTED", "INVALID")
 
+    def is_known(self) -> bool:
+        return self.order.phase != "UNKNOWN" or self.ended.known
+
     def decide(self, e: records.OrderDecision) -> None:
         if self.order.phase == "UNKNOWN" or self.order.decision != "OPEN":
             self.ctx.count("ignored_decisions")
+            if not self.is_known():
+                self.ctx.dead_letter("unknown_order", "no such order, or it ended longer than the retention ago")
             return
         self.order.decision = "CONFIRM" if isinstance(e, records.OrderConfirmed) else "CANCEL"
         if self.order.phase == "HELD":
@@ -148,11 +162,11 @@ class Saga:
         """Pools that hold something get Cancel, now or once they accept; after Confirm was sent none does."""
         order = self.order
         self._tell(status, reason, **details)
-        self.ended.known = True
+        self.ended.known, self.ended.digest = True, order.digest
         if order.phase != "CONFIRMING":
             self._cancel(self._pools("ACCEPTED"))
             self.ended.unanswered = self._pools("ASKED")
-        order.phase, order.pools, order.decision, order.refusal = "UNKNOWN", [], "OPEN", None
+        order.phase, order.pools, order.decision, order.refusal, order.digest = "UNKNOWN", [], "OPEN", None, b""
 
     def _cancel(self, pools: list[str]) -> None:
         for pool in pools:

@@ -247,17 +247,20 @@ class AskedPool:
 
 @dataclass
 class Order:
-    """One that has not ended. `decision`: the customer's; `refusal`: of the first pool that did not confirm."""
+    """One that has not ended. `decision`: the customer's; `refusal`: of the first pool that did not confirm; `digest`:
+    of what was ordered."""
 
     phase: Literal["UNKNOWN", "RESERVING", "HELD", "CONFIRMING"] = "UNKNOWN"
     pools: list[AskedPool] = field(default_factory=list)
     decision: Literal["OPEN", "CONFIRM", "CANCEL"] = "OPEN"
     refusal: str | None = None
+    digest: bytes = b""
 
 
 @dataclass
 class EndedOrder:
-    """`unanswered`: pools that get a Cancel once they accept."""
+    """`unanswered`: pools that get a Cancel once they accept; `digest`: as of the order."""
 
     known: bool = False
     unanswered: list[str] = field(default_factory=list)
+    digest: bytes = b""

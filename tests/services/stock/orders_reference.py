@@ -58,6 +58,7 @@ class Orders:
     results: list[OrderResult] = field(default_factory=list)
     late_cancels: list[str] = field(default_factory=list)
     counted: int = 0
+    letters: list[str] = field(default_factory=list)
 
     def run(self, partitions: list[list[Any]], timed: list[tuple[int, int, Place, Any]]) -> Orders:
         """`timed`: of the reference of the ledger."""
@@ -92,6 +93,8 @@ class Orders:
     def place(self, e: OrderPlaced, known: Order | None) -> None:
         if known is not None:
             self.counted += 1
+            if (known.placed.lines, known.placed.ttl_ms) != (e.lines, e.ttl_ms):
+                self.letters.append("order_conflict")
             return
         order = Order(e, list(dict.fromkeys(line.pool for line in e.lines)))
         self.orders[e.order_id] = order
@@ -106,6 +109,8 @@ class Orders:
     def decide(self, e: Any, order: Order | None) -> None:
         if order is None or not order.open or order.decision:
             self.counted += 1
+            if order is None:
+                self.letters.append("unknown_order")
             return
         order.decision = "confirm" if isinstance(e, OrderConfirmed) else "cancel"
         if order.held:

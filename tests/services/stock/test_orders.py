@@ -157,10 +157,22 @@ def test_an_ended_order_is_known_for_its_retention_and_then_leaves_nothing() -> 
     shop.after(placed("1", end - 1, 1, 1))
     assert (shop.bench.count("known_orders"), shop.bench.count("ignored_decisions")) == (2, 1)
     assert shop.commands() == []
+    assert shop.bench.dead_letters() == ["order_conflict"] * 2
     shop.after(placed("1", end, 1, 1))
     assert shop.results()[1:] == [("1", "HELD", None)]
     shop.bench.end()
     assert list(shop.bench.entries(shop.saga.service)) == []
+
+
+def test_an_order_or_a_decision_that_is_dropped_without_being_known_is_a_dead_letter() -> None:
+    shop = Shop()
+    shop.after(OrderConfirmed("1", T + 9), placed("1", 10, 2, 3), placed("1", 11, 2, 3), placed("1", 12, 2, 4))
+    assert shop.bench.dead_letters() == ["unknown_order", "order_conflict"]
+    assert (shop.bench.count("known_orders"), shop.bench.count("ignored_decisions")) == (2, 1)
+    shop.after(OrderCancelled("1", T + 20), OrderConfirmed("1", T + 21), placed("1", 22, 2, 3), placed("1", 23, 9, 9))
+    assert shop.results() == [("1", "HELD", None), ("1", "CANCELLED", None)]
+    assert shop.bench.dead_letters() == ["unknown_order", "order_conflict", "order_conflict"]
+    shop.bench.end()
 
 
 @pytest.mark.parametrize("make", [stock, orders])

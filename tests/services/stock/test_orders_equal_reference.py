@@ -62,7 +62,8 @@ def check(seed: int) -> Orders:
     assert bench.out(saga.results) == orders.results
     assert bench.out(*saga.commands.values()) == orders.commands
     assert bench.count("known_orders") + bench.count("ignored_decisions") == orders.counted
-    assert bench.dead_letters() == []
+    assert bench.dead_letters(ledger.service) == []
+    assert Counter(bench.dead_letters(saga.service)) == Counter(orders.letters)
     return orders
 
 
@@ -79,9 +80,10 @@ def test_the_random_orders_reach_every_end() -> None:
         seen.update("confirmed in part" for r in orders.results if r.status == "LOST" and r.confirmed)
         seen.update("cancelled on acceptance" for _ in orders.late_cancels)
         seen["counted"] += orders.counted
+        seen.update(orders.letters)
     ends = (
         "HELD None, CANCELLED None, CONFIRMED None, REJECTED INSUFFICIENT, REJECTED INVALID, LOST EXPIRED, "
         "LOST SHORTAGE, LOST ALREADY_EXPIRED, LOST ALREADY_CANCELLED, confirmed in part, cancelled on acceptance, "
-        "counted"
+        "counted, unknown_order, order_conflict"
     )
     assert {end for end in ends.split(", ") if not seen[end]} == set(), seen
