@@ -11,7 +11,7 @@ the record has a field of that name, and then all fields in their order.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from moneystate.api import json_parts
 from moneystate.api.generate import has_dict
@@ -19,9 +19,8 @@ from moneystate.api.json_text import quote
 from moneystate.api.member_runs import KINDS, MAYBE, OTHER, read_members
 from moneystate.api.shapes import Array, Exact, Field, Maybe, Plain, Record, Shape, Symbols, Table
 from moneystate.api.source_code import Source
+from moneystate.api.type_names import TYPE, has_type_field
 from moneystate.engine.avro import Malformed
-
-TYPE: Final = "type"
 
 
 class JsonCode:
@@ -143,7 +142,3 @@ class JsonTexts:
 def type_member(record: Record) -> str:
     """The member with which a record's text begins; empty if the record has a field of that name."""
     return "" if has_type_field(record) else f'"{TYPE}":{quote(record.short)},'
-
-
-def has_type_field(record: Record) -> bool:
-    return any(f.wire == TYPE for f in record.fields)

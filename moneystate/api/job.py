@@ -14,6 +14,7 @@ from moneystate.api.decoder import ServiceDecoder
 from moneystate.api.folders import folder_of
 from moneystate.api.function_code import code_text
 from moneystate.api.handles import MapAt
+from moneystate.api.json_topic import JSON
 from moneystate.api.plan import Plan
 from moneystate.api.plans import plan_of, released_state
 from moneystate.api.reference import service_at, with_rules
@@ -23,6 +24,7 @@ from moneystate.api.schema import schema_of
 from moneystate.api.service import Service
 from moneystate.api.shapes import Record, is_json, paths
 from moneystate.api.state_model import ServiceState
+from moneystate.api.type_names import check_json_topic
 from moneystate.engine.avro import MAGIC
 from moneystate.engine.inputs import is_pattern, matches
 from moneystate.engine.processor import InputTopic
@@ -155,9 +157,8 @@ def _json_fields(plan: Plan) -> dict[str, list[str]]:
     """The paths of all JSON fields of inputs and state, as a rule; nothing if there are none."""
     codecs = [*(planned.codec for inputs in plan.inputs.values() for planned in inputs.values())]
     codecs += [kind.codec for kind in plan.kinds.values()]
-    records = {codec.record.short: codec.record for codec in codecs}
     json_paths = {
-        f"{name}.{path}" for name, record in records.items() for path in paths(record, lambda f: is_json(f.shape))
+        f"{codec.record.short}.{path}" for codec in codecs for path in paths(codec.record, lambda f: is_json(f.shape))
     }
     return {JSON_FIELDS: sorted(json_paths)} if json_paths else {}
 
@@ -203,27 +204,28 @@ def schemas_by_topic(reference: str, codes: tuple[tuple[str, int], ...]) -> dict
     plan = plan_of(reference, codes)
     records: dict[str, dict[str, Record]] = {}
     for planned in [i for inputs in plan.inputs.values() for i in inputs.values()]:
-        records.setdefault(planned.topic, {})[planned.codec.record.short] = planned.codec.record
+        records.setdefault(planned.topic, {})[planned.codec.record.name] = planned.codec.record
     for output in plan.outputs.values():
-        records.setdefault(output.output.topic, {})[output.codec.record.short] = output.codec.record
+        records.setdefault(output.output.topic, {})[output.codec.record.name] = output.codec.record
     return {topic: [schema_of(record) for record in its.values()] for topic, its in records.items()}
 
 
-def topic_schemas(plan: Plan) -> dict[str, dict[str, Any]]:
-    """The schemas of the records in the service's topics, by name of the type."""
-    return {short: schema_of(record) for short, record in topic_records(plan).items()}
-
-
 def topic_records(plan: Plan) -> dict[str, Record]:
-    """The records in the service's topics, by name of the type."""
+    """The records in the service's topics, by full name."""
     codecs = [*(i.codec for inputs in plan.inputs.values() for i in inputs.values())]
     codecs += [o.codec for o in plan.outputs.values()]
-    return {codec.record.short: codec.record for codec in [*codecs, plan.heartbeat]}
+    return {codec.record.name: codec.record for codec in [*codecs, plan.heartbeat]}
 
 
 def state_records(plan: Plan) -> dict[str, Record]:
-    """The service's state records, by name of the type."""
-    return {kind.codec.record.short: kind.codec.record for kind in plan.kinds.values()}
+    """The service's state records, by full name."""
+    return {kind.codec.record.name: kind.codec.record for kind in plan.kinds.values()}
+
+
+def check_formats(reference: str, formats: Mapping[str, str]) -> None:
+    """Raises ServiceError for a topic whose records cannot be told apart in the run's format. `formats`: by topic."""
+    for topic in [topic for topic, name in formats.items() if name == JSON]:
+        check_json_topic(plan_of(reference), topic)
 
 
 def known_schemas(reference: str) -> list[str]:

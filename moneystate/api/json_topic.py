@@ -1,7 +1,7 @@
 """The topic formats `json` and `debezium` of plain services.
 
 A `json` value is one object with the record's type and fields. The type may be missing if the topic has only one type.
-Every topic accepts heartbeats.
+Every topic accepts heartbeats. `type_names` checks that a topic's types can be told apart.
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import InputPlan
 from moneystate.api.reading import NO_HEADERS, Headers, header_text, is_whole_number
 from moneystate.api.shapes import Field, Maybe, Plain
+from moneystate.api.type_names import HEARTBEAT, TYPE, check_json_topic, has_type_field, is_heartbeat
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.engine.processor import Rejected
 
 AVRO: Final = "avro"
 JSON: Final = "json"
 DEBEZIUM: Final = "debezium"
-TYPE: Final = "type"
-HEARTBEAT: Final = "Heartbeat"
-_HEARTBEAT_FIELDS: Final = {TYPE, "processedAt"}
 _WRAPPER: Final = {"schema", "payload"}
 _TRUTHS: Final = {"true": True, "false": False}
 
@@ -33,17 +31,21 @@ class JsonTopic:
     """Reads and writes the values of a topic in JSON."""
 
     def __init__(self, plan: Plan, topic: str) -> None:
+        """Raises ServiceError if the topic's records cannot be told apart in JSON."""
+        check_json_topic(plan, topic)
         self.heartbeat = plan.heartbeat
         by_code = {name: code for code, name in plan.topics.items()}
         inputs = list(plan.inputs[by_code[topic]].values()) if topic in by_code else []
-        self.codecs = {codec.record.short: codec for codec in [*_codecs(plan), plan.heartbeat]}
-        self.by_header = {codec.header: codec for codec in self.codecs.values()}
+        made = [i for i in inputs if i.decode is not None or i.fallback is not None]  # producers do not send these
+        self.codecs = {i.codec.record.short: i.codec for i in inputs if i not in made}
+        codecs = _codecs(plan)
+        # of other topics, to say why a record does not belong here
+        unknown = {i.codec.record.short for i in made}
+        self.elsewhere = {codec.record.short: codec for codec in reversed(codecs) if codec.record.short not in unknown}
+        self.by_header = {codec.header: codec for codec in [*codecs, plan.heartbeat]}
         self.from_headers = {i.codec.header: i.from_headers for i in inputs if i.from_headers}
         self.only = only_codec(inputs)  # of the topic's only type; None: it has several
-        # made by functions of the service, so producers do not send them
-        self.made_by_functions = {
-            i.codec.record.short for i in inputs if i.decode is not None or i.fallback is not None
-        }
+        self.only_has_type = self.only is not None and has_type_field(self.only.record)
 
     def to_canonical(self, value: bytes) -> bytes:
         """Raises Rejected."""
@@ -66,13 +68,18 @@ class JsonTopic:
         if type(document) is not dict:
             raise Malformed("not an object")
         name = document.get(TYPE)
-        if self.only is not None and (name is None or _has_type(self.only)):
-            return self.heartbeat if is_heartbeat(document) else self.only
+        if name == HEARTBEAT and is_heartbeat(document):
+            return self.heartbeat
+        if self.only is not None and (name is None or self.only_has_type):
+            return self.only
         if type(name) is not str:
             raise Malformed("type: not a text" if TYPE in document else "type: missing")
-        if name not in self.codecs or name in self.made_by_functions:
+        codec = self.codecs.get(name)
+        if codec is None:
+            codec = self.elsewhere.get(name)
+        if codec is None:
             raise Rejected("unknown_schema", f"type {name[:100]!r}")
-        return self.codecs[name]
+        return codec
 
     def from_canonical(self, value: bytes) -> bytes:
         """The JSON of an output's canonical value. Raises Rejected."""
@@ -123,12 +130,6 @@ def parse_value(value: bytes) -> Any:
         raise Malformed("not UTF-8") from None
 
 
-def is_heartbeat(document: dict[str, Any]) -> bool:
-    """Whether the object has exactly a heartbeat's members. The type alone is not enough: a record may have a field of
-    that name."""
-    return document.get(TYPE) == HEARTBEAT and document.keys() == _HEARTBEAT_FIELDS
-
-
 def heartbeat_in(value: bytes | None, codec: Codec) -> bytes | None:
     """The heartbeat in a value, in canonical form, for topics of any format; None: it is not a heartbeat. Raises
     Malformed."""
@@ -168,8 +169,3 @@ def _member(f: Field, text: str) -> Any:
 def _codecs(plan: Plan) -> list[Codec]:
     read = [planned.codec for inputs in plan.inputs.values() for planned in inputs.values()]
     return [*read, *[output.codec for output in plan.outputs.values()]]
-
-
-def _has_type(codec: Codec) -> bool:
-    """Whether the record itself has a field named `type`."""
-    return any(f.wire == TYPE for f in codec.record.fields)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from moneystate.api import layout
 from moneystate.api.cells import NO_TTL, RecordKind, SeenKind, TimerKind
 from moneystate.api.codec import Codec
-from moneystate.api.handles import Input, Map, MapAt, MapTimer, Timer, Value
+from moneystate.api.handles import Input, Map, MapAt, MapTimer, Output, Timer, Value
 from moneystate.api.input_checks import check_input
 from moneystate.api.plan_parts import EarlierInput, HandlerPlan, InputPlan, OutputPlan, StatePlan, TimerPlan
 from moneystate.api.platform_records import HEARTBEAT_RECORD, LINEAGE_RECORD, SEEN_RECORD, TIMER_RECORD, kept_record
@@ -22,6 +22,7 @@ from moneystate.api.reading import KeyReader, path_of
 from moneystate.api.schema import header_of
 from moneystate.api.service import Handler, Service
 from moneystate.api.shapes import Plain, Record, Shapes, Symbols
+from moneystate.api.type_names import check_json_topic
 from moneystate.api.upgrades import earlier_versions
 from moneystate.api.wrong_values import wrong_default
 from moneystate.engine.processor import InputTopic
@@ -87,6 +88,9 @@ class Plan:
         self.heartbeat = Codec(HEARTBEAT_RECORD)
         self.lineage = header_of(LINEAGE_RECORD)
         self._check_indices()
+        handles: list[Input[Any] | Output[Any]] = [*service.inputs, *service.outputs]
+        for topic in dict.fromkeys([one.topic for one in handles if one.format == "json"]):
+            check_json_topic(self, topic)
         if not any(i.handler for by_header in self.inputs.values() for i in by_header.values()):
             service.fail("no function runs on any of its inputs.", "put @service.on(...) before a function.")
 
@@ -106,6 +110,8 @@ class Plan:
 
     def codec(self, cls: type, where: str) -> Codec:
         record = self.shapes.record(cls, f"service {self.name!r}: {where}")
+        if record.name == HEARTBEAT_RECORD.name:
+            self.service.fail(f"{where}: {record.name} is the platform's own record.", "use another name.")
         if cls not in self.codecs:
             if wrong := wrong_default(record):
                 raise ServiceError(f"service {self.name!r}: {where}: {wrong}", "declare X | None, or another default.")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from moneystate.api.job import DEAD_LETTER, FAIL, plain_service
+from moneystate.api.job import DEAD_LETTER, FAIL, check_formats, plain_service
 from moneystate.api.reference import service_at, with_rules
 from moneystate.api.timed import in_order
 from moneystate.cli import services
@@ -135,6 +135,7 @@ def _prepared(path: str, rules: Mapping[str, Any], options: RunOptions, chosen: 
     )
     parse_start(options.starting_offsets, [t.name for t in spec.inputs])  # before a broker is asked
     mine = {**service.formats, **{topic: name for topic, name in chosen.items() if topic in service.formatted}}
+    check_formats(path, mine)
     missing = [topic for topic, name in mine.items() if name == "confluent" and not options.registry_url]
     if missing:
         raise ConfigError(f"{missing[0]}: expected a schema registry.", "add --schema-registry URL.")

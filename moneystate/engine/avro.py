@@ -11,6 +11,7 @@ from typing import Final
 
 MAGIC: Final = b"\xc3\x01"
 HEADER_BYTES: Final = 10  # the magic and the CRC-64-AVRO fingerprint of the writer schema
+HEARTBEAT: Final = bytes.fromhex("c30100bc02ce2f7a6d09")  # those of a heartbeat, which may be in any input
 
 
 class Malformed(Exception):

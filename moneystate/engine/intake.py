@@ -7,6 +7,7 @@ letters to the key group of their topic and partition, marks to every key group 
 from __future__ import annotations
 
 from moneystate.engine import deadletter
+from moneystate.engine.avro import HEARTBEAT
 from moneystate.engine.block import Block
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.failure import StepFailed, step_error
@@ -20,7 +21,8 @@ from moneystate.engine.processor import Convert, Decoder, InputTopic, Read, Read
 from moneystate.errors import MoneystateError, StepError
 
 SEAL_ITEMS = 16_384  # for all key groups together: a few megabytes
-IGNORED = "ignored"
+IGNORED = "ignored"  # counts records without effect, except on time
+HEARTBEATS = "heartbeats"
 
 
 class PlannedPartition:
@@ -143,11 +145,13 @@ class Intake:
             return Rejected("too_far_ahead", f"{time - timestamp_ms} ms after the record's Kafka timestamp")
         order = self.orders.get((topic, partition))
         order_time = time if order is None else order.observe(time)
-        if name:
+        if name and key:
             canonical = named(name, canonical)
         if isinstance(key, bytes):
             self._take(topic, partition, offset, order_time, time, key, canonical)
-        elif key is not None:
+        elif not key:
+            self._count_at(topic, partition, HEARTBEATS if canonical.startswith(HEARTBEAT) else IGNORED)
+        else:
             for one in key:
                 self._take(topic, partition, offset, order_time, time, one, canonical)
         return None
@@ -179,6 +183,8 @@ class Intake:
         # its offset depends on the writer's batches, so the order ignores it
         content = carry(place, record.partition, record.offset, canonical)
         rank = self.inputs[topic].rank
+        if not key:
+            self._count(record, IGNORED)
         for one in [key] if isinstance(key, bytes) else key:
             block = self.blocks[key_group_of(one, self.key_groups)]
             block.items.append((time, rank, 0, topic, 0, 0, time, one, content))
@@ -208,7 +214,9 @@ class Intake:
 
     def _count(self, record: Letter, name: str) -> Block:
         """Counts the record in the block of its topic and partition. Returns the block."""
-        group = key_group_of(f"{record.topic}/{record.partition}".encode(), self.key_groups)
-        block = self.blocks[group]
+        return self._count_at(record.topic, record.partition, name)
+
+    def _count_at(self, topic: object, partition: int, name: str) -> Block:
+        block = self.blocks[key_group_of(f"{topic}/{partition}".encode(), self.key_groups)]
         block.counts[name] = block.counts.get(name, 0) + 1
         return block

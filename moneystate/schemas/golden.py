@@ -51,10 +51,10 @@ def check_samples(service: str) -> None:
 
 def keep(service: str, tree: Tree) -> None:
     """Writes missing golden bytes of the newest versions, and missing records that are read from earlier ones."""
-    for kind in _kinds(service):
+    for name, kind in _named(service, tree):
         record = kind.codec.record
-        newest = max(tree.versions[f"{STATE}/{record.short}"])
-        folder = folder_of(service) / GOLDEN / record.short
+        newest = max(tree.versions[name])
+        folder = _folder(service, name)
         folder.mkdir(parents=True, exist_ok=True)
         newest_file = folder / f"v{newest}.json"
         if not newest_file.exists():
@@ -69,17 +69,15 @@ def keep(service: str, tree: Tree) -> None:
 
 def findings(service: str, tree: Tree) -> Iterator[Finding]:
     """Golden bytes that are missing, or that are read differently now."""
-    for kind in _kinds(service):
-        record = kind.codec.record
-        name = f"{STATE}/{record.short}"
+    for name, kind in _named(service, tree):
         newest = max(tree.versions.get(name, {0: None}))
-        folder = folder_of(service) / GOLDEN / record.short
+        folder = _folder(service, name)
         for number in sorted((tree.released or {}).get(name, {})):
             source = folder / f"v{number}.json"
             expected = source if number == newest else folder / f"v{number}-to-v{newest}.json"
             problem = _problem(kind, source, expected)
             if problem:
-                path = f"{GOLDEN}/{record.short}/{expected.name}"
+                path = f"{GOLDEN}/{folder.name}/{expected.name}"
                 yield Finding(name, f"v{number}", path, "golden bytes", "", problem, RESTORE, False)
 
 
@@ -128,6 +126,17 @@ def _same(before: Any, now: Any) -> bool:
 def _kinds(service: str) -> list[RecordKind]:
     """One kind for each record."""
     return list({kind.codec.record.name: kind for kind in plan_of(service).kinds.values()}.values())
+
+
+def _named(service: str, tree: Tree) -> list[tuple[str, RecordKind]]:
+    """The names of the records in the tree, with their kinds."""
+    kinds = _kinds(service)
+    names = tree.names_in(STATE, [kind.codec.record.name for kind in kinds])
+    return [(names[kind.codec.record.name], kind) for kind in kinds]
+
+
+def _folder(service: str, name: str) -> Path:
+    return folder_of(service) / GOLDEN / name.removeprefix(f"{STATE}/")
 
 
 def _read(kind: RecordKind, value: bytes) -> Any:

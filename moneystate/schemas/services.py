@@ -2,6 +2,7 @@
 
 events/<Type>.avsc, events/<Type>/v<N>.avsc    records of its input and output topics
 state/<Record>/v<N>.avsc                       its state records
+                                               <Type> and <Record>: short names, full ones where two records share one
 golden/<Record>/v<N>.json                      bytes of a record of that version, and their content
 golden/<Record>/v<N>-to-v<M>.json              the record that a program of version M read from these bytes
 released.json                                  the list of releases (`moneystate.schemas.tree`)
@@ -55,8 +56,9 @@ def released_tree(service: str) -> Tree:
 def declared(service: str, tree: Tree) -> Iterator[Declared]:
     plan = plan_of(service)
     for folder, records in ((EVENTS, topic_records(plan)), (STATE, state_records(plan))):
-        for short, record in sorted(records.items()):
-            name, schema, json_ = f"{folder}/{short}", schema_of(record), tuple(json_fields(record))
+        names = tree.names_in(folder, records)
+        for full_name, record in sorted(records.items(), key=lambda named: names[named[0]]):
+            name, schema, json_ = names[full_name], schema_of(record), tuple(json_fields(record))
             own_fingerprint, noted = fingerprint_of(schema), tree.json.get(name, {})
             same = [
                 number

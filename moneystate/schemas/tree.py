@@ -3,6 +3,7 @@
 state/<Record>/v<N>.avsc              versions of a state record
 <events|lookups|enriched|headers>/<Type>.avsc         version 1 of a type in topics
 <events|lookups|enriched|headers>/<Type>/v<N>.avsc    its further versions, from 2 on
+                                      <Record> and <Type> are full names where a service has several of one short name
 released.json                         all released versions, by fingerprint and SHA-256, and the current one, which
                                       this program reads and writes. For state it is the newest. Of a plain service
                                       also which strings of a version are JSON (`json`).
@@ -13,7 +14,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -26,8 +28,8 @@ from moneystate.schemas.types import BadSchema, Type, parse
 RELEASED: Final = "released.json"
 STATE: Final = "state"
 TOPIC_FOLDERS: Final = ("events", "lookups", "enriched", "headers")
-_FIRST = re.compile(rf"({'|'.join(TOPIC_FOLDERS)})/(\w+)\.avsc")
-_NUMBERED = re.compile(rf"({'|'.join((STATE, *TOPIC_FOLDERS))})/(\w+)/v([1-9]\d*)\.avsc")
+_FIRST = re.compile(rf"({'|'.join(TOPIC_FOLDERS)})/([\w.]+)\.avsc")
+_NUMBERED = re.compile(rf"({'|'.join((STATE, *TOPIC_FOLDERS))})/([\w.]+)/v([1-9]\d*)\.avsc")
 
 
 @dataclass(frozen=True)
@@ -72,11 +74,31 @@ class Tree:
             (v for versions in self.versions.values() for v in versions.values() if v.fingerprint == text), None
         )
 
+    def names_in(self, folder: str, full_names: Iterable[str]) -> dict[str, str]:
+        """The names in the tree of a service's records, by their full names. A record that shares its short name with
+        another goes by its full name, unless it was released under the short one."""
+        names = list(full_names)
+        shared = Counter([name.rpartition(".")[2] for name in names])
+        return {name: self._name_in(folder, name, shared[name.rpartition(".")[2]] > 1) for name in names}
+
+    def _name_in(self, folder: str, full_name: str, is_shared: bool) -> str:
+        short, full = f"{folder}/{full_name.rpartition('.')[2]}", f"{folder}/{full_name}"
+        if full in self.versions:
+            return full
+        newest = self.versions[short][max(self.versions[short])] if short in self.versions else None
+        is_own = newest is not None and full_name_of(newest.source) == full_name
+        return full if is_shared and not is_own else short
+
     def current_version(self, name: str) -> Version:
         """The version that this program reads and writes."""
         versions = self.versions[name]
         default = max(versions) if is_state(name) else min(versions)
         return versions.get(self.current.get(name, default), versions[default])
+
+
+def full_name_of(source: Mapping[str, Any]) -> str:
+    name, namespace = str(source.get("name", "")), source.get("namespace")
+    return f"{namespace}.{name}" if namespace and "." not in name else name
 
 
 def is_state(name: str) -> bool:
@@ -133,7 +155,8 @@ def _version(path: str, name: str, number: int, content: bytes) -> Version:
     parsed = parse(source)
     canonical = to_parsing_canonical_form(parse_schema(source, named_schemas={}))
     short = name.partition("/")[2]
-    if source.get("name", "").rpartition(".")[2] != short:
+    known = full_name_of(source)
+    if short not in (known, known.rpartition(".")[2]):
         raise BadSchema(f"expected a record {short}, found {source.get('name')!r}")
     return Version(
         name,

@@ -6,12 +6,15 @@ import hashlib
 
 import pytest
 
+from moneystate.api.codec import Codec
+from moneystate.api.platform_records import HEARTBEAT_RECORD
+from moneystate.engine.avro import HEARTBEAT
 from moneystate.engine.block import Block, unpack
 from moneystate.engine.deadletter import HEADER_OVERHEAD, LARGEST, MAX_BYTES, Letter
 from moneystate.engine.intake import Intake, PlannedPartition
 from moneystate.engine.items import NO_TIME
 from moneystate.engine.keygroup import key_group_of
-from moneystate.engine.processor import Convert, InputTopic, Rejected
+from moneystate.engine.processor import Convert, Decoded, InputTopic, Rejected
 from tests.engine.tiny import ALPHA, BETA, DEAD_LETTERS, INPUTS, NOTES, TinyDecoder, value_of
 
 KEY_GROUPS = 8
@@ -127,6 +130,23 @@ def test_a_converted_value_is_what_goes_on() -> None:
     made = intake({ALPHA: lambda value: value_of(5, value.decode())})
     made.add(ALPHA, 0, 0, -1, b"text")
     assert blocks(made)[key_group_of(b"text", KEY_GROUPS)].items[0][8] == value_of(5, "text")
+
+
+class BeatsDecoder(TinyDecoder):
+    """Values are heartbeats, records without a key, or records with no keys at all."""
+
+    def decode(self, topic: int, value: bytes) -> Decoded:
+        return value, 5, None if value != b"no keys" else []
+
+
+def test_records_that_only_advance_time_are_counted() -> None:
+    made = intake()
+    made.decoder = BeatsDecoder()
+    for offset, value in enumerate([HEARTBEAT + b"\x0a", b"other", b"no keys"]):
+        assert made.add(ALPHA, 0, offset, -1, value) is None
+    counts = [block.counts for block in blocks(made) if block.counts]
+    assert counts == [{"heartbeats": 1, "ignored": 2}]
+    assert Codec(HEARTBEAT_RECORD).header == HEARTBEAT
 
 
 # Dead letters

@@ -22,7 +22,7 @@ from tests.formats.registry_server import SET, SUBJECT, RegistryServer, made
 from tests.formats.values import NAMES, PAYMENT, body_of, canonical, datums, framed, payment, reason
 
 SETTINGS = settings(max_examples=40, database=None)
-PAYMENT_SOURCE = SET.by_name["PaymentEvent"].source
+PAYMENT_SOURCE = SET.by_name()["PaymentEvent"].source
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def time_field(type_of_time: Any) -> dict[str, Any]:
 @SETTINGS
 @given(data=st.data())
 def test_canonical_to_confluent_and_back_is_identical(name: str, lasting: ConfluentFormat, data: st.DataObject) -> None:
-    type_schema = SET.by_name[name]
+    type_schema = SET.by_name()[name]
     value = canonical(type_schema, data.draw(datums(type_schema.parsed)))
     written = lasting.from_canonical(value)
     assert written[:1] == b"\x00"
@@ -155,7 +155,7 @@ def test_an_older_writer_gets_the_defaults_of_our_newer_schema(registry: Registr
     schemas = SchemaSet([newer])
     value = framed(registry.add(PAYMENT_SOURCE), payment(SET)[10:])
     expected = PAYMENT | {"label": "none", "fee": Decimal("0.0250"), "kind": "CARD"}
-    assert made(registry, schemas=schemas).to_canonical(value) == canonical(schemas.by_name["Paid"], expected)
+    assert made(registry, schemas=schemas).to_canonical(value) == canonical(schemas.by_name()["Paid"], expected)
 
 
 @pytest.mark.parametrize(
@@ -242,11 +242,11 @@ def test_what_is_not_one_avro_schema_is_unknown(registry: RegistryServer, more: 
 
 
 def test_an_enum_symbol_that_ours_lacks_is_unknown(registry: RegistryServer) -> None:
-    writer = copy.deepcopy(SET.by_name["SessionLookupCompleted"].source)
+    writer = copy.deepcopy(SET.by_name()["SessionLookupCompleted"].source)
     next(field for field in writer["fields"] if field["name"] == "outcome")["type"]["symbols"] += ["PENDING"]
     datum = {"moneyId": "m", "userId": "u", "userSessionId": "s", "requestedAt": 0, "attempts": 1, "completedAt": 0}
     confluent, schema_id = made(registry), registry.add(writer)
-    canonical_value = canonical(SET.by_name["SessionLookupCompleted"], datum | {"outcome": "FAILED"})
+    canonical_value = canonical(SET.by_name()["SessionLookupCompleted"], datum | {"outcome": "FAILED"})
     assert confluent.to_canonical(framed(schema_id, body_of(writer, datum | {"outcome": "FAILED"}))) == canonical_value
     value = framed(schema_id, body_of(writer, datum | {"outcome": "PENDING"}))
     assert reason(confluent.to_canonical, value) == "unknown_schema"

@@ -50,7 +50,7 @@ def test_nested_records_and_enums_in_json() -> None:
         "firstOccurrence": True,
         "sessionStatus": "LOOKED_UP",
     }
-    assert JSON.from_canonical(canonical(SET.by_name["MoneyEnriched"], enriched)).decode() == (
+    assert JSON.from_canonical(canonical(SET.by_name()["MoneyEnriched"], enriched)).decode() == (
         '{"type":"MoneyEnriched","money":{"id":"m-1","userId":"u-1","userSessionId":"s-1",'
         '"processedAt":"2020-12-16T00:00:00.123Z","amount":12.5000,"currency":"EUR","closingBalance":0.0000,'
         '"moneyType":"CARD","isOldMoneyEvent":true},"userInfo":{"birthYear":"1990","residentCountryCode":null},'
@@ -62,7 +62,7 @@ def test_nested_records_and_enums_in_json() -> None:
 @SETTINGS
 @given(data=st.data())
 def test_canonical_to_json_and_back_is_identical(name: str, data: st.DataObject) -> None:
-    type_schema = SET.by_name[name]
+    type_schema = SET.by_name()[name]
     value = canonical(type_schema, data.draw(datums(type_schema.parsed)))
     text = JSON.from_canonical(value)
     assert next(iter(json.loads(text))) == "type"
@@ -247,7 +247,7 @@ def test_white_space_around_and_within_is_allowed() -> None:
 
 
 def test_a_decimal_default_is_bytes_as_text() -> None:
-    source = json.loads(json.dumps(SET.by_name["Heartbeat"].source))
+    source = json.loads(json.dumps(SET.by_name()["Heartbeat"].source))
     decimal = {"type": "bytes", "logicalType": "decimal", "precision": 6, "scale": 2}
     source["fields"] += [
         {"name": "fee", "type": decimal, "default": "\x00\xfa"},
@@ -257,7 +257,7 @@ def test_a_decimal_default_is_bytes_as_text() -> None:
     schemas = SchemaSet([source])
     value = make_format("json", schemas).to_canonical(b'{"type":"Heartbeat","processedAt":"1970-01-01T00:00:00Z"}')
     expected = {"processedAt": 0, "fee": Decimal("2.50"), "tip": Decimal("0.05"), "tax": None}
-    assert value == canonical(schemas.by_name["Heartbeat"], expected)
+    assert value == canonical(schemas.by_name()["Heartbeat"], expected)
 
 
 @pytest.mark.parametrize(

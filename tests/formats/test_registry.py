@@ -11,7 +11,7 @@ from moneystate.kafka.formats.registry import ANSWERS, ID_WAIT_S, LONGEST_WAIT_S
 from tests.formats.registry_server import SET, SUBJECT, RegistryServer, made
 from tests.formats.values import framed, payment, reason
 
-PAYMENT_SOURCE = SET.by_name["PaymentEvent"].source
+PAYMENT_SOURCE = SET.by_name()["PaymentEvent"].source
 
 
 def test_an_id_that_the_registry_does_not_know_yet_is_waited_for(registry: RegistryServer) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from moneystate.kafka.formats import SchemaSet, TypeSchema, Undecodable
 
-NAMES = sorted(SchemaSet.load().by_name)
+NAMES = sorted(SchemaSet.load().by_name())
 DECIMAL_LIMIT = 10**20 - 1
 LONG = st.integers(-(2**63), 2**63 - 1)
 EDGES = st.sampled_from([sign * 2**bits + step for bits in range(65) for sign in (-1, 1) for step in (-1, 0, 1)])
@@ -73,7 +73,7 @@ def canonical(type_schema: TypeSchema, datum: Any) -> bytes:
 
 
 def payment(schemas: SchemaSet, **changes: Any) -> bytes:
-    return canonical(schemas.by_name["PaymentEvent"], PAYMENT | changes)
+    return canonical(schemas.by_name()["PaymentEvent"], PAYMENT | changes)
 
 
 def framed(schema_id: int, body: bytes) -> bytes:

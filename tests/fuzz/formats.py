@@ -57,7 +57,7 @@ def texts(documents: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
 @st.composite
 def values(draw: st.DrawFn) -> bytes:
     """A value of the enrichment's topics in canonical form."""
-    type_schema = SCHEMAS.by_name[draw(st.sampled_from(NAMES))]
+    type_schema = SCHEMAS.by_name()[draw(st.sampled_from(NAMES))]
     return canonical(type_schema, draw(datums(type_schema.parsed)))
 
 
@@ -114,7 +114,7 @@ def read_request(value: bytes) -> None:
 # Confluent: framing and foreign writer schemas, with a registry in memory
 
 SCHEMA_SERVER = "http://127.0.0.1:1"  # never asked: the answers come from memory
-SOURCES = [SCHEMAS.by_name[name].source for name in NAMES]
+SOURCES = [SCHEMAS.by_name()[name].source for name in NAMES]
 
 
 class Registry(RegistryClient):
@@ -133,8 +133,8 @@ class Registry(RegistryClient):
 def confluent(draw: st.DrawFn) -> tuple[str, bytes]:
     """A writer schema, and a value of it or of something else."""
     name = draw(st.sampled_from(NAMES))
-    source = json.loads(json.dumps(SCHEMAS.by_name[name].source))
-    body = body_of(SCHEMAS.by_name[name].source, draw(datums(SCHEMAS.by_name[name].parsed)))
+    source = json.loads(json.dumps(SCHEMAS.by_name()[name].source))
+    body = body_of(SCHEMAS.by_name()[name].source, draw(datums(SCHEMAS.by_name()[name].parsed)))
     if draw(st.booleans()):
         writer = json.dumps(draw(reshaped(st.just(source)))) if draw(st.booleans()) else draw(_TEXT)
     else:
@@ -148,7 +148,7 @@ NULLS = {"name": "x", "type": {"type": "array", "items": "null"}}
 
 def with_nulls(blocks: int) -> tuple[str, bytes]:
     """Many blocks of items without bytes."""
-    source = SCHEMAS.by_name["Heartbeat"].source
+    source = SCHEMAS.by_name()["Heartbeat"].source
     writer = source | {"fields": [*source["fields"], NULLS]}
     return json.dumps(writer), framed(1, b"\x00" + b"\xfe\xff\x01" * blocks + b"\x00" * 40_000)
 

@@ -65,7 +65,7 @@ def test_an_id_that_the_registry_learns_of_late_is_an_event_and_no_dead_letter(
         flags = (*DRAIN, "--format", f"{model.WALLET}=confluent", "--schema-registry", registry.url)
         with setup.start(*flags) as job:
             job.wait_for(lambda: len(registry.state.requests) > 1, "the second question for the id")
-            assert registry.add(schemas.by_name["PaymentEvent"].source) == 1000
+            assert registry.add(schemas.by_name()["PaymentEvent"].source) == 1000
             done = job.finish()
     assert (done.code, done.totals["dead_letters"], done.totals["outputs"]) == (0, {}, 1), done.err
 

@@ -32,7 +32,8 @@ class JsonFormat:
 
     def __init__(self, schemas: SchemaSet) -> None:
         self._schemas = schemas
-        self._carriers = {name: _top_level(type_schema) for name, type_schema in schemas.by_name.items()}
+        self._by_name = schemas.by_name()
+        self._carriers = {name: _top_level(type_schema) for name, type_schema in self._by_name.items()}
 
     def __reduce__(self) -> tuple[type[JsonFormat], tuple[SchemaSet]]:
         return JsonFormat, (self._schemas,)
@@ -44,7 +45,7 @@ class JsonFormat:
         type_name = document.get("type")
         if type(type_name) is not str:
             raise Undecodable("malformed", "type: not a text" if "type" in document else "type: missing")
-        type_schema = self._schemas.by_name.get(type_name)
+        type_schema = self._by_name.get(type_name)
         if type_schema is None:
             raise Undecodable("unknown_schema", f"type {type_name[:100]!r}")
         out = bytearray(type_schema.prefix)

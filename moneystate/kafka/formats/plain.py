@@ -6,8 +6,9 @@ Services are named by MODULE:NAME. By this name Spark's processes find them.
 from __future__ import annotations
 
 from moneystate.api.folders import folder_of
-from moneystate.api.job import topic_schemas
+from moneystate.api.job import topic_records
 from moneystate.api.plans import plan_of
+from moneystate.api.schema import schema_of
 from moneystate.kafka.formats.schemas import SchemaSet
 from moneystate.schemas import tree as trees
 
@@ -18,15 +19,14 @@ def has_further_versions(service: str) -> bool:
 
 def schema_set(service: str) -> SchemaSet:
     """The schemas that the service reads and writes, and their other released versions."""
-    current = topic_schemas(plan_of(service))
+    current = {name: schema_of(record) for name, record in topic_records(plan_of(service)).items()}
     released = trees.tree_of(trees.read_folder(folder_of(service)))
-    mine = SchemaSet(current.values())
-    fingerprints = {taken.fingerprint.hex() for taken in mine.by_name.values()}
+    fingerprints = {taken.hex() for taken in SchemaSet(current.values()).by_fingerprint}
     others = [
         version.source
         for name, versions in released.versions.items()
-        if not trees.is_state(name) and name.partition("/")[2] in current
+        if not trees.is_state(name)
         for version in versions.values()
-        if version.fingerprint not in fingerprints
+        if trees.full_name_of(version.source) in current and version.fingerprint not in fingerprints
     ]
     return SchemaSet(current.values(), others)

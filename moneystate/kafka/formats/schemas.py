@@ -44,18 +44,15 @@ class TypeSchema:
 
 
 class SchemaSet:
-    """Current schemas by short name, full name and fingerprint. It is pickled as its sources, because the compiled
+    """Current schemas by full name and fingerprint. It is pickled as its sources, because the compiled
     checks cannot be pickled."""
 
     def __init__(self, sources: Iterable[dict[str, Any]], others: Iterable[dict[str, Any]] = ()) -> None:
         types = [_type_schema(source) for source in sources]
-        self.by_name = {t.name: t for t in types}
         self.by_fingerprint = {t.fingerprint: t for t in types}
         # further released versions, as text, by fingerprint
         self.others = {fingerprint_of(source): json.dumps(source) for source in others}
         self._by_full_name = {alias: t for t in types for alias in t.aliases} | {t.full_name: t for t in types}
-        if len(self.by_name) != len(types):
-            raise SetupError("Two schemas have the same name.", "name each record type once below avro/.")
 
     @classmethod
     def load(cls, root: Path | None = None) -> SchemaSet:
@@ -71,7 +68,17 @@ class SchemaSet:
         return cls((version.source for version in current.values()), others)
 
     def __reduce__(self) -> tuple[type[SchemaSet], tuple[list[dict[str, Any]], list[dict[str, Any]]]]:
-        return SchemaSet, ([t.source for t in self.by_name.values()], [json.loads(s) for s in self.others.values()])
+        return SchemaSet, (
+            [t.source for t in self.by_fingerprint.values()],
+            [json.loads(s) for s in self.others.values()],
+        )
+
+    def by_name(self) -> dict[str, TypeSchema]:
+        """The current schemas by short name, for JSON. Raises SetupError if two share one."""
+        by_name = {known.name: known for known in self.by_fingerprint.values()}
+        if len(by_name) != len(self.by_fingerprint):
+            raise SetupError("Two schemas have the same name.", "name each record type once below avro/.")
+        return by_name
 
     def of_full_name(self, full_name: str) -> TypeSchema | None:
         """The type of that full name, or the one that has it as an alias."""

@@ -1,0 +1,126 @@
+"""Records of one service that share a short name: each has its own releases."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from moneystate.api.folders import folder_of
+from moneystate.api.job import plain_job
+from moneystate.api.plans import plan_of
+from moneystate.kafka.convert import converters
+from moneystate.schemas.services import check_released, findings_of, release_service
+
+MODULE = "shared_names"
+SERVICE = f"{MODULE}:service"
+SHOP = """
+from dataclasses import dataclass
+import moneystate as ms
+
+@ms.named("shop.Sold")
+@dataclass(frozen=True)
+class Sold:
+    shop: str
+    at: ms.Millis
+
+@ms.named("shop.Total")
+@dataclass
+class Total:
+    n: int = 0
+
+service = ms.Service("shared")
+sold = service.input("sold", Sold, key="shop", time="at")
+total = service.value("total", Total)
+
+@service.on(sold, total)
+def sell(ctx, e: Sold, total: Total) -> None:
+    total.n += 1
+"""
+WEB = """
+@ms.named("web.Sold")
+@dataclass(frozen=True)
+class WebSold:
+    site: str
+    at: ms.Millis{more}
+
+@ms.named("web.Total")
+@dataclass
+class WebTotal:
+    clicks: int = 0{more}
+
+clicks = service.input("clicks", WebSold, key="site", time="at")
+clicked = service.value("clicked", WebTotal)
+
+@service.on(clicks, clicked)
+def click(ctx, e: WebSold, clicked: WebTotal) -> None:
+    clicked.clicks += 1
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    sys.path.insert(0, str(tmp_path))
+    yield tmp_path
+    sys.path.remove(str(tmp_path))
+    forget()
+
+
+def forget() -> None:
+    sys.modules.pop(MODULE, None)
+    plan_of.cache_clear()
+
+
+def write(folder: Path, text: str) -> None:
+    forget()
+    (folder / f"{MODULE}.py").write_text(text)
+
+
+def released() -> set[str]:
+    return set(json.loads((folder_of(SERVICE) / "released.json").read_text()))
+
+
+def test_two_records_of_one_short_name_are_both_released(folder: Path) -> None:
+    write(folder, SHOP + WEB.format(more=""))
+    release_service(SERVICE)
+    assert released() == {
+        "events/Heartbeat", "events/shop.Sold", "events/web.Sold", "state/shop.Total", "state/web.Total",
+    }  # fmt: skip
+    check_released(SERVICE)
+    assert findings_of(SERVICE) == []
+
+
+def test_a_released_record_keeps_its_name_when_another_one_comes(folder: Path) -> None:
+    write(folder, SHOP)
+    release_service(SERVICE)
+    write(folder, SHOP + WEB.format(more=""))
+    assert release_service(SERVICE) == ["events/web.Sold", "state/web.Total/v1"]
+    write(folder, SHOP + WEB.format(more="\n    more: int = 0"))
+    assert release_service(SERVICE) == ["events/web.Sold/v2", "state/web.Total/v2"]
+    check_released(SERVICE)
+    assert [f for f in findings_of(SERVICE) if not f.ok] == []
+
+
+def test_earlier_versions_of_both_are_read(folder: Path) -> None:
+    write(folder, SHOP + WEB.format(more=""))
+    release_service(SERVICE)
+    plan = plan_of(SERVICE)
+    values = {
+        i.topic: (i.codec.encode(i.codec.record.cls("a", 5)))
+        for by_header in plan.inputs.values()
+        for i in by_header.values()
+    }
+    write(folder, SHOP + WEB.format(more="\n    more: int = 7"))
+    release_service(SERVICE)
+    forget()
+    job, plan = plain_job(SERVICE, {}), plan_of(SERVICE)
+    converts = converters({}, job.inputs, None, schemas=SERVICE)
+    read = {
+        i.topic: i.codec.decode(converts[code](values[i.topic]))
+        for code in converts
+        for i in plan.inputs[code].values()
+    }
+    assert (read["sold"].shop, read["clicks"].site, read["clicks"].more) == ("a", "a", 7)
