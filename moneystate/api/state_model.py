@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from moneystate.api import exact_json, layout
 from moneystate.api.cells import DUE, NEVER, Cell, RecordKind, SeenKind, decode_entry
-from moneystate.api.generate_json import has_type_field
 from moneystate.api.layout import Place
 from moneystate.api.plan import Plan
 from moneystate.api.plans import plan_of
+from moneystate.api.type_names import has_type_field
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.engine.items import VALUE, Item
 from moneystate.engine.place import own_value
