@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
+from moneystate.api.iso_time import to_ms
+from moneystate.engine.avro import Malformed
 from moneystate.engine.inputs import matches
 from moneystate.engine.json_object import read_object
 from moneystate.engine.plan import EMPTY, PartitionPlan, TopicPartition
@@ -64,17 +65,15 @@ def resolve_start(admin: AdminClient, text: str, prefix: str, inputs: Sequence[I
 
 
 def time_ms(text: str, flag: str, word: str) -> int:
-    """An ISO-8601 time with its zone. Raises ConfigError that names `flag`, which takes `word` or a file, too."""
+    """A time with its zone, whose date may be followed by a blank. Raises ConfigError that names `flag`, which takes
+    `word` or a file, too."""
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
+        return to_ms(text.replace(" ", "T", 1))
+    except Malformed:
         raise ConfigError(
-            f"{flag} {text}: expected {word}, an ISO-8601 time or a file that exists.",
+            f"{flag} {text}: expected {word}, an ISO-8601 time with its zone, or a file that exists.",
             "for example 2026-01-31T00:00:00Z, or a JSON file {topic: {partition: offset}}.",
         ) from None
-    if moment.tzinfo is None:
-        raise ConfigError(f"{flag} {text}: expected a time with its zone.", f"for example {text}Z.")
-    return int(moment.timestamp() * 1000)
 
 
 def is_file(text: str) -> bool:
