@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from moneystate.api.reject import Reject
     from moneystate.api.salvage import salvage
     from moneystate.api.service import Service
-    from moneystate.api.types import Decimal, Digits, Header, Json, Millis, Name, named, personal
+    from moneystate.api.types import Decimal, Digits, Header, Json, Millis, Name, Unavailable, named, personal
     from moneystate.api.upgrades import upgrade
     from moneystate.api.view import View, first
     from moneystate.errors import ArgumentError
@@ -48,6 +48,7 @@ _HOMES = {
         "Json",
         "Millis",
         "Name",
+        "Unavailable",
         "named",
         "personal",
     ),
@@ -79,6 +80,7 @@ __all__ = [
     "Service",
     "Source",
     "Timer",
+    "Unavailable",
     "Value",
     "View",
     "first",

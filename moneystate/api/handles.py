@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 from moneystate.api.entries import Entries
 from moneystate.api.message import Message
 from moneystate.api.reading import Key, Time
+from moneystate.api.types import Unavailable
 
 E = TypeVar("E")
 O = TypeVar("O")  # noqa: E741
@@ -41,6 +42,7 @@ class Input(Source[E]):
         unique: str | None,
         within_ms: Duration, bound_ms: Duration | None, max_future_ms: Duration | None, rank: int | None, ordered: bool,
         timed: bool, format: str, decode: Callable[[Message], Any] | None, fallback: Callable[[Message], Any] | None,
+        unavailable: Unavailable,
     ) -> None:  # fmt: skip
         super().__init__([self])
         self.service = service
@@ -59,6 +61,7 @@ class Input(Source[E]):
         self.format = format
         self.decode = decode
         self.fallback = fallback
+        self.unavailable = unavailable
 
     def __repr__(self) -> str:
         return f"input {self.topic!r} of {self.record.__name__}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from moneystate.api.change_values import converted
 from moneystate.api.codec import Codec
 from moneystate.api.json_number import Number
 from moneystate.api.json_text import MAX_RECORD_LEVELS, parse
@@ -91,28 +92,39 @@ class JsonTopic:
 
 class ChangeTopic:
     """Reads Debezium's change events (`before`, `after`, `op`, `ts_ms`, `source`) in JSON, with or without a schema.
-    Columns keep their names."""
+    Columns keep their names. Their values mean what the schema says (`change_values`)."""
 
     def __init__(self, plan: Plan, topic: str) -> None:
         code = next(code for code, name in plan.topics.items() if name == topic)
         self.heartbeat = plan.heartbeat
-        codec = only_codec(list(plan.inputs[code].values()))
+        inputs = list(plan.inputs[code].values())
+        codec = only_codec(inputs)
         assert codec is not None  # `check_input` allows only one type
         self.codec = codec
+        self.unavailable = next(i.unavailable for i in inputs if i.codec is codec)
 
-    def to_canonical(self, value: bytes) -> bytes:
-        """Raises Rejected."""
+    def to_canonical(self, value: bytes, key: bytes | None = None) -> bytes:
+        """`key`: of the Kafka record, which has the columns of the table's key. Raises Rejected."""
         try:
             document = parse_value(value)
             if type(document) is not dict:
                 raise Malformed("not an object")
             if is_heartbeat(document):
                 return self.heartbeat.encode(self.heartbeat.from_json(document))
+            schema: Any = {}
             if "payload" in document and document.keys() <= _WRAPPER:
-                document = document["payload"]
-            return self.codec.encode(self.codec.from_row(document))
+                document, schema = document["payload"], document.get("schema")
+            return self.codec.encode(self.codec.from_row(self._converted(document, schema, key)))
         except Malformed as e:
             raise Rejected("malformed", str(e)) from None
+
+    def _converted(self, payload: Any, schema: Any, key: bytes | None) -> Any:
+        assert self.unavailable is not None  # the plan has set it
+        payload, marks = self.unavailable.split(payload, key)
+        members = converted(self.codec.record, payload, schema)
+        for row, columns in marks.items():
+            members[row] = {**members[row], **columns}
+        return members
 
 
 def only_codec(inputs: Sequence[InputPlan]) -> Codec | None:

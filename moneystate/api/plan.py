@@ -23,12 +23,14 @@ from moneystate.api.schema import header_of
 from moneystate.api.service import Handler, Service
 from moneystate.api.shapes import Plain, Record, Shapes, Symbols
 from moneystate.api.type_names import check_json_topic
+from moneystate.api.unavailable import KEPT_COLUMNS, KeptColumns, KeptRows, UnavailableColumns
 from moneystate.api.upgrades import earlier_versions
 from moneystate.api.wrong_values import wrong_default
 from moneystate.engine.processor import InputTopic
 from moneystate.errors import ServiceError
 
 MOST_RANKS: Final = 8
+DEBEZIUM: Final = "debezium"
 IDS: Final = ("string", "long")
 
 
@@ -64,6 +66,8 @@ class Plan:
         self.topics = {code: topic for topic, code in self.codes.items()}
         self.released = released  # schemas of all released versions of the records
         self.kinds: dict[str, RecordKind] = {name: self._kind(state) for name, state in service.states.items()}
+        if any(self._unavailable(declared).keeps for declared in service.inputs):
+            self.kinds[KEPT_COLUMNS] = self._kind(self._kept_columns())
         self.by_prefix: dict[bytes, RecordKind | SeenKind | TimerKind] = {k.prefix: k for k in self.kinds.values()}
         self.handlers: dict[Any, HandlerPlan] = {}
         for source, handler in service.handlers:
@@ -160,7 +164,7 @@ class Plan:
     def _input(self, declared: Input[Any]) -> None:
         where = self._where(declared)
         codec = self.codec(declared.record, repr(declared))
-        changes = declared.format == "debezium"
+        changes = declared.format == DEBEZIUM
         keys = None if declared.key is None else KeyReader(codec.record, declared.key, where, changes)
         planned = InputPlan(declared, self.codes[declared.topic], codec, keys, where)
         planned.handler = self.handlers.get(declared)
@@ -177,10 +181,21 @@ class Plan:
                 )
             within_ms = self.duration(declared.within_ms, f"{declared!r}, within_ms")
             planned.seen = self._seen(declared.topic, within_ms)
+        planned.unavailable = self._unavailable(declared)
+        if planned.unavailable.keeps and planned.handler is not None:
+            planned.rows = KeptRows(codec.record, self.kinds[KEPT_COLUMNS], planned.unavailable, where)
         self.inputs[planned.code][codec.header] = planned
         released = self._released(codec.record)
         for header, version in earlier_versions(codec.record, self.service.namespace, released, lossy=True).items():
             self.earlier_inputs[planned.code][header] = EarlierInput(planned, version.read)
+
+    def _unavailable(self, declared: Input[Any]) -> UnavailableColumns:
+        return UnavailableColumns(self.codec(declared.record, repr(declared)).record, declared)
+
+    def _kept_columns(self) -> Map[KeptColumns]:
+        if KEPT_COLUMNS in self.service.states:
+            self.service.fail(f"{KEPT_COLUMNS} is the platform's state for change events.", "rename yours.")
+        return Map(self.name, KEPT_COLUMNS, KeptColumns, NO_TTL)
 
     def _seen(self, topic: str, within_ms: int) -> SeenKind:
         """The kind of the topic's seen ids. All types of the topic share it."""

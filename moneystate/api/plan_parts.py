@@ -11,6 +11,7 @@ from moneystate.api.handles import Input, Output
 from moneystate.api.reading import Key, KeyReader, Time, time_reader
 from moneystate.api.shapes import Record
 from moneystate.api.types import Header
+from moneystate.api.unavailable import KeptRows, UnavailableColumns
 
 
 class StatePlan:
@@ -49,6 +50,8 @@ class InputPlan:
         self.time_header = input.time.name if isinstance(input.time, Header) else ""
         self.decode = input.decode
         self.fallback = input.fallback
+        self.unavailable: UnavailableColumns | None = None
+        self.rows: KeptRows | None = None  # where their columns are kept
         self.reads_only_fields = reads_only_fields(codec.record, input.key, input.time)
         self.from_headers = [f for f in codec.record.fields if f.header]
         # then the value is ignored

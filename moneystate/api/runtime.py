@@ -23,6 +23,7 @@ from moneystate.api.map_cells import MapCells, id_bytes
 from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import HandlerPlan, InputPlan, StatePlan, TimerPlan
 from moneystate.api.reject import Reject
+from moneystate.api.unavailable import UNAVAILABLE_VALUE, KeptRows
 from moneystate.api.working_set import WorkingSet
 from moneystate.engine import deadletter
 from moneystate.engine.avro import HEADER_BYTES
@@ -129,6 +130,8 @@ class ServiceProcessor:
         assert plan.handler is not None
         if plan.seen is not None and plan.seen_id is not None:
             work.cell = self.cells.cell(plan.seen, key, str(plan.seen_id(record)).encode())
+        if plan.rows is not None:
+            self.cells.cell(plan.rows.kind, key, plan.rows.id(record, self.plan.topics[topic]).encode())
         self._add_declared_cells(work, plan.handler.states, key)
         return work
 
@@ -212,7 +215,7 @@ class ServiceProcessor:
             context.key = work.key
             args: list[Any] = [context]
             if work.input is not None:
-                args.append(work.record)
+                args.append(work.record if work.input.rows is None else self._restored(work, work.input.rows))
             elif work.timer is not None and work.timer.map_kind is not None:
                 args.append(work.id)
             self._add_states(args, handler, work)
@@ -244,6 +247,18 @@ class ServiceProcessor:
         if item[TIME] > item[EVENT_TIME]:
             self.count("late", 1)
         return True
+
+    def _restored(self, work: Work, rows: KeptRows) -> Any:
+        """The change event with the columns that it does not have itself. What the state knows of the row from now on
+        stays, even if the step is rejected."""
+        assert self.item is not None
+        begun = len(self.undo)
+        topic = self.plan.topics[self.item[TOPIC]]
+        record, unknown = rows.restored(work.record, topic, self._entries(rows.kind))
+        del self.undo[begun:]
+        if unknown:
+            raise Reject(UNAVAILABLE_VALUE, f"{unknown}: the database did not log it, and no earlier event has it")
+        return record
 
     def _add_states(self, args: list[Any], handler: HandlerPlan, work: Work) -> None:
         for state, cell in zip(handler.states, work.cells, strict=True):

@@ -27,6 +27,7 @@ from moneystate.api.message import Message
 from moneystate.api.on import On
 from moneystate.api.reading import Key, Time
 from moneystate.api.rules import problem_of
+from moneystate.api.types import Unavailable
 from moneystate.api.view import View
 from moneystate.engine.inputs import is_pattern
 from moneystate.errors import ServiceError
@@ -41,6 +42,7 @@ P = ParamSpec("P")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _PATTERN: Final = re.compile(r"[A-Za-z0-9._*-]{1,200}")
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
+LOGGED_COLUMNS: Final = Unavailable()
 FORMATS: Final = ("avro", "json", "confluent", "debezium")
 
 
@@ -87,7 +89,7 @@ class Service(On[R]):
         unique: str | None = None, within_ms: Duration = NO_LIMIT, bound_ms: Duration | None = None,
         max_future_ms: Duration | None = None, rank: int | None = None, ordered: bool = True, timed: bool = False,
         format: str = "avro", decode: Callable[[Message], E | None] | None = None,
-        fallback: Callable[[Message], E | None] | None = None,
+        fallback: Callable[[Message], E | None] | None = None, unavailable: Unavailable = LOGGED_COLUMNS,
     ) -> Input[E]:  # fmt: skip
         """Declares records of one type in a topic. A topic with several types needs an input for each.
 
@@ -104,6 +106,7 @@ class Service(On[R]):
         - `decode`: a function that makes the record from a Kafka record, instead of `format`. It returns None if the
           record does not belong to this input. It raises ValueError for a dead letter.
         - `fallback`: the same, for records that do not decode. If it returns None, the record is a dead letter.
+        - `unavailable`: what happens to columns that a change event does not have (`format="debezium"`).
         """
         where = f"input {topic!r}"
         self._check_topic(topic, where, format, _PATTERN)
@@ -132,7 +135,7 @@ class Service(On[R]):
                 self._check_signature(function, ["message"], f"{where}: {argument}=")
         declared = Input(
             self.name, topic, record, key, time, unique, within_ms, bound_ms, max_future_ms, rank, ordered, timed,
-            format, decode, fallback,
+            format, decode, fallback, unavailable,
         )  # fmt: skip
         self.inputs.append(declared)
         self._check_timed(where)

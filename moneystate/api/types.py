@@ -16,7 +16,7 @@ from typing import Annotated, Final, TypeVar
 
 from moneystate.api.json_value import Json
 
-__all__ = ["Decimal", "Digits", "Header", "Json", "Millis", "Name", "named", "personal"]
+__all__ = ["Decimal", "Digits", "Header", "Json", "Millis", "Name", "Unavailable", "named", "personal"]
 
 Decimal = decimal.Decimal
 C = TypeVar("C", bound=type)
@@ -51,6 +51,22 @@ class Header:
     header is UTF-8. A time is ISO-8601 or milliseconds."""
 
     name: str
+
+
+@dataclass(frozen=True)
+class Unavailable:
+    """What happens to columns of change events that the database did not log, because an update left them as they were
+    (`moneystate.api.unavailable`).
+
+    - `keep`: a step gets the last value of the row's column, which the state keeps. False: such an event is a dead
+      letter, and so is one of a row of which no value is known.
+    - `placeholder`: Debezium's `unavailable.value.placeholder`.
+    - `row`: the columns that identify a row, those of the table's primary key. None: those of the input's key.
+    """
+
+    keep: bool = True
+    placeholder: str = "__debezium_unavailable_value"
+    row: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ class WholeReader:
             if self.json is not None:
                 canonical, codec, decoded = self.json.read(record.value, headers)
                 return self.decoder.decode_read(self.code, canonical, codec, decoded, headers)
-            canonical = self._read_by_format(record.value)
+            canonical = self._read_by_format(record.value, record.key)
         return self.decoder.decode(self.code, canonical, headers)
 
     def _read_without_format(self, record: Letter, headers: Headers) -> bytes | None:
@@ -112,9 +112,9 @@ class WholeReader:
             raise Rejected("malformed", str(e)) from None
         return self._convert(record, self.decoders)
 
-    def _read_by_format(self, value: bytes) -> bytes:
+    def _read_by_format(self, value: bytes, key: bytes | None) -> bytes:
         if self.changes is not None:
-            return self.changes.to_canonical(value)
+            return self.changes.to_canonical(value, key)
         canonical = value if self.convert is None else self.convert(value)
         if canonical[:HEADER_BYTES] in self.unused_types:
             raise Rejected("unknown_schema", "a type that only ms.salvage makes")

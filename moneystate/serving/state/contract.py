@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from moneystate.api import index_order
 from moneystate.api.cells import RecordKind
-from moneystate.api.handles import AnyIndex, Map
+from moneystate.api.handles import AnyIndex
 from moneystate.api.index_order import Span
 from moneystate.api.personal import reads_personal
 from moneystate.api.plan import Plan
@@ -43,7 +43,7 @@ class Contract:
         return kind
 
     def is_map(self, kind: RecordKind) -> bool:
-        return isinstance(self.plan.service.states[kind.name], Map)
+        return kind.make_empty is None
 
     def a_map(self, plan: Plan, name: str, field: str) -> RecordKind:
         kind = self.kind(plan, name, field)
