@@ -24,7 +24,8 @@ ENRICHMENT = (
 # not context and entries: a user's tests may derive from their classes
 API = (
     "avro_parts", "cells", "codec", "decoder", "emission", "field_runs", "iso_time", "json_parts", "json_text",
-    "json_topic", "layout", "map_cells", "member_runs", "plan_parts", "reading", "runtime", "transcoder", "working_set",
+    "json_topic", "layout", "map_cells", "member_runs", "plan_parts", "reading", "runtime", "step_changes",
+    "transcoder", "working_set",
 )  # fmt: skip
 IN_PART = {
     "moneystate/api": API,

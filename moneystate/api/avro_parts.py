@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
+from operator import index
 from typing import Any, Final
 
 from moneystate.api.json_value import Json, json_as_is, json_of_text
@@ -25,14 +27,44 @@ class Unencodable(Exception):
     """A field cannot hold its value. `args[0]` says which value and why."""
 
 
-def long_of(value: int) -> bytes:
-    if value < LONG_MIN or value > LONG_MAX:
+def long_of(value: Any) -> bytes:
+    """`value`: a whole number of any type."""
+    number: int = value if type(value) is int else index(value)
+    if number < LONG_MIN or number > LONG_MAX:
         raise Unencodable("a number of more than 64 bits")
-    return long_bytes(value)
+    return long_bytes(number)
 
 
-def double_of(value: float) -> bytes:
-    return _DOUBLE.pack(value)
+def double_of(value: Any) -> bytes:
+    """`value`: a number of any type."""
+    try:
+        return _DOUBLE.pack(value)
+    except (struct.error, OverflowError):
+        raise Unencodable("no number of 64 bits") from None
+
+
+BOOLEANS: Final = {False: b"\x00", True: b"\x01"}
+
+
+def bytes_of(value: Any) -> bytes:
+    """The bytes of an object that is not plain bytes."""
+    if not isinstance(value, (bytes, bytearray)):
+        raise Unencodable("no bytes")
+    return bytes(value)
+
+
+def items_of(value: Any) -> Sequence[Any]:
+    """The items of an object that is not a plain list. A set has no order, so it cannot be one."""
+    if not isinstance(value, Sequence) or isinstance(value, (str, bytes, bytearray)):
+        raise Unencodable("no list")
+    return value
+
+
+def members_of(value: Any) -> Mapping[str, Any]:
+    """The members of an object that is not a plain dict."""
+    if not isinstance(value, Mapping):
+        raise Unencodable("no dict")
+    return value
 
 
 def read_double(buf: bytes, pos: int) -> tuple[float, int]:

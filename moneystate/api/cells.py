@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from moneystate.api.codec import Codec
+from moneystate.api.generate import runs_code
 from moneystate.api.shapes import is_immutable
 from moneystate.engine.avro import HEADER_BYTES, Malformed, long_bytes, read_long
 from moneystate.engine.items import NO_TIME, OFFSET, PARTITION, SET_AT, TIME, TOPIC, Item
@@ -28,7 +29,11 @@ NO_TTL: Final = 0
 
 
 class Cell:
-    """One entry during a batch."""
+    """One entry during a batch.
+
+    Between steps a record is bytes: `body` if a step of the batch may have changed it, else `stored`. So a step gets
+    the same record whether or not the step before it was in the same batch.
+    """
 
     def __init__(self, key: bytes, kind: Kind, owner: bytes, id: bytes) -> None:
         self.key = key
@@ -37,22 +42,41 @@ class Cell:
         self.id = id
         self.stored: bytes | None = None
         self.loaded = False  # `stored` has been read
-        self.decoded = False  # `value` is current: decoded from `stored`, or set by a step
-        self.dirty = False  # a step may have changed `value`
+        self.decoded = False  # `value` is current
+        self.dirty = False  # a step may have changed the entry: `body` is current, and `stored` is not
+        self.body: bytes | None = None  # the record as a step left it; None: there is no entry
         self.value: Any = None  # None: there is no entry
         self.changed_at = NEVER  # order time; only with a TTL
         self.sweep_at = NEVER  # only with a TTL
-        self.changed_by: Item | None = None  # the item of the last step that may have changed `value`
 
     def load(self, stored: bytes | None) -> None:
         self.stored = stored
         self.loaded = True
 
     def decode(self) -> None:
-        """Decodes the stored bytes into `value`."""
-        self.decoded = True
-        if self.stored is not None:
+        """Makes `value` current."""
+        if self.dirty:
+            self.kind.decode_body(self)
+        elif self.stored is not None:
             self.kind.decode(self, self.stored)
+        self.decoded = True
+
+    def forget_value(self) -> None:
+        """The next step decodes the record again."""
+        self.value = None
+        self.decoded = False
+
+    def exists(self, time_ms: int) -> bool:
+        """Whether there is an entry that has not expired. The cell is loaded or dirty."""
+        if self.decoded:
+            exists = self.value is not None
+        elif self.dirty:
+            exists = self.body is not None
+        else:
+            if self.stored is not None and self.kind.ttl_ms != NO_TTL:
+                self.decode()
+            exists = self.stored is not None
+        return exists and not self.has_expired(time_ms)
 
     def has_expired(self, time_ms: int) -> bool:
         """Whether the TTL has passed since the last change."""
@@ -61,7 +85,7 @@ class Cell:
 
     def encoded(self) -> bytes | None:
         """The bytes to store; None: no entry."""
-        return None if self.value is None else self.kind.encode(self)
+        return self.kind.encode(self)
 
 
 class Kind(ABC):
@@ -74,6 +98,10 @@ class Kind(ABC):
 
     @abstractmethod
     def decode(self, cell: Cell, stored: bytes) -> None: ...
+
+    def decode_body(self, cell: Cell) -> None:
+        """Decodes a record as a step left it. Other values are always current."""
+        return
 
     @abstractmethod
     def encode(self, cell: Cell) -> bytes | None: ...
@@ -88,38 +116,66 @@ class RecordKind(Kind):
     """The entries of a value or a map."""
 
     def __init__(
-        self, prefix: bytes, name: str, ttl_ms: int, codec: Codec, kept_header: bytes, make_empty: Any
+        self, prefix: bytes, name: str, ttl_ms: int, codec: Codec, kept_header: bytes, make_default: Any
     ) -> None:
         super().__init__(prefix, name, ttl_ms)
         self.codec = codec
         self.kept_header = kept_header  # of `<Record>Kept`; empty without a TTL
-        self.make_empty = make_empty  # makes a value's default record, which is not stored; None for a map
-        self.empty_record: Any = None if make_empty is None else make_empty()
+        # a value's default record, which is not stored; None for a map
+        self.default_body: bytes | None = None if make_default is None else codec.write_body(make_default())
         self.header = kept_header if ttl_ms else codec.header
         self.earlier: dict[bytes, Read] = {}  # readers of earlier versions, by the header of an entry
         self.earlier_records: dict[bytes, Read] = {}  # the same, by the header of the record in it
         self.immutable = is_immutable(codec.record)
+        self.runs_code = runs_code(codec.record)  # to read a record runs code of the service, which may refuse it
 
     def decode(self, cell: Cell, stored: bytes) -> None:
-        read: Read = self.codec.read_own_body
-        if not stored.startswith(self.header):
-            earlier = self.earlier.get(stored[:HEADER_BYTES])
-            if earlier is None:
-                raise self.unknown_schema()
-            read = earlier
+        read = self._read_of(stored)
         pos = HEADER_BYTES
         if self.ttl_ms:
             cell.changed_at, pos = read_long(stored, pos)
             cell.sweep_at, pos = read_long(stored, pos)
         cell.value = read(stored, pos)[0]
 
+    def _read_of(self, stored: bytes) -> Read:
+        """Reads the body of an entry."""
+        if stored.startswith(self.header):
+            return self.codec.read_own_body
+        earlier = self.earlier.get(stored[:HEADER_BYTES])
+        if earlier is None:
+            raise self.unknown_schema()
+        return earlier
+
+    def decode_body(self, cell: Cell) -> None:
+        body = cell.body
+        cell.value = None if body is None else self.codec.read_own_body(body, 0)[0]
+
+    def default(self) -> Any:
+        """A new default record of a value, in the form that a stored one has."""
+        assert self.default_body is not None
+        return self.codec.read_own_body(self.default_body, 0)[0]
+
+    def body_of(self, value: Any) -> bytes | None:
+        """The encoded record; None: no entry. Raises StepError if a field cannot hold its value."""
+        body = None if value is None else self.codec.write_body(value)
+        return None if body == self.default_body else body
+
+    def stored_body(self, stored: bytes) -> bytes:
+        """The body of an entry, in the current version of the record."""
+        read = self._read_of(stored)
+        pos = HEADER_BYTES
+        if self.ttl_ms:
+            _, pos = read_long(stored, pos)
+            _, pos = read_long(stored, pos)
+        return stored[pos:] if stored.startswith(self.header) else self.codec.write_body(read(stored, pos)[0])
+
     def encode(self, cell: Cell) -> bytes | None:
-        if self.make_empty is not None and cell.value == self.empty_record:
+        body = cell.body if cell.dirty else self.body_of(cell.value)
+        if body is None:
             return None
         if self.ttl_ms:
-            times = long_bytes(cell.changed_at) + long_bytes(cell.sweep_at)
-            return self.kept_header + times + self.codec.write_body(cell.value)
-        return self.codec.encode(cell.value)
+            return self.kept_header + long_bytes(cell.changed_at) + long_bytes(cell.sweep_at) + body
+        return self.header + body
 
 
 class SeenKind(Kind):
@@ -137,6 +193,8 @@ class SeenKind(Kind):
         cell.value = True
 
     def encode(self, cell: Cell) -> bytes | None:
+        if cell.value is None:
+            return None
         return self.header + long_bytes(cell.changed_at) + long_bytes(cell.sweep_at)
 
 
@@ -171,6 +229,8 @@ class TimerKind(Kind):
         cell.value = (due, set_at, topic, partition, offset)
 
     def encode(self, cell: Cell) -> bytes | None:
+        if cell.value is None:
+            return None
         due, set_at, topic, partition, offset = cell.value
         return (
             self.header

@@ -31,7 +31,6 @@ class Codec:
         functions = code.source.run(record.name)
         self.read: Callable[[bytes, int], tuple[Any, int]] = functions[f"read_{number}"]  # a body, at a position
         self.write: Callable[[Any], bytes] = functions[f"write_{number}"]  # returns the body
-        self.copy: Callable[[Any], Any] = functions[f"copy_{number}"]  # shares no mutable object with the original
         code.source.names["read_json"] = avro_parts.read_own_json
         self.read_own: Callable[[bytes, int], tuple[Any, int]] = code.source.run(record.name)[f"read_{number}"]
         self.source = code.source.text()
@@ -79,7 +78,7 @@ class Codec:
     def write_body(self, value: Any) -> bytes:
         try:
             return self.write(value)
-        except (Unencodable, TypeError, AttributeError, ValueError, IndexError) as e:
+        except (Unencodable, TypeError, AttributeError, ValueError, LookupError) as e:
             raise self._unencodable(value, e) from None
 
     def _unencodable(self, value: Any, error: Exception) -> StepError:

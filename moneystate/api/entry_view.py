@@ -50,7 +50,7 @@ class StateView(ABC):
     def get(self, value: Value[S], key: str) -> S:
         kind = self.plan.kinds[value.name]
         record = self.record(kind, self.stored(kind, key.encode(), b""))
-        return kind.make_empty() if record is None else record  # type: ignore[no-any-return]
+        return kind.default() if record is None else record  # type: ignore[no-any-return]
 
     def entry(self, of: Map[S], key: str, id: str) -> S | None:
         kind = self.plan.kinds[of.name]

@@ -1,4 +1,4 @@
-"""Generates the source code of Avro codecs from a record's shape: a reader, a writer and a copier for each record.
+"""Generates the source code of Avro codecs from a record's shape: a reader and a writer for each record.
 
     def read_1(buf, pos): ...    returns the record and the position after it; raises Malformed, IndexError if cut off
     def write_1(r): ...          returns the bytes of the body
@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from moneystate.api import avro_parts, field_runs
-from moneystate.api.shapes import Array, Exact, Field, Maybe, Plain, Record, Shape, Symbols, Table, is_immutable
+from moneystate.api.shapes import Array, Exact, Field, Maybe, Plain, Record, Shape, Symbols, Table
 from moneystate.api.source_code import Source
 from moneystate.engine import avro
 
@@ -56,7 +56,6 @@ class AvroCode:
         else:
             self._reader(record, number)
         self._writer(record, number)
-        self._copier(record, number)
         return number
 
     # Reading
@@ -70,14 +69,16 @@ class AvroCode:
             self._read(1, f.shape, name)
         # a slice beyond the end gives a shorter string and no error
         source.line(1, "if pos > len(buf): raise IndexError")
-        self._construct(record, number, names)
+        source.line(1, f"r = cls_{number}({_arguments(record, names)})")
         source.line(1, "return r, pos")
 
     def _dict_reader(self, record: Record, number: int) -> None:
         """Reads the fields into the record's `__dict__`, as many as possible at once."""
         source = self.source
         source.line(0, f"def read_{number}(buf, pos):")
-        self._new(number)
+        source.names["new"] = object.__new__
+        source.line(1, f"r = new(cls_{number})")
+        source.line(1, "d = r.__dict__")
         for run, fields in groupby(record.fields, key=lambda f: _kind(f.shape) is not None):
             if run:
                 source.line(1, f"pos = read_fields(d, buf, pos, {self._spec(fields)})")
@@ -90,21 +91,6 @@ class AvroCode:
 
     def _spec(self, fields: Iterable[Field]) -> str:
         return self.source.constant("fields", [(f.name, _kind(f.shape)) for f in fields])
-
-    def _new(self, number: int) -> None:
-        self.source.names["new"] = object.__new__
-        self.source.line(1, f"r = new(cls_{number})")
-        self.source.line(1, "d = r.__dict__")
-
-    def _construct(self, record: Record, number: int, names: list[str]) -> None:
-        """Sets `r`."""
-        source = self.source
-        if has_dict(record) and _is_frozen(record):
-            self._new(number)
-            for f, name in zip(record.fields, names, strict=True):
-                source.line(1, f"d[{f.name!r}] = {name}")
-        else:
-            source.line(1, f"r = cls_{number}({_arguments(record, names)})")
 
     def _read(self, depth: int, shape: Shape, into: str) -> None:
         line = self.source.line
@@ -179,7 +165,11 @@ class AvroCode:
         line, fresh = self.source.line, self.source.fresh
         if isinstance(shape, Plain) and shape.kind in ("string", "bytes"):
             text, size = fresh("x"), fresh("n")
-            line(depth, f"{text} = {value}.encode()" if shape.kind == "string" else f"{text} = {value}")
+            if shape.kind == "string":
+                line(depth, f"{text} = {value}.encode()")
+            else:
+                line(depth, f"{text} = {value}")
+                line(depth, f"if type({text}) is not bytes: {text} = bytes_of({text})")
             line(depth, f"{size} = len({text})")
             return [f"SMALL[{size}] if {size} < 4096 else long_of({size})", text]
         if isinstance(shape, Plain) and shape.kind in ("long", "millis"):
@@ -187,7 +177,7 @@ class AvroCode:
             line(depth, f"{number} = {value}")
             return [f"SMALL[{number}] if 0 <= {number} < 4096 else long_of({number})"]
         if isinstance(shape, Plain) and shape.kind == "boolean":
-            return [f"b'\\x01' if {value} else b'\\x00'"]
+            return [f"BOOLEANS[{value}]"]
         if isinstance(shape, Maybe):
             content, out = fresh("x"), fresh("out")
             line(depth, f"{content} = {value}")
@@ -218,6 +208,8 @@ class AvroCode:
         line, fresh = self.source.line, self.source.fresh
         items, parts, item, key = fresh("x"), fresh("parts"), fresh("item"), fresh("key")
         line(depth, f"{items} = {value}")
+        expected, convert = ("list", "items_of") if isinstance(shape, Array) else ("dict", "members_of")
+        line(depth, f"if type({items}) is not {expected}: {items} = {convert}({items})")
         line(depth, f"{parts} = [long_of(len({items}))] if {items} else []")
         if isinstance(shape, Table):
             line(depth, f"for {key} in sorted({items}):")
@@ -231,32 +223,6 @@ class AvroCode:
         line(depth, f"{parts}.append(b'\\x00')")
         return f"b''.join({parts})"
 
-    # Copying
-
-    def _copier(self, record: Record, number: int) -> None:
-        source = self.source
-        source.line(0, f"def copy_{number}(r):")
-        if is_immutable(record):
-            source.line(1, "return r")
-            return
-        source.line(1, "o = r")
-        self._construct(record, number, [self._copy(f.shape, f"o.{f.name}") for f in record.fields])
-        source.line(1, "return r")
-
-    def _copy(self, shape: Shape, value: str) -> str:
-        if is_immutable(shape):
-            return value
-        if isinstance(shape, Maybe):
-            return f"None if {value} is None else {self._copy(shape.inner, value)}"
-        if isinstance(shape, Array):
-            return f"{value}[:]" if is_immutable(shape.inner) else f"[{self._copy(shape.inner, 'i')} for i in {value}]"
-        if isinstance(shape, Table):
-            if is_immutable(shape.inner):
-                return f"dict({value})"
-            return f"{{k: {self._copy(shape.inner, 'i')} for k, i in {value}.items()}}"
-        assert isinstance(shape, Record)
-        return f"copy_{self.ids[shape.name]}({value})"
-
 
 def has_dict(record: Record) -> bool:
     """Whether setting `__dict__` does what the constructor does. A field with a slot, even of a base class, is not in
@@ -269,10 +235,13 @@ def has_dict(record: Record) -> bool:
     return is_made and sets_fields and not has_slots and not hasattr(cls, "__post_init__")
 
 
-def _is_frozen(record: Record) -> bool:
-    """The constructor calls `object.__setattr__` for each field. To set `__dict__` takes half the time."""
-    cls: Any = record.cls
-    return bool(cls.__dataclass_params__.frozen)
+def runs_code(shape: Shape) -> bool:
+    """Whether a record of the shape runs code of the service when it is read: a constructor or a `__post_init__`."""
+    if not isinstance(shape, Record):
+        return any(runs_code(record) for record in _records(shape))
+    cls: Any = shape.cls
+    is_made = cls.__new__ is object.__new__ and cls.__init__.__code__.co_filename == "<string>"
+    return not is_made or hasattr(cls, "__post_init__") or any(runs_code(f.shape) for f in shape.fields)
 
 
 def _kind(shape: Shape) -> int | None:

@@ -24,7 +24,7 @@ class MapCells:
         if cell is None:
             return None
         if not self.kind.immutable:
-            self.runtime.begin_change(cell)
+            self.runtime.changes.begin_change(cell)
         value: object = cell.value
         return value
 
@@ -37,19 +37,20 @@ class MapCells:
                 f"put an object of {expected} itself: a subclass does not count.",
             )
         cell = self.runtime.cells.cell(kind, self.runtime.owner, id_bytes(id))
-        self.runtime.replace(cell, record)
+        self.runtime.changes.replace(cell, record)
         if kind.ttl_ms != NO_TTL:
-            self.runtime.mark_written(cell)
+            self.runtime.changes.mark_written(cell)
 
     def delete(self, id: str) -> None:
-        self.runtime.replace(self.runtime.cells.cell(self.kind, self.runtime.owner, id_bytes(id)), None)
+        self.runtime.changes.replace(self.runtime.cells.cell(self.kind, self.runtime.owner, id_bytes(id)), None)
 
     def has(self, id: str) -> bool:
-        return self._unexpired(self.runtime.cells.cell(self.kind, self.runtime.owner, id_bytes(id))) is not None
+        cell = self.runtime.cells.cell(self.kind, self.runtime.owner, id_bytes(id))
+        return self.runtime.cells.exists(cell, self.runtime.now)
 
     def ids(self, prefix: str) -> list[str]:
         cells = self.runtime.cells.cells_of(self.kind, self.runtime.owner, prefix.encode())
-        return [cell.id.decode() for cell in cells if self._unexpired(cell) is not None]
+        return [cell.id.decode() for cell in cells if self.runtime.cells.exists(cell, self.runtime.now)]
 
     def _unexpired(self, cell: Cell) -> Cell | None:
         self.runtime.cells.decode(cell)

@@ -1,10 +1,8 @@
 """Runs plain services on the engine: one `moneystate.engine.processor.Processor` for all declarations.
 
 A batch reads the entries that its events and timers declare in one request. Other entries are read when a step asks for
-them: undeclared map entries, prefixes, and timers that are both set and due in the batch. An entry is decoded when a
-step first uses it and encoded once, in `finish`. A step may change its records in place. So before it runs, those that
-another step of the batch may have changed, and those with a TTL, are copied. `Reject` restores the copies, and decodes
-the others again.
+them: undeclared map entries, prefixes, and timers that are both set and due in the batch. An entry is decoded for each
+step that uses it, and encoded when the step ends (`step_changes`). `finish` returns the entries whose bytes differ.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from moneystate.api import layout
-from moneystate.api.cells import NEVER, NO_TTL, Cell, RecordKind, decode_entry, setting_of
+from moneystate.api.cells import Cell, RecordKind, decode_entry, setting_of
 from moneystate.api.context import Context, EventSource
 from moneystate.api.emission import Emission
 from moneystate.api.entries import Entries
@@ -23,6 +21,7 @@ from moneystate.api.map_cells import MapCells, id_bytes
 from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import HandlerPlan, InputPlan, StatePlan, TimerPlan
 from moneystate.api.reject import Reject
+from moneystate.api.step_changes import StepChanges
 from moneystate.api.unavailable import UNAVAILABLE_VALUE, KeptRows
 from moneystate.api.working_set import WorkingSet
 from moneystate.engine import deadletter
@@ -30,7 +29,6 @@ from moneystate.engine.avro import HEADER_BYTES
 from moneystate.engine.deadletter import COUNT_PREFIX, Letter
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import (
-    CLEANUP_RANK,
     END_OF_TIME,
     EVENT_TIME,
     KEY,
@@ -48,7 +46,6 @@ from moneystate.engine.items import (
 from moneystate.engine.place import carried_over, own_value
 from moneystate.engine.processor import Change
 from moneystate.engine.state import StateAccess
-from moneystate.engine.sweep import sweep_time
 from moneystate.errors import StepError
 
 
@@ -75,6 +72,7 @@ class ServiceProcessor:
         self.context: Context[Any] = Context(self, plan.rules)
         self.entries: dict[RecordKind, Entries[Any]] = {}  # what steps get for their maps
         self.emission = Emission(plan)
+        self.changes = StepChanges()
         # of the batch
         self.cells: WorkingSet
         self.unordered: dict[UnorderedRecord, Work] = {}
@@ -84,8 +82,6 @@ class ServiceProcessor:
         self.owner = b""  # its key
         self.now = 0  # its order time
         self.effects = Effects()
-        # the cells that the step may have changed: value, changed_at, sweep_at, decoded, dirty from before
-        self.undo: list[tuple[Cell, Any, int, int, bool, bool]] = []
         self.undo_counts: list[tuple[str, int]] = []
 
     # A batch
@@ -93,7 +89,7 @@ class ServiceProcessor:
     def begin(
         self, state: StateAccess, items: Sequence[Item], unordered: Sequence[UnorderedRecord], watermark_before: int
     ) -> list[Work | None]:
-        self.cells = WorkingSet(state)
+        self.cells = self.changes.cells = WorkingSet(state)
         self.watermark_before = watermark_before
         self.emission.begin_batch()
         self.unordered = {}
@@ -186,7 +182,7 @@ class ServiceProcessor:
             cell = work.cell
             assert cell is not None
             if work.timer is None:
-                self._sweep(cell, item, effects)
+                self.changes.sweep(cell, item, effects)
                 return
             self.cells.decode(cell)
             if cell.value is None or cell.value != setting_of(item):
@@ -194,7 +190,6 @@ class ServiceProcessor:
             # a timer runs once, even if its step is rejected
             cell.value = None
             cell.dirty = True
-            cell.changed_by = item
         self._run(item, work, effects)
 
     def _run(self, item: Item, work: Work, effects: Effects) -> None:
@@ -203,6 +198,7 @@ class ServiceProcessor:
         self.owner = item[KEY]
         self.now = item[TIME]
         self.emission.begin_step(item, work.timer, effects)
+        self.changes.begin_step(item, effects)
         outputs, timers = len(effects.outputs), len(effects.timers)
         handler = work.handler
         assert handler is not None
@@ -222,6 +218,7 @@ class ServiceProcessor:
             returned: object = handler.function(*args)
             if returned is not None:
                 raise StepError(f"expected a step to return None, found {returned!r}.", "use ctx.emit(output, record).")
+            self.changes.settle()
         except Reject as e:
             self._roll_back(outputs, timers)
             self._emit_dead_letter(e.reason, e.detail)
@@ -241,9 +238,9 @@ class ServiceProcessor:
             if cell.value is not None and item[TIME] < cell.changed_at + cell.kind.ttl_ms:
                 self.effects.count("duplicates")
                 return False
-            self.begin_change(cell)
+            self.changes.begin_change(cell)
             cell.value = True
-            self.mark_written(cell)
+            self.changes.mark_written(cell)
         if item[TIME] > item[EVENT_TIME]:
             self.count("late", 1)
         return True
@@ -252,10 +249,10 @@ class ServiceProcessor:
         """The change event with the columns that it does not have itself. What the state knows of the row from now on
         stays, even if the step is rejected."""
         assert self.item is not None
-        begun = len(self.undo)
+        begun = len(self.changes.before)
         topic = self.plan.topics[self.item[TOPIC]]
         record, unknown = rows.restored(work.record, topic, self._entries(rows.kind))
-        del self.undo[begun:]
+        self.changes.keep(begun)
         if unknown:
             raise Reject(UNAVAILABLE_VALUE, f"{unknown}: the database did not log it, and no earlier event has it")
         return record
@@ -267,8 +264,8 @@ class ServiceProcessor:
                 continue
             self.cells.decode(cell)
             if cell.value is None or cell.has_expired(self.now):
-                cell.value = state.kind.make_empty()
-            self.begin_change(cell)
+                cell.value = state.kind.default()
+            self.changes.begin_change(cell)
             args.append(cell.value)
 
     def _entries(self, kind: RecordKind) -> Entries[Any]:
@@ -278,71 +275,18 @@ class ServiceProcessor:
             entries = self.entries[kind] = Entries(MapCells(self, kind))
         return entries
 
-    def begin_change(self, cell: Cell) -> None:
-        """Saves the cell for `_roll_back`, and marks it dirty: the step may change its value in place."""
-        kind = cell.kind
-        if not cell.dirty and kind.ttl_ms == NO_TTL:
-            # its value is that of the stored bytes, from which it can be decoded again
-            self.undo.append((cell, None, NEVER, NEVER, False, False))
-        else:
-            value = cell.value
-            if value is not None and isinstance(kind, RecordKind):
-                value = kind.codec.copy(value)
-            self.undo.append((cell, value, cell.changed_at, cell.sweep_at, cell.decoded, cell.dirty))
-        cell.dirty = True
-        cell.changed_by = self.item
-
-    def replace(self, cell: Cell, value: Any) -> None:
-        """Replaces the cell's value without reading the stored one. With a TTL it must be read now, because it holds
-        the time of the next sweep. Otherwise `WorkingSet.changed` reads it at the end of the batch."""
-        if cell.kind.ttl_ms != NO_TTL:
-            self.cells.decode(cell)
-        self.undo.append((cell, cell.value, cell.changed_at, cell.sweep_at, cell.decoded, cell.dirty))
-        cell.value = value
-        cell.decoded = True
-        cell.dirty = True
-        cell.changed_by = self.item
-
-    def mark_written(self, cell: Cell) -> None:
-        """Restarts the TTL of an entry, and makes sure that a sweep is scheduled."""
-        cell.changed_at = self.now
-        if cell.sweep_at == NEVER:
-            self._schedule_sweep(cell)
-
-    def _schedule_sweep(self, cell: Cell) -> None:
-        assert self.item is not None
-        due = sweep_time(cell.owner, cell.changed_at + cell.kind.ttl_ms, cell.kind.ttl_ms)
-        cell.sweep_at = due
-        self.effects.set_timer(due, CLEANUP_RANK, self.item, cell.owner, layout.timer_value(cell.kind.prefix, cell.id))
-
     def _end_step(self) -> None:
-        """Restarts the TTL of entries that the step changed in place, and forgets how to undo the step."""
-        for cell, before, _, _, _, _ in self.undo:
-            kind = cell.kind
-            if kind.ttl_ms != NO_TTL and isinstance(kind, RecordKind) and cell.value is not None:
-                if before is None or cell.value != before:
-                    self.mark_written(cell)
-            elif cell.value is None:
-                cell.changed_at = cell.sweep_at = NEVER
-        self.undo.clear()
+        """Forgets how to undo the step."""
+        self.changes.end_step()
         self.undo_counts.clear()
 
     def _roll_back(self, outputs: int, timers: int) -> None:
         effects = self.effects
         del effects.outputs[outputs:]
         del effects.timers[timers:]
-        self.undo.reverse()
-        for cell, value, changed_at, sweep_at, decoded, dirty in self.undo:
-            cell.value, cell.changed_at, cell.sweep_at, cell.decoded, cell.dirty = (
-                value,
-                changed_at,
-                sweep_at,
-                decoded,
-                dirty,
-            )
+        self.changes.roll_back()
         for name, n in self.undo_counts:
             effects.count(name, -n)
-        self.undo.clear()
         self.undo_counts.clear()
 
     def _emit_dead_letter(self, reason: str, detail: str) -> None:
@@ -355,20 +299,6 @@ class ServiceProcessor:
         key, content, headers = deadletter.write(letter, reason, detail)
         self.effects.emit(self.plan.dead_letter_stream, key, content, headers)
         self.effects.count(COUNT_PREFIX + reason)
-
-    def _sweep(self, cell: Cell, item: Item, effects: Effects) -> None:
-        """Removes the entry if it has expired. Otherwise schedules another sweep."""
-        self.cells.decode(cell)
-        if cell.value is None or cell.sweep_at != item[TIME]:
-            return  # already removed, or a later sweep is scheduled
-        self.item = item
-        self.effects = effects
-        cell.dirty = True
-        if item[TIME] >= cell.changed_at + cell.kind.ttl_ms:
-            cell.value = None
-            cell.changed_at = cell.sweep_at = NEVER
-        else:
-            self._schedule_sweep(cell)
 
     # The calls of a context (`moneystate.api.context.Runs`)
 
@@ -387,12 +317,12 @@ class ServiceProcessor:
                 f"{timer!r}: expected a time in ms, found {when!r}.", "pass an int, for example ctx.now + 1000."
             )
         due = when if when > self.now else self.now
-        self.replace(cell, (due, item[TIME], item[TOPIC], item[PARTITION], item[OFFSET]))
+        self.changes.replace(cell, (due, item[TIME], item[TOPIC], item[PARTITION], item[OFFSET]))
         value = carried_over(item[VALUE], layout.timer_value(cell.kind.prefix, cell.id))
         self.effects.set_timer(due, TIMER_RANK, item, self.owner, value)
 
     def cancel(self, timer: Timer | MapTimer[Any], id: str) -> None:
-        self.replace(self._timer_cell(timer, id), None)
+        self.changes.replace(self._timer_cell(timer, id), None)
 
     def _timer_cell(self, timer: Any, id: Any) -> Cell:
         plan = self.plan.timers.get(timer)
@@ -422,7 +352,7 @@ class ServiceProcessor:
         for kind in self.plan.by_prefix.values():
             for cell in self.cells.cells_of(kind, self.owner):
                 self.cells.decode(cell)
-                self.begin_change(cell)
+                self.changes.begin_change(cell)
                 cell.value = None
 
     def source(self) -> EventSource:
@@ -434,12 +364,7 @@ class ServiceProcessor:
     def finish(self, effects: Effects) -> list[Change]:
         changes: list[Change] = []
         for cell in self.cells.changed():
-            try:
-                content = cell.encoded()
-            except StepError as e:
-                assert cell.changed_by is not None
-                place = "{}, partition {}, offset {}".format(*where_of(self.plan, cell.changed_by))
-                raise StepError(f"{place}: state {cell.kind.name!r} of key {cell.owner.decode()!r}: {e}") from e
+            content = cell.encoded()
             if content != cell.stored:
                 changes.append((cell.key, content))
         return changes

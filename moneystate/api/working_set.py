@@ -51,9 +51,15 @@ class WorkingSet:
     def decode(self, cell: Cell) -> None:
         """Makes the cell's value available, and reads the entry if necessary."""
         if not cell.decoded:
-            if not cell.loaded:
+            if not cell.loaded and not cell.dirty:
                 self.load([cell])
             cell.decode()
+
+    def exists(self, cell: Cell, time_ms: int) -> bool:
+        """Whether there is an entry that has not expired. Decodes it only if necessary."""
+        if not cell.loaded and not cell.dirty:
+            self.load([cell])
+        return cell.exists(time_ms)
 
     def load(self, cells: list[Cell]) -> None:
         """Reads the entries of all `cells` in one request."""

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
+from operator import index
 from typing import Any, Final
 
-from moneystate.api.avro_parts import LONG_MAX, LONG_MIN, Unencodable, unscaled
+from moneystate.api.avro_parts import (
+    BOOLEANS,
+    Unencodable,
+    bytes_of,
+    double_of,
+    items_of,
+    long_of,
+    members_of,
+    unscaled,
+)
 from moneystate.api.json_value import Json
 from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
 
@@ -34,17 +45,17 @@ def _wrong(shape: Shape, value: Any, where: str) -> str | None:
     if isinstance(shape, Maybe):
         return None if value is None else _wrong(shape.inner, value, where)
     if isinstance(shape, Record):
-        if type(value) is not shape.cls:
+        if not isinstance(value, shape.cls):
             return _line(where, shape.cls.__name__, value)
         inside = [_wrong(f.shape, getattr(value, f.name), f"{where}.{f.name}") for f in shape.fields]
         return next((line for line in inside if line is not None), None)
     if isinstance(shape, Array):
-        if not isinstance(value, list):
+        if not _takes(items_of, value):
             return _line(where, "list", value)
         inside = [_wrong(shape.inner, item, f"{where}[{n}]") for n, item in enumerate(value)]
         return next((line for line in inside if line is not None), None)
     if isinstance(shape, Table):
-        if not isinstance(value, dict):
+        if not _takes(members_of, value):
             return _line(where, "dict", value)
         keys = [_wrong(Plain("string"), key, f"a key of {where}") for key in value]
         inside = [*keys, *(_wrong(shape.inner, item, f"{where}[{key!r}]") for key, item in value.items())]
@@ -65,19 +76,44 @@ def _wrong_part(shape: Shape, value: Any, where: str) -> str | None:
             return f"{_line(where, digits, value)} ({e})"
         return None
     assert isinstance(shape, Plain)
-    expected = _PYTHON[shape.kind]
-    if not isinstance(value, expected) and not (expected is float and isinstance(value, int)):
-        return _line(where, expected.__name__, value)
-    if isinstance(value, int) and not LONG_MIN <= value <= LONG_MAX:
-        return _line(where, "a number of at most 64 bits", value)
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return _line(where, "a string that UTF-8 can encode", value)
-    return None
+    if shape.kind == "string":
+        return _wrong_string(value, where)
+    if _takes(_WRITERS[shape.kind], value):
+        return None
+    too_large = shape.kind in ("long", "millis", "double") and _takes(index, value)
+    return _line(where, "a number of at most 64 bits" if too_large else _PYTHON[shape.kind].__name__, value)
+
+
+def _wrong_string(value: Any, where: str) -> str | None:
+    if not isinstance(value, str):
+        return _line(where, "str", value)
+    return None if _takes(str.encode, value) else _line(where, "a string that UTF-8 can encode", value)
+
+
+def _json_of(value: Any) -> Json:
+    if not isinstance(value, Json):
+        raise TypeError
+    return value
+
+
+# What encodes a value of a kind, as the generated codecs do
+_WRITERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "long": long_of, "millis": long_of, "double": double_of, "boolean": BOOLEANS.__getitem__, "bytes": bytes_of,
+    "json": _json_of,
+}  # fmt: skip
+
+
+def _takes(convert: Callable[[Any], Any], value: Any) -> bool:
+    try:
+        convert(value)
+    except (Unencodable, TypeError, ValueError, LookupError):
+        return False
+    return True
 
 
 def _line(where: str, expected: str, value: Any) -> str:
-    shown = repr(value)
+    try:
+        shown = repr(value)
+    except ValueError:  # Python writes no number of thousands of digits
+        shown = "a number with too many digits"
     return f"{where}: expected {expected}, found {shown if len(shown) <= 60 else shown[:57] + '...'}."

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from moneystate.api.cells import Cell, RecordKind
 from moneystate.api.decoder import ServiceDecoder
 from moneystate.api.entry_view import EntryView
 from moneystate.api.handles import Output
@@ -22,6 +23,7 @@ from moneystate.engine.keys import is_engines
 from moneystate.engine.place import cause_of
 from moneystate.engine.processor import Change, Decoded, Read
 from moneystate.engine.state import StateAccess
+from moneystate.testing.forms import difference_of_cell, difference_of_record
 from moneystate.testing.simulation import Input, Simulation
 
 
@@ -70,11 +72,15 @@ class Caused(NamedTuple):
 
 
 class Recorder:
-    """A processor that records which item caused which output."""
+    """A processor that records which item caused which output. It also checks that nothing depends on whether a record
+    stays in memory or is encoded and decoded."""
 
-    def __init__(self, inner: ServiceProcessor, caused: list[Caused]) -> None:
+    def __init__(self, inner: ServiceProcessor, caused: list[Caused], differences: list[str]) -> None:
         self.inner = inner
         self.caused = caused
+        self.differences = differences  # between a record in memory and one that is read again
+        inner.changes.on_settled = self._check
+        self.codecs = {(o.stream, o.codec.header): o.codec for o in inner.plan.outputs.values()}
 
     def begin(
         self, state: StateAccess, items: Sequence[Item], unordered: Sequence[UnorderedRecord], watermark_before: int
@@ -95,8 +101,17 @@ class Recorder:
     def _note(self, item: Item, before: int, effects: Effects) -> None:
         for number, (stream, key, value, _) in enumerate(effects.outputs[before:]):
             self.caused.append(Caused(item, number, stream, key, value))
+            codec = None if value is None else self.codecs.get((stream, value[:HEADER_BYTES]))
+            if codec is not None and value is not None:
+                self.differences += difference_of_record(f"output {self.inner.plan.streams[stream]!r}", codec, value)
+
+    def _check(self, cell: Cell) -> None:
+        self.differences += difference_of_cell(cell)
 
     def finish(self, effects: Effects) -> list[Change]:
+        for cell in self.inner.cells.cells:
+            if cell.decoded and isinstance(cell.kind, RecordKind):
+                self._check(cell)
         return self.inner.finish(effects)
 
     def rewrite(self, entries: Iterator[tuple[bytes, bytes]], version: int) -> list[Change]:
@@ -113,6 +128,7 @@ class Run:
         topics = plan.input_topics()
         every = [(t.code, n) for t in topics for n in range(partitions[t.code])]
         self.caused: list[Caused] = []  # all outputs
+        self.differences: list[str] = []  # see `Recorder`
         self.order: dict[tuple[str, int, int], int] = {}  # by topic, partition, offset: the record's place in the log
         decoder = ServiceDecoder(plan, dead_letter_errors)
         formats = {declared.topic: declared.format for declared in plan.service.inputs}
@@ -146,7 +162,7 @@ class Run:
         return time, first if isinstance(first, bytes) else b""
 
     def _processor(self) -> Recorder:
-        return Recorder(ServiceProcessor(self.plan, self.dead_letter_errors), self.caused)
+        return Recorder(ServiceProcessor(self.plan, self.dead_letter_errors), self.caused, self.differences)
 
     def heartbeat(self, time_ms: int) -> bytes:
         return self.plan.heartbeat.encode(Heartbeat(time_ms))
@@ -162,6 +178,7 @@ class Run:
         if any(isinstance(sent, Crash) for sent in log):
             self._lose(records, drain)
         self.sim.batch(records, drain)
+        assert not self.differences, f"a step gets another record in other batches: {self.differences[0]}"
 
     def _lose(self, records: list[Input], drain: bool) -> None:
         """Runs the batch and discards the result, as if the process had ended before writing."""

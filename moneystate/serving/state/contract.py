@@ -43,7 +43,7 @@ class Contract:
         return kind
 
     def is_map(self, kind: RecordKind) -> bool:
-        return kind.make_empty is None
+        return kind.default_body is None
 
     def a_map(self, plan: Plan, name: str, field: str) -> RecordKind:
         kind = self.kind(plan, name, field)

@@ -1,0 +1,149 @@
+"""The entries that the current step may change: how they were before it, and their encoding when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from moneystate.api import layout
+from moneystate.api.cells import NEVER, NO_TTL, Cell, RecordKind
+from moneystate.api.working_set import WorkingSet
+from moneystate.engine.effects import Effects
+from moneystate.engine.items import CLEANUP_RANK, TIME, Item
+from moneystate.engine.sweep import sweep_time
+from moneystate.errors import StepError
+
+# A cell as it was: the cell, its body (of another kind than a record: its value), changed_at, sweep_at, decoded, dirty
+Before = tuple[Cell, Any, int, int, bool, bool]
+
+
+class StepChanges:
+    """Encodes each record when the step ends, because a step can leave objects that the state cannot hold, or that are
+    read back as others: a whole number in a float field, a dict in another order, one list in two entries. So such
+    values are refused in the step that made them, and the next step gets what it would get after a batch."""
+
+    def __init__(self) -> None:
+        self.cells: WorkingSet  # of the batch
+        self.on_settled: Callable[[Cell], None] | None = None  # sees each record that a step may have changed
+        # of the current step
+        self.item: Item | None = None
+        self.effects = Effects()
+        self.before: list[Before] = []
+
+    def begin_step(self, item: Item, effects: Effects) -> None:
+        self.item = item
+        self.effects = effects
+
+    def begin_change(self, cell: Cell) -> None:
+        """Notes the decoded cell for `roll_back`: the step may change its value in place."""
+        self.before.append(_before(cell))
+        cell.dirty = True
+
+    def replace(self, cell: Cell, value: Any) -> None:
+        """Replaces the cell's value without reading the stored one. With a TTL it must be read now, because it holds
+        the time of the next sweep. Otherwise `WorkingSet.changed` reads it at the end of the batch."""
+        if cell.kind.ttl_ms != NO_TTL:
+            self.cells.decode(cell)
+        self.before.append(_before(cell))
+        cell.value = value
+        cell.decoded = True
+        cell.dirty = True
+
+    def mark_written(self, cell: Cell) -> None:
+        """Restarts the TTL of an entry, and makes sure that a sweep is scheduled."""
+        assert self.item is not None
+        cell.changed_at = self.item[TIME]
+        if cell.sweep_at == NEVER:
+            self.schedule_sweep(cell)
+
+    def schedule_sweep(self, cell: Cell) -> None:
+        item = self.item
+        assert item is not None
+        due = sweep_time(cell.owner, cell.changed_at + cell.kind.ttl_ms, cell.kind.ttl_ms)
+        cell.sweep_at = due
+        self.effects.set_timer(due, CLEANUP_RANK, item, cell.owner, layout.timer_value(cell.kind.prefix, cell.id))
+
+    def sweep(self, cell: Cell, item: Item, effects: Effects) -> None:
+        """Removes the entry if it has expired. Otherwise schedules another sweep."""
+        self.cells.decode(cell)
+        if cell.value is None or cell.sweep_at != item[TIME]:
+            return  # already removed, or a later sweep is scheduled
+        self.begin_step(item, effects)
+        kind = cell.kind
+        if item[TIME] >= cell.changed_at + kind.ttl_ms:
+            cell.value = None
+            cell.body = None
+            cell.changed_at = cell.sweep_at = NEVER
+        else:
+            if isinstance(kind, RecordKind) and not cell.dirty:
+                assert cell.stored is not None
+                cell.body = kind.stored_body(cell.stored)
+            self.schedule_sweep(cell)
+        cell.dirty = True
+
+    def settle(self, begun: int = 0) -> None:
+        """Encodes the records. Raises StepError, which names the entry, for a value that it cannot hold. `begun`: how
+        many changes to leave out."""
+        for cell, body, changed_at, _, _, was_dirty in self.before[begun:] if begun else self.before:
+            kind = cell.kind
+            if isinstance(kind, RecordKind):
+                if cell.decoded:  # else the step has touched it twice
+                    self._settle_record(cell, kind, body, changed_at, was_dirty)
+            elif cell.value is None:
+                cell.changed_at = cell.sweep_at = NEVER
+
+    def _settle_record(self, cell: Cell, kind: RecordKind, before: Any, changed_at: int, was_dirty: bool) -> None:
+        try:
+            body = kind.body_of(cell.value)
+        except StepError as e:
+            raise StepError(f"{_place(cell)}: {e}") from e
+        if body is None:
+            cell.changed_at = cell.sweep_at = NEVER
+        elif kind.ttl_ms != NO_TTL:
+            assert self.item is not None
+            has_expired = changed_at != NEVER and self.item[TIME] >= changed_at + kind.ttl_ms
+            if not was_dirty and cell.stored is not None:
+                before = kind.stored_body(cell.stored)
+            if has_expired or body != before:
+                self.mark_written(cell)
+        cell.body = body
+        cell.forget_value()
+        if kind.runs_code:
+            cell.decode()
+
+    def keep(self, begun: int) -> None:
+        """Makes the changes after the first `begun` permanent, whatever becomes of the step."""
+        self.settle(begun)
+        self._show(begun)
+        del self.before[begun:]
+
+    def end_step(self) -> None:
+        self._show(0)
+        self.before.clear()
+
+    def _show(self, begun: int) -> None:
+        if self.on_settled is not None:
+            for cell, _, _, _, _, _ in self.before[begun:]:
+                if isinstance(cell.kind, RecordKind):
+                    self.on_settled(cell)
+
+    def roll_back(self) -> None:
+        self.before.reverse()
+        for cell, before, changed_at, sweep_at, decoded, dirty in self.before:
+            cell.changed_at, cell.sweep_at, cell.dirty = changed_at, sweep_at, dirty
+            if isinstance(cell.kind, RecordKind):
+                cell.body = before
+                cell.forget_value()
+            else:
+                cell.value, cell.decoded = before, decoded
+        self.before.clear()
+
+
+def _before(cell: Cell) -> Before:
+    value = cell.body if isinstance(cell.kind, RecordKind) else cell.value
+    return cell, value, cell.changed_at, cell.sweep_at, cell.decoded, cell.dirty
+
+
+def _place(cell: Cell) -> str:
+    id = f", id {cell.id.decode()!r}" if cell.id else ""
+    return f"state {cell.kind.name!r} of key {cell.owner.decode()!r}{id}"
