@@ -21,6 +21,8 @@ SUBJECT = subject_of("wallet-events")
 @dataclass
 class State:
     schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
+    versions: dict[str, dict[str, Any]] = field(default_factory=dict)  # by path below /subjects/
+    deleted: set[str] = field(default_factory=set)  # of `versions`: told only to who asks for deleted ones, too
     requests: list[str] = field(default_factory=list)
     fail_next: list[tuple[int, bytes]] = field(default_factory=list)  # status and body of the next answers
     credentials: str | None = None  # "user:password"
@@ -59,6 +61,17 @@ class RegistryServer:
         self.state.schemas[new_id] = {"schema": text, **more}
         return new_id
 
+    def add_version(self, path: str, schema: object, *references: str, **more: Any) -> None:
+        """The version at `path`, such as `customer-value/versions/1`, with references to other paths."""
+        text = schema if isinstance(schema, str) else json.dumps(schema)
+        self.state.versions[path] = {"schema": text, "references": referring(*references), **more}
+
+
+def referring(*paths: str) -> list[dict[str, Any]]:
+    """As a registry lists the references of a schema."""
+    parts = [path.partition("/versions/") for path in paths]
+    return [{"name": f"r{n}", "subject": unquote(s), "version": int(v)} for n, (s, _, v) in enumerate(parts)]
+
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"  # connections are kept, as real registries do it
@@ -67,12 +80,23 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self._refused():
             return
+        if self.path.startswith("/subjects/"):
+            self._answer_version()
+            return
         id_text = self.path.removeprefix("/schemas/ids/")
         schema = self.state.schemas.get(int(id_text)) if id_text.isdigit() else None
         if schema is None:
             self._answer(404, {"error_code": 40403, "message": "Schema not found"})
         else:
             self._answer(200, schema)
+
+    def _answer_version(self) -> None:
+        path, _, query = self.path.removeprefix("/subjects/").partition("?")
+        version = self.state.versions.get(path)
+        if version is None or (path in self.state.deleted and query != "deleted=true"):
+            self._answer(404, {"error_code": 40402, "message": "Version not found"})
+        else:
+            self._answer(200, version)
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

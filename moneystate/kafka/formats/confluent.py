@@ -8,7 +8,8 @@ from typing import Any
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.errors import ConfigError
 from moneystate.kafka.formats.base import Undecodable
-from moneystate.kafka.formats.registry import HIGHEST_ID, ID_WAIT_S, RegistryClient
+from moneystate.kafka.formats.references import self_contained
+from moneystate.kafka.formats.registry import HIGHEST_ID, ID_WAIT_S, RegisteredSchema, RegistryClient
 from moneystate.kafka.formats.resolution import Reader, reader_for
 from moneystate.kafka.formats.schemas import SchemaSet
 
@@ -20,7 +21,7 @@ class ConfluentFormat:
     """Values of any writer schema in the registry that resolves to a schema of ours with the same full name.
 
     A record is rejected as `unknown_schema` if its schema cannot be used: another type, JSON Schema or Protobuf,
-    references to other subjects, amounts with another scale, times in another unit. It is also rejected if its id is
+    amounts with another scale, times in another unit. It is also rejected if its id is
     not one that a registry can assign. If the registry does not know the id yet, this waits for `id_wait_s`. A replay
     may find the id known, so the record must not become a dead letter: UnknownSchemaId then ends the batch, as
     RegistryUnavailable does if the registry does not answer. Values are written with our schema. Several type names
@@ -66,13 +67,18 @@ class ConfluentFormat:
         if schema_id > HIGHEST_ID:
             raise Undecodable("unknown_schema", f"no registry gives out id {schema_id}")
         registered = self._registry.awaited(schema_id, self._id_wait_s)
-        if registered.schema_type != "AVRO" or registered.has_references:
-            problem = "refers to other schemas" if registered.has_references else f"is {registered.schema_type}"
-            return _refusing(f"id {schema_id} {problem}")
+        if registered.schema_type != "AVRO":
+            return _refusing(f"id {schema_id} is {registered.schema_type}")
         try:
-            return reader_for(self._schemas, registered.text)
+            return reader_for(self._schemas, self._whole(registered))
         except Undecodable as refusal:
             return _refusing(f"id {schema_id}: {refusal.detail}")
+
+    def _whole(self, registered: RegisteredSchema) -> str:
+        """The schema with all that it refers to."""
+        if not registered.references:
+            return registered.text
+        return self_contained(registered, lambda one: self._registry.awaited_version(one, self._id_wait_s))
 
 
 def _refusing(detail: str) -> Reader:

@@ -1,9 +1,9 @@
 """A small schema registry client, just enough to read and write `confluent` values.
 
-The two calls are Confluent's: `GET /schemas/ids/{id}` and `POST /subjects/{subject}/versions`. An id stands for the
-same schema for ever, so answers are kept for good: known schemas go on being read while the registry is down. That the
-registry does not know an id is not kept at all, as the next id that it gives out may be just that one. Such an id is
-waited for (`RegistryClient.awaited`).
+The calls are Confluent's: `GET /schemas/ids/{id}`, `GET /subjects/{subject}/versions/{version}` for what a schema refers
+to, and `POST /subjects/{subject}/versions`. An id or version stands for the same schema for ever, so answers are kept
+for good: known schemas go on being read while the registry is down. That the registry does not know an id is not kept
+at all, as the next id that it gives out may be just that one. Such an id is waited for (`RegistryClient.awaited`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from moneystate.errors import BrokerError, ConfigError, UnknownSchemaId
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 NO_SUCH_SCHEMA = 40403  # the registry's own code. A bare 404 may come from a proxy or a wrong path and proves nothing
+NO_SUCH_VERSION = (40401, 40402, NO_SUCH_SCHEMA)  # no such subject, or no such version of it
 HIGHEST_ID = 2**31 - 1  # ids are Java ints; a registry answers a larger one with a bare 404
 RETRIED = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 # A registry's followers learn of a new id within seconds, a restore of its topic takes longer. An id of another
@@ -34,10 +35,18 @@ class RegistryUnavailable(BrokerError):
 
 
 @dataclass(frozen=True)
+class Reference:
+    """From a schema to one that defines types for it."""
+
+    subject: str
+    version: int  # 0: the registry did not say which
+
+
+@dataclass(frozen=True)
 class RegisteredSchema:
     text: str
     schema_type: str = "AVRO"  # else JSON or PROTOBUF
-    has_references: bool = False
+    references: tuple[Reference, ...] = ()
 
 
 @dataclass
@@ -45,6 +54,7 @@ class Answers:
     """What one registry has said, for good."""
 
     schemas: dict[int, RegisteredSchema] = field(default_factory=dict)
+    versions: dict[Reference, RegisteredSchema] = field(default_factory=dict)
     ids: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
@@ -88,19 +98,43 @@ class RegistryClient:
         if known is None:
             path = f"/schemas/ids/{schema_id}"
             response = self._request("GET", path)
-            if response.status_code == HTTPStatus.NOT_FOUND and _json(response).get("error_code") == NO_SUCH_SCHEMA:
+            if _is_unknown(response, NO_SUCH_SCHEMA):
                 return None
             known = self._answers.schemas[schema_id] = self._registered(response, f"GET {path}")
         return known
 
+    def version(self, reference: Reference) -> RegisteredSchema | None:
+        """The schema of that version of a subject, also of one that was deleted after others had referred to it. None
+        if the registry does not know it. Raises RegistryUnavailable."""
+        known = self._answers.versions.get(reference)
+        if known is None:
+            path = f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}"
+            response = self._request("GET", path)
+            if _is_unknown(response, *NO_SUCH_VERSION):
+                response = self._request("GET", f"{path}?deleted=true")
+            if _is_unknown(response, *NO_SUCH_VERSION):
+                return None
+            known = self._answers.versions[reference] = self._registered(response, f"GET {path}")
+        return known
+
     def awaited(self, schema_id: int, patience_s: float) -> RegisteredSchema:
         """The schema of that id, asked for again until `patience_s` has passed. Raises UnknownSchemaId."""
+        return self._awaited(lambda: self.schema(schema_id), f"of id {schema_id}", "id", patience_s)
+
+    def awaited_version(self, reference: Reference, patience_s: float) -> RegisteredSchema:
+        """Like `awaited`."""
+        what = f"of {reference.subject}, version {reference.version}"
+        return self._awaited(lambda: self.version(reference), what, "version", patience_s)
+
+    def _awaited(
+        self, ask: Callable[[], RegisteredSchema | None], what: str, kind: str, patience_s: float
+    ) -> RegisteredSchema:
         waited, pause = 0.0, self._first_wait_s
-        while (schema := self.schema(schema_id)) is None:
+        while (schema := ask()) is None:
             if waited >= patience_s:
                 raise UnknownSchemaId(
-                    f"The schema registry {self.shown_url}: expected the schema of id {schema_id}, it knew no such id "
-                    f"for {waited:.0f} s.",
+                    f"The schema registry {self.shown_url}: expected the schema {what}, it knew no such {kind} for "
+                    f"{waited:.0f} s.",
                     "register the schema, or give the registry that the producers use; then start the job again.",
                 )
             self._sleep(pause)
@@ -131,7 +165,9 @@ class RegistryClient:
         answer = _json(response) if response.is_success else {}
         if not isinstance(answer.get("schema"), str):
             raise self._unusable(response, request)
-        return RegisteredSchema(answer["schema"], answer.get("schemaType") or "AVRO", bool(answer.get("references")))
+        listed = answer.get("references")
+        references = tuple(_reference(one) for one in listed) if isinstance(listed, list) else ()
+        return RegisteredSchema(answer["schema"], answer.get("schemaType") or "AVRO", references)
 
     def _request(self, method: str, path: str, body: dict[str, str] | None = None) -> httpx.Response:
         problem = ""
@@ -180,6 +216,17 @@ def _split_url(url: str) -> tuple[str, tuple[str, str] | None]:
         raise ConfigError("The schema registry's URL is no http or https URL.", "give it as http://host:port.")
     auth = (parsed.username, parsed.password) if parsed.userinfo else None
     return str(parsed.copy_with(userinfo=b"")).rstrip("/"), auth
+
+
+def _reference(listed: Any) -> Reference:
+    members = listed if isinstance(listed, dict) else {}
+    version = members.get("version")
+    return Reference(str(members.get("subject")), version if type(version) is int else 0)
+
+
+def _is_unknown(response: httpx.Response, *codes: int) -> bool:
+    """Whether the registry says by one of its own codes that it does not know what was asked for."""
+    return response.status_code == HTTPStatus.NOT_FOUND and _json(response).get("error_code") in codes
 
 
 def _json(response: httpx.Response) -> dict[str, Any]:
