@@ -11,7 +11,7 @@ from moneystate.api.generate import AvroCode
 from moneystate.api.generate_json import JsonCode
 from moneystate.api.json_text import MAX_RECORD_LEVELS, parse
 from moneystate.api.schema import header_of
-from moneystate.api.shapes import Record, is_json, paths
+from moneystate.api.shapes import Record, is_json, paths, personal_paths
 from moneystate.api.transcoder import Transcoder
 from moneystate.api.wrong_values import wrong_value
 from moneystate.engine.avro import HEADER_BYTES, Malformed
@@ -44,9 +44,9 @@ class Codec:
 
     @property
     def personal(self) -> tuple[str, ...]:
-        """Paths of the record's personal fields."""
+        """Paths of the record's personal parts."""
         if self._personal is None:
-            self._personal = tuple(paths(self.record, lambda f: f.personal))
+            self._personal = tuple(personal_paths(self.record))
         return self._personal
 
     def decode(self, value: bytes) -> Any:

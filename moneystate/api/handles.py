@@ -170,6 +170,7 @@ class AnyIndex(Generic[S, V]):
         self.name = name
         self.of = of
         self.by = by
+        self.personal: bool | None = None  # None: `moneystate.api.personal_free` decides
 
     def __repr__(self) -> str:
         return f"index {self.name!r}"

@@ -13,15 +13,17 @@ from typing import Any, Final
 from moneystate.api import layout
 from moneystate.api.cells import NO_TTL, RecordKind, SeenKind, TimerKind
 from moneystate.api.codec import Codec
-from moneystate.api.handles import Input, Map, MapAt, MapTimer, Output, Timer, Value
+from moneystate.api.handles import AnyIndex, Input, Map, MapAt, MapTimer, Output, Timer, Value
 from moneystate.api.input_checks import check_input
+from moneystate.api.personal import reads_personal
+from moneystate.api.personal_free import query_is_free
 from moneystate.api.plan_parts import EarlierInput, HandlerPlan, InputPlan, OutputPlan, StatePlan, TimerPlan
 from moneystate.api.platform_records import HEARTBEAT_RECORD, LINEAGE_RECORD, SEEN_RECORD, TIMER_RECORD, kept_record
 from moneystate.api.query_plan import QueryPlan
 from moneystate.api.reading import KeyReader, path_of
 from moneystate.api.schema import header_of
 from moneystate.api.service import Handler, Service
-from moneystate.api.shapes import Plain, Record, Shapes, Symbols
+from moneystate.api.shapes import Plain, Record, Shapes, Symbols, has_personal
 from moneystate.api.type_names import check_json_topic
 from moneystate.api.unavailable import KEPT_COLUMNS, KeptColumns, KeptRows, UnavailableColumns
 from moneystate.api.upgrades import earlier_versions
@@ -111,6 +113,40 @@ class Plan:
         """The declared queries, ready to be called from outside."""
         where = f"service {self.name!r}"
         return {name: QueryPlan(name, function, self.shapes, where) for name, function in self.service.queries.items()}
+
+    @cached_property
+    def personal_indices(self) -> frozenset[str]:
+        """The indices whose callers need the scope for personal fields."""
+        indices = self.service.indices.values()
+        return frozenset(index.name for index in indices if not self._is_open(index))
+
+    def _is_open(self, index: AnyIndex[Any, Any]) -> bool:
+        if index.personal is not None:
+            return not index.personal
+        return not reads_personal(index.by, self.kinds[index.of.name].codec.record)
+
+    @cached_property
+    def personal_queries(self) -> frozenset[str]:
+        """The queries whose callers need the scope for personal fields."""
+        return frozenset(query.name for query in self.queries.values() if not self._is_open_query(query))
+
+    def _is_open_query(self, query: QueryPlan) -> bool:
+        declared = self.service.personal_queries[query.name]
+        if declared is not None:
+            return not declared
+        if not any(has_personal(kind.codec.record) for kind in self.kinds.values()):
+            return True
+        shape = query.result.record.fields[0]
+        return shape.personal or query_is_free(
+            query.function,
+            query.names,
+            shape.shape,
+            self._record_of,
+            lambda index: index.name not in self.personal_indices,
+        )
+
+    def _record_of(self, state: Value[Any] | Map[Any]) -> Record:
+        return self.kinds[state.name].codec.record
 
     def codec(self, cls: type, where: str) -> Codec:
         record = self.shapes.record(cls, f"service {self.name!r}: {where}")

@@ -49,9 +49,9 @@ def _schema(shape: Shape, defined: set[str]) -> Any:
     if isinstance(shape, Maybe):
         return ["null", _schema(shape.inner, defined)]
     if isinstance(shape, Array):
-        return {"type": "array", "items": _schema(shape.inner, defined)}
+        return {"type": "array", "items": _schema(shape.inner, defined), **_marked(shape)}
     if isinstance(shape, Table):
-        return {"type": "map", "values": _schema(shape.inner, defined)}
+        return {"type": "map", "values": _schema(shape.inner, defined), **_marked(shape)}
     if isinstance(shape, Exact):
         digits = shape.digits
         return {"type": "bytes", "logicalType": "decimal", "precision": digits.precision, "scale": digits.scale}
@@ -59,6 +59,10 @@ def _schema(shape: Shape, defined: set[str]) -> Any:
     if shape.kind == "millis":
         return {"type": "long", "logicalType": "timestamp-millis"}
     return _PRIMITIVE.get(shape.kind, shape.kind)
+
+
+def _marked(shape: Array | Table) -> dict[str, Any]:
+    return {"personal": True} if shape.personal else {}
 
 
 def _enum(shape: Symbols, defined: set[str]) -> Any:

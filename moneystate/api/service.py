@@ -37,6 +37,7 @@ E = TypeVar("E")
 S = TypeVar("S")
 T = TypeVar("T")
 V = TypeVar("V")
+F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
@@ -74,6 +75,7 @@ class Service(On[R]):
         self.timers: dict[str, Timer | MapTimer[Any]] = {}
         self.indices: dict[str, AnyIndex[Any, Any]] = {}
         self.queries: dict[str, Callable[..., Any]] = {}
+        self.personal_queries: dict[str, bool | None] = {}  # by name: what `query` was given as `personal`
         self.handlers: list[tuple[Input[Any] | Timer | MapTimer[Any], Handler]] = []
         self.holds = 0  # see `holding`; 0: not declared
         self.unfit: ServiceError | None = None  # see `refuse_start`
@@ -199,19 +201,32 @@ class Service(On[R]):
         return declared
 
     @overload
-    def index(self, name: str, of: Value[S], by: Callable[[S], list[V] | None]) -> Index[S, V]: ...
+    def index(
+        self, name: str, of: Value[S], by: Callable[[S], list[V] | None], *, personal: bool | None = None
+    ) -> Index[S, V]: ...
     @overload
-    def index(self, name: str, of: Value[S], by: Callable[[S], V | None]) -> Index[S, V]: ...
+    def index(
+        self, name: str, of: Value[S], by: Callable[[S], V | None], *, personal: bool | None = None
+    ) -> Index[S, V]: ...
     @overload
-    def index(self, name: str, of: Map[S], by: Callable[[S], list[V] | None]) -> MapIndex[S, V]: ...
+    def index(
+        self, name: str, of: Map[S], by: Callable[[S], list[V] | None], *, personal: bool | None = None
+    ) -> MapIndex[S, V]: ...
     @overload
-    def index(self, name: str, of: Map[S], by: Callable[[S], V | None]) -> MapIndex[S, V]: ...
-    def index(self, name: str, of: Value[Any] | Map[Any], by: Callable[[Any], Any]) -> Any:
+    def index(
+        self, name: str, of: Map[S], by: Callable[[S], V | None], *, personal: bool | None = None
+    ) -> MapIndex[S, V]: ...
+    def index(
+        self, name: str, of: Value[Any] | Map[Any], by: Callable[[Any], Any], *, personal: bool | None = None
+    ) -> Any:
         """Declares an index for queries. It finds the keys of a value, or the entries of a map, by the result of `by`.
 
         `by` returns a string, a whole number or a tuple of these. A list of them adds the record under each. None
         leaves the record out. The index sorts by value (numbers by size, strings by code point, tuples part by part),
-        then by key, then by id."""
+        then by key, then by id.
+
+        `personal`: True: callers of the query server need the scope `state.read.personal`; False: they do not. By
+        default they need it unless it is proven that the values have nothing of a personal field."""
         self._new(name, self.indices, "index")
         if not isinstance(of, (Value, Map)):
             self.fail(
@@ -220,14 +235,27 @@ class Service(On[R]):
             )
         declared: AnyIndex[Any, Any]
         declared = Index(self.name, name, of, by) if isinstance(of, Value) else MapIndex(self.name, name, of, by)
+        declared.personal = personal
         self.indices[name] = declared
         return declared
 
-    def query(self, function: Callable[Concatenate[View, P], T]) -> Callable[Concatenate[View, P], T]:
+    @overload
+    def query(
+        self, function: Callable[Concatenate[View, P], T], /, *, personal: bool | None = None
+    ) -> Callable[Concatenate[View, P], T]: ...
+    @overload
+    def query(self, /, *, personal: bool) -> Callable[[F], F]: ...
+    def query(self, function: Any = None, /, *, personal: bool | None = None) -> Any:
         """Declares a call of the query server (`State.Call`, `moneystate ask`). The function takes a view and its own
         arguments, and its result must depend only on these. The query server accepts arguments and results of the types
-        that record fields can have."""
-        self.queries[self._new(function.__name__, self.queries, "query")] = function
+        that record fields can have.
+
+        `@service.query(personal=...)`: as for an index. By default callers need the scope `state.read.personal` unless
+        it is proven that only marked fields of the result have personal data, which are masked."""
+        if function is None:
+            return lambda declared: self.query(declared, personal=personal)
+        name = self._new(function.__name__, self.queries, "query")
+        self.queries[name], self.personal_queries[name] = function, personal
         return function
 
     def refuse_start(self, problem: str, do: str) -> None:

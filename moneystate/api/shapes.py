@@ -32,9 +32,9 @@ MILLIS_KIND: Final = "millis"
 HEADER_KINDS: Final = ("string", "long", "boolean", MILLIS_KIND)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shape:
-    pass
+    """Records are equal only to themselves, other shapes if their parts are equal."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,7 @@ class Maybe(Shape):
 @dataclass(frozen=True)
 class Array(Shape):
     inner: Shape
+    personal: bool = False  # each item is
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Table(Shape):
     """A map with string keys."""
 
     inner: Shape
+    personal: bool = False  # each value is
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,31 @@ def paths(shape: Shape, wanted: Callable[[Field], bool], prefix: str = "") -> It
         yield from paths(shape.inner, wanted, f"{prefix}[]")
     elif isinstance(shape, Maybe):
         yield from paths(shape.inner, wanted, prefix)
+
+
+def has_personal(shape: Shape) -> bool:
+    """Whether it has personal parts, at any depth."""
+    if isinstance(shape, Record):
+        return any(f.personal or has_personal(f.shape) for f in shape.fields)
+    if isinstance(shape, (Array, Table)):
+        return shape.personal or has_personal(shape.inner)
+    return isinstance(shape, Maybe) and has_personal(shape.inner)
+
+
+def personal_paths(shape: Shape, prefix: str = "") -> Iterator[str]:
+    """The paths of the outermost personal parts: `customer.email`, `phones[]`, `lines[].name`."""
+    if isinstance(shape, Record):
+        for f in shape.fields:
+            path = f"{prefix}.{f.wire}" if prefix else f.wire
+            if f.personal:
+                yield path
+            else:
+                yield from personal_paths(f.shape, path)
+    elif isinstance(shape, (Array, Table)):
+        path = f"{prefix}[]"
+        yield from [path] if shape.personal else personal_paths(shape.inner, path)
+    elif isinstance(shape, Maybe):
+        yield from personal_paths(shape.inner, prefix)
 
 
 def is_json(shape: Shape) -> bool:
@@ -219,9 +246,9 @@ class Shapes:
             inner = self.shape(args[0] if args[1] is NoneType else args[1], where, enum_name)
             return Maybe(inner)
         if origin is list:
-            return Array(self._item(args[0], where, enum_name))
+            return Array(self._item(args[0], where, enum_name), _is_personal(args[0]))
         if origin is dict and args[0] is str:
-            return Table(self._item(args[1], where, enum_name))
+            return Table(self._item(args[1], where, enum_name), _is_personal(args[1]))
         if dataclasses.is_dataclass(hint):
             return self.record(hint, where)
         raise ServiceError(f"{where}: expected a type that a record can have, found {_shown(hint)}.", _ALLOWED)

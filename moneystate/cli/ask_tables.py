@@ -131,11 +131,16 @@ def schema(answer: s.GetSchemaResponse) -> None:
               for x in answer.states]  # fmt: skip
     tables.table(["state", "is", "expires after", "fields"], states)
     if answer.indices:
-        indices = [[x.name, x.state, "state.read.personal" if x.personal else ""] for x in answer.indices]
+        indices = [[x.name, x.state, _scope(x)] for x in answer.indices]
         tables.table(["index", "of", "needs"], indices)
     if answer.queries:
-        queries = [[x.name, _names(x.arguments), (x.description.splitlines() or [""])[0]] for x in answer.queries]
-        tables.table(["query", "arguments", ""], queries)
+        queries = [[x.name, _names(x.arguments), _scope(x), (x.description.splitlines() or [""])[0]]
+                   for x in answer.queries]  # fmt: skip
+        tables.table(["query", "arguments", "needs", ""], queries)
+
+
+def _scope(declared: s.IndexSchema | s.QuerySchema) -> str:
+    return "state.read.personal" if declared.personal else ""
 
 
 def _names(schema: s.Schema) -> str:

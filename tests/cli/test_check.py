@@ -173,3 +173,57 @@ def test_the_examples_are_pure(
     with pytest.raises(SystemExit) as end:
         main.main()
     assert end.value.code == 0, capfd.readouterr().out
+
+
+OPENED = """
+from dataclasses import dataclass
+from typing import Annotated
+
+import moneystate as ms
+
+Email = Annotated[str, ms.personal]
+
+
+@dataclass(frozen=True)
+class Put:
+    mail: Email
+    shop: str
+    time: ms.Millis
+
+
+@dataclass
+class Person:
+    mail: Email = ""
+
+
+service = ms.Service("people")
+put = service.input("put", Put, key=("shop", "mail"), time="time")
+person = service.value("person", Person)
+by_mail = service.index("by_mail", person, lambda p: p.mail, personal=False)
+closed = service.index("closed", person, lambda p: p.mail)
+
+
+@service.on(put, person)
+def take(ctx: ms.Context[None], e: Put, person: Person) -> None:
+    person.mail = e.mail
+
+
+@service.query(personal=False)
+def mail_of(view: ms.View, key: str) -> str:
+    return view.get(person, key).mail
+"""
+
+
+def test_what_is_open_to_every_caller_by_hand_is_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "people.py").write_text(OPENED)
+    monkeypatch.setattr(sys, "argv", ["moneystate", "check", f"{tmp_path / 'people.py'}:service", "--records", "5"])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.splitlines()[:3] == [
+        "index 'by_mail': personal=False, so every caller may read it",
+        "query 'mail_of': personal=False, so every caller may read it",
+        "input 'put' of Put: the key mail is personal, and every caller may read keys",
+    ]

@@ -268,7 +268,7 @@ PERSONAL_CALLS: list[tuple[str, Any]] = [
     ("State.List", s.ListRequest(index="by_score", equals=s.IndexValue(parts=[s.Part(number=9)]))),
     ("State.Explain", s.ExplainRequest(name=named("seller", "ann"))),
     ("State.Diff", since(0)),
-    ("State.Call", s.CallRequest(query="sellers", arguments='{"country": "PT"}')),
+    ("State.Call", s.CallRequest(query="scored", arguments='{"score": 9}')),
 ]
 
 
@@ -285,7 +285,7 @@ def test_personal_fields_are_masked_everywhere(client: Client, stranger: Client,
     assert b"country" in told(stranger)  # among the masked
 
 
-def test_a_watch_masks_too_and_an_index_of_a_personal_field_needs_the_scope(stranger: Client) -> None:
+def test_a_watch_masks_too_and_an_index_or_query_of_a_personal_field_needs_the_scope(stranger: Client) -> None:
     first = next(iter(stranger.stream("State.Watch", s.WatchRequest(key="ann", after=at(0).version))))
     (record,) = [r for r in first.changes if r.name.state == "seller"]
     assert json.loads(record.json)["country"] == ""
@@ -294,6 +294,8 @@ def test_a_watch_masks_too_and_an_index_of_a_personal_field_needs_the_scope(stra
     assert not other.masked
     request = s.ListRequest(index="by_country", equals=s.IndexValue(parts=[s.Part(text="PT")]))
     assert failure(lambda: stranger.call("State.List", request)) == ("PERMISSION_DENIED", "SCOPE_MISSING")
+    asked = s.CallRequest(query="sellers", arguments='{"country": "PT"}')
+    assert failure(lambda: stranger.call("State.Call", asked)) == ("PERMISSION_DENIED", "SCOPE_MISSING")
 
 
 def test_the_audit_names_the_keys_whose_personal_fields_were_read(client: Client, audit: Path) -> None:

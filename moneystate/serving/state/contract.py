@@ -10,7 +10,6 @@ from moneystate.api import index_order
 from moneystate.api.cells import RecordKind
 from moneystate.api.handles import AnyIndex
 from moneystate.api.index_order import Span
-from moneystate.api.personal import reads_personal
 from moneystate.api.plan import Plan
 from moneystate.api.query_plan import QueryPlan
 from moneystate.api.schema import canonical_form, fingerprint, schema_of
@@ -31,10 +30,9 @@ class Contract:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan  # with the rules that the service is declared with
         self.queries = plan.queries
-        self.personal = {
-            index.name: reads_personal(index.by, plan.kinds[index.of.name].codec.record)
-            for index in plan.service.indices.values()
-        }
+        # whether callers need the scope for personal fields
+        self.personal = {name: name in plan.personal_indices for name in plan.service.indices}
+        self.personal_queries = plan.personal_queries
 
     def kind(self, plan: Plan, name: str, field: str) -> RecordKind:
         kind = plan.kinds.get(requests.name(name, field))
@@ -69,10 +67,13 @@ class Contract:
             call.caller.require(READ_PERSONAL)
         return index
 
-    def query(self, name: str) -> QueryPlan:
+    def query(self, name: str, call: Call) -> QueryPlan:
+        """Raises Failure SCOPE_MISSING for a query that may reveal personal fields."""
         query = self.queries.get(requests.name(name, "query"))
         if query is None:
             raise malformed("query", f"expected {_one_of(self.queries)}, found {name}")
+        if name in self.personal_queries:
+            call.caller.require(READ_PERSONAL)
         return query
 
     def schema(self) -> s.GetSchemaResponse:
@@ -90,7 +91,7 @@ class Contract:
             queries=[
                 s.QuerySchema(
                     name=q.name, description=q.description, arguments=_schema(q.arguments.record),
-                    result=_schema(q.result.record),
+                    result=_schema(q.result.record), personal=q.name in self.personal_queries,
                 )
                 for q in self.queries.values()
             ],

@@ -126,7 +126,7 @@ class StateService:
         return self.pages.next_page(request, (snapshot,), after)
 
     async def call(self, request: s.CallRequest, call: Call) -> s.CallResponse:
-        query = self.contract.query(request.query)
+        query = self.contract.query(request.query, call)
         try:
             arguments = query.parse_arguments(request.arguments)
             unknown = query.unknown(set(parse(request.arguments or "{}")))
@@ -145,7 +145,7 @@ class StateService:
             raise Failure(
                 "TOO_BIG", f"{query.name}: its result is more than the {MAX_ANSWER_BYTES:,} bytes of an answer"
             )
-        if call.caller.personal and query.result.personal:
+        if call.caller.personal and (query.result.personal or query.name in self.contract.personal_queries):
             call.touched.append(f"query {query.name}")
         return answer
 

@@ -324,16 +324,18 @@ class IndexSchema(_message.Message):
     def __init__(self, name: _Optional[str] = ..., state: _Optional[str] = ..., personal: bool = ...) -> None: ...
 
 class QuerySchema(_message.Message):
-    __slots__ = ("name", "description", "arguments", "result")
+    __slots__ = ("name", "description", "arguments", "result", "personal")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
+    PERSONAL_FIELD_NUMBER: _ClassVar[int]
     name: str
     description: str
     arguments: Schema
     result: Schema
-    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., arguments: _Optional[_Union[Schema, _Mapping]] = ..., result: _Optional[_Union[Schema, _Mapping]] = ...) -> None: ...
+    personal: bool
+    def __init__(self, name: _Optional[str] = ..., description: _Optional[str] = ..., arguments: _Optional[_Union[Schema, _Mapping]] = ..., result: _Optional[_Union[Schema, _Mapping]] = ..., personal: bool = ...) -> None: ...
 
 class Schema(_message.Message):
     __slots__ = ("fingerprint", "avro")

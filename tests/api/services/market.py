@@ -97,6 +97,12 @@ def cheapest(view: ms.View, item: str, most: int = 3) -> list[Cheapest]:
 
 
 @service.query
+def scored(view: ms.View, score: int) -> list[Seller]:
+    """The sellers with a score."""
+    return [seller for _, seller in view.find(by_score, score)]
+
+
+@service.query
 def sellers(view: ms.View, country: str, best: bool = False) -> list[Seller]:
     """The sellers of a country, `best`: only those with a score above 0."""
     return [seller for _, seller in view.find(by_country, country) if seller.score > 0 or not best]

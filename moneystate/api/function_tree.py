@@ -1,0 +1,79 @@
+"""Finds the syntax tree of a function.
+
+The tree is that of the code that runs: the file is compiled, and the function's code must be a part of the result.
+There is no tree without a source file, for compiled functions, and if the file was changed after the import.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+from collections.abc import Iterator
+from functools import lru_cache
+from types import CodeType, FunctionType
+from typing import NamedTuple
+
+Tree = ast.FunctionDef | ast.Lambda
+LAMBDA = "<lambda>"
+
+
+class _File(NamedTuple):
+    trees: list[Tree]
+    codes: list[CodeType]
+
+
+def tree_of(function: FunctionType) -> Tree | None:
+    code = function.__code__
+    try:
+        path = inspect.getsourcefile(function)
+        file = None if path is None else _file("".join(linecache.getlines(path)), path)
+    except (TypeError, OSError, SyntaxError, ValueError, RecursionError):
+        return None
+    if file is None or code not in file.codes:
+        return None
+    there = [tree for tree in file.trees if _name(tree) == code.co_name and _first_line(tree) == code.co_firstlineno]
+    if code.co_name == LAMBDA and len(there) > 1:
+        there = [tree for tree in there if _place(tree) == _place_of_code(code)]
+    return there[0] if len(there) == 1 else None
+
+
+@lru_cache(maxsize=64)
+def _file(text: str, path: str) -> _File:
+    tree = ast.parse(text)
+    trees = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.Lambda))]
+    return _File(trees, list(_codes(compile(text, path, "exec", dont_inherit=True))))
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _codes(constant)
+
+
+def _name(tree: Tree) -> str:
+    return LAMBDA if isinstance(tree, ast.Lambda) else tree.name
+
+
+def _first_line(tree: Tree) -> int:
+    decorators = [] if isinstance(tree, ast.Lambda) else tree.decorator_list
+    return min([tree.lineno, *(decorator.lineno for decorator in decorators)])
+
+
+def _place(tree: Tree) -> tuple[int, int, int | None, int | None]:
+    body = tree.body
+    assert isinstance(body, ast.expr)
+    return body.lineno, body.col_offset, body.end_lineno, body.end_col_offset
+
+
+def _place_of_code(code: CodeType) -> tuple[int, int, int | None, int | None]:
+    """Where the expression of a lambda begins and ends. Several lambdas may be on one line."""
+    begin: tuple[int, int] | None = None
+    end: tuple[int, int] | None = None
+    for line, end_line, column, end_column in code.co_positions():
+        if line is None or end_line is None or column is None or end_column is None or column == end_column:
+            continue
+        begin = (line, column) if begin is None else min(begin, (line, column))
+        end = (end_line, end_column) if end is None else max(end, (end_line, end_column))
+    return (0, 0, None, None) if begin is None or end is None else (*begin, *end)
