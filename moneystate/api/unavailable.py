@@ -145,11 +145,11 @@ class UnavailableColumns:
             members = payload.get(name) if type(payload) is dict else None
             if type(members) is not dict:
                 continue
-            found = [f.name for f in row.fields if f.name in members and self.placeholder.is_in(members[f.name])]
-            if found:
-                self._check(f"{name}.{found[0]}", key)
-                marks[name] = {column: self._mark(name, column) for column in found}
-                payload = {**payload, name: {**members, **dict.fromkeys(found)}}
+            holes = [f.name for f in row.fields if f.name in members and self.placeholder.is_in(members[f.name])]
+            if holes:
+                self._check(f"{name}.{holes[0]}", key)
+                marks[name] = {column: self._mark(name, column) for column in holes}
+                payload = {**payload, name: {**members, **dict.fromkeys(holes)}}
         return payload, marks
 
     def _mark(self, row: str, name: str) -> Any:
@@ -219,11 +219,11 @@ class KeptRows:
         for name, columns in self.columns.items():
             row = getattr(record, name)
             missing = [c for c in columns if getattr(row, c.name) == c.marked] if row is not None else []
-            found = {c.name: value for c in missing if (value := _value_in(known, c)) is not UNKNOWN}
-            if len(found) < len(missing):
-                unknown = f"{name}." + next(c.name for c in missing if c.name not in found)
-            if found:
-                values[name] = dataclasses.replace(row, **found)
+            last = {c.name: value for c in missing if (value := _value_in(known, c)) is not UNKNOWN}
+            if len(last) < len(missing):
+                unknown = f"{name}." + next(c.name for c in missing if c.name not in last)
+            if last:
+                values[name] = dataclasses.replace(row, **last)
         if values:
             record = dataclasses.replace(record, **values)
         self._keep(record.after, id, known, entries)
@@ -236,9 +236,9 @@ class KeptRows:
             return
         columns = {c.name: getattr(row, c.name) for c in self.columns[_ROWS[1]]}
         marks = {c.name: c.marked for c in self.columns[_ROWS[1]]}
-        kept = {name: _json_of(value) for name, value in columns.items() if value != marks[name]}
-        if kept != known:
-            entries.put(id, KeptColumns(kept))
+        current = {name: _json_of(value) for name, value in columns.items() if value != marks[name]}
+        if current != known:
+            entries.put(id, KeptColumns(current))
 
 
 def _value_in(known: Mapping[str, Json], column: Column) -> Any:

@@ -112,75 +112,79 @@ FORMS: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("key_of_events", [True, False])
 def test_a_column_that_was_not_logged_has_the_last_value_of_its_row(key_of_events: bool) -> None:
     for name, (value, hole) in FORMS.items():
-        of = Database(key_of_events)
-        of.put("c", **{name: value})
-        of.put("r", id=2, **{name: None} if name != "raw" else {})
-        before = getattr(of.letter(), name)
-        of.put("u", city="Bonn", **{name: hole})
-        of.bench.send(CRASH)
-        of.put("u", city="Trier", **{name: hole})
-        of.put("u", id=2, **{name: hole})
-        assert (of.letter().city, getattr(of.letter(), name), of.bench.dead_letters()) == ("Trier", before, []), name
-        assert getattr(of.letter("2"), name) == (b"" if name == "raw" else None)
-        of.bench.end()
+        table = Database(key_of_events)
+        table.put("c", **{name: value})
+        table.put("r", id=2, **{name: None} if name != "raw" else {})
+        before = getattr(table.letter(), name)
+        table.put("u", city="Bonn", **{name: hole})
+        table.bench.send(CRASH)
+        table.put("u", city="Trier", **{name: hole})
+        table.put("u", id=2, **{name: hole})
+        assert (table.letter().city, getattr(table.letter(), name), table.bench.dead_letters()) == (
+            "Trier",
+            before,
+            [],
+        ), name
+        assert getattr(table.letter("2"), name) == (b"" if name == "raw" else None)
+        table.bench.end()
 
 
 def test_a_value_that_was_logged_replaces_the_one_that_is_kept() -> None:
-    of = Database()
-    of.put("c", notes="first")
-    of.put("u", notes="second")
-    of.put("u", notes=HOLE)
-    assert of.letter().notes == "second"
-    of.put("u", notes=None)
-    of.put("u", notes=HOLE)
-    assert (of.letter().notes, of.bench.dead_letters()) == (None, [])
+    table = Database()
+    table.put("c", notes="first")
+    table.put("u", notes="second")
+    table.put("u", notes=HOLE)
+    assert table.letter().notes == "second"
+    table.put("u", notes=None)
+    table.put("u", notes=HOLE)
+    assert (table.letter().notes, table.bench.dead_letters()) == (None, [])
 
 
 def test_what_is_kept_does_not_depend_on_what_a_step_makes_of_the_event() -> None:
-    of = Database()
-    of.put("c", notes="first")
-    of.put("u", notes="second", city="refused")
-    of.put("u", notes=HOLE)
-    assert (of.letter().notes, of.bench.dead_letters()) == ("second", ["refused"])
-    of.bench.end()
+    table = Database()
+    table.put("c", notes="first")
+    table.put("u", notes="second", city="refused")
+    table.put("u", notes=HOLE)
+    assert (table.letter().notes, table.bench.dead_letters()) == ("second", ["refused"])
+    table.bench.end()
 
 
 def test_a_row_of_which_no_value_is_known_is_a_dead_letter_that_names_the_column() -> None:
-    of = Database()
-    of.put("u", notes=HOLE)
-    assert of.bench.dead_letters() == ["unavailable_value"]
-    assert of.letter() == Letter()
-    of.put("u", notes="known")
-    of.put("u", notes=HOLE, city="Bonn")
-    assert (of.letter().notes, of.letter().city) == ("known", "Bonn")
-    assert of.bench.dead_letters() == ["unavailable_value"]
+    table = Database()
+    table.put("u", notes=HOLE)
+    assert table.bench.dead_letters() == ["unavailable_value"]
+    assert table.letter() == Letter()
+    table.put("u", notes="known")
+    table.put("u", notes=HOLE, city="Bonn")
+    assert (table.letter().notes, table.letter().city) == ("known", "Bonn")
+    assert table.bench.dead_letters() == ["unavailable_value"]
 
 
 def test_a_deleted_row_leaves_nothing() -> None:
-    of = Database()
-    of.put("c", notes="first")
-    assert list(of.bench.entries())
-    of.event("d", {"id": 1}, None, {"id": 1})
-    assert list(of.bench.entries()) == []
-    of.put("u", notes=HOLE)
-    assert of.bench.dead_letters() == ["unavailable_value"]
+    table = Database()
+    table.put("c", notes="first")
+    assert list(table.bench.entries())
+    table.event("d", {"id": 1}, None, {"id": 1})
+    assert list(table.bench.entries()) == []
+    table.put("u", notes=HOLE)
+    assert table.bench.dead_letters() == ["unavailable_value"]
 
 
 def test_other_placeholders_can_be_declared() -> None:
-    of = Database(unavailable=ms.Unavailable(placeholder="(gone)"))
-    of.put("c", notes="first")
-    of.put("u", notes="(gone)")
-    assert of.letter().notes == "first"
-    of.put("u", notes=HOLE)
-    assert of.letter().notes == HOLE
+    table = Database(unavailable=ms.Unavailable(placeholder="(gone)"))
+    table.put("c", notes="first")
+    table.put("u", notes="(gone)")
+    assert table.letter().notes == "first"
+    table.put("u", notes=HOLE)
+    assert table.letter().notes == HOLE
 
 
 def test_columns_are_not_kept_if_the_input_says_so() -> None:
-    of = Database(unavailable=ms.Unavailable(keep=False))
-    of.put("c", notes="first")
-    of.put("u", notes=HOLE)
-    assert (of.letter().notes, of.bench.dead_letters()) == ("first", ["unavailable_value"])
-    assert KEPT_COLUMNS not in of.bench.plan.kinds
+    table = Database(unavailable=ms.Unavailable(keep=False))
+    table.put("c", notes="first")
+    table.put("u", notes=HOLE)
+    assert (table.letter().notes, table.bench.dead_letters()) == ("first", ["unavailable_value"])
+    assert KEPT_COLUMNS not in table.bench.plan.kinds
 
 
 @dataclass(frozen=True)
@@ -213,12 +217,12 @@ class OwnedChange:
 @pytest.mark.parametrize("row", [None, ("id",)])
 def test_rows_of_one_key_are_told_apart_by_the_columns_of_the_tables_key(row: tuple[str, ...] | None) -> None:
     """Without them, a column could get the value of another row."""
-    of = Database(record=OwnedChange, key="after.owner", unavailable=ms.Unavailable(row=row))
-    of.put("c", id=1, owner="eve", notes="first")
-    of.put("c", id=2, owner="eve", notes="second")
-    of.put("u", id=1, owner="eve", notes=HOLE)
-    assert of.letter("eve").notes == ("second" if row is None else "first")
-    assert of.bench.dead_letters() == (["unavailable_value"] if row is None else [])
+    table = Database(record=OwnedChange, key="after.owner", unavailable=ms.Unavailable(row=row))
+    table.put("c", id=1, owner="eve", notes="first")
+    table.put("c", id=2, owner="eve", notes="second")
+    table.put("u", id=1, owner="eve", notes=HOLE)
+    assert table.letter("eve").notes == ("second" if row is None else "first")
+    assert table.bench.dead_letters() == (["unavailable_value"] if row is None else [])
 
 
 @dataclass(frozen=True)
@@ -240,9 +244,9 @@ class WrongChange:
     [({"record": WrongChange}, {"kind": HOLE}), ({"key": lambda e: str(e.after.id)}, {"notes": HOLE})],
 )
 def test_a_column_that_cannot_be_kept_is_a_dead_letter(declared: Any, columns: Any) -> None:
-    of = Database(**declared)
-    of.put("u", **columns)
-    assert of.bench.dead_letters() == ["unavailable_value"]
+    table = Database(**declared)
+    table.put("u", **columns)
+    assert table.bench.dead_letters() == ["unavailable_value"]
 
 
 def test_the_row_must_be_of_columns_that_a_deletion_has_too() -> None:

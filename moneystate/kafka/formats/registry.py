@@ -1,7 +1,7 @@
 """A small schema registry client, just enough to read and write `confluent` values.
 
-The calls are Confluent's: `GET /schemas/ids/{id}`, `GET /subjects/{subject}/versions/{version}` for what a schema refers
-to, and `POST /subjects/{subject}/versions`. An id or version stands for the same schema for ever, so answers are kept
+The calls are Confluent's: `GET /schemas/ids/{id}`, `GET /subjects/{subject}/versions/{version}` for references,
+and `POST /subjects/{subject}/versions`. An id or version stands for the same schema for ever, so answers are kept
 for good: known schemas go on being read while the registry is down. That the registry does not know an id is not kept
 at all, as the next id that it gives out may be just that one. Such an id is waited for (`RegistryClient.awaited`).
 """
@@ -123,17 +123,17 @@ class RegistryClient:
 
     def awaited_version(self, reference: Reference, patience_s: float) -> RegisteredSchema:
         """Like `awaited`."""
-        what = f"of {reference.subject}, version {reference.version}"
-        return self._awaited(lambda: self.version(reference), what, "version", patience_s)
+        name = f"of {reference.subject}, version {reference.version}"
+        return self._awaited(lambda: self.version(reference), name, "version", patience_s)
 
     def _awaited(
-        self, ask: Callable[[], RegisteredSchema | None], what: str, kind: str, patience_s: float
+        self, ask: Callable[[], RegisteredSchema | None], name: str, kind: str, patience_s: float
     ) -> RegisteredSchema:
         waited, pause = 0.0, self._first_wait_s
         while (schema := ask()) is None:
             if waited >= patience_s:
                 raise UnknownSchemaId(
-                    f"The schema registry {self.shown_url}: expected the schema {what}, it knew no such {kind} for "
+                    f"The schema registry {self.shown_url}: expected the schema {name}, it knew no such {kind} for "
                     f"{waited:.0f} s.",
                     "register the schema, or give the registry that the producers use; then start the job again.",
                 )
