@@ -10,6 +10,7 @@ from moneystate.api.avro_parts import Unencodable
 from moneystate.api.generate import AvroCode
 from moneystate.api.generate_json import JsonCode
 from moneystate.api.json_text import MAX_RECORD_LEVELS, parse
+from moneystate.api.misread import misread
 from moneystate.api.schema import header_of
 from moneystate.api.shapes import Record, is_json, paths, personal_paths
 from moneystate.api.transcoder import Transcoder
@@ -66,10 +67,12 @@ class Codec:
     def _body(self, read: Callable[[bytes, int], tuple[Any, int]], value: bytes, pos: int) -> tuple[Any, int]:
         try:
             return read(value, pos)
+        except Malformed as e:
+            raise misread(self.record, value, pos, str(e)) from None
         except IndexError:
-            raise Malformed("the record is cut off") from None
+            raise misread(self.record, value, pos, "the record is cut off") from None
         except UnicodeDecodeError:
-            raise Malformed("a string is not UTF-8") from None
+            raise misread(self.record, value, pos, "a string is not UTF-8") from None
 
     def encode(self, value: Any) -> bytes:
         """Encodes a record with header. Raises StepError if a field cannot hold its value."""

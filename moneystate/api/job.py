@@ -235,7 +235,7 @@ def known_schemas(reference: str) -> list[str]:
     known.add(plan.heartbeat.header[len(MAGIC) :].hex())
     released = folder_of(reference) / "released.json"
     if released.exists():
-        for entry in json.loads(released.read_text()).values():
+        for entry in json.loads(released.read_bytes()).values():
             versions = {version["fingerprint"] for version in entry["versions"].values()}
             known |= versions if versions & known else set()
     return sorted(known)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from moneystate.api.json_text import parse
+from moneystate.api.json_text import decoded, parse
 from moneystate.engine.avro import Malformed
 
 _TOKEN: Final = re.compile(
@@ -30,10 +30,7 @@ _WHITE_SPACE: Final = " \t\n\r"
 def readable_members(value: bytes | None) -> dict[str, Any]:
     """The members of an object by name, as `parse` reads them, except those that it rejects and those that occur
     twice. Raises Malformed if the value is not a JSON object."""
-    try:
-        text = (value or b"").decode()
-    except UnicodeDecodeError:
-        raise Malformed("not UTF-8") from None
+    text = decoded(value or b"")
     readable: dict[str, Any] = {}
     seen: set[str] = set()
     for name, raw in list(children(text, "{")):

@@ -6,7 +6,8 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from moneystate.engine.avro import Malformed
 
 MISSING: Final = object()
 _DIGITS_OF_A_LONG: Final = 19
+_SYMBOL: Final = re.compile(r"[A-Za-z_]\w{0,63}", re.ASCII)
 
 
 def string_in(value: Any) -> str:
@@ -91,10 +93,16 @@ def exact_in(precision: int, scale: int) -> Callable[[Any], Decimal]:
 def symbol_in(symbols: tuple[str, ...]) -> Callable[[Any], str]:
     def read(value: Any) -> str:
         if type(value) is not str or value not in symbols:
-            raise Malformed("not one of " + ", ".join(symbols))
+            raise unknown_symbol(value, symbols)
         return value
 
     return read
+
+
+def unknown_symbol(value: Any, symbols: Sequence[str]) -> Malformed:
+    """Names the value if it looks like a symbol: other texts may be personal."""
+    shown = f", but {value}" if type(value) is str and _SYMBOL.fullmatch(value) else ""
+    return Malformed("not one of " + ", ".join(symbols) + shown)
 
 
 def maybe_in(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from moneystate.api.json_number import Number
 from moneystate.engine.avro import Malformed
+from moneystate.engine.json_object import BOM
 
 MAX_LEVELS: Final = 100
 MAX_RECORD_LEVELS: Final = 2 * MAX_LEVELS  # of a record with its JSON fields, which are also checked separately
@@ -42,6 +43,14 @@ def canonical_document(text: str) -> Any:
 
 def written(document: Any) -> str:
     return "".join(_pieces(document, 0))
+
+
+def decoded(value: bytes) -> str:
+    """The text of a value, without a byte order mark. Raises Malformed."""
+    try:
+        return value.decode().removeprefix(BOM)
+    except UnicodeDecodeError:
+        raise Malformed("not UTF-8") from None
 
 
 def parse(text: str, most: int = MAX_LEVELS) -> Any:

@@ -6,13 +6,14 @@ Every topic accepts heartbeats. `type_names` checks that a topic's types can be 
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Sequence
 from typing import Any, Final
 
 from moneystate.api.change_values import converted
 from moneystate.api.codec import Codec
 from moneystate.api.json_number import Number
-from moneystate.api.json_text import MAX_RECORD_LEVELS, parse
+from moneystate.api.json_text import MAX_RECORD_LEVELS, decoded, parse
 from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import InputPlan
 from moneystate.api.reading import NO_HEADERS, Headers, header_text, is_whole_number
@@ -136,10 +137,7 @@ def only_codec(inputs: Sequence[InputPlan]) -> Codec | None:
 
 def parse_value(value: bytes) -> Any:
     """Raises Malformed."""
-    try:
-        return parse(value.decode(), MAX_RECORD_LEVELS)
-    except UnicodeDecodeError:
-        raise Malformed("not UTF-8") from None
+    return parse(decoded(value), MAX_RECORD_LEVELS)
 
 
 def heartbeat_in(value: bytes | None, codec: Codec) -> bytes | None:
@@ -147,7 +145,7 @@ def heartbeat_in(value: bytes | None, codec: Codec) -> bytes | None:
     Malformed."""
     if value is None or value[:HEADER_BYTES] == codec.header:
         return value
-    if b'"Heartbeat"' not in value or value.lstrip()[:1] != b"{":
+    if b'"Heartbeat"' not in value or value.removeprefix(BOM_UTF8).lstrip()[:1] != b"{":
         return None
     try:
         document = parse_value(value)

@@ -20,7 +20,7 @@ def plan_of(reference: str, codes: tuple[tuple[str, int], ...] = ()) -> Plan:
     events = folder_of(reference) / "events"
     files = [*released_state(reference), *sorted([*events.glob("*.avsc"), *events.glob("*/v*.avsc")])]
     json_fields = _json_fields(folder_of(reference) / "released.json")
-    schemas = [json.loads(path.read_text()) for path in files]
+    schemas = [json.loads(path.read_bytes()) for path in files]
     schemas = [marked(s, json_fields[fp]) if (fp := fingerprint_of(s)) in json_fields else s for s in schemas]
     return Plan(made.service, made.rules, dict(codes), schemas)
 
@@ -29,7 +29,7 @@ def _json_fields(releases: Path) -> dict[str, list[str]]:
     """The JSON fields of released versions, by fingerprint. Early releases did not record them."""
     if not releases.exists():
         return {}
-    entries = json.loads(releases.read_text()).values()
+    entries = json.loads(releases.read_bytes()).values()
     versions = [version for entry in entries for version in entry["versions"].values()]
     return {version["fingerprint"]: version[NOTED] for version in versions if NOTED in version}
 

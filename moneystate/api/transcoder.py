@@ -132,7 +132,7 @@ class RecordPart(Part):
         self.parts: list[Part] = []
         for f in record.fields:
             self.befores.append(f"{before}{quote(f.wire)}:")
-            self.parts.append(_part_of(f.shape, made))
+            self.parts.append(part_of(f.shape, made))
             before = ","
         self.after: str = "}" if record.fields else before.rstrip(",") + "}"
 
@@ -155,7 +155,7 @@ PLAIN: Final[dict[str, Part]] = {
 }
 
 
-def _part_of(shape: Shape, made: dict[str, RecordPart]) -> Part:
+def part_of(shape: Shape, made: dict[str, RecordPart]) -> Part:
     """`made`: the parts of records, by their names."""
     if isinstance(shape, Plain):
         return PLAIN[shape.kind]
@@ -165,11 +165,11 @@ def _part_of(shape: Shape, made: dict[str, RecordPart]) -> Part:
     if isinstance(shape, Symbols):
         return ReadPart(partial(read_symbol if shape.name else read_named, shape.symbols), symbol_out(shape.symbols))
     if isinstance(shape, Maybe):
-        return MaybePart(_part_of(shape.inner, made))
+        return MaybePart(part_of(shape.inner, made))
     if isinstance(shape, Array):
-        return ArrayPart(_part_of(shape.inner, made))
+        return ArrayPart(part_of(shape.inner, made))
     if isinstance(shape, Table):
-        return TablePart(_part_of(shape.inner, made))
+        return TablePart(part_of(shape.inner, made))
     assert isinstance(shape, Record)
     return made[shape.name] if shape.name in made else RecordPart(shape, False, made)
 

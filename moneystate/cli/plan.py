@@ -59,7 +59,7 @@ def check_approved(file: Path, prepared: list[Prepared]) -> None:
     """Raises ConfigError if a start would make a change that is not in `file`. Changes in the file that are already
     made are fine, so that a job can be started again with the same file."""
     try:
-        approved = json.loads(file.read_text())
+        approved = json.loads(file.read_bytes())
     except (OSError, ValueError) as e:
         raise ConfigError(f"--approved {file}: expected a file of moneystate plan --save, but {e}.", NEW_PLAN) from None
     if not isinstance(approved, dict) or not all(isinstance(mine, list) for mine in approved.values()):

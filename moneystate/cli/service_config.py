@@ -18,7 +18,7 @@ Tables = Mapping[str, Mapping[str, Any]]
 def read_file(path: Path) -> dict[str, Any]:
     """Raises ConfigError."""
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text("utf-8-sig"))
     except (OSError, ValueError, RecursionError) as e:  # also for text that is not UTF-8, and numbers without end
         raise ConfigError(
             f"--config {path}: expected a TOML file, found {e}.", "check the path and the file."

@@ -94,7 +94,7 @@ def read_properties(path: Path, wanted: str = FILE_FLAG) -> dict[str, str]:
 
 def _text(path: Path, wanted: str) -> str:
     try:
-        return path.read_text()
+        return path.read_text("utf-8-sig")
     except (OSError, ValueError) as e:
         why = e.strerror if isinstance(e, OSError) else "it is not text"
         raise ConfigError(

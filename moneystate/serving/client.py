@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -116,6 +117,6 @@ def _method(name: str) -> tuple[str, type[Message]]:
 
 def _read(path: str, flag: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return Path(path).read_bytes().removeprefix(BOM_UTF8)
     except OSError as e:
         raise ConfigError(f"{flag} {path}: expected a file, but {e.strerror}.", "check the path.") from None

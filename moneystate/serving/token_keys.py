@@ -6,6 +6,7 @@ and Ed448.
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -48,7 +49,7 @@ class TokenKeys:
 def read_keys(path: str) -> TokenKeys:
     """Raises ConfigError."""
     try:
-        content = Path(path).read_bytes()
+        content = Path(path).read_bytes().removeprefix(BOM_UTF8)
     except OSError as e:
         raise ConfigError(
             f"{FLAG} {path}: expected a public key as PEM or a JWK set, but {e.strerror}.", "check the path."

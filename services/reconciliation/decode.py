@@ -20,7 +20,7 @@ import moneystate as ms
 from moneystate.api import json_parts
 from moneystate.api.codec import Codec
 from moneystate.api.json_number import Number
-from moneystate.api.json_text import parse
+from moneystate.api.json_text import decoded, parse
 from moneystate.api.reading import header_text, header_time
 from moneystate.api.shapes import Shapes
 from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed
@@ -107,10 +107,7 @@ def _value_of(message: ms.Message) -> bytes:
 
 
 def _json_value(value: bytes) -> Any:
-    try:
-        return parse(value.decode())
-    except UnicodeDecodeError:
-        raise Malformed("not UTF-8") from None
+    return parse(decoded(value))
 
 
 def _avro_values(schema_text: str) -> Callable[[bytes], Any]:

@@ -19,9 +19,9 @@ TIMES = {
 
 @pytest.mark.parametrize("text", TIMES)
 def test_flags_take_the_times_that_values_have(text: str) -> None:
-    at = parse_at("", text)
-    assert at is not None
-    assert [time_ms(text, "--starting-offsets", "earliest"), parse_cut(text, []).at_ms, at.event_time_ms] == [
+    as_of = parse_at("", text)
+    assert as_of is not None
+    assert [time_ms(text, "--starting-offsets", "earliest"), parse_cut(text, []).at_ms, as_of.event_time_ms] == [
         TIMES[text]
     ] * 3
 

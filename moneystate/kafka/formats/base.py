@@ -27,7 +27,8 @@ class Undecodable(Exception):
     def __init__(self, reason: Reason, detail: str = "") -> None:
         super().__init__(reason, detail)
         self.reason: Reason = reason
-        self.detail = detail  # names fields and what was expected, never values: those may be personal data
+        # names fields, what was expected, and symbols of enums; never other values, which may be personal data
+        self.detail = detail
 
     def __str__(self) -> str:
         return f"{self.reason}: {self.detail}" if self.detail else self.reason

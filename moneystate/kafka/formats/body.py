@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from moneystate.api.json_parts import inside
 from moneystate.engine.avro import Malformed, read_long, skip_bytes
 from moneystate.kafka.formats.base import Undecodable
 
@@ -68,7 +69,17 @@ def _reference(name: str, named: dict[str, Skip]) -> Skip:
 
 
 def _record(schema: Any, named: dict[str, Skip]) -> Skip:
-    named[schema["name"]] = skip = _sequence([_compile(field["type"], named) for field in schema["fields"]])
+    fields = [(field["name"], _compile(field["type"], named)) for field in schema["fields"]]
+
+    def skip(buf: bytes, pos: int) -> int:
+        for name, part in fields:
+            try:
+                pos = part(buf, pos)
+            except Malformed as error:
+                raise inside(name, error) from None
+        return pos
+
+    named[schema["name"]] = skip
     return skip
 
 

@@ -10,7 +10,7 @@ from moneystate.errors import ConfigError
 from moneystate.kafka.formats.base import Undecodable
 from moneystate.kafka.formats.references import self_contained
 from moneystate.kafka.formats.registry import HIGHEST_ID, ID_WAIT_S, RegisteredSchema, RegistryClient
-from moneystate.kafka.formats.resolution import Reader, reader_for
+from moneystate.kafka.formats.resolution import Reader, naming, reader_for
 from moneystate.kafka.formats.schemas import SchemaSet
 
 _FRAME = struct.Struct(">bI")
@@ -70,7 +70,7 @@ class ConfluentFormat:
         if registered.schema_type != "AVRO":
             return _refusing(f"id {schema_id} is {registered.schema_type}")
         try:
-            return reader_for(self._schemas, self._whole(registered))
+            return naming(f"id {schema_id}", reader_for(self._schemas, self._whole(registered)))
         except Undecodable as refusal:
             return _refusing(f"id {schema_id}: {refusal.detail}")
 

@@ -16,6 +16,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from moneystate.api import iso_time
+from moneystate.api.json_parts import inside, unknown_symbol
 from moneystate.engine.avro import Malformed, read_long, skip_bytes, write_bytes, write_long
 from moneystate.errors import ConfigError
 from moneystate.kafka.formats.body import INT_MAX, INT_MIN
@@ -50,7 +51,7 @@ def record_carrier(schema: Any, named: dict[str, Carrier], type_name: str = "") 
                 try:
                     carrier.encode(value[name], out)
                 except Malformed as error:
-                    raise Malformed(f"{name}: {error}") from None
+                    raise inside(name, error) from None
             elif absent is not None:
                 out += absent
             else:
@@ -131,7 +132,7 @@ def _enum(symbols: list[str]) -> Carrier:
 
     def encode(value: Any, out: bytearray) -> None:
         if type(value) is not str or value not in index_of:
-            raise Malformed("not one of " + ", ".join(symbols))
+            raise unknown_symbol(value, symbols)
         write_long(out, index_of[value])
 
     def render(buf: bytes, pos: int) -> tuple[str, int]:

@@ -6,6 +6,7 @@ import json
 from decimal import Decimal
 from typing import Any
 
+from moneystate.api.json_text import decoded
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.errors import ConfigError
 from moneystate.kafka.formats.base import Undecodable
@@ -21,8 +22,8 @@ class JsonFormat:
     Reading: members that the schema does not name are ignored, because producers may be newer than this program. A
     field with a default may be absent. Null is valid only where the schema allows it. Times are ISO-8601 text with an
     offset, never numbers. Decimals are exact: a number that does not fit into four places and 20 digits does not
-    decode; zeros at the end are harmless (1.50000 is 1.5). A name twice in one object, NaN, half of a surrogate pair
-    and a byte order mark do not decode.
+    decode; zeros at the end are harmless (1.50000 is 1.5). A name twice in one object, NaN and half of a surrogate pair
+    do not decode. A byte order mark is skipped.
 
     Writing: `type` first, then all fields in the schema's order. Times are in UTC to the millisecond, decimals have all
     of their places.
@@ -74,10 +75,11 @@ def _parse(value: bytes | None) -> object:
     if value is None:
         raise Undecodable("null_value")
     try:
-        text = value.decode().strip(_WHITESPACE)
+        text = decoded(value).strip(_WHITESPACE)
+    except Malformed as error:
+        raise Undecodable("malformed", str(error)) from None
+    try:
         document, end = _DECODER.raw_decode(text)
-    except UnicodeDecodeError:
-        raise Undecodable("malformed", "not UTF-8") from None
     except json.JSONDecodeError as error:
         raise Undecodable("malformed", f"not JSON: {error.msg} at character {error.pos}") from None
     except Malformed as error:

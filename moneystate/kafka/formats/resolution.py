@@ -19,6 +19,7 @@ from fastavro.schema import SchemaParseException, parse_schema, to_parsing_canon
 
 from moneystate.kafka.formats.base import Undecodable
 from moneystate.kafka.formats.body import Skip, check_body, compile_skip
+from moneystate.kafka.formats.misfit import misfit
 from moneystate.kafka.formats.schemas import SchemaSet, TypeSchema, strip_logical_types
 
 Reader = Callable[[bytes, int], bytes]
@@ -48,6 +49,18 @@ def reader_for(schemas: SchemaSet, writer_text: str) -> Reader:
     return _resolving(type_schema, raw_writer, compile_skip(raw_writer))
 
 
+def naming(schema: str, read: Reader) -> Reader:
+    """The same reader, whose refusals name the writer's schema."""
+
+    def named(value: bytes, pos: int) -> bytes:
+        try:
+            return read(value, pos)
+        except Undecodable as refusal:
+            raise Undecodable(refusal.reason, f"{schema}: {refusal.detail}") from None
+
+    return named
+
+
 def _plain(type_schema: TypeSchema) -> Reader:
     """The writer's bytes are ours."""
 
@@ -67,9 +80,7 @@ def _resolving(type_schema: TypeSchema, raw_writer: Any, skip: Skip) -> Reader:
                 out, type_schema.raw, schemaless_reader(BytesIO(value[pos:]), raw_writer, type_schema.raw)
             )
         except SchemaResolutionError:
-            raise Undecodable(
-                "unknown_schema", f"its writer schema does not fit the current {type_schema.name}"
-            ) from None
+            raise Undecodable("unknown_schema", misfit(raw_writer, type_schema.raw, value[pos:])) from None
         except UnicodeDecodeError:
             raise Undecodable("malformed", "bytes that are to be read as a text are not UTF-8") from None
         body = out.getvalue()

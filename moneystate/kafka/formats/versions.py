@@ -10,7 +10,7 @@ from typing import Any
 
 from moneystate.engine.avro import HEADER_BYTES, MAGIC
 from moneystate.kafka.formats.base import Undecodable
-from moneystate.kafka.formats.resolution import Reader, reader_for
+from moneystate.kafka.formats.resolution import Reader, naming, reader_for
 from moneystate.kafka.formats.schemas import SchemaSet
 
 
@@ -34,7 +34,8 @@ class AnyVersion:
             return value
         read = self._readers.get(fingerprint)
         if read is None:
-            read = self._readers[fingerprint] = reader_for(self._schemas, self._schemas.others[fingerprint])
+            read = naming(fingerprint.hex(), reader_for(self._schemas, self._schemas.others[fingerprint]))
+            self._readers[fingerprint] = read
         return read(value, HEADER_BYTES)
 
     def from_canonical(self, value: bytes) -> bytes:

@@ -93,7 +93,7 @@ class Chapter:
 
 
 def load(path: Path = SHIPPED) -> list[Chapter]:
-    with path.open(encoding="utf-8") as lines:
+    with path.open(encoding="utf-8-sig") as lines:
         return parse(lines)
 
 

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import ssl
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -231,5 +232,5 @@ class Token:
         stat = os.stat(self._file)
         version = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
         if version != self._seen:
-            self._text = self._file.read_text("ascii").strip() or self._text
+            self._text = self._file.read_bytes().removeprefix(BOM_UTF8).decode("ascii").strip() or self._text
             self._seen = version

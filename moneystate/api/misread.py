@@ -1,0 +1,41 @@
+"""Says which field of an Avro body cannot be read. Only called for a body that has been refused."""
+
+from __future__ import annotations
+
+from moneystate.api.avro_parts import Unencodable
+from moneystate.api.shapes import Maybe, Record, Shape
+from moneystate.api.transcoder import part_of
+from moneystate.engine.avro import Malformed, read_long
+
+UNREADABLE = (Malformed, IndexError, UnicodeDecodeError)
+
+
+def misread(record: Record, buf: bytes, pos: int, why: str) -> Malformed:
+    """The reason, with the path of the field in front."""
+    path = _path(record, buf, pos)
+    return Malformed(f"{path}: {why}" if path else why)
+
+
+def _path(shape: Shape, buf: bytes, pos: int) -> str:
+    """The path of the first field that cannot be read; "" if there is none. Items of arrays and maps have no path."""
+    if isinstance(shape, Maybe):
+        branch, after = read_long(buf, pos)
+        return _path(shape.inner, buf, after) if branch == 1 else ""
+    if not isinstance(shape, Record):
+        return ""
+    for f in shape.fields:
+        try:
+            pos = part_of(f.shape, {}).add(buf, pos, [])
+        except UNREADABLE:
+            inner = _path_in(f.shape, buf, pos)
+            return f"{f.wire}.{inner}" if inner else f.wire
+        except Unencodable:  # a number that JSON does not have: what follows cannot be found
+            return ""
+    return ""
+
+
+def _path_in(shape: Shape, buf: bytes, pos: int) -> str:
+    try:
+        return _path(shape, buf, pos)
+    except UNREADABLE:  # not even the branch of a union
+        return ""
