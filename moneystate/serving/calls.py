@@ -22,7 +22,8 @@ from moneystate.serving.limits import Rooms
 from moneystate.serving.metrics import Metrics
 from moneystate.telemetry.spans import Answered, OpenCall, ServedCalls
 
-MAX_ANSWER_BYTES: Final = 8 << 20
+# Clients of gRPC refuse more than 4 MiB unless they are configured to accept it
+MAX_ANSWER_BYTES: Final = 4_000_000
 
 Wrapped = Callable[[Any, Context], Any]
 
@@ -89,7 +90,7 @@ class Calls:
                 way.answered(message)
                 answer = message.SerializeToString()
                 if len(answer) > MAX_ANSWER_BYTES:
-                    raise too_big()
+                    raise too_big("the answer", len(answer))
                 return answer
 
         return run
@@ -102,6 +103,8 @@ class Calls:
                 call = way.enter(context, scope)
                 with self.rooms.calls.of(call.caller.identity):
                     answer = await handler(request, call)
+                    if answer.ByteSize() > MAX_ANSWER_BYTES:
+                        raise too_big("the answer", answer.ByteSize())
                     way.answered(answer)
                     return answer
 
@@ -130,8 +133,18 @@ class Calls:
             raise Abort(e.code, e.message, e.trailers()) from None
 
 
-def too_big() -> Failure:
-    return Failure("TOO_BIG", f"one user alone is more than the {MAX_ANSWER_BYTES:,} bytes that an answer holds")
+def too_big(title: str, size: int) -> Failure:
+    """`title`: of the record that is too big, or of the answer."""
+    message = f"{title}: expected at most {MAX_ANSWER_BYTES:,} bytes, found {size:,}; ask for less, or in Avro"
+    return Failure("TOO_BIG", message, metadata={"bytes": str(size), "most": str(MAX_ANSWER_BYTES)})
+
+
+def title_of(message: Any) -> str:
+    """What a record, change or user in an answer is, for `too_big`."""
+    record = message.after if "after" in message.DESCRIPTOR.fields_by_name else message
+    if "name" in record.DESCRIPTOR.fields_by_name:
+        return " ".join(part for part in (record.name.state, record.name.key, record.name.id) if part)
+    return str(getattr(record, "user_id", "one record"))
 
 
 def rows_of(answer: Message) -> int:

@@ -20,7 +20,6 @@ from moneystate.serving.addresses import is_loopback
 from moneystate.state.v1 import state_pb2
 from moneystate.telemetry.spans import RequestedCalls
 
-MAX_ANSWER_BYTES = 8 << 20
 SERVICES = {
     name: service
     for file in (query_pb2, watch_pb2, status_pb2, admin_pb2, state_pb2)
@@ -40,15 +39,14 @@ class Target:
 
     def channel(self) -> grpc.Channel:
         """Raises ConfigError."""
-        options = [("grpc.max_receive_message_length", MAX_ANSWER_BYTES)]
         if self.ca or self.cert:
-            return grpc.secure_channel(self.address, self._credentials(), options)
+            return grpc.secure_channel(self.address, self._credentials())
         if self.token_file and not is_loopback(self.address):
             raise ConfigError(
                 f"--token-file: expected an encrypted connection to {self.address}, as a token is a secret.",
                 "give --tls-ca FILE as well.",
             )
-        return grpc.insecure_channel(self.address, options)
+        return grpc.insecure_channel(self.address)
 
     def metadata(self) -> tuple[tuple[str, str | bytes], ...]:
         token = _read(self.token_file, "--token-file").decode("latin-1").strip() if self.token_file else ""

@@ -21,7 +21,7 @@ from moneystate.serving import messages, requests
 from moneystate.serving.calls import MAX_ANSWER_BYTES, Call
 from moneystate.serving.failures import Failure
 from moneystate.serving.feed import Feed, Watcher
-from moneystate.serving.paging import ROOM_BYTES, note
+from moneystate.serving.paging import ROOM_BYTES, check_fits, note
 from moneystate.serving.reads import Pins
 
 PROGRESS_S: Final = 5.0  # a stream without changes reports its position at least this often
@@ -56,9 +56,11 @@ def divided(
     changes: Iterable[tuple[Message, str | None]], empty: Callable[[], Any], more: bool
 ) -> Iterator[tuple[bytes, list[str]]]:
     """Splits changes into encoded answers that are not too large, each with the keys whose personal fields it has.
-    `changes`: with that key; None: no personal fields. `empty`: makes an answer; `more`: other changes follow."""
+    `changes`: with that key; None: no personal fields. `empty`: makes an answer; `more`: other changes follow. Raises
+    Failure TOO_BIG."""
     answer, keys, room = empty(), list[str](), MAX_ANSWER_BYTES - ROOM_BYTES
     for change, key in changes:
+        check_fits(change)
         size = change.ByteSize()
         if size > room and answer.changes:
             answer.more = True

@@ -12,12 +12,13 @@ from google.protobuf.message import Message
 
 from moneystate.replica.model import Page
 from moneystate.serving import requests
-from moneystate.serving.calls import MAX_ANSWER_BYTES, Call, too_big
+from moneystate.serving.calls import MAX_ANSWER_BYTES, Call, title_of, too_big
 from moneystate.serving.failures import malformed
 from moneystate.serving.page_tokens import PagePosition, PageTokens
 from moneystate.serving.reads import Pinned, Pins
 
-ROOM_BYTES: Final = 64 << 10  # for the header, a page token, and the frames around items
+ROOM_BYTES: Final = 64 << 10  # for the header, and the frames around items
+PAGE_BYTES: Final = 3_000_000  # of several items: the page token repeats a key and an id, which may be long
 ITEMS_PER_YIELD: Final = 50  # items that are read without a pause: a few ms at most
 
 Item = TypeVar("Item")
@@ -79,14 +80,15 @@ async def fill(
 ) -> bytes | None:
     """Collects items until the page or the answer is full or there are no more. Returns where to continue."""
     left = requests.page_size(asked)
-    room = MAX_ANSWER_BYTES - ROOM_BYTES
+    room = PAGE_BYTES
     while True:
         page = read(min(left, ITEMS_PER_YIELD), after)
         made = [message(item) for item in page.items]
         fitting, room = _fitting(made, room)
         if fitting < len(made):
             if not fitting and not len(into):
-                raise too_big()
+                check_fits(made[0])
+                fitting = 1
             if fitting:
                 # the mark after the last item that fits; reading again at a pinned version gives the same
                 page = read(fitting, after)
@@ -99,6 +101,13 @@ async def fill(
         if after is None or not left:
             return after
         await call.yield_control()
+
+
+def check_fits(message: Any) -> None:
+    """Raises Failure TOO_BIG for a message that no answer can hold."""
+    size = message.ByteSize()
+    if size > MAX_ANSWER_BYTES - ROOM_BYTES:
+        raise too_big(title_of(message), size)
 
 
 def note(call: Call, *user_ids: str) -> None:

@@ -171,7 +171,8 @@ def test_a_declared_query(client: Client, stranger: Client) -> None:
     assert json.loads(client.call("State.Call", then).result.json)[0]["seller"] == "bob"
     of_country = s.CallRequest(query="sellers", arguments='{"country": "PT"}')
     assert json.loads(client.call("State.Call", of_country).result.json) == [{"country": "PT", "score": 9}]
-    masked = stranger.call("State.Call", of_country).result
+    of_score = s.CallRequest(query="scored", arguments='{"score": 9}')
+    masked = stranger.call("State.Call", of_score).result
     assert json.loads(masked.json) == [{"country": "", "score": 9}]
     assert list(masked.masked) == ["value[].country"]
 
@@ -384,7 +385,7 @@ def test_the_command_line_asks(
 @pytest.mark.parametrize(
     ("words", "code", "line"),
     [
-        (["market", "cheap", "x"], 2, "expected a query of market, found cheap. Do: use one of cheapest, sellers"),
+        (["market", "cheap", "x"], 2, "expected a query of market, found cheap. Do: use one of cheapest, scored, sellers"),
         (["market", "cheapest"], 2, "ask cheapest: expected item, found none. Do: give item, most."),
         (["market", "cheapest", "x", "many"], 2, "ask cheapest, most: expected long, found many."),
         (["market", "cheapest", "x", "most=-1"], 2, "cheapest: most: expected a number from 0 on, found -1."),

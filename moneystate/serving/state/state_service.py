@@ -13,16 +13,17 @@ from moneystate.replica.model import Page
 from moneystate.replica.service_reader import ServiceReads
 from moneystate.replica.service_view import Item, ServiceSnapshot
 from moneystate.serving import messages, requests
-from moneystate.serving.calls import MAX_ANSWER_BYTES, Call
+from moneystate.serving.calls import MAX_ANSWER_BYTES, Call, title_of, too_big
 from moneystate.serving.failures import Failure, malformed
 from moneystate.serving.page_tokens import PageTokens
-from moneystate.serving.paging import ITEMS_PER_YIELD, ROOM_BYTES, Pages, fill, note
+from moneystate.serving.paging import ITEMS_PER_YIELD, ROOM_BYTES, Pages, check_fits, fill, note
 from moneystate.serving.state.calling import QueryRunner
 from moneystate.serving.state.contract import Contract, key_of, span
 from moneystate.serving.state.messages import Messages
 from moneystate.state.v1 import state_pb2 as s
 
 STEPS: Final = 100
+FRAME_BYTES: Final = 8  # around an item of an answer
 
 
 class StateService:
@@ -50,7 +51,10 @@ class StateService:
         if not items and not maps:
             raise Failure("NOT_FOUND", f"{request.name.key}: there is no such record at this version")
         self._note(call, snapshot, items)
-        return s.GetResponse(header=messages.header(snapshot.header), records=map(to.item, items), maps=maps)
+        records = [to.item(item) for item in items]
+        for record in records:
+            check_fits(record)
+        return s.GetResponse(header=messages.header(snapshot.header), records=records, maps=maps)
 
     async def batch_get(self, request: s.BatchGetRequest, call: Call) -> s.BatchGetResponse:
         names = request.names
@@ -68,6 +72,8 @@ class StateService:
             record = to.item(item)
             room -= record.ByteSize()
             if room < 0:
+                if not index:
+                    raise too_big(title_of(record), record.ByteSize())
                 answer.unanswered.extend(names[index:])
                 break
             self._note(call, snapshot, [item])
@@ -142,9 +148,7 @@ class StateService:
         result = self._messages(snapshot, request, call).result(query, value)
         answer = s.CallResponse(header=messages.header(snapshot.header), result=result)
         if answer.ByteSize() > MAX_ANSWER_BYTES:
-            raise Failure(
-                "TOO_BIG", f"{query.name}: its result is more than the {MAX_ANSWER_BYTES:,} bytes of an answer"
-            )
+            raise too_big(f"the result of {query.name}", answer.ByteSize())
         if call.caller.personal and (query.result.personal or query.name in self.contract.personal_queries):
             call.touched.append(f"query {query.name}")
         return answer
@@ -175,22 +179,30 @@ class StateService:
                 "NOT_FOUND", f"{request.name.key}: there is no such record in the versions that the replica has"
             )
         to = self._messages(snapshot, request, call)
-        self._note(call, snapshot, [Item(kind.name, key, id, step.record) for step in steps])
-        return s.ExplainResponse(
-            header=messages.header(snapshot.header),
-            steps=[
-                s.Step(
-                    header=None if step.header is None else messages.header(step.header),
-                    from_watermark_ms=step.before_ms,
-                    record=to.item(Item(kind.name, key, id, step.record)),
-                )
-                for step in steps
-            ],
-            timers=[
-                s.Timer(name=t.name, id=t.id.decode(), due_ms=t.due_ms, set_by=messages.source(t.source))
-                for t in self.reads.timers(key, snapshot, STEPS)
-            ],
-        )
+        answer = s.ExplainResponse(header=messages.header(snapshot.header))
+        room = MAX_ANSWER_BYTES - ROOM_BYTES
+        for step in steps:
+            item = Item(kind.name, key, id, step.record)
+            told = s.Step(
+                header=None if step.header is None else messages.header(step.header),
+                from_watermark_ms=step.before_ms,
+                record=to.item(item),
+            )
+            check_fits(told.record)
+            room -= told.ByteSize() + FRAME_BYTES
+            if room < 0:
+                answer.more = True
+                break
+            self._note(call, snapshot, [item])
+            answer.steps.append(told)
+        for t in self.reads.timers(key, snapshot, STEPS):
+            timer = s.Timer(name=t.name, id=t.id.decode(), due_ms=t.due_ms, set_by=messages.source(t.source))
+            room -= timer.ByteSize() + FRAME_BYTES
+            if room < 0:
+                answer.more = True
+                break
+            answer.timers.append(timer)
+        return answer
 
     def get_schema(self, _: s.GetSchemaRequest, call: Call) -> s.GetSchemaResponse:
         return self.contract.schema()

@@ -254,14 +254,16 @@ class ExplainRequest(_message.Message):
     def __init__(self, name: _Optional[_Union[RecordName, _Mapping]] = ..., at: _Optional[_Union[_header_pb2.At, _Mapping]] = ..., encoding: _Optional[_Union[Encoding, str]] = ...) -> None: ...
 
 class ExplainResponse(_message.Message):
-    __slots__ = ("header", "steps", "timers")
+    __slots__ = ("header", "steps", "timers", "more")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     STEPS_FIELD_NUMBER: _ClassVar[int]
     TIMERS_FIELD_NUMBER: _ClassVar[int]
+    MORE_FIELD_NUMBER: _ClassVar[int]
     header: _header_pb2.Header
     steps: _containers.RepeatedCompositeFieldContainer[Step]
     timers: _containers.RepeatedCompositeFieldContainer[Timer]
-    def __init__(self, header: _Optional[_Union[_header_pb2.Header, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ...) -> None: ...
+    more: bool
+    def __init__(self, header: _Optional[_Union[_header_pb2.Header, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ..., more: bool = ...) -> None: ...
 
 class Step(_message.Message):
     __slots__ = ("header", "from_watermark_ms", "record")

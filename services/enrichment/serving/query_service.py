@@ -11,7 +11,7 @@ from moneystate.query.v1 import user_pb2
 from moneystate.replica.model import NotFound, Page, UserChange
 from moneystate.serving import messages, requests
 from moneystate.serving.callers import READ_PERSONAL
-from moneystate.serving.calls import MAX_ANSWER_BYTES, Call
+from moneystate.serving.calls import MAX_ANSWER_BYTES, Call, too_big
 from moneystate.serving.failures import Failure, malformed
 from moneystate.serving.page_tokens import PageTokens
 from moneystate.serving.paging import ITEMS_PER_YIELD, ROOM_BYTES, Pages, fill, note
@@ -49,6 +49,8 @@ class QueryService:
             result = q.UserResult(user_id=user_id, user=_user_or_none(snapshot, user_id, to))
             room -= result.ByteSize()
             if room < 0:
+                if not index:
+                    raise too_big(user_id, result.ByteSize())
                 answer.unanswered_user_ids.extend(wanted[index:])
                 break
             if result.HasField("user"):
