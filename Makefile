@@ -7,7 +7,7 @@ bin := .venv/bin
 ARGS ?=
 # one for each of two cores
 WORKERS := --numprocesses 2
-# without a broker and Spark; no more folders than run in 3 minutes on 2 cores
+# without a broker and Spark; no more folders than run in 90 s on 2 cores
 FAST := tests/api tests/engine tests/enrichment tests/formats tests/reference tests/services --ignore tests/services/test_live.py
 # no advertisement of a successor in each build of the site
 export NO_MKDOCS_2_WARNING := 1
@@ -24,8 +24,8 @@ demo: env ## the whole path on a broker of its own, with made-up events
 test: env ## the tests, with a real broker and Spark
 	@$(bin)/pytest -q $(or $(ARGS),$(WORKERS) tests)
 
-test-long: env ## the slow tests that make test leaves out, before a release
-	@$(bin)/pytest -q -m long $(or $(ARGS),$(WORKERS) tests)
+test-long: env ## the slow tests that make test leaves out, and all examples of property tests
+	@MONEYSTATE_TEST_EXAMPLES=all $(bin)/pytest -q -m "long or property" $(or $(ARGS),$(WORKERS) tests)
 
 test-fast: env ## the tests of the rules and the engine, without a broker and Spark
 	@$(bin)/pytest -q $(WORKERS) $(FAST) $(ARGS)

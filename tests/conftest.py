@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from moneystate import log
 from moneystate.cli.services import MODULES
 from moneystate.devbroker import DevBroker
+from tests import cost
 
 TESTS = Path(__file__).resolve().parent
 # First, so that several processes end at about the same time: minutes each, then all that starts the whole job.
@@ -32,7 +33,16 @@ settings.load_profile("tests")
 KEPT: list[DevBroker] = []  # the broker's watcher ends it once nothing holds the object any more
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(cost)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Before pytest selects by markers: `property` marks what Hypothesis gives examples to."""
+    for item in items:
+        if isinstance(item, pytest.Function) and getattr(item.obj, "is_hypothesis_test", False):
+            item.add_marker("property")
     items.sort(key=lambda item: rank(item.path))
 
 

@@ -15,6 +15,7 @@ from moneystate.errors import ServiceError
 from moneystate.testing import Bench
 from tests.api.services import market
 from tests.api.services.market import Cheapest, Look, Moved, Offer, Offered, Seller
+from tests.budget import examples
 
 numbers = st.integers() | st.integers(-300, 300) | st.sampled_from([-(1 << 64), 1 << 64, -256, -255, 255, 256])
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=4) | st.text("\x00\x01a\x10\xff", max_size=4)
@@ -86,7 +87,7 @@ def by_value(entries: dict[Any, Any], by: Any) -> list[Any]:
     return sorted(rows, key=lambda f: (f[0], f[1]))
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(st.lists(market_events, max_size=25), st.integers(0, 9))
 def test_queries_equal_a_search_of_everything(events: list[Any], seed: int) -> None:
     events.sort(key=lambda e: e.at)

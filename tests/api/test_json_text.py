@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from moneystate.api.json_value import Json
 from tests.api import json_checker
 from tests.api.values import json_values
+from tests.budget import examples
 
 PIECES = [
     *['{"', '":', "{", "}", "[", "]", ",", ":", '"', " ", "\t", "\n", "\u00a0", "0", "-", "1", "25", ".5", "1e+7"],
@@ -86,7 +87,7 @@ def test_a_second_reader_gives_the_same_canonical_text(value: object, seed: int,
     assert of_json(changed) == of_checker(changed)
 
 
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 @given(st.lists(st.sampled_from(PIECES), max_size=9))
 def test_a_second_reader_takes_and_refuses_the_same_texts(pieces: list[str]) -> None:
     for text in ("".join(pieces), f'["{"".join(pieces)}"]', '{"a":' + "".join(pieces) + "}"):

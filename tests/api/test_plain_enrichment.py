@@ -18,12 +18,13 @@ from moneystate.api.runtime import ServiceProcessor
 from moneystate.engine import clock
 from moneystate.testing.simulation import Input, Simulation
 from services.enrichment import fingerprints as fp
+from tests.budget import examples
 from tests.enrichment.harness import cut, dead_letters
 from tests.enrichment.test_equals_model import any_cuts
 from tests.reference import model
 from tests.reference.strategies import Case, cases
 
-MANY = settings(max_examples=150, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
 
 
 def without_lookups(case: Case) -> Case:

@@ -23,8 +23,9 @@ from moneystate.api.types import Digits, Json, Millis, Name, named, personal
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.errors import ServiceError, StepError
 from tests.api.values import for_fastavro, records
+from tests.budget import examples
 
-MANY = settings(max_examples=100, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=examples(100), suppress_health_check=list(HealthCheck))
 
 
 def codec(cls: type) -> Codec:

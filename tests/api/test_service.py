@@ -14,6 +14,7 @@ from moneystate.errors import StepError
 from moneystate.testing import CRASH, Bench
 from tests.api.services import basket, limited
 from tests.api.services.basket import Added, Gone, Item, Looked, Removed, Rules, Seen, Total
+from tests.budget import examples
 
 S = 1_000
 
@@ -170,7 +171,7 @@ events = st.one_of(
 )
 
 
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(events, st.integers(0, 12)), max_size=25), st.integers(0, 1_000), st.sampled_from((1, 2)))
 def test_any_batches_give_the_same(drawn: list[tuple[object, int]], seed: int, partitions: int) -> None:
     b = bench(seed=seed, partitions=partitions)

@@ -32,6 +32,7 @@ from tests.api.services.chain import (
     noted,
     stands,
 )
+from tests.budget import examples
 
 S = 1_000
 
@@ -82,7 +83,7 @@ def test_a_chain_of_three_reads_in_the_order_of_the_first() -> None:
     ]
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(
     st.integers(0, 2**32), st.integers(0, 2**32), st.sampled_from(["one", "each", "random"]), st.integers(1, 5),
     st.integers(1, 3), st.booleans(),

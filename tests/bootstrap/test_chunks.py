@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from moneystate.bootstrap.chunks import cut_into_chunks
 from moneystate.bootstrap.history import PartitionHistory
+from tests.budget import examples
 
 
 @st.composite
@@ -23,7 +24,7 @@ def histories(draw: st.DrawFn) -> list[PartitionHistory]:
     return partitions
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(histories(), st.integers(5, 200))
 def test_chunks_are_the_whole_history_once_and_none_is_too_large(partitions: list[PartitionHistory], most: int) -> None:
     chunks = cut_into_chunks(partitions, most)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from moneystate.engine.items import END_OF_TIME, MAX_EVENT_TIME, MIN_EVENT_TIME, NO_TIME, TIMER_RANK, Mark
 from moneystate.engine.order import Partition, RangeOrder, advance, finalize_order_time, holder, silent
+from tests.budget import examples
 from tests.engine.tiny import ALPHA, BETA, BOUND_MS, TinyRun
 
 BOUND = 10
@@ -244,7 +245,7 @@ def with_bounds(alpha_ms: int, beta_ms: int, events: list[Record], ends: list[in
     return run
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.integers(0, 9_000), st.integers(0, 9_000), st.lists(records, max_size=25), st.lists(st.integers(0, 24)),
     st.lists(st.integers(0, 24)),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from moneystate.engine.clock import KEY
 from moneystate.engine.items import TIMER_RANK
 from moneystate.testing.simulation import Input
+from tests.budget import examples
 from tests.engine.tiny import ALPHA, BETA, BOUND_MS, NOTES, WINDOW_MS, TinyRun, value_of
 
 PLACES = [(ALPHA, 0), (ALPHA, 1), (BETA, 0)]
@@ -122,7 +123,7 @@ def run_split(records: list[Input], cuts: list[int], drain: bool, key_groups: in
     return run
 
 
-SETTINGS = settings(max_examples=250, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=examples(250), suppress_health_check=list(HealthCheck))
 
 
 @SETTINGS

@@ -10,12 +10,13 @@ from hypothesis import strategies as st
 
 from moneystate.testing.simulation import Input, Simulation
 from services.enrichment import topics
+from tests.budget import examples
 from tests.enrichment.harness import cut, dead_letters, enriched, inputs, leftovers, requests, simulation
 from tests.reference import model
 from tests.reference.codec import encode
 from tests.reference.strategies import Case, cases
 
-SLOW_IS_FINE = settings(max_examples=300, suppress_health_check=list(HealthCheck))
+SLOW_IS_FINE = settings(max_examples=examples(300), suppress_health_check=list(HealthCheck))
 
 
 def interleaved(case: Case, seed: int) -> list[Input]:

@@ -14,11 +14,12 @@ from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.engine.processor import Rejected
 from services.enrichment import events, topics
 from services.enrichment.source import encode_source
+from tests.budget import examples
 from tests.reference import codec, model
 from tests.reference.builder import MONEY, START_MS
 
 NAMES = {t.code: t.name for t in topics.INPUTS}
-SETTINGS = settings(max_examples=400, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=examples(400), suppress_health_check=list(HealthCheck))
 
 texts = st.sampled_from(["", "a", "käse", "x" * 63, "x" * 64, "x" * 200]) | st.text(max_size=10)
 times = st.sampled_from([START_MS, 0, -1, model.FIRST_TIME_MS, model.LAST_TIME_MS]) | st.integers(
@@ -224,7 +225,7 @@ def payment(**fields: Any) -> bytes:
     return codec.encode("PaymentEvent", {**MONEY, "paymentRelatedThing": "x", "processedAt": START_MS, **fields})
 
 
-@settings(SETTINGS, max_examples=1_000)
+@settings(SETTINGS, max_examples=examples(1_000))
 @given(mutated(MONEY_TYPES))
 @example(payment(id="x" * 64, userSessionId="", amount=b""))
 @example(payment(currency="x" * 64))

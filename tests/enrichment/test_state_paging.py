@@ -13,6 +13,7 @@ from services.enrichment.money_ids import pack_id
 from services.enrichment.page import POSITION_BYTES, Lookup
 from services.enrichment.state import User, decode_page_entry, decode_user
 from services.enrichment.users import FULL_IDS, PAGE_ITEMS, Users
+from tests.budget import examples
 from tests.enrichment.harness import leftovers
 from tests.enrichment.stories import LONG_AFTER, RULES, Story
 
@@ -229,7 +230,7 @@ class Book:
             assert page.ids == b"" or page.first_seen() > NO_TIME
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @given(st.lists(st.tuples(st.sampled_from(["add", "add", "purge"]), st.integers(0, 300)), max_size=8))
 def test_growth_and_shrinking_keep_every_item(steps: list[tuple[str, int]]) -> None:
     book = Book()

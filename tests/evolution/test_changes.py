@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from moneystate.schemas.changes import BACKWARD, FORWARD, FULL, INCOMPATIBLE, changes, compatibility
 from moneystate.schemas.resolve import reads
 from moneystate.schemas.types import BadSchema, parse
+from tests.budget import examples
 from tests.evolution.avro_bytes import encode, parsed, values
 
 Json = dict[str, Any]
@@ -176,7 +177,7 @@ def records(draw: st.DrawFn) -> Json:
     return record(*fields)
 
 
-@settings(max_examples=400, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(400), database=None, suppress_health_check=list(HealthCheck))
 @given(records(), records(), st.data())
 def test_all_changes_together_allow_what_resolution_allows_and_fastavro_reads_it(
     old: Json, new: Json, data: st.DataObject

@@ -21,6 +21,7 @@ from moneystate.kafka.formats import SchemaSet
 from moneystate.kafka.formats.versions import AnyVersion
 from moneystate.schemas.tree import Version, is_state, read_folder, tree_of
 from services.enrichment.migrations import LEFT_ALONE, WRITTEN, NotDowngradable, at_version
+from tests.budget import examples
 from tests.enrichment.harness import cut, enriched, requests, simulation
 from tests.enrichment.test_equals_model import by_user, expect, interleaved
 from tests.evolution.avro_bytes import decode, encode, parsed, values
@@ -29,7 +30,7 @@ from tests.reference.strategies import Case, cases
 
 TREE = tree_of(read_folder(avro_root()))
 ANY_VERSION = AnyVersion(SchemaSet.load())
-SOME = settings(max_examples=40, database=None, suppress_health_check=list(HealthCheck))
+SOME = settings(max_examples=examples(40), database=None, suppress_health_check=list(HealthCheck))
 STATE = {
     bytes.fromhex("c301" + v.fingerprint): v for n in TREE.versions if is_state(n) for v in TREE.versions[n].values()
 }
@@ -107,7 +108,7 @@ def test_any_released_version_in_a_topic_is_read_as_the_current_one(
     assert decode(reader, got[HEADER_BYTES:]) == decode(schema, body, reader)
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 @given(cases(least_ms=1), st.integers(0, 2**32), st.integers(0, 200), st.integers(1, 5))
 def test_a_downgrade_and_an_upgrade_change_versions_alone(case: Case, seed: int, end: int, shares: int) -> None:
     records = interleaved(case, seed)
@@ -142,7 +143,7 @@ def meaning_of_all(entries: dict[bytes, bytes]) -> dict[bytes, Any]:
     return meanings
 
 
-@settings(max_examples=80, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
 @given(cases(least_ms=1), st.integers(0, 2**32), st.lists(st.integers(0, 200), min_size=1, max_size=6), st.booleans())
 def test_all_versions_mixed_in_one_state_give_the_models_records(
     case: Case, seed: int, ends: list[int], drain: bool

@@ -18,10 +18,11 @@ from moneystate.errors import ConfigError
 from moneystate.kafka.formats import SchemaSet, make_format
 from moneystate.kafka.formats.confluent import ConfluentFormat
 from moneystate.kafka.formats.registry import ANSWERS, RegistryClient
+from tests.budget import examples
 from tests.formats.registry_server import SET, SUBJECT, RegistryServer, made
 from tests.formats.values import NAMES, PAYMENT, body_of, canonical, datums, framed, payment, reason
 
-SETTINGS = settings(max_examples=40, database=None)
+SETTINGS = settings(max_examples=examples(40), database=None)
 PAYMENT_SOURCE = SET.by_name()["PaymentEvent"].source
 
 

@@ -17,9 +17,10 @@ from moneystate.engine.avro import Malformed
 from moneystate.errors import ConfigError
 from moneystate.kafka.formats import SchemaSet, make_format
 from moneystate.kafka.formats.json_fields import unscaled_of
+from tests.budget import examples
 from tests.formats.values import LONG, NAMES, PAYMENT, canonical, datums, payment, reason, shortest
 
-SETTINGS = settings(max_examples=60, database=None)
+SETTINGS = settings(max_examples=examples(60), database=None)
 SET = SchemaSet.load()
 JSON = make_format("json", SET)
 TEXT = (

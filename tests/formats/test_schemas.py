@@ -17,9 +17,10 @@ from moneystate.engine.avro import long_bytes
 from moneystate.errors import SetupError
 from moneystate.kafka.formats import SchemaSet, Undecodable
 from moneystate.kafka.formats.body import check_body, compile_skip
+from tests.budget import examples
 from tests.formats.values import NAMES, canonical, datums, payment, reason
 
-SETTINGS = settings(max_examples=60, database=None)
+SETTINGS = settings(max_examples=examples(60), database=None)
 SET = SchemaSet.load()
 
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from moneystate.query.v1 import header_pb2, query_pb2, status_pb2
 from moneystate.serving.client import Client
 from moneystate.serving.requests import MAX_BATCH, MAX_PAGE, MAX_TEXT_BYTES
+from tests.budget import examples
 from tests.query.contracts import Told
 from tests.query.serving import Server, failure, wait_for
 
@@ -88,7 +89,7 @@ def test_a_page_token_of_another_request_is_refused(told: Told, asking: Client) 
 
 
 @given(data=st.data())
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_page_token_that_was_tampered_with_is_refused(told: Told, asking: Client, data: st.DataObject) -> None:
     token = page_token(told, asking)
     where = data.draw(st.integers(0, len(token) - 1))

@@ -32,6 +32,7 @@ from moneystate.testing.run import Crash, Run, Sent
 from tests.api.services import market
 from tests.api.services.market import Moved, Offered
 from tests.api.test_index import Plain, S, check_equal, market_events
+from tests.budget import examples
 
 MODEL = ServiceReplica("tests.api.services.market:service")
 KEPT = 4
@@ -160,7 +161,7 @@ def run(replica: Market, plan: list[Any]) -> list[Any]:
     return sorted(done, key=lambda e: (e.at, isinstance(e, Offered)))
 
 
-@settings(max_examples=50, phases=(Phase.reuse, Phase.generate), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(50), phases=(Phase.reuse, Phase.generate), suppress_health_check=list(HealthCheck))
 @given(steps)
 def test_answers_at_every_version_equal_a_dictionary(plan: list[Any]) -> None:
     replica = Market()
@@ -234,7 +235,7 @@ def check_differences(replica: Market) -> None:
                 assert (was, now) == (old.get(key), new.get(key))
 
 
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), suppress_health_check=list(HealthCheck))
 @given(steps, st.sampled_from([None, "a", "é"]))
 def test_who_follows_the_changes_has_what_there_is(plan: list[Any], seller: str | None) -> None:
     replica = Market()
@@ -267,7 +268,7 @@ def test_who_follows_the_changes_has_what_there_is(plan: list[Any], seller: str 
         replica.close()
 
 
-@settings(max_examples=30, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), suppress_health_check=list(HealthCheck))
 @given(steps)
 def test_the_steps_of_an_entry_are_what_it_was_at_each_version(plan: list[Any]) -> None:
     replica = Market()

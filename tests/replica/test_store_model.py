@@ -24,6 +24,7 @@ from services.enrichment.replica import decode
 from services.enrichment.replica.model import Reason, UserView
 from services.enrichment.replica.replica_model import REPLICA
 from services.enrichment.replica.snapshot import Snapshot
+from tests.budget import examples
 from tests.replica.states import Entries, Money, State, changes, entries, entry_of, forgotten
 
 BEFORE_ALL_MS = -10  # a user is forgotten before all money that is made here
@@ -118,7 +119,7 @@ class Replica:
         shutil.rmtree(self.data)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 @given(steps)
 @example([{b"a": State(country="ES")}, {b"a": None}, {b"ab": State(country="FR")}, {b"ab": State(country="ES")}])
 def test_every_version_kept_answers_as_plain_dicts_do(plan: list[object]) -> None:

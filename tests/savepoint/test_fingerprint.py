@@ -12,11 +12,12 @@ from moneystate.savepoint.rescale import rescaled
 from moneystate.testing.simulation import Simulation
 from services.enrichment.migrations import down
 from services.enrichment.state_model import STATE
+from tests.budget import examples
 from tests.enrichment.harness import cut, enriched, requests, simulation
 from tests.enrichment.test_equals_model import any_cuts, interleaved, run_case
 from tests.reference.strategies import Case, cases
 
-SLOW_IS_FINE = settings(max_examples=60, suppress_health_check=list(HealthCheck))
+SLOW_IS_FINE = settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 
 
 KINDS = ["info", "session", "money id"]

@@ -15,6 +15,7 @@ from moneystate.engine.items import Output
 from moneystate.errors import SavepointError
 from moneystate.savepoint.format import Savepoint, begin, check_free, finish, partial, write_output, write_state
 from moneystate.savepoint.manifest import BOOTSTRAP, ChangelogPosition, Manifest, decode_manifest
+from tests.budget import examples
 from tests.savepoint.make import empty_savepoint
 
 Damage = Callable[[Path], object]
@@ -32,7 +33,7 @@ headers = st.lists(st.tuples(st.text(max_size=5), bytes_or_none), max_size=2)
 outputs = st.lists(st.tuples(st.integers(0, 2), bytes_or_none, bytes_or_none, headers), max_size=5)
 
 
-@settings(max_examples=20)  # each writes and syncs files
+@settings(max_examples=examples(20))  # each writes and syncs files
 @given(st.dictionaries(st.binary(min_size=1), st.binary(), max_size=20), outputs)
 def test_entries_and_outputs_come_back_as_they_were(
     tmp_path_factory: pytest.TempPathFactory, entries: dict[bytes, bytes], put_out: list[Output]

@@ -22,13 +22,14 @@ from moneystate.engine.segments import entries_of
 from moneystate.engine.state import MemoryState, StateAccess
 from moneystate.spark.entry_cache import RocksEntryCache
 from moneystate.spark.segment_files import SegmentFiles
+from tests.budget import examples
 from tests.engine.state_contract import CHECKS
 
 Changes = list[tuple[bytes, bytes | None]]
 CLOCK = b"\xc3\x01" + bytes(8)  # stands for any: each batch has one
 GROUP = 7
 ORIGINS = itertools.count(1)
-SOME = settings(max_examples=60, suppress_health_check=list(HealthCheck))
+SOME = settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 keys = st.integers(0, 12).map(lambda n: b"u%d" % n)
 changes_of = st.dictionaries(keys, st.none() | st.binary(max_size=8), max_size=5).map(lambda d: list(d.items()))
 
