@@ -385,7 +385,11 @@ def test_the_command_line_asks(
 @pytest.mark.parametrize(
     ("words", "code", "line"),
     [
-        (["market", "cheap", "x"], 2, "expected a query of market, found cheap. Do: use one of cheapest, scored, sellers"),
+        (
+            ["market", "cheap", "x"],
+            2,
+            "expected a query of market, found cheap. Do: use one of cheapest, scored, sellers",
+        ),
         (["market", "cheapest"], 2, "ask cheapest: expected item, found none. Do: give item, most."),
         (["market", "cheapest", "x", "many"], 2, "ask cheapest, most: expected long, found many."),
         (["market", "cheapest", "x", "most=-1"], 2, "cheapest: most: expected a number from 0 on, found -1."),
