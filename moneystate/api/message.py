@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
+from moneystate.api.reject import Reject
 from moneystate.engine.deadletter import Letter
+
+
+@runtime_checkable
+class NamesSchema(Protocol):
+    """Converts values that name their schema."""
+
+    def schema_of(self, value: bytes) -> str:
+        """The schema of a value, as JSON text."""
+
+
+def _no_registry() -> str:
+    raise Reject("unknown_schema", "only a run with a schema registry knows the schema")
 
 
 @dataclass(frozen=True)
@@ -19,9 +33,13 @@ class Message:
     key: bytes | None = None
     value: bytes | None = None
     headers: Mapping[str, bytes | None] = field(default_factory=dict)  # the last of each name
+    # of an input with format="confluent": the schema of the value, as JSON text. The value itself is not converted: its
+    # Avro body begins after 5 bytes. Raises ms.Reject if the value has no such schema
+    schema: Callable[[], str] = field(default=_no_registry, repr=False, compare=False)
 
 
-def message_of(topic: str, record: Letter) -> Message:
+def message_of(topic: str, record: Letter, schema: Callable[[], str] = _no_registry) -> Message:
     """`topic`: as declared."""
     r = record
-    return Message(r.name.decode() or topic, r.partition, r.offset, r.timestamp_ms, r.key, r.value, dict(r.headers))
+    name = r.name.decode() or topic
+    return Message(name, r.partition, r.offset, r.timestamp_ms, r.key, r.value, dict(r.headers), schema)

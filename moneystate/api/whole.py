@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from moneystate.api.failures import EXCEPTION, failed_at
 from moneystate.api.input_checks import check_header_fields
 from moneystate.api.json_topic import DEBEZIUM, JSON, ChangeTopic, JsonTopic, heartbeat_in, with_headers
-from moneystate.api.message import Message, message_of
+from moneystate.api.message import Message, NamesSchema, message_of
 from moneystate.api.plan_parts import InputPlan
 from moneystate.api.reading import NO_HEADERS, Headers
 from moneystate.api.reject import Reject
@@ -17,7 +18,7 @@ from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.place import MARK, PLACE, header_of, time_of
 from moneystate.engine.processor import Convert, Decoded, Rejected
-from moneystate.errors import StepError
+from moneystate.errors import BrokerError, StepError, UnknownSchemaId
 
 if TYPE_CHECKING:
     from moneystate.api.decoder import ServiceDecoder
@@ -120,12 +121,24 @@ class WholeReader:
             raise Rejected("unknown_schema", "a type that only ms.salvage makes")
         return canonical
 
+    def _schema_of(self, value: bytes | None) -> str:
+        """For `Message.schema`. Raises Reject."""
+        if value is None:
+            raise Reject("null_value")
+        converter: object = self.convert
+        if not isinstance(converter, NamesSchema):
+            raise Reject("unknown_schema", "the topic's format names no schema, or there is no schema registry")
+        try:
+            return converter.schema_of(value)
+        except Rejected as e:
+            raise Reject(e.reason, e.detail) from None
+
     def _convert(self, letter: Letter, functions: Sequence[tuple[InputPlan, Callable[[Message], Any]]]) -> bytes | None:
         """The canonical value, from the first function that accepts the record. None: no function does. Raises
         Rejected, and StepError with the record's coordinates."""
         if not functions:
             return None
-        message = message_of(self.topic, letter)
+        message = message_of(self.topic, letter, partial(self._schema_of, letter.value))
         for planned, function in functions:
             try:
                 record = function(message)
@@ -142,6 +155,8 @@ class WholeReader:
                 raise Rejected(e.reason, e.detail) from None
             except (Malformed, ValueError) as e:
                 raise Rejected("malformed", str(e)) from None
+            except (BrokerError, UnknownSchemaId):  # the schema registry: no record is to blame
+                raise
             except Exception as e:
                 name = getattr(function, "__name__", repr(function))
                 line = failed_at(message.topic, message.partition, message.offset, name, e)

@@ -6,6 +6,7 @@ from functools import cache
 
 from moneystate.api.folders import avro_root
 from moneystate.api.json_topic import AVRO, DEBEZIUM, JSON, ChangeTopic, JsonTopic
+from moneystate.api.message import NamesSchema
 from moneystate.api.plans import plan_of
 from moneystate.engine.items import Output
 from moneystate.engine.processor import Convert, InputTopic, Rejected
@@ -37,8 +38,9 @@ def _reader(name: str, topic: str, service: str, registry_url: str | None, id_wa
         return ChangeTopic(plan_of(service), topic).to_canonical
     schemas = _schemas(service)
     if name == AVRO:
-        return _rejecting(AnyVersion(schemas))
-    return _rejecting(make_format(name, schemas, registry_url, id_wait_s=id_wait_s))
+        return Rejecting(AnyVersion(schemas))
+    made = make_format(name, schemas, registry_url, id_wait_s=id_wait_s)
+    return RejectingNamed(made) if isinstance(made, NamesSchema) else Rejecting(made)
 
 
 def writers(
@@ -70,11 +72,25 @@ def converted(output: Output, convert: dict[int, Convert]) -> Output:
     return stream, key, convert[stream](value), headers
 
 
-def _rejecting(fmt: ValueFormat) -> Convert:
-    def convert(value: bytes) -> bytes:
+class Rejecting:
+    """A format as a `Convert`."""
+
+    def __init__(self, format: ValueFormat) -> None:
+        self.format = format
+
+    def __call__(self, value: bytes) -> bytes:
         try:
-            return fmt.to_canonical(value)
+            return self.format.to_canonical(value)
         except Undecodable as e:
             raise Rejected(e.reason, e.detail) from None
 
-    return convert
+
+class RejectingNamed(Rejecting):
+    """One whose values name their schema."""
+
+    def schema_of(self, value: bytes) -> str:
+        assert isinstance(self.format, NamesSchema)
+        try:
+            return self.format.schema_of(value)
+        except Undecodable as e:
+            raise Rejected(e.reason, e.detail) from None

@@ -68,7 +68,7 @@ class Fields:
 class InputConfig:
     """A topic of inventory items; or, with `store` and `role`, any topic as that role of the store: of CloudEvents, of
     records with id, source and time in `fields`, or of inventory items that leave out store and role. `schema`: the
-    Avro schema of values with `fields`, as JSON text."""
+    Avro schema of values with `fields`, as JSON text; `schemas`: its other versions."""
 
     topic: str = "inventory-items"
     format: Literal["json", "avro", "confluent"] = "json"
@@ -77,6 +77,7 @@ class InputConfig:
     role: Role | None = None
     fields: Fields | None = None
     schema: str = ""
+    schemas: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,19 +111,19 @@ def _check_input(service: ms.Service[Any], given: InputConfig) -> None:
     where = f"input {given.topic!r}"
     if (given.store == "") != (given.role is None):
         service.fail(f"{where}: it has one of store and role.", "give both, or none for inventory items.")
-    if given.role is not None and given.format == "confluent":
-        service.fail(f"{where}: a Confluent topic as a role of a store is not read.", "use json or avro.")
     if given.fields is None:
-        if given.schema:
+        if given.schema or given.schemas:
             service.fail(f"{where}: it has a schema, but no fields.", "say which fields to read, or leave out schema.")
         return
     if given.role is None:
         service.fail(f"{where}: fields are given, but neither store nor role.", "say whose role the topic is.")
     if (given.format == "avro") != bool(given.schema):
         service.fail(f"{where}: format is {given.format}.", "give a schema for fields of Avro values, else none.")
-    if given.schema:
+    if given.schemas and not given.schema:
+        service.fail(f"{where}: schemas without schema.", "give the version that most values have as schema.")
+    for text in (given.schema, *given.schemas) if given.schema else ():
         try:
-            fastavro.parse_schema(json.loads(given.schema))
+            fastavro.parse_schema(json.loads(text))
         except Exception as e:  # whatever the library raises for a text that is no schema
             service.fail(f"{where}: schema is no Avro schema ({type(e).__name__}: {e}).", "give one as JSON text.")
 

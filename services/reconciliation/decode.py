@@ -9,12 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from io import BytesIO
 from typing import Any, Final, TypeVar
 from uuid import UUID
-
-import fastavro
-from fastavro.schema import fingerprint, parse_schema, to_parsing_canonical_form
 
 import moneystate as ms
 from moneystate.api import json_parts
@@ -23,7 +19,9 @@ from moneystate.api.json_number import Number
 from moneystate.api.json_text import decoded, parse
 from moneystate.api.reading import header_text, header_time
 from moneystate.api.shapes import Shapes
-from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed
+from moneystate.engine.avro import Malformed
+from services.reconciliation import avro_values
+from services.reconciliation.avro_values import Versions
 from services.reconciliation.config import Fields, InputConfig
 from services.reconciliation.records import InventoryItem, Role
 
@@ -32,6 +30,7 @@ V = TypeVar("V")
 Decode = Callable[[ms.Message], InventoryItem]
 ITEM: Final = InventoryItem.__name__
 CLOUD_EVENT: Final = ("ce_id", "ce_source", "ce_time")
+_OUR_DAYS: Final = (631_152_000_000, 4_102_444_800_000)  # 1990 to 2099
 _EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
 
 
@@ -41,8 +40,14 @@ def decoder_of(given: InputConfig) -> Decode | None:
         return None
     if given.fields is None:
         return _of_headers(given.store, given.role, _of_items(given))
-    open_value = _json_value if given.format == "json" else _avro_values(given.schema)
-    return _of_fields(given.store, given.role, given.fields, open_value)
+    make = _made_of(given.store, given.role, given.fields)
+    if given.format == "json":
+        return lambda message: make(_json_value(_value_of(message)))
+    if given.format == "confluent":
+        return lambda message: make(avro_values.confluent_record(message, _value_of(message))[1])
+    schemas = [json.loads(text) for text in (given.schema, *given.schemas)]
+    versions = Versions(schemas, lambda value: _is_plausible(make(value)))
+    return lambda message: make(versions.read(_value_of(message)))
 
 
 def _of_headers(store: str, role: Role, otherwise: Decode) -> Decode:
@@ -63,25 +68,48 @@ def _of_items(given: InputConfig) -> Decode:
     codec = Codec(Shapes("reconciliation").record(InventoryItem, "the inputs"))
     known = {"store": given.store, "role": given.role}
 
+    def item_of(record: Any) -> InventoryItem:
+        if type(record) is not dict:
+            raise Malformed("not an object")
+        return codec.from_json({**known, **record})  # type: ignore[no-any-return]
+
+    versions = Versions(avro_values.released_items(), lambda record: _is_plausible(item_of(_as_json(record))))
+
     def decode(message: ms.Message) -> InventoryItem:
         value = _value_of(message)
         if given.format == "json":
             document = _json_value(value)
-            if type(document) is not dict:
-                raise Malformed("not an object")
-            if document.get("type", ITEM) != ITEM:
+            if type(document) is dict and document.get("type", ITEM) != ITEM:
                 raise ms.Reject("unknown_schema", f"type {str(document['type'])[:100]!r}")
-            return codec.from_json({**known, **document})  # type: ignore[no-any-return]
-        if value[:HEADER_BYTES] != codec.header:
-            raise ms.Reject("unknown_schema", "expected an inventory item or a CloudEvent")
-        return codec.decode(value)  # type: ignore[no-any-return]
+            return item_of(document)
+        if given.format == "confluent":
+            name, record = avro_values.confluent_record(message, value)
+            if name != avro_values.ITEM:
+                raise ms.Reject("unknown_schema", f"type {name[:100]!r}")
+            return item_of(_as_json(record))
+        if value[: len(codec.header)] == codec.header:
+            return codec.decode(value)  # type: ignore[no-any-return]
+        return item_of(_as_json(versions.read(value)))
 
     return decode
 
 
-def _of_fields(store: str, role: Role, fields: Fields, open_value: Callable[[bytes], Any]) -> Decode:
-    def decode(message: ms.Message) -> InventoryItem:
-        value = open_value(_value_of(message))
+def _is_plausible(item: InventoryItem) -> bool:
+    """Whether it can be an item that was read from a part of a value."""
+    return bool(item.event_id and item.source) and _OUR_DAYS[0] <= item.event_time < _OUR_DAYS[1]
+
+
+def _as_json(value: Any) -> Any:
+    """What Avro has read, as a parsed JSON document."""
+    if isinstance(value, datetime):
+        return Number(_time(value))
+    if type(value) is int:
+        return Number(value)
+    return {name: _as_json(member) for name, member in value.items()} if type(value) is dict else value
+
+
+def _made_of(store: str, role: Role, fields: Fields) -> Callable[[Any], InventoryItem]:
+    def make(value: Any) -> InventoryItem:
         return InventoryItem(
             store=store,
             source=_field(value, fields.source, _text),
@@ -94,7 +122,7 @@ def _of_fields(store: str, role: Role, fields: Fields, open_value: Callable[[byt
             filtered=_optional(value, fields.filtered, json_parts.boolean_in, False),
         )
 
-    return decode
+    return make
 
 
 # Values
@@ -108,26 +136,6 @@ def _value_of(message: ms.Message) -> bytes:
 
 def _json_value(value: bytes) -> Any:
     return parse(decoded(value))
-
-
-def _avro_values(schema_text: str) -> Callable[[bytes], Any]:
-    """Of values in single-object encoding with one schema."""
-    schema = parse_schema(json.loads(schema_text))
-    header = MAGIC + bytes.fromhex(fingerprint(to_parsing_canonical_form(schema), "CRC-64-AVRO"))
-
-    def value_of(value: bytes) -> Any:
-        if value[:HEADER_BYTES] != header:
-            raise ms.Reject("unknown_schema", "the configured schema has another fingerprint")
-        body = BytesIO(value[HEADER_BYTES:])
-        try:
-            record = fastavro.schemaless_reader(body, schema, None)
-        except Exception as e:  # whatever the library raises for bytes that are no such record
-            raise Malformed(f"not a record of the configured schema: {e}") from None
-        if body.read(1):
-            raise ms.Reject("trailing_bytes", "bytes after the body")
-        return record
-
-    return value_of
 
 
 # Fields

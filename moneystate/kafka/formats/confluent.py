@@ -9,7 +9,7 @@ from moneystate.engine.avro import HEADER_BYTES
 from moneystate.errors import ConfigError
 from moneystate.kafka.formats.base import Undecodable
 from moneystate.kafka.formats.references import self_contained
-from moneystate.kafka.formats.registry import HIGHEST_ID, ID_WAIT_S, RegisteredSchema, RegistryClient
+from moneystate.kafka.formats.registry import HIGHEST_ID, ID_WAIT_S, RegistryClient
 from moneystate.kafka.formats.resolution import Reader, naming, reader_for
 from moneystate.kafka.formats.schemas import SchemaSet
 
@@ -38,6 +38,7 @@ class ConfluentFormat:
         self._subject = subject  # our schema is registered under it; None: the format only reads
         self._id_wait_s = id_wait_s
         self._readers: dict[int, Reader] = {}
+        self._texts: dict[int, str] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_readers": {}}  # closures; the registry's answers are kept by process
@@ -45,13 +46,19 @@ class ConfluentFormat:
     def to_canonical(self, value: bytes | None) -> bytes:
         if value is None:
             raise Undecodable("null_value")
-        if len(value) < _FRAME.size or value[0] != _MAGIC:
-            raise Undecodable("malformed", "no Confluent header")
-        schema_id: int = _FRAME.unpack_from(value)[1]
+        schema_id = _id_in(value)
         read = self._readers.get(schema_id)
         if read is None:
             read = self._readers[schema_id] = self._reader(schema_id)
         return read(value, _FRAME.size)
+
+    def schema_of(self, value: bytes) -> str:
+        """The Avro schema that the value names, with all that it refers to. Raises Undecodable."""
+        schema_id = _id_in(value)
+        text = self._texts.get(schema_id)
+        if text is None:
+            text = self._texts[schema_id] = self._text(schema_id)
+        return text
 
     def from_canonical(self, value: bytes) -> bytes:
         if self._subject is None:
@@ -64,21 +71,36 @@ class ConfluentFormat:
         )
 
     def _reader(self, schema_id: int) -> Reader:
-        if schema_id > HIGHEST_ID:
-            raise Undecodable("unknown_schema", f"no registry gives out id {schema_id}")
-        registered = self._registry.awaited(schema_id, self._id_wait_s)
-        if registered.schema_type != "AVRO":
-            return _refusing(f"id {schema_id} is {registered.schema_type}")
         try:
-            return naming(f"id {schema_id}", reader_for(self._schemas, self._whole(registered)))
+            text = self._text(schema_id)
+        except Undecodable as refusal:
+            return _refusing(refusal.detail)
+        try:
+            return naming(f"id {schema_id}", reader_for(self._schemas, text))
         except Undecodable as refusal:
             return _refusing(f"id {schema_id}: {refusal.detail}")
 
-    def _whole(self, registered: RegisteredSchema) -> str:
-        """The schema with all that it refers to."""
+    def _text(self, schema_id: int) -> str:
+        """The Avro schema of that id, with all that it refers to. Raises Undecodable("unknown_schema")."""
+        registered = self._registry.awaited(schema_id, self._id_wait_s)
+        if registered.schema_type != "AVRO":
+            raise Undecodable("unknown_schema", f"id {schema_id} is {registered.schema_type}")
         if not registered.references:
             return registered.text
-        return self_contained(registered, lambda one: self._registry.awaited_version(one, self._id_wait_s))
+        try:
+            return self_contained(registered, lambda one: self._registry.awaited_version(one, self._id_wait_s))
+        except Undecodable as refusal:
+            raise Undecodable("unknown_schema", f"id {schema_id}: {refusal.detail}") from None
+
+
+def _id_in(value: bytes) -> int:
+    """The schema id. Raises Undecodable."""
+    if len(value) < _FRAME.size or value[0] != _MAGIC:
+        raise Undecodable("malformed", "no Confluent header")
+    schema_id: int = _FRAME.unpack_from(value)[1]
+    if schema_id > HIGHEST_ID:
+        raise Undecodable("unknown_schema", f"no registry gives out id {schema_id}")
+    return schema_id
 
 
 def _refusing(detail: str) -> Reader:

@@ -158,10 +158,12 @@ def test_heartbeats_let_time_pass_in_such_a_topic_too() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"store": ""}, {"role": None}, {"role": None, "store": "", "fields": FIELDS}, {"format": "confluent"},
+        {"store": ""}, {"role": None}, {"role": None, "store": "", "fields": FIELDS},
+        {"format": "confluent", "schema": json.dumps(SCHEMA)},
         {"format": "avro", "fields": FIELDS}, {"fields": FIELDS, "schema": "{}"},
         {"format": "avro", "fields": FIELDS, "schema": "{}"}, {"format": "avro", "fields": FIELDS, "schema": "x"},
-        {"schema": json.dumps(SCHEMA)},
+        {"schema": json.dumps(SCHEMA)}, {"schemas": (json.dumps(SCHEMA),)},
+        {"format": "avro", "fields": FIELDS, "schema": json.dumps(SCHEMA), "schemas": ("x",)},
     ],
 )  # fmt: skip
 def test_an_input_that_cannot_be_right_is_refused(wrong: dict[str, Any]) -> None:
