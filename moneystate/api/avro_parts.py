@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from decimal import Context, Decimal
@@ -41,6 +42,17 @@ def double_of(value: Any) -> bytes:
         return _DOUBLE.pack(value)
     except (struct.error, OverflowError):
         raise Unencodable("no number of 64 bits") from None
+
+
+def finite_of(value: Any) -> bytes:
+    encoded = double_of(value)
+    if not math.isfinite(_DOUBLE.unpack(encoded)[0]):
+        no_json(value)
+    return encoded
+
+
+def no_json(value: Any) -> None:
+    raise Unencodable(f"JSON cannot represent {value!r}")
 
 
 BOOLEANS: Final = {False: b"\x00", True: b"\x01"}

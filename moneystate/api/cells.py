@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from moneystate.api.codec import Codec
 from moneystate.api.generate import runs_code
-from moneystate.api.shapes import is_immutable
+from moneystate.api.handles import AnyIndex
+from moneystate.api.shapes import is_immutable, is_plain
 from moneystate.engine.avro import HEADER_BYTES, Malformed, long_bytes, read_long
 from moneystate.engine.items import NO_TIME, OFFSET, PARTITION, SET_AT, TIME, TOPIC, Item
 
@@ -127,6 +128,8 @@ class RecordKind(Kind):
         self.earlier: dict[bytes, Read] = {}  # readers of earlier versions, by the header of an entry
         self.earlier_records: dict[bytes, Read] = {}  # the same, by the header of the record in it
         self.immutable = is_immutable(codec.record)
+        self.indices: list[AnyIndex[Any, Any]] = []
+        self.is_plain = is_plain(codec.record)  # a record in memory has no other values than one that is read again
         self.runs_code = runs_code(codec.record)  # to read a record runs code of the service, which may refuse it
 
     def decode(self, cell: Cell, stored: bytes) -> None:

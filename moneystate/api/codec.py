@@ -18,6 +18,7 @@ from moneystate.api.wrong_values import wrong_value
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.errors import StepError
 
+_WRONG_VALUES: Final = (Unencodable, TypeError, AttributeError, ValueError, LookupError)
 ENCODING_ADVICE: Final = "correct the value in the service's code, or change the type of the field."
 
 
@@ -42,6 +43,7 @@ class Codec:
         self._transcoder: Transcoder | None = None  # made at the first use: only outputs need it
         self._personal: tuple[str, ...] | None = None
         self._from_row: Callable[[Any], Any] | None = None
+        self._write_for_json: Callable[[Any], bytes] | None = None  # made at the first use
 
     @property
     def personal(self) -> tuple[str, ...]:
@@ -81,11 +83,24 @@ class Codec:
     def write_body(self, value: Any) -> bytes:
         try:
             return self.write(value)
-        except (Unencodable, TypeError, AttributeError, ValueError, LookupError) as e:
+        except _WRONG_VALUES as e:
             raise self._unencodable(value, e) from None
 
-    def _unencodable(self, value: Any, error: Exception) -> StepError:
-        return StepError(wrong_value(self.record, value) or f"{self.record.cls.__name__}: {error}.", ENCODING_ADVICE)
+    def encode_for_json(self, value: Any) -> bytes:
+        """Like `encode`. Also refuses what JSON cannot represent: infinite numbers, and times outside the years 1 to
+        9999."""
+        if self._write_for_json is None:
+            code = AvroCode(for_json=True)
+            number = code.record(self.record)
+            self._write_for_json = code.source.run(self.record.name)[f"write_{number}"]
+        try:
+            return self.header + self._write_for_json(value)
+        except _WRONG_VALUES as e:
+            raise self._unencodable(value, e, in_json=True) from None
+
+    def _unencodable(self, value: Any, error: Exception, in_json: bool = False) -> StepError:
+        line = wrong_value(self.record, value, in_json) or f"{self.record.cls.__name__}: {error}."
+        return StepError(line, ENCODING_ADVICE)
 
     def from_json(self, document: Any) -> Any:
         """A record from a parsed document (`json_text.parse`). Raises Malformed."""
@@ -114,7 +129,7 @@ class Codec:
     def to_json(self, value: Any) -> bytes:
         try:
             return self._to_json(value).encode()
-        except (Unencodable, TypeError, AttributeError, ValueError, IndexError) as e:
+        except _WRONG_VALUES as e:
             raise self._unencodable(value, e) from None
 
 

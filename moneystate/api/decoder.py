@@ -11,6 +11,7 @@ from moneystate.api.json_topic import AVRO, DEBEZIUM, JSON, JsonTopic
 from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import InputPlan
 from moneystate.api.reading import NO_HEADERS, Headers, checked_time, header_time
+from moneystate.api.reject import Reject
 from moneystate.api.whole import WholeReader
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.engine.processor import Convert, Decoded, Read, ReadValue, Rejected
@@ -43,6 +44,12 @@ class ServiceDecoder:
     def needs_headers(self, topic: int) -> bool:
         return any(i.needs_headers() for i in self.plan.inputs[topic].values())
 
+    def rejected(self, cause: Exception) -> Rejected | None:
+        """See `moneystate.engine.processor.Decoder`."""
+        if isinstance(cause, Reject):
+            return Rejected(cause.reason, cause.detail)
+        return Rejected(EXCEPTION, f"{type(cause).__name__}: {cause}") if self.dead_letter_errors else None
+
     def decode(self, topic: int, value: bytes, headers: Headers = NO_HEADERS) -> Decoded:
         """See `moneystate.engine.processor.Decoder`. In canonical form, JSON fields have canonical text."""
         header = value[:HEADER_BYTES]
@@ -60,12 +67,6 @@ class ServiceDecoder:
             raise self._unexpected_type(header, value)
         except Malformed as e:
             raise Rejected("trailing_bytes" if isinstance(e, TrailingBytes) else "malformed", str(e)) from None
-        except Rejected:
-            raise
-        except Exception as cause:  # from a service's function for the time or the key
-            if not self.dead_letter_errors:
-                raise
-            raise Rejected(EXCEPTION, f"{type(cause).__name__}: {cause}") from None
 
     def decode_read(
         self, topic: int, canonical: bytes, codec: Codec, record: Any, headers: Headers = NO_HEADERS

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
+from moneystate.api.codec import Codec
 from moneystate.api.handles import Output
 from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import OutputPlan, TimerPlan
 from moneystate.api.reading import key_bytes, key_text
-from moneystate.engine.avro import Malformed, long_bytes, string_bytes
+from moneystate.engine.avro import HEADER_BYTES, Malformed, long_bytes, string_bytes
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import KEY, PARTITION, SET_AT, TIME, TOPIC, Header, Item
+from moneystate.engine.limits import MAX_KEYS, largest_message
 from moneystate.engine.place import PLACE, cause_of, place_of, topic_of, where
 from moneystate.errors import StepError
 
 LINEAGE: Final = "lineage"
+JSON: Final = "json"
+HEADERS: Final = 1_024  # room for those of a record
+SURELY_FITS: Final = 64 * 1024  # bytes of a record with its key that every topic takes in every format
 
 
 class Emission:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, largest: int, formats: Mapping[str, str]) -> None:
         self.plan = plan
+        self.largest = largest  # bytes of the largest value in Avro that the service declares; 0: it declares none
+        self.in_json = {topic for topic, format in formats.items() if format == JSON}
         # how a lineage header begins, by topic code and partition in the order and in the log
         self.lineage_of: dict[tuple[int, int, int], bytes] = {}
         # of the batch
@@ -52,11 +60,29 @@ class Emission:
             keys = plan.keys.keys(record)
         except Malformed as e:
             raise StepError(f"{output!r}: {e}.", "give each record a key.") from None
-        value = plan.codec.encode(record)
+        in_json = output.topic in self.in_json
+        value = plan.codec.encode_for_json(record) if in_json else plan.codec.encode(record)
         lineage = self._lineage_headers()
+        if len(keys) > MAX_KEYS:
+            raise StepError(
+                f"{output!r}: expected at most {MAX_KEYS:,} keys of one record, found {len(keys):,}.",
+                "emit several records.",
+            )
         for key in keys:
+            if len(key) + len(value) > SURELY_FITS:
+                self._check_size(output, key, value, plan.codec, in_json)
             headers = [*lineage, (PLACE, self._next_place())] if output.timed else lineage
             self.effects.emit(plan.stream, key, value, headers)
+
+    def _check_size(self, output: Output[Any], key: bytes, value: bytes, codec: Codec, in_json: bool) -> None:
+        """A topic takes no larger record, so the sink could not write it."""
+        most = largest_message(self.largest, in_json) - HEADERS
+        size = len(key) + (len(codec.transcode(value, HEADER_BYTES)) if in_json else len(value))
+        if size > most:
+            raise StepError(
+                f"{output!r}: expected a record of at most {most:,} bytes with its key, found one of {size:,}.",
+                "emit smaller records, or declare the size with service.holding(n).",
+            )
 
     def _next_place(self) -> bytes:
         """The place of the next record: always behind the earlier records of the same key.

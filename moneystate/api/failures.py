@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import traceback
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from moneystate.api.plan import Plan
 from moneystate.engine.items import Item
 from moneystate.engine.place import topic_of, where
-from moneystate.errors import StepError
+from moneystate.errors import MoneystateError
+
+if TYPE_CHECKING:
+    from moneystate.api.plan import Plan
 
 _PLATFORM: Final = ("moneystate/api/", "<generated")  # compiled modules have relative paths
 EXCEPTION: Final = "exception"  # the reason of a dead letter
@@ -30,13 +32,18 @@ def failure(plan: Plan, item: Item, function: str, error: Exception) -> tuple[st
     return failed_at(*where_of(plan, item), function, error)
 
 
-def failed_at(topic: str, partition: int, offset: int, function: str, error: Exception) -> tuple[str, str]:
-    """The same for a function that reads a Kafka record."""
+def line_of(error: Exception) -> str:
+    """` at FILE:LINE`, of the service's code; empty: no line of it is known."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if not any(part in Path(f.filename).as_posix() for part in _PLATFORM)]
-    location = f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+    return f" at {Path(own[-1].filename).name}:{own[-1].lineno}" if own else ""
+
+
+def failed_at(topic: str, partition: int, offset: int, function: str, error: Exception) -> tuple[str, str]:
+    """The same for a function that reads a Kafka record."""
+    location = line_of(error)
     message = " ".join(str(error).split())
-    problem = message if isinstance(error, StepError) else f"{type(error).__name__}: {message.rstrip('.')}."
+    problem = message if isinstance(error, MoneystateError) else f"{type(error).__name__}: {message.rstrip('.')}."
     return (
         f"{topic}, partition {partition}, offset {offset}: {function}{location}: {problem}",
         "" if " Do: " in message else ADVICE,

@@ -18,6 +18,7 @@ from moneystate.api import avro_parts, field_runs
 from moneystate.api.shapes import Array, Exact, Field, Maybe, Plain, Record, Shape, Symbols, Table
 from moneystate.api.source_code import Source
 from moneystate.engine import avro
+from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
 
 _PARTS: Final = {name: getattr(avro_parts, name) for name in dir(avro_parts) if not name.startswith("_")}
 _KINDS: Final = {
@@ -31,9 +32,11 @@ _READERS: Final = {"boolean": "read_boolean", "double": "read_double", "json": "
 
 
 class AvroCode:
-    """The generated code of a record and of the records in it."""
+    """The generated code of a record and of the records in it. `for_json`: the writer refuses values that JSON cannot
+    represent."""
 
-    def __init__(self) -> None:
+    def __init__(self, for_json: bool = False) -> None:
+        self.for_json = for_json
         self.source = Source()
         self.source.names.update(_PARTS)
         self.source.names["Malformed"] = avro.Malformed
@@ -175,6 +178,8 @@ class AvroCode:
         if isinstance(shape, Plain) and shape.kind in ("long", "millis"):
             number = fresh("x")
             line(depth, f"{number} = {value}")
+            if self.for_json and shape.kind == "millis":
+                line(depth, f"if not {MIN_EVENT_TIME} <= {number} <= {MAX_EVENT_TIME}: no_json({number})")
             return [f"SMALL[{number}] if 0 <= {number} < 4096 else long_of({number})"]
         if isinstance(shape, Plain) and shape.kind == "boolean":
             return [f"BOOLEANS[{value}]"]
@@ -202,7 +207,9 @@ class AvroCode:
             }
             return f"symbol_number({self.source.constant('numbers', numbers)}, {value})"
         assert isinstance(shape, Plain)
-        return f"double_of({value})" if shape.kind == "double" else f"json_bytes({value})"
+        if shape.kind == "double":
+            return f"{'finite_of' if self.for_json else 'double_of'}({value})"
+        return f"json_bytes({value})"
 
     def _write_items(self, depth: int, shape: Array | Table, value: str) -> str:
         line, fresh = self.source.line, self.source.fresh

@@ -118,7 +118,9 @@ class JsonTexts:
         if isinstance(shape, Record):
             return self.nested(shape, value)
         if isinstance(shape, Plain):
-            return f"quote({value})" if shape.kind == "string" else f"{self._part(f'{shape.kind}_out')}({value})"
+            if shape.kind == "string":
+                return f"quote({value})"
+            return f"{self._part('double_shown' if shape.kind == 'double' else f'{shape.kind}_out')}({value})"
         if isinstance(shape, Exact):
             write = json_parts.exact_out(shape.digits.precision, shape.digits.scale)
             return f"{self.source.constant('exact', write)}({value})"

@@ -3,13 +3,15 @@
     value      its parts, one after the other; a string or a number is a tuple of one part
     number     10, sign and length (1 byte), magnitude (big-endian); the byte is 80 + length from 0 on; for negative
                numbers it is 7F - length, and each byte of the magnitude is complemented
-    string     20, UTF-8 with 00 as 00 FF, 00 01
+    string     20, UTF-8 with 00 as 00 FF, 00 01; of a string that takes more than MAX_TEXT_BYTES, its first HEAD_BYTES
+               bytes and the SHA-256 of all of it, instead of the UTF-8
 
 The bytes of a tuple begin with the bytes of each of its prefixes. `END` follows a value. It is less than any part.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -21,7 +23,9 @@ _NUMBER: Final = b"\x10"
 _TEXT: Final = b"\x20"
 _TEXT_END: Final = b"\x00\x01"
 MAX_NUMBER_BYTES: Final = 127
-MAX_VALUE_BYTES: Final = 4_096
+MAX_VALUE_BYTES: Final = 65_535
+MAX_TEXT_BYTES: Final = 4_096
+HEAD_BYTES: Final = 2_000
 
 
 class Span(NamedTuple):
@@ -48,6 +52,15 @@ def encode_all(by: Callable[[Any], Any], record: Any, where: str) -> set[bytes]:
     if values is None:
         return set()
     return {encode(value, where) for value in values} if isinstance(values, list) else {encode(values, where)}
+
+
+def check(by: Callable[[Any], Any], record: Any, where: str) -> None:
+    """Raises ServiceError if an index cannot have the value of the record, and any error of the function."""
+    value = by(record)
+    if value is None or type(value) is str:
+        return
+    for one in value if isinstance(value, list) else (value,):
+        encode(one, where)
 
 
 def encode(value: Any, where: str) -> bytes:
@@ -86,7 +99,11 @@ def end_of_value(buf: bytes, pos: int) -> int:
 
 def _part(part: Any, where: str) -> bytes:
     if isinstance(part, str):
-        return text(part.encode("utf-8", "surrogatepass"))
+        content = part.encode("utf-8", "surrogatepass")
+        encoded = text(content)
+        if len(encoded) <= MAX_TEXT_BYTES:
+            return encoded
+        return text(content[:HEAD_BYTES] + hashlib.sha256(content).digest())
     if isinstance(part, int):
         return _NUMBER + _number(int(part), where)
     raise ServiceError(

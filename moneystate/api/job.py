@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from types import FunctionType
 from typing import Any, Final
@@ -19,7 +19,7 @@ from moneystate.api.plan import Plan
 from moneystate.api.plans import plan_of, released_state
 from moneystate.api.reference import service_at, with_rules
 from moneystate.api.rules import plain
-from moneystate.api.runtime import ServiceProcessor
+from moneystate.api.runtime import MAX_RECORD_BYTES, ServiceProcessor
 from moneystate.api.schema import schema_of
 from moneystate.api.service import Service
 from moneystate.api.shapes import Record, is_json, paths
@@ -35,7 +35,7 @@ FAIL, DEAD_LETTER = "fail", "dead-letter"
 PLATFORM_RULES: Final[Mapping[str, Any]] = {  # rules that every service has, with their defaults
     "bound_ms": 20_000,
     "max_future_ms": 600_000,
-    "max_record_bytes": 128 * 1024,
+    "max_record_bytes": MAX_RECORD_BYTES,
     "on_error": FAIL,
 }
 RESERVED: Final = ("bounds", JSON_FIELDS, "known_schemas", "logic", "max_futures", STATE_VERSIONS, TIMED, TOPICS)
@@ -48,9 +48,15 @@ class Parts:
     reference: str
     codes: tuple[tuple[str, int], ...]  # topics and the numbers that represent them in the state
     dead_letter_errors: bool = False
+    max_record_bytes: int = MAX_RECORD_BYTES
+    formats: tuple[tuple[str, str], ...] = ()  # that the run gives its topics
 
     def processor(self) -> ServiceProcessor:
-        return ServiceProcessor(plan_of(self.reference, self.codes), self.dead_letter_errors)
+        plan = plan_of(self.reference, self.codes)
+        return ServiceProcessor(plan, self.dead_letter_errors, self.max_record_bytes, dict(self.formats))
+
+    def in_formats(self, formats: Mapping[str, str]) -> Callable[[], ServiceProcessor]:
+        return replace(self, formats=tuple(sorted(formats.items()))).processor
 
 
 def decoder(text: str) -> ServiceDecoder:
@@ -89,13 +95,14 @@ def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
     service_rules = plain(plan.rules) or {}
     platform_rules = {name: rules.get(name, default) for name, default in PLATFORM_RULES.items()}
     codes = tuple(sorted(plan.codes.items()))
-    parts = Parts(reference, codes, platform_rules["on_error"] == DEAD_LETTER)
+    parts = Parts(reference, codes, platform_rules["on_error"] == DEAD_LETTER, platform_rules["max_record_bytes"])
     inputs, limits = with_limits(plan.input_topics(), rules)
     return JobSpec(
         name=service.name,
         inputs=inputs,
         decoder=decoder_path(reference, plan.codes, parts.dead_letter_errors),
         make=parts.processor,
+        make_in=parts.in_formats,
         streams=[*plan.streams, f"{service.name}-dead-letters"],
         dead_letter_stream=plan.dead_letter_stream,
         changelog=f"{service.name}-state",

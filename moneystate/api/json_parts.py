@@ -144,6 +144,13 @@ def double_out(value: float) -> str:
     return float.__repr__(value)
 
 
+def double_shown(value: float) -> str:
+    """A number in an answer, where a topic would not take it: as protobuf's JSON has infinite numbers."""
+    if math.isfinite(value):
+        return float.__repr__(value)
+    return '"NaN"' if math.isnan(value) else '"Infinity"' if value > 0 else '"-Infinity"'
+
+
 def boolean_out(value: bool) -> str:
     return "true" if value else "false"
 

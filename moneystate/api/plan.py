@@ -13,6 +13,7 @@ from typing import Any, Final
 from moneystate.api import layout
 from moneystate.api.cells import NO_TTL, RecordKind, SeenKind, TimerKind
 from moneystate.api.codec import Codec
+from moneystate.api.failures import line_of
 from moneystate.api.handles import AnyIndex, Input, Map, MapAt, MapTimer, Output, Timer, Value
 from moneystate.api.input_checks import check_input
 from moneystate.api.personal import reads_personal
@@ -28,6 +29,7 @@ from moneystate.api.type_names import check_json_topic
 from moneystate.api.unavailable import KEPT_COLUMNS, KeptColumns, KeptRows, UnavailableColumns
 from moneystate.api.upgrades import earlier_versions
 from moneystate.api.wrong_values import wrong_default
+from moneystate.engine.limits import MAX_DURATION_MS
 from moneystate.engine.processor import InputTopic
 from moneystate.errors import ServiceError
 
@@ -159,9 +161,20 @@ class Plan:
         return self.codecs[cls]
 
     def duration(self, declared: int | Callable[[Any], int], where: str) -> int:
-        duration_ms = declared(self.rules) if callable(declared) else declared
+        try:
+            duration_ms = declared(self.rules) if callable(declared) else declared
+        except Exception as e:
+            raise ServiceError(
+                f"service {self.name!r}: {where}: its function raised {type(e).__name__}{line_of(e)}: {e}.",
+                "correct the function; it gets the rules and returns a number of ms.",
+            ) from e
         if type(duration_ms) is not int or duration_ms < 0:
             self.service.fail(f"{where}: expected a duration in ms, found {duration_ms!r}.", "give a whole number.")
+        if duration_ms > MAX_DURATION_MS:
+            self.service.fail(
+                f"{where}: expected a duration of at most {MAX_DURATION_MS:,} ms, found {duration_ms:,}.",
+                "give a shorter one; leave ttl_ms out if entries should not expire.",
+            )
         return duration_ms
 
     # Inputs
@@ -313,3 +326,4 @@ class Plan:
                 self.service.fail(
                     f"{index!r}: {index.of!r} is not a state of this service.", "pass one of its own states."
                 )
+            self.kinds[index.of.name].indices.append(index)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from moneystate.engine.limits import MAX_NAME_BYTES
+
 
 class Reject(Exception):
     """The record becomes a dead letter for `reason`. The step's changes to state, timers and outputs are discarded."""
@@ -12,6 +14,9 @@ class Reject(Exception):
         arguments: list[Any] = [reason, detail]  # callers may not check their types
         if not all(isinstance(argument, str) for argument in arguments):
             raise TypeError(f"Reject: expected two strings, found {reason!r} and {detail!r}")
+        size = len(reason.encode())
+        if not 0 < size <= MAX_NAME_BYTES:
+            raise ValueError(f"Reject: expected a reason of 1 to {MAX_NAME_BYTES:,} bytes, found {size:,} bytes")
         super().__init__(reason, detail)
         self.reason = reason
         self.detail = detail

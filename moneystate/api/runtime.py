@@ -7,11 +7,11 @@ step that uses it, and encoded when the step ends (`step_changes`). `finish` ret
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from moneystate.api import layout
-from moneystate.api.cells import Cell, RecordKind, decode_entry, setting_of
+from moneystate.api.cells import Cell, Read, RecordKind, decode_entry, setting_of
 from moneystate.api.context import Context, EventSource
 from moneystate.api.emission import Emission
 from moneystate.api.entries import Entries
@@ -25,7 +25,7 @@ from moneystate.api.step_changes import StepChanges
 from moneystate.api.unavailable import UNAVAILABLE_VALUE, KeptRows
 from moneystate.api.working_set import WorkingSet
 from moneystate.engine import deadletter
-from moneystate.engine.avro import HEADER_BYTES
+from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.engine.deadletter import COUNT_PREFIX, Letter
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import (
@@ -43,10 +43,14 @@ from moneystate.engine.items import (
     Item,
     UnorderedRecord,
 )
+from moneystate.engine.limits import MAX_COUNT, MAX_NAME_BYTES, largest_message
 from moneystate.engine.place import carried_over, own_value
 from moneystate.engine.processor import Change
 from moneystate.engine.state import StateAccess
 from moneystate.errors import StepError
+
+MAX_RECORD_BYTES: Final = 128 * 1024  # the default of the rule
+NO_FORMATS: Final[dict[str, str]] = {}
 
 
 class Work:
@@ -59,6 +63,7 @@ class Work:
         self.input: InputPlan | None = None  # set for an event
         self.timer: TimerPlan | None = None  # set for a timer
         self.id = ""  # of a timer: the map id that it was set for
+        self.failure: Exception | None = None  # of the service's code that read the event
         self.cell: Cell | None = None  # the seen id of an event, the timer itself, or the entry to sweep
         self.cells: list[Cell | None] = []  # one for each state that the handler declares; None: a map
 
@@ -66,13 +71,18 @@ class Work:
 class ServiceProcessor:
     """The processor of one key group in one batch at a time."""
 
-    def __init__(self, plan: Plan, dead_letter_errors: bool = False) -> None:
+    def __init__(
+        self, plan: Plan, dead_letter_errors: bool = False, max_record_bytes: int = MAX_RECORD_BYTES,
+        formats: Mapping[str, str] = NO_FORMATS,
+    ) -> None:  # fmt: skip
         self.plan = plan
         self.dead_letter_errors = dead_letter_errors  # a step's exception makes a dead letter instead of ending the job
+        largest = plan.service.holds * max_record_bytes
         self.context: Context[Any] = Context(self, plan.rules)
         self.entries: dict[RecordKind, Entries[Any]] = {}  # what steps get for their maps
-        self.emission = Emission(plan)
-        self.changes = StepChanges()
+        # `formats`: those that the run gives its topics
+        self.emission = Emission(plan, largest, {**{o.topic: o.format for o in plan.service.outputs}, **formats})
+        self.changes = StepChanges(largest_message(largest, in_json=False))
         # of the batch
         self.cells: WorkingSet
         self.unordered: dict[UnorderedRecord, Work] = {}
@@ -108,9 +118,8 @@ class ServiceProcessor:
     def _event_work(self, topic: int, key: bytes, value: bytes) -> Work:
         header = value[:HEADER_BYTES]
         plan = self.plan.inputs[topic].get(header)
-        if plan is not None:
-            record, _ = plan.codec.read_own_body(value, HEADER_BYTES)
-        else:
+        earlier = None
+        if plan is None:
             earlier = self.plan.earlier_inputs[topic].get(header)
             if earlier is None:
                 raise StepError(
@@ -119,17 +128,27 @@ class ServiceProcessor:
                     "restore the declaration of the input: the state still holds its records.",
                 )
             plan = earlier.input
-            record, _ = earlier.read(value, HEADER_BYTES)
         work = Work(key.decode(), plan.handler)
-        work.record = record
         work.input = plan
+        try:
+            self._read_event(
+                work, plan, plan.codec.read_own_body if earlier is None else earlier.read, topic, key, value
+            )
+        except Malformed:
+            raise
+        except Exception as e:  # of a constructor, an upgrade or a function of `map.at`: the step raises it
+            work.failure = e
+        return work
+
+    def _read_event(self, work: Work, plan: InputPlan, read: Read, topic: int, key: bytes, value: bytes) -> None:
+        record, _ = read(value, HEADER_BYTES)
+        work.record = record
         assert plan.handler is not None
         if plan.seen is not None and plan.seen_id is not None:
             work.cell = self.cells.cell(plan.seen, key, str(plan.seen_id(record)).encode())
         if plan.rows is not None:
             self.cells.cell(plan.rows.kind, key, plan.rows.id(record, self.plan.topics[topic]).encode())
         self._add_declared_cells(work, plan.handler.states, key)
-        return work
 
     def _timer_work(self, item: Item) -> Work:
         key = item[KEY]
@@ -203,6 +222,8 @@ class ServiceProcessor:
         handler = work.handler
         assert handler is not None
         try:
+            if work.failure is not None:
+                raise work.failure
             if work.input is not None and not self._is_new(work, item):
                 return
             context = self.context
@@ -335,7 +356,13 @@ class ServiceProcessor:
             )
         return self.cells.cell(plan.kind, self.owner, id_bytes(id))
 
-    def count(self, name: str, n: int) -> None:
+    def count(self, name: Any, n: Any) -> None:
+        if type(name) is not str or type(n) is not int or not -MAX_COUNT <= n <= MAX_COUNT or not _is_name(name):
+            raise StepError(
+                f"count: expected a name of 1 to {MAX_NAME_BYTES:,} bytes and a whole number of at most 53 bits, found "
+                f"{name!r:.80} and {n!r:.80}.",
+                "correct the arguments.",
+            )
         self.effects.count(name, n)
         self.undo_counts.append((name, n))
 
@@ -344,6 +371,11 @@ class ServiceProcessor:
             raise StepError(
                 f"dead_letter: expected two strings, found {reason!r} and {detail!r}.",
                 "pass the reason, and the detail if there is one, as strings.",
+            )
+        if not _is_name(reason):
+            raise StepError(
+                f"dead_letter: expected a reason of 1 to {MAX_NAME_BYTES:,} bytes, found {reason!r:.80}.",
+                "give a short reason, and the rest as the detail.",
             )
         self._emit_dead_letter(reason, detail)
         self.undo_counts.append((COUNT_PREFIX + reason, 1))
@@ -377,3 +409,13 @@ class ServiceProcessor:
             if isinstance(kind, RecordKind) and stored[:HEADER_BYTES] in kind.earlier:
                 changes.append((key, decode_entry(kind, stored).encoded()))
         return changes
+
+
+def _is_name(name: str) -> bool:
+    """Whether the name of a counter or a reason can be stored."""
+    if name.isascii():
+        return 0 < len(name) <= MAX_NAME_BYTES
+    try:
+        return len(name.encode()) <= MAX_NAME_BYTES
+    except UnicodeEncodeError:
+        return False

@@ -175,17 +175,17 @@ class Service(On[R]):
         self._check_timed(where)
         return declared
 
-    def value(self, name: str, record: type[S], *, ttl_ms: Duration = NO_LIMIT) -> Value[S]:
+    def value(self, name: str, record: type[S], *, ttl_ms: Duration | None = None) -> Value[S]:
         """Declares state with one record for each key. A new key has `record()`. A value that equals `record()` is not
         stored. With `ttl_ms`, a value expires this long after its last change."""
-        declared = Value(self.name, self._new(name, self.states, "value"), record, ttl_ms)
+        declared = Value(self.name, self._new(name, self.states, "value"), record, self._ttl(f"value {name!r}", ttl_ms))
         self.states[name] = declared
         return declared
 
-    def map(self, name: str, record: type[S], *, ttl_ms: Duration = NO_LIMIT) -> Map[S]:
+    def map(self, name: str, record: type[S], *, ttl_ms: Duration | None = None) -> Map[S]:
         """Declares state with many records for each key, by id. With `ttl_ms`, an entry expires this long after its
         last change."""
-        declared = Map(self.name, self._new(name, self.states, "map"), record, ttl_ms)
+        declared = Map(self.name, self._new(name, self.states, "map"), record, self._ttl(f"map {name!r}", ttl_ms))
         self.states[name] = declared
         return declared
 
@@ -265,6 +265,15 @@ class Service(On[R]):
 
     def fail(self, problem: str, do: str) -> NoReturn:
         raise ServiceError(f"service {self.name!r}: {problem}", do)
+
+    def _ttl(self, where: str, ttl_ms: Duration | None) -> Duration:
+        if ttl_ms is None:
+            return NO_LIMIT
+        if not callable(ttl_ms) and ttl_ms == NO_LIMIT:
+            self.fail(
+                f"{where}: expected a ttl_ms of 1 or more, found 0.", "leave ttl_ms out if entries should not expire."
+            )
+        return ttl_ms
 
     def _new(self, name: str, declared: dict[str, Any], kind: str) -> str:
         if not _NAME.fullmatch(name):

@@ -169,6 +169,15 @@ def is_immutable(shape: Shape) -> bool:
     return not isinstance(shape, (Array, Table))
 
 
+def is_plain(shape: Shape) -> bool:
+    """Whether all values of the shape, and of the fields of a record, are strings, whole numbers, booleans and such."""
+    if isinstance(shape, Record):
+        return all(is_plain(f.shape) and not isinstance(f.shape, Record) for f in shape.fields)
+    if isinstance(shape, Maybe):
+        return is_plain(shape.inner) and not isinstance(shape.inner, Record)
+    return isinstance(shape, Symbols) or (isinstance(shape, Plain) and shape.kind != "double")
+
+
 class Shapes:
     """The records of one service, each analysed once."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
-from moneystate.api import layout
+from moneystate.api import index_order, layout
 from moneystate.api.cells import NEVER, NO_TTL, Cell, RecordKind
 from moneystate.api.working_set import WorkingSet
 from moneystate.engine.effects import Effects
@@ -13,6 +13,7 @@ from moneystate.engine.items import CLEANUP_RANK, TIME, Item
 from moneystate.engine.sweep import sweep_time
 from moneystate.errors import StepError
 
+ENTRY_OVERHEAD: Final = 64  # of an entry's schema and times
 # A cell as it was: the cell, its body (of another kind than a record: its value), changed_at, sweep_at, decoded, dirty
 Before = tuple[Cell, Any, int, int, bool, bool]
 
@@ -22,7 +23,8 @@ class StepChanges:
     read back as others: a whole number in a float field, a dict in another order, one list in two entries. So such
     values are refused in the step that made them, and the next step gets what it would get after a batch."""
 
-    def __init__(self) -> None:
+    def __init__(self, largest_entry: int) -> None:
+        self.largest_entry = largest_entry - ENTRY_OVERHEAD  # bytes, with its key
         self.cells: WorkingSet  # of the batch
         self.on_settled: Callable[[Cell], None] | None = None  # sees each record that a step may have changed
         # of the current step
@@ -99,17 +101,40 @@ class StepChanges:
             raise StepError(f"{_place(cell)}: {e}") from e
         if body is None:
             cell.changed_at = cell.sweep_at = NEVER
-        elif kind.ttl_ms != NO_TTL:
-            assert self.item is not None
-            has_expired = changed_at != NEVER and self.item[TIME] >= changed_at + kind.ttl_ms
-            if not was_dirty and cell.stored is not None:
-                before = kind.stored_body(cell.stored)
-            if has_expired or body != before:
-                self.mark_written(cell)
+        else:
+            if len(body) + len(cell.key) > self.largest_entry:
+                raise self._too_large(cell, body)
+            if kind.ttl_ms != NO_TTL or kind.indices:
+                self._note_change(cell, kind, body, before, changed_at, was_dirty)
         cell.body = body
         cell.forget_value()
         if kind.runs_code:
             cell.decode()
+
+    def _note_change(
+        self, cell: Cell, kind: RecordKind, body: bytes, before: Any, changed_at: int, was_dirty: bool
+    ) -> None:
+        """Restarts the TTL and checks the index values of a record, if the step has changed it."""
+        assert self.item is not None
+        if not was_dirty and cell.stored is not None:
+            before = kind.stored_body(cell.stored)
+        if kind.ttl_ms != NO_TTL and changed_at != NEVER and self.item[TIME] >= changed_at + kind.ttl_ms:
+            before = None  # it had expired
+        if body == before:
+            return
+        if kind.ttl_ms != NO_TTL:
+            self.mark_written(cell)
+        if kind.indices:
+            record = cell.value if kind.is_plain else kind.codec.read_own_body(body, 0)[0]
+            for index in kind.indices:
+                index_order.check(index.by, record, f"{_place(cell)}: {index!r}")
+
+    def _too_large(self, cell: Cell, body: bytes) -> StepError:
+        return StepError(
+            f"{_place(cell)}: expected an entry of at most {self.largest_entry:,} bytes with its key, found "
+            f"{len(body) + len(cell.key):,}.",
+            "store its parts as entries of a map, or declare the size with service.holding(n).",
+        )
 
     def keep(self, begun: int) -> None:
         """Makes the changes after the first `begun` permanent, whatever becomes of the step."""

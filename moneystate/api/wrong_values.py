@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from operator import index
@@ -18,16 +19,18 @@ from moneystate.api.avro_parts import (
     unscaled,
 )
 from moneystate.api.json_value import Json
-from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
+from moneystate.api.shapes import MILLIS_KIND, Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
+from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
 
 _PYTHON: Final[dict[str, type]] = {
     "string": str, "long": int, "millis": int, "double": float, "boolean": bool, "bytes": bytes, "json": Json,
 }  # fmt: skip
 
 
-def wrong_value(record: Record, value: Any) -> str | None:
-    """The error line: record and field, what was expected, what was found. None: all values are valid."""
-    return _wrong(record, value, record.cls.__name__)
+def wrong_value(record: Record, value: Any, in_json: bool = False) -> str | None:
+    """The error line: record and field, what was expected, what was found. None: all values are valid. `in_json`: they
+    must have a form in JSON."""
+    return _wrong(record, value, record.cls.__name__, in_json)
 
 
 def wrong_default(shape: Shape) -> str | None:
@@ -41,26 +44,35 @@ def wrong_default(shape: Shape) -> str | None:
     return wrong_default(shape.inner) if isinstance(shape, (Maybe, Array, Table)) else None
 
 
-def _wrong(shape: Shape, value: Any, where: str) -> str | None:
+def _wrong(shape: Shape, value: Any, where: str, in_json: bool = False) -> str | None:
     if isinstance(shape, Maybe):
-        return None if value is None else _wrong(shape.inner, value, where)
+        return None if value is None else _wrong(shape.inner, value, where, in_json)
     if isinstance(shape, Record):
         if not isinstance(value, shape.cls):
             return _line(where, shape.cls.__name__, value)
-        inside = [_wrong(f.shape, getattr(value, f.name), f"{where}.{f.name}") for f in shape.fields]
+        inside = [_wrong(f.shape, getattr(value, f.name), f"{where}.{f.name}", in_json) for f in shape.fields]
         return next((line for line in inside if line is not None), None)
     if isinstance(shape, Array):
         if not _takes(items_of, value):
             return _line(where, "list", value)
-        inside = [_wrong(shape.inner, item, f"{where}[{n}]") for n, item in enumerate(value)]
+        inside = [_wrong(shape.inner, item, f"{where}[{n}]", in_json) for n, item in enumerate(value)]
         return next((line for line in inside if line is not None), None)
     if isinstance(shape, Table):
         if not _takes(members_of, value):
             return _line(where, "dict", value)
         keys = [_wrong(Plain("string"), key, f"a key of {where}") for key in value]
-        inside = [*keys, *(_wrong(shape.inner, item, f"{where}[{key!r}]") for key, item in value.items())]
+        inside = [*keys, *(_wrong(shape.inner, item, f"{where}[{key!r}]", in_json) for key, item in value.items())]
         return next((line for line in inside if line is not None), None)
-    return _wrong_part(shape, value, where)
+    line = _wrong_part(shape, value, where)
+    return _wrong_in_json(shape, value, where) if line is None and in_json else line
+
+
+def _wrong_in_json(shape: Shape, value: Any, where: str) -> str | None:
+    if shape == Plain("double") and not math.isfinite(value):
+        return _line(where, "a finite number, because the output is JSON", value)
+    if shape == Plain(MILLIS_KIND) and not MIN_EVENT_TIME <= value <= MAX_EVENT_TIME:
+        return _line(where, "a time in the years 1 to 9999, because the output is JSON", value)
+    return None
 
 
 def _wrong_part(shape: Shape, value: Any, where: str) -> str | None:

@@ -149,7 +149,7 @@ class Bootstrap:
             self.work,
             len(started.chunks),
             len(started.tasks),
-            self.job.make,
+            self.job.processors(self.options.formats),
             self.job.bounds(),
             self.job.state,
             dict(self.job.rules),

@@ -13,6 +13,7 @@ from typing import Final
 from moneystate.engine import avro, keys
 from moneystate.engine.fingerprints import KEY_GROUP_CLOCK, KEY_GROUP_CLOCK_V1
 from moneystate.engine.items import NO_TIME
+from moneystate.engine.limits import MAX_TOTAL
 from moneystate.engine.order import Partition
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.engine.slots import MAX_CHUNKS, Slot
@@ -43,7 +44,7 @@ class Clock:
 
     def add_counts(self, counts: dict[str, int]) -> None:
         for name, n in counts.items():
-            self.counts[name] = self.counts.get(name, 0) + n
+            self.counts[name] = max(-MAX_TOTAL, min(self.counts.get(name, 0) + n, MAX_TOTAL))
 
     def buffered(self) -> int:
         """Events whose order time the watermark has not passed."""

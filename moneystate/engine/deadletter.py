@@ -11,6 +11,7 @@ from typing import Final
 
 from moneystate.engine.items import Header
 
+TOO_MANY_KEYS: Final = "too_many_keys"
 REASONS: Final = [
     "null_value",
     "unknown_schema",
@@ -21,6 +22,7 @@ REASONS: Final = [
     "too_far_ahead",
     "too_large",
     "no_place",
+    TOO_MANY_KEYS,
 ]
 PREFIX: Final = "moneystate."
 COUNT_PREFIX: Final = "dead_letters."

@@ -14,6 +14,7 @@ from moneystate.engine.failure import StepFailed, step_error
 from moneystate.engine.inputs import partition_in
 from moneystate.engine.items import Mark
 from moneystate.engine.keygroup import key_group_of
+from moneystate.engine.limits import MAX_COPIES, MAX_KEYS
 from moneystate.engine.order import Partition, RangeOrder
 from moneystate.engine.place import PLACE, carry, header_of, named
 from moneystate.engine.plan import Rewrite
@@ -105,10 +106,8 @@ class Intake:
             return self._put(topic, partition, offset, timestamp_ms, canonical, time, key, name)
         except Rejected as e:
             return e
-        except MoneystateError:  # which says where
-            raise
         except Exception as cause:
-            raise self._failed(topic, partition, offset, name, cause) from cause
+            return self._rejected(topic, partition, offset, name, cause)
 
     def add_whole(self, topic: int, partition: int, record: Letter) -> Rejected | None:
         """Like `add`, for a topic in `reads`."""
@@ -123,15 +122,22 @@ class Intake:
             return self._put(topic, partition, record.offset, record.timestamp_ms, canonical, time, key, record.name)
         except Rejected as e:
             return e
-        except MoneystateError:
-            raise
         except Exception as cause:
-            raise self._failed(topic, record.partition, record.offset, record.name, cause) from cause
+            return self._rejected(topic, record.partition, record.offset, record.name, cause)
 
-    def _failed(self, topic: int, partition: int, offset: int, name: bytes, cause: Exception) -> StepError:
-        """An error of one of the service's functions, such as the one for the key."""
+    def _rejected(self, topic: int, partition: int, offset: int, name: bytes, cause: Exception) -> Rejected:
+        """An error of the service's code, such as its function for the key, or a constructor: a dead letter if the
+        run says so. Otherwise raises StepError, which says where. Raises other errors of the platform."""
+        if isinstance(cause, MoneystateError) and not isinstance(cause, StepError):
+            raise cause
+        rejected = self.decoder.rejected(cause)
+        if rejected is not None:
+            return rejected
         known = name.decode() or self.inputs[topic].name
-        return step_error(StepFailed(known, partition_in(partition), offset, False, cause), {})
+        place = f"{known}, partition {partition_in(partition)}, offset {offset}: "
+        if str(cause).startswith(place):
+            raise cause
+        raise step_error(StepFailed(known, partition_in(partition), offset, False, cause), {}) from cause
 
     def _put(
         self, topic: int, partition: int, offset: int, timestamp_ms: int, canonical: bytes, time: int,
@@ -143,6 +149,10 @@ class Intake:
         timed = key is None or self.inputs[topic].ordered
         if timed and timestamp_ms >= 0 and time > timestamp_ms + self.max_futures[topic]:
             return Rejected("too_far_ahead", f"{time - timestamp_ms} ms after the record's Kafka timestamp")
+        if isinstance(key, list):
+            rejected = _too_many(key, canonical)
+            if rejected is not None:
+                return rejected
         order = self.orders.get((topic, partition))
         order_time = time if order is None else order.observe(time)
         if name and key:
@@ -178,6 +188,10 @@ class Intake:
             return None
         if 0 < self.max_record_bytes < len(canonical):
             return Rejected("too_large", f"{len(canonical)} bytes, the limit is {self.max_record_bytes}")
+        if isinstance(key, list):
+            rejected = _too_many(key, canonical)
+            if rejected is not None:
+                return rejected
         place = header_of(record.headers, PLACE)
         assert place is not None
         # its offset depends on the writer's batches, so the order ignores it
@@ -220,3 +234,13 @@ class Intake:
         block = self.blocks[key_group_of(f"{topic}/{partition}".encode(), self.key_groups)]
         block.counts[name] = block.counts.get(name, 0) + 1
         return block
+
+
+def _too_many(keys: list[bytes], canonical: bytes) -> Rejected | None:
+    """A record is stored once for each of its keys."""
+    if len(keys) > MAX_KEYS:
+        return Rejected(deadletter.TOO_MANY_KEYS, f"{len(keys)} keys, the limit is {MAX_KEYS}")
+    copies = len(keys) * len(canonical)
+    if copies > MAX_COPIES:
+        return Rejected(deadletter.TOO_MANY_KEYS, f"{copies} bytes with all keys, the limit is {MAX_COPIES}")
+    return None

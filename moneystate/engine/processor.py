@@ -82,6 +82,10 @@ class Decoder(Protocol):
         """Whether a topic's records can only be read with their headers."""
         ...
 
+    def rejected(self, cause: Exception) -> Rejected | None:
+        """The verdict on a record for which the service's code raised an error. None: the error ends the job."""
+        ...
+
 
 class Processor(Protocol, Generic[Parsed]):
     """The stateful part. `begin` parses each item once, into `Parsed`."""

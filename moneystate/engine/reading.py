@@ -8,7 +8,7 @@ from moneystate.engine.deadletter import Letter
 from moneystate.engine.failure import StepFailed, step_error
 from moneystate.engine.items import END_OF_TIME
 from moneystate.engine.processor import Convert, Decoder, Rejected
-from moneystate.errors import MoneystateError
+from moneystate.errors import MoneystateError, StepError
 
 
 class EventTimes:
@@ -24,9 +24,14 @@ class EventTimes:
         service fails."""
         try:
             return self._event_time(topic, record)
-        except (Rejected, MoneystateError):
+        except Rejected:
             raise
         except Exception as e:
+            if isinstance(e, MoneystateError) and not isinstance(e, StepError):
+                raise
+            rejected = self.decoder.rejected(e)
+            if rejected is not None:
+                raise rejected from None
             failed = StepFailed(topic, record.partition, record.offset, False, e)
             raise step_error(failed, {topic: record.topic}) from e
 

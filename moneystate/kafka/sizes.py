@@ -9,21 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from moneystate.engine.limits import LARGEST_RECORD, largest_message
 from moneystate.errors import ConfigError
 from moneystate.kafka.settings import resolved
 
 PRODUCER_SETTING = "message.max.bytes"
-JSON_GROWTH = 6  # a control character is one byte in Avro and six in JSON
-JSON_NAMES = 4096  # names of fields
-BATCH_BYTES = 512 * 1024  # up to which a producer fills its batches; the topic's limit applies to batches
+BATCH_BYTES = LARGEST_RECORD  # up to which a producer fills its batches; the topic's limit applies to batches
 BATCH_OVERHEAD = 1024
 PRODUCER_BYTES = 8 * 1024 * 1024  # what a producer accepts at least, unless the user sets another value
 
 
 def message_bytes(largest: int, value_format: str) -> int:
     """The `max.message.bytes` that a topic needs. `largest`: size in bytes of its largest record in Avro."""
-    grown = JSON_GROWTH * largest + JSON_NAMES if value_format == "json" else largest
-    return max(grown, BATCH_BYTES) + BATCH_OVERHEAD
+    return largest_message(largest, value_format == "json") + BATCH_OVERHEAD
 
 
 def producer_bytes(extra: Mapping[str, str], needed: int) -> int:

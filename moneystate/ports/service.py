@@ -73,6 +73,8 @@ class JobSpec:
     # The counter of records that wait for unordered inputs; None: the job has no such inputs.
     pending_counter: str | None = None
     reader_rules: Sequence[str] = ()  # rules that readers of the changelog need to tell what has expired
+    # Makes processors for a run that gives topics other formats than the declared ones; None: formats do not matter.
+    make_in: Callable[[Mapping[str, str]], Callable[[], Processor[Any]]] | None = None
     application: str = ""  # see `application_id`
     max_record_bytes: int = 0  # limit of an event's value; 0: no limit
     # Size in bytes of the largest record of an output topic, where it is known.
@@ -89,6 +91,10 @@ class JobSpec:
 
     def __post_init__(self) -> None:
         check_kinds(self.state.kinds)
+
+    def processors(self, formats: Mapping[str, str]) -> Callable[[], Processor[Any]]:
+        """Makes the processors of a run. `formats`: of its topics."""
+        return self.make if self.make_in is None else self.make_in(formats)
 
     def application_id(self, topic_prefix: str) -> str:
         """Names transactions, markers and the consumer group unless the user gives a name. It contains the service's

@@ -149,7 +149,7 @@ class Job:
     def _operator(self) -> KeyGroupOperator:
         o = self.options
         return KeyGroupOperator(
-            self.spec.make,
+            self.spec.processors(o.formats),
             o.key_groups,
             o.partitions,
             self.spec.bounds(),

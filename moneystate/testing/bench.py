@@ -28,6 +28,7 @@ from moneystate.api.plan import Plan
 from moneystate.api.reading import NO_HEADERS
 from moneystate.api.service import Service
 from moneystate.api.view import View
+from moneystate.engine.avro import HEADER_BYTES
 from moneystate.engine.items import MAX_EVENT_TIME
 from moneystate.testing.member import Cuts, Member, connect, in_order
 from moneystate.testing.run import CRASH, Crash, Run, Sent, Whole
@@ -122,7 +123,9 @@ class Bench:
             return member.send(plan, record, headers, order_time_ms)
         # another service of the bench declares it, with its own record
         other = next(p for m in self.members if (p := m.planned(record, to)) is not None)
-        value = other.codec.to_json(record) if other.format == JSON else other.codec.encode(record)
+        value = other.codec.encode(record)
+        if other.format == JSON:
+            value = other.codec.transcode(value, HEADER_BYTES)
         return member.take(topic, Whole(None, value, headers, -1, raw=True))
 
     def send_raw(

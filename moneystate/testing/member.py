@@ -213,4 +213,4 @@ def in_format(writer: Plan, topic: str, value: bytes | None) -> bytes | None:
     if value is None or outputs[0].format != JSON:
         return value
     codec = next(c for o in outputs if (c := writer.outputs[o].codec).header == value[:HEADER_BYTES])
-    return codec.to_json(codec.decode(value))
+    return codec.transcode(value, HEADER_BYTES)

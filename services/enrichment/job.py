@@ -9,7 +9,7 @@ from typing import Any
 
 from moneystate.api.folders import avro_root
 from moneystate.engine.avro import MAGIC
-from moneystate.engine.processor import Convert, Decoded, Read, ReadValue
+from moneystate.engine.processor import Convert, Decoded, Read, ReadValue, Rejected
 from moneystate.ports.service import JobSpec, ServiceSpec
 from moneystate.schemas.tree import has_further_versions, read_folder, tree_of
 from services.enrichment import events, fingerprints, topics
@@ -35,6 +35,9 @@ class EventDecoder:
 
     def needs_headers(self, topic: int) -> bool:
         return False
+
+    def rejected(self, cause: Exception) -> Rejected | None:
+        return None
 
 
 DECODER = EventDecoder()

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import moneystate as ms
 from moneystate.api import index_order
-from moneystate.api.index_order import END, encode
-from moneystate.errors import ServiceError
+from moneystate.api.index_order import END, encode, end_of_value, span_of
+from moneystate.errors import ServiceError, StepError
 from moneystate.testing import Bench
 from tests.api.services import market
 from tests.api.services.market import Cheapest, Look, Moved, Offer, Offered, Seller
@@ -32,12 +32,23 @@ def test_a_value_begins_with_the_bytes_of_its_prefixes_alone(one: tuple[Any, ...
     assert encode(other, "").startswith(encode(one, "")) == (other[: len(one)] == one)
 
 
+@pytest.mark.parametrize("size", [4_093, 4_094, 70_000])
+def test_a_long_text_is_found_and_is_at_the_place_of_its_beginning(size: int) -> None:
+    long = "m" * size
+    low, high = span_of(("a", long), "")
+    assert low <= encode(("a", long, 7), "") < high
+    assert not low <= encode(("a", long + "m"), "") < high
+    assert encode("l" * size, "") < encode(long, "") < encode("n" * size, "")
+    assert len(encode(long, "")) <= 4_096
+    assert end_of_value(encode(long, "") + END, 0) == len(encode(long, ""))
+
+
 def test_golden_bytes_of_index_values() -> None:
     assert encode("a\0b", "").hex() == "206100ff620001"
     assert encode(("é", -256, 0, True), "").hex() == "20c3a90001107dfeff1080108101"
 
 
-@pytest.mark.parametrize("value", [1.5, b"x", (), ("a", None), "x" * 5_000, 1 << 2_000])
+@pytest.mark.parametrize("value", [1.5, b"x", (), ("a", None), ("x" * 4_000,) * 17, 1 << 2_000])
 def test_a_value_that_no_index_can_have_is_refused(value: Any) -> None:
     with pytest.raises(ServiceError, match=r"^index 'here': .* Do: "):
         encode(value, "index 'here'")
@@ -151,7 +162,7 @@ def test_a_wrong_value_of_an_index_says_which_index_it_is() -> None:
 
     bench = Bench(service, bound_ms=0)
     bench.send(Moved("a", "", 1, S))
-    with pytest.raises(ServiceError, match=r"index 'halves': expected a string, .* found 0\.5\. Do: "):
+    with pytest.raises(StepError, match=r"offset 0: move: .*index 'halves': expected a string, .* found 0\.5\. Do: "):
         bench.ask(lambda view: list(view.range(halves)))
 
 

@@ -356,7 +356,7 @@ def test_bench_runs_every_index() -> None:
     service.on(placed, order)(step)
     bench = Bench(service)
     bench.send(Placed("a", 1, 1))
-    with pytest.raises(ServiceError, match=r"index 'by_half': expected a string, a whole number .* found 0.5"):
+    with pytest.raises(StepError, match=r"index 'by_half': expected a string, a whole number .* found 0.5"):
         bench.end()
 
 

@@ -52,6 +52,9 @@ class TinyDecoder:
     def needs_headers(self, topic: int) -> bool:
         return False
 
+    def rejected(self, cause: Exception) -> Rejected | None:
+        return None
+
 
 class Tiny:
     """A small processor."""
