@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import httpx
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
+
+from moneystate.http import HttpCall, HttpFailure, send_once
 
 DEADLINE_S = 90.0
 
@@ -40,11 +41,13 @@ class Scrape(NamedTuple):
 def health(port: int, page: str = "/readyz") -> tuple[int, str]:
     """Status and text of a health page; 0 if nobody listens yet."""
     try:
-        answer = httpx.get(f"http://127.0.0.1:{port}{page}", timeout=DEADLINE_S)
-    except httpx.ConnectError:
+        reply = send_once(HttpCall(f"http://127.0.0.1:{port}{page}"), DEADLINE_S)
+    except HttpFailure:
         return 0, ""
-    return answer.status_code, answer.text.rstrip("\n")
+    return reply.status, reply.body.decode().rstrip("\n")
 
 
 def scraped(port: int) -> Scrape:
-    return Scrape(httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=DEADLINE_S).raise_for_status().text)
+    reply = send_once(HttpCall(f"http://127.0.0.1:{port}/metrics"), DEADLINE_S)
+    assert reply.status == 200
+    return Scrape(reply.body.decode())

@@ -227,7 +227,7 @@ def chatters(_parent: object) -> None:
 
 def test_libraries_log_from_warning_on(capfd: pytest.CaptureFixture[str]) -> None:
     log.set_up("debug")
-    for name in ("httpx", "asyncio"):
+    for name in ("aiohttp.client", "asyncio"):
         logging.getLogger(name).info("GET /sessions/%s", EVE)
     assert capfd.readouterr().err == ""
 

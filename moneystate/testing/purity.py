@@ -35,7 +35,7 @@ INSTEAD: Final[Mapping[str, str]] = {
 _TIME_OF_DAY: Final = {"now", "utcnow", "today"}
 _IO_MODULES: Final = {
     "_io", "io", "os", "posix", "socket", "_socket", "ssl", "subprocess", "urllib", "http", "requests", "httpx",
-    "shutil", "sqlite3", "tempfile", "logging", "pathlib", "asyncio", "threading", "multiprocessing",
+    "aiohttp", "shutil", "sqlite3", "tempfile", "logging", "pathlib", "asyncio", "threading", "multiprocessing",
 }  # fmt: skip
 _TAKES_ORDER: Final = {"list", "tuple", "iter", "next", "enumerate", "sum", "reversed", "zip", "map"}
 _CHANGES: Final = {"append", "add", "update", "pop", "extend", "insert", "remove", "setdefault", "clear", "discard"}

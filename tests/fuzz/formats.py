@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import httpx
 from hypothesis import strategies as st
 
 from moneystate.api import iso_time
@@ -19,6 +18,7 @@ from moneystate.engine.avro import Malformed
 from moneystate.engine.deadletter import Letter, write
 from moneystate.engine.processor import Rejected
 from moneystate.errors import BrokerError, StepError, UnknownSchemaId
+from moneystate.http import HttpReply
 from moneystate.kafka import transaction_log
 from moneystate.kafka.formats import SchemaSet, Undecodable
 from moneystate.kafka.formats import registry as registries
@@ -167,9 +167,9 @@ REPLIES = st.sampled_from([200, 404, 500, 302, 401])
 @target("formats.registry", st.tuples(REPLIES, texts(fresh(lambda: {"schema": '"string"', "id": 3}))), (200, DEEP))
 def read_registry(given: tuple[int, bytes]) -> None:
     status, body = given
-    client = RegistryClient(SCHEMA_SERVER, sleep=lambda _: None)
-    transport = httpx.MockTransport(lambda _: httpx.Response(status, content=body))
-    client._client = httpx.Client(base_url=SCHEMA_SERVER, transport=transport)
+    client = RegistryClient(
+        SCHEMA_SERVER, sleep=lambda _: None, send=lambda _call, _timeout_s: HttpReply(status, {}, body)
+    )
     registries.ANSWERS.clear()
     for call in (lambda: client.schema(1), lambda: client.register("s", '"string"')):
         result_of(call, BrokerError)

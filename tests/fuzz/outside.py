@@ -245,7 +245,7 @@ class Replies:
 
 
 async def asked(session: bytes) -> CallResult:
-    client = SessionService(ServiceConfig(service().url))
+    client = SessionService(ServiceConfig(service().url), 1)
     try:
         return await client.ask(session, 10.0)
     finally:

@@ -189,7 +189,8 @@ def test_no_reason_repeats_what_was_sent_or_received(tmp_path: Path) -> None:
 
         threading.Thread(target=serve, daemon=True).start()
         results = [asyncio.run(asked(config)) for config in (ServiceConfig(url), ServiceConfig(url, token))]
-    assert results == [Unavailable("RemoteProtocolError"), Unavailable("LocalProtocolError")]
+    invalid = "the answer is not valid HTTP (ClientResponseError)"
+    assert results == [Unavailable(invalid), Unavailable("a header cannot be sent")]
     with pytest.raises(ConfigError) as refused:
         ServiceConfig(f"http://user:{SECRET}@h/").check()
     assert SECRET not in str(refused.value)
@@ -221,7 +222,7 @@ def test_a_body_without_end_is_not_read_for_ever(part: bytes, pause_s: float, re
 
 
 async def asked(config: ServiceConfig, timeout_s: float = 30.0) -> CallResult:
-    service = SessionService(config)
+    service = SessionService(config, 1)
     try:
         return await service.ask(b"s1", timeout_s)
     finally:
@@ -237,13 +238,16 @@ def test_a_worker_that_is_cut_off_says_so() -> None:
 
 
 def test_a_wrong_set_up_is_refused_at_once(tmp_path: Path) -> None:
-    empty = tmp_path / "empty"
+    empty, token = tmp_path / "empty", tmp_path / "token"
     empty.write_text("")
+    token.write_text("token")
     for config in (
         ServiceConfig("http://host/sessions"),
         ServiceConfig("ftp://host/{userSessionId}"),
         ServiceConfig("http:///{userSessionId}"),
         ServiceConfig("http://host/{userSessionId}/{userSessionId}"),
+        ServiceConfig("http://{userSessionId}:x/"),
+        ServiceConfig("http://user:secret@host/{userSessionId}", bearer_token_file=token),
         ServiceConfig("http://host/{userSessionId}", client_cert=empty),
         ServiceConfig("http://host/{userSessionId}", client_cert=empty, client_key=empty),
         ServiceConfig("http://host/{userSessionId}", ca_file=empty),
@@ -252,7 +256,7 @@ def test_a_wrong_set_up_is_refused_at_once(tmp_path: Path) -> None:
         ServiceConfig("http://host/{userSessionId}", bearer_token_file=tmp_path / "none"),
     ):
         with pytest.raises(ConfigError):
-            SessionService(config)
+            SessionService(config, 1)
 
 
 def test_the_fake_services_answers_are_a_pure_function_of_session_and_seed() -> None:

@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import httpx
 import psutil
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
-from prometheus_client.parser import text_string_to_metric_families
 
 from moneystate.devbroker import DevBroker
 from moneystate.query.v1 import query_pb2, query_pb2_grpc
@@ -33,8 +31,8 @@ QUERY: Any = query_pb2_grpc.QueryStub  # generated without types
 
 
 @pytest.fixture(scope="module")
-def metrics_url() -> str:
-    return f"http://127.0.0.1:{free_port()}/metrics"
+def metrics_port() -> int:
+    return free_port()
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +45,10 @@ def receiver() -> Iterator[Receiver]:
 
 @pytest.fixture(scope="module")
 def measured(
-    broker: DevBroker, tmp_path_factory: pytest.TempPathFactory, metrics_url: str, receiver: Receiver
+    broker: DevBroker, tmp_path_factory: pytest.TempPathFactory, metrics_port: int, receiver: Receiver
 ) -> Iterator[Server]:
     data = tmp_path_factory.mktemp("replica")
-    flags = ("--workers", "2", "--metrics-port", str(httpx.URL(metrics_url).port), "--traces")
+    flags = ("--workers", "2", "--metrics-port", str(metrics_port), "--traces")
     with Server(new_cluster(broker), data, *flags) as running:
         begin(running.job)
         yield running.caught_up(0)
@@ -78,16 +76,13 @@ def busy_workers(server: Server) -> int:
     )
 
 
-def samples(url: str) -> dict[tuple[str, str, str], float]:
+def samples(port: int) -> dict[tuple[str, str, str], float]:
     """By name, method and code."""
-    families = text_string_to_metric_families(httpx.get(url, timeout=UP_S).raise_for_status().text)
-    return {
-        (s.name, s.labels.get("method", ""), s.labels.get("code", "")): s.value for f in families for s in f.samples
-    }
+    return {(s.name, s.labels.get("method", ""), s.labels.get("code", "")): s.value for s in scraped(port).samples()}
 
 
 def test_metrics_are_the_sum_over_all_workers(
-    measured: Server, metrics_url: str, receiver: Receiver, tmp_path: Path
+    measured: Server, metrics_port: int, receiver: Receiver, tmp_path: Path
 ) -> None:
     with ExitStack() as stack:
         channels = connect_to_all_workers(measured, stack)
@@ -97,16 +92,16 @@ def test_metrics_are_the_sum_over_all_workers(
                 stub.GetUser(query_pb2.GetUserRequest(user_id="ann"), timeout=UP_S)
             assert failure(lambda s=stub: s.GetUser(query_pb2.GetUserRequest(user_id="nobody")))[0] == "NOT_FOUND"
     calls = "moneystate_query_calls_total"
-    wait_for(lambda: samples(metrics_url).get((calls, "Query.GetUser", "NOT_FOUND")) == len(channels))
-    values = samples(metrics_url)
+    wait_for(lambda: samples(metrics_port).get((calls, "Query.GetUser", "NOT_FOUND")) == len(channels))
+    values = samples(metrics_port)
     assert values[calls, "Query.GetUser", "OK"] == CALLS_EACH * len(channels)
     assert values["moneystate_query_seconds_count", "Query.GetUser", ""] == (CALLS_EACH + 1) * len(channels)
-    wait_for(lambda: samples(metrics_url)["moneystate_replica_caught_up", "", ""] == 1)  # said each second
-    page = scraped(httpx.URL(metrics_url).port or 0)
+    wait_for(lambda: samples(metrics_port)["moneystate_replica_caught_up", "", ""] == 1)  # said each second
+    page = scraped(metrics_port)
     assert page.value("moneystate_replica_keys") == 1
     check_healthy(page, ("moneystate_replica_", "moneystate_query_"), tmp_path)
     wait_for(lambda: len(asked(receiver.spans())) == (CALLS_EACH + 1) * len(channels))
-    sent = scraped(httpx.URL(metrics_url).port or 0).value("moneystate_query_spans_total", "sent")
+    sent = scraped(metrics_port).value("moneystate_query_spans_total", "sent")
     assert sent >= (CALLS_EACH + 1) * len(channels)
     check_calls(receiver.spans(), len(channels))
 

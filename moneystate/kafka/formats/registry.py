@@ -8,6 +8,7 @@ at all, as the next id that it gives out may be just that one. Such an id is wai
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,9 +16,8 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
-import httpx
-
 from moneystate.errors import BrokerError, ConfigError, UnknownSchemaId
+from moneystate.http import HttpCall, HttpFailure, HttpReply, SendOnce, ServiceUrl, send_once
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 NO_SUCH_SCHEMA = 40403  # the registry's own code. A bare 404 may come from a proxy or a wrong path and proves nothing
@@ -65,10 +65,9 @@ ANSWERS: dict[str, Answers] = {}
 class RegistryClient:
     """Reads and registers schemas.
 
-    It is pickled without the HTTP client. The first request creates that client. It keeps no connection open between
-    requests: requests are rare, and processes that Spark forks and drops should hold no sockets. The attempts are
-    enough for a restart of one registry node behind a balancer. Longer outages are left to whoever runs the batch
-    again.
+    It keeps no connection open between requests: requests are rare, and processes that Spark forks and drops should
+    hold no sockets. The attempts are enough for a restart of one registry node behind a balancer. Longer outages are
+    left to whoever runs the batch again.
     """
 
     def __init__(
@@ -79,18 +78,18 @@ class RegistryClient:
         first_wait_s: float = 0.25,
         timeout_s: float = 5.0,
         sleep: Callable[[float], None] = time.sleep,
+        send: SendOnce = send_once,
     ) -> None:
         """`url` may hold a user and password, and a path before `/schemas`. Raises ConfigError if it is none."""
-        base, self._auth = _split_url(url)
-        self.shown_url = base  # without the password: it goes into messages
+        service = _service(url)
+        self.shown_url = service.url.rstrip("/")  # without the password: it goes into messages
+        accept = {"Accept": f"{CONTENT_TYPE}, application/json"}
+        self._headers = {**accept, "Content-Type": CONTENT_TYPE, **service.headers}
         self._attempts = attempts
         self._first_wait_s = first_wait_s  # before the second attempt; doubles with each one
         self._timeout_s = timeout_s  # of one attempt
         self._sleep = sleep
-        self._client: httpx.Client | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_client": None}
+        self._send = send
 
     def schema(self, schema_id: int) -> RegisteredSchema | None:
         """The schema of that id, None if the registry does not know the id. Raises RegistryUnavailable."""
@@ -161,7 +160,7 @@ class RegistryClient:
     def _answers(self) -> Answers:
         return ANSWERS.setdefault(self.shown_url, Answers())
 
-    def _registered(self, response: httpx.Response, request: str) -> RegisteredSchema:
+    def _registered(self, response: HttpReply, request: str) -> RegisteredSchema:
         answer = _json(response) if response.is_success else {}
         if not isinstance(answer.get("schema"), str):
             raise self._unusable(response, request)
@@ -169,53 +168,39 @@ class RegistryClient:
         references = tuple(_reference(one) for one in listed) if isinstance(listed, list) else ()
         return RegisteredSchema(answer["schema"], answer.get("schemaType") or "AVRO", references)
 
-    def _request(self, method: str, path: str, body: dict[str, str] | None = None) -> httpx.Response:
+    def _request(self, method: str, path: str, body: dict[str, str] | None = None) -> HttpReply:
+        content = None if body is None else json.dumps(body).encode()
+        call = HttpCall(self.shown_url + path, method, self._headers, content)
         problem = ""
         for attempt in range(self._attempts):
             if attempt:
                 self._sleep(self._first_wait_s * 2 ** (attempt - 1))
             try:
-                response = self._opened().request(method, path, json=body, headers={"Content-Type": CONTENT_TYPE})
-            except httpx.RequestError as error:
-                problem = f"{type(error).__name__}: {error}"
+                response = self._send(call, self._timeout_s)
+            except HttpFailure as error:
+                problem = error.reason
                 continue
-            if not response.is_server_error and response.status_code not in RETRIED:
+            if not response.is_server_error and response.status not in RETRIED:
                 return response
-            problem = f"HTTP {response.status_code}"
+            problem = f"HTTP {response.status}"
         raise RegistryUnavailable(
             f"The schema registry {self.shown_url} did not answer {method} {path}, {self._attempts} tries: {problem}.",
             "see that the registry runs and can be reached from here, then start the job again.",
         )
 
-    def _opened(self) -> httpx.Client:
-        if self._client is None:
-            self._client = httpx.Client(
-                base_url=self.shown_url,
-                auth=self._auth,
-                timeout=self._timeout_s,
-                headers={"Accept": f"{CONTENT_TYPE}, application/json"},
-                limits=httpx.Limits(max_keepalive_connections=0),
-            )
-        return self._client
-
-    def _unusable(self, response: httpx.Response, request: str) -> RegistryUnavailable:
+    def _unusable(self, response: HttpReply, request: str) -> RegistryUnavailable:
         detail = str(_json(response).get("message", "no usable schema or id"))[:200]
         return RegistryUnavailable(
-            f"The schema registry {self.shown_url} answered {request} with HTTP {response.status_code}: {detail}.",
+            f"The schema registry {self.shown_url} answered {request} with HTTP {response.status}: {detail}.",
             "check the registry's URL, the user's permissions and the subject's compatibility rule.",
         )
 
 
-def _split_url(url: str) -> tuple[str, tuple[str, str] | None]:
-    """The URL without user and password, and these."""
+def _service(url: str) -> ServiceUrl:
     try:
-        parsed = httpx.URL(url)
-    except (httpx.InvalidURL, ValueError):
-        parsed = httpx.URL("")
-    if parsed.scheme not in ("http", "https") or not parsed.host:
-        raise ConfigError("The schema registry's URL is no http or https URL.", "give it as http://host:port.")
-    auth = (parsed.username, parsed.password) if parsed.userinfo else None
-    return str(parsed.copy_with(userinfo=b"")).rstrip("/"), auth
+        return ServiceUrl.parse(url)
+    except ValueError as e:
+        raise ConfigError(f"The schema registry's URL is {e}.", "give it as http://host:port.") from None
 
 
 def _reference(listed: Any) -> Reference:
@@ -224,15 +209,15 @@ def _reference(listed: Any) -> Reference:
     return Reference(str(members.get("subject")), version if type(version) is int else 0)
 
 
-def _is_unknown(response: httpx.Response, *codes: int) -> bool:
+def _is_unknown(response: HttpReply, *codes: int) -> bool:
     """Whether the registry says by one of its own codes that it does not know what was asked for."""
-    return response.status_code == HTTPStatus.NOT_FOUND and _json(response).get("error_code") in codes
+    return response.status == HTTPStatus.NOT_FOUND and _json(response).get("error_code") in codes
 
 
-def _json(response: httpx.Response) -> dict[str, Any]:
+def _json(response: HttpReply) -> dict[str, Any]:
     """The answer's object, an empty one if it is something else."""
     try:
-        answer = response.json()
+        answer = json.loads(response.body)
     except (ValueError, RecursionError):
         return {}
     return answer if isinstance(answer, dict) else {}

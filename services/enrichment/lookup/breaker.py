@@ -16,6 +16,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from enum import StrEnum
+from typing import Protocol
 
 FIRST_WAIT_S = 0.25
 MAX_WAIT_S = 10.0  # the longest wait between probes, and so the longest delay until a recovered service is noticed
@@ -49,6 +50,20 @@ class Tries:
         self.failures = 0
 
 
+class Timer(Protocol):
+    def cancel(self) -> None: ...
+
+
+class Later(Protocol):
+    """The clock: calls `then` after `wait_s`."""
+
+    def __call__(self, wait_s: float, then: Callable[[], None]) -> Timer: ...
+
+
+def loop_later(wait_s: float, then: Callable[[], None]) -> Timer:
+    return asyncio.get_running_loop().call_later(wait_s, then)
+
+
 class Breaker:
     """The circuit breaker. All calls come from one event loop."""
 
@@ -58,6 +73,7 @@ class Breaker:
         first_wait_s: float = FIRST_WAIT_S,
         max_wait_s: float = MAX_WAIT_S,
         on_change: Callable[[State], None] = lambda _state: None,
+        later: Later = loop_later,
     ) -> None:
         self.threshold = threshold
         self.state = State.CLOSED
@@ -66,10 +82,11 @@ class Breaker:
         self._first_wait_s = first_wait_s
         self._max_wait_s = max_wait_s
         self._on_change = on_change  # called with each new state
+        self._later = later
         self._run: list[Tries] = []  # one item for each failed attempt since the last success
         self._waiters: deque[asyncio.Future[bool]] = deque()
         self._probe_due = False
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: Timer | None = None
 
     @property
     def is_closed(self) -> bool:
@@ -154,7 +171,7 @@ class Breaker:
         self._probe_due = False
         wait_s = min(self._max_wait_s, self._first_wait_s * 2 ** min(self.failed_probes, 30))
         self._cancel_timer()
-        self._timer = asyncio.get_running_loop().call_later(wait_s, self._on_timer)
+        self._timer = self._later(wait_s, self._on_timer)
 
     def _on_timer(self) -> None:
         self._probe_due = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -13,13 +12,13 @@ from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import quote
 
-import httpx
-
 from moneystate.errors import ConfigError
+from moneystate.http import HttpCall, HttpFailure, HttpReply, HttpSender, HttpUnsendable, ServiceUrl
 from services.enrichment.events import MAX_KEPT_BYTES
 from services.enrichment.lookup.limiter import retry_after_s
 
 PLACE = "{userSessionId}"
+MARK = "moneystate0session0id"  # stands for PLACE while the rest of the URL is quoted
 MAX_BYTES = 64 * 1024  # of an answer, which holds a country code
 # The service rejects the caller, not the request. This counts as a failure of the service.
 ACCESS_DENIED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.PROXY_AUTHENTICATION_REQUIRED)
@@ -73,105 +72,84 @@ class ServiceConfig:
 
     def check(self) -> None:
         """Raises ConfigError."""
-        try:
-            url = httpx.URL(self.url_template.replace(PLACE, "x"))
-        except httpx.InvalidURL:
-            url = httpx.URL("")
-        if self.url_template.count(PLACE) != 1 or url.scheme not in ("http", "https") or not url.host:
+        url = self.url()
+        if self.bearer_token_file is not None and url.headers:
+            raise ConfigError(
+                "--url-template, --token-file: expected a password in the URL or a token, found both.", "leave one out."
+            )
+        if (self.client_cert is None) != (self.client_key is None):
+            raise ConfigError("--tls-cert, --tls-key: expected both or neither, found one.", "give the other, too.")
+
+    def url(self) -> ServiceUrl:
+        """With MARK in place of PLACE. Raises ConfigError."""
+        url = ServiceUrl("", {})
+        with contextlib.suppress(ValueError):
+            url = ServiceUrl.parse(self.url_template.replace(PLACE, MARK))
+        if self.url_template.count(PLACE) != 1 or url.url.count(MARK) != 1:
             raise ConfigError(
                 # without the URL, which may have a password in it
                 f"--url-template: expected an http or https URL with {PLACE} in it once, found something else.",
                 f"for example https://host/sessions/{PLACE}.",
             )
-        if (self.client_cert is None) != (self.client_key is None):
-            raise ConfigError("--tls-cert, --tls-key: expected both or neither, found one.", "give the other, too.")
+        return url
 
 
 class SessionService:
-    """The service's client. It reuses connections. Call `close` at the end."""
+    """The service's client, for up to `most` calls at a time. Call `close` at the end."""
 
-    def __init__(self, config: ServiceConfig) -> None:
-        """Raises ConfigError for certificates or a token that cannot be read."""
+    def __init__(self, config: ServiceConfig, most: int) -> None:
+        """Raises ConfigError for a URL, certificates or a token that cannot be used."""
         config.check()
-        self.config = config
+        self._url = config.url()
         self._token = None if config.bearer_token_file is None else Token(config.bearer_token_file)
-        self._tls = tls_context(config)
-        self._idle: list[httpx.AsyncClient] = []
+        self._sender = HttpSender(most, tls_context(config))
 
     async def ask(self, session: bytes, timeout_s: float) -> CallResult:
         """Makes one attempt. Raises only CancelledError."""
-        client = self._idle.pop() if self._idle else self._new_client()
+        call = HttpCall(self._url_of(session), headers=self._headers(), max_reply_bytes=MAX_BYTES)
         try:
-            async with asyncio.timeout(timeout_s), client.stream("GET", self._url(session), headers=self._auth()) as r:
-                return await call_result(r)
-        except TimeoutError:
-            return Unavailable(f"no answer within {timeout_s:.3g} s")
-        except httpx.InvalidURL:  # caused by the session id, not by the service
-            return Unusable("InvalidURL", works=False)
-        except httpx.ProtocolError as e:  # its message quotes the response, or the header with the token
-            return Unavailable(type(e).__name__)
-        except (httpx.HTTPError, httpx.StreamError, OSError) as e:
-            return Unavailable(f"{type(e).__name__}: {e}")
-        finally:
-            self._idle.append(client)
+            return call_result(await self._sender.send(call, timeout_s))
+        except HttpUnsendable as e:  # caused by the session id, not by the service
+            return Unusable(e.reason, works=False)
+        except HttpFailure as e:
+            return Unavailable(e.reason)
 
     async def close(self) -> None:
         """Closes all connections. No call may be running."""
-        for client in self._idle:
-            await client.aclose()
+        await self._sender.close()
 
-    def _new_client(self) -> httpx.AsyncClient:
-        """A client with one connection. There are as many clients as concurrent calls; the most recently used is taken
-        first. A client with a pool of 100 connections would examine all of them for each call, which takes ten times as
-        long as the call."""
-        return httpx.AsyncClient(
-            verify=self._tls,
-            timeout=None,  # `ask` limits the whole call
-            limits=httpx.Limits(max_connections=1, max_keepalive_connections=1),
-            headers={"Accept": "application/json", "Accept-Encoding": "identity"},
-        )
-
-    def _url(self, session: bytes) -> str:
+    def _url_of(self, session: bytes) -> str:
         quoted = quote(session, safe="")
         if not quoted.strip("."):
             quoted = quoted.replace(".", "%2E")  # otherwise "." and ".." would name another resource
-        return self.config.url_template.replace(PLACE, quoted)
+        return self._url.url.replace(MARK, quoted)
 
-    def _auth(self) -> dict[str, str]:
-        return {} if self._token is None else {"Authorization": f"Bearer {self._token.read()}"}
+    def _headers(self) -> dict[str, str]:
+        auth = self._url.headers if self._token is None else {"Authorization": f"Bearer {self._token.read()}"}
+        return {"Accept": "application/json", **auth}
 
 
-async def call_result(response: httpx.Response) -> CallResult:
-    status = response.status_code
+def call_result(reply: HttpReply) -> CallResult:
+    status = reply.status
     if status == HTTPStatus.OK:
-        return _country(await _body(response))
+        return _country(reply)
     if status == HTTPStatus.NOT_FOUND:
         return NotFound()
-    wait_s = retry_after_s(response.headers.get("Retry-After"))
+    wait_s = retry_after_s(reply.headers.get("Retry-After"))
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         return Refused(wait_s)
-    if response.is_server_error or status in ACCESS_DENIED or status == HTTPStatus.REQUEST_TIMEOUT:
+    if reply.is_server_error or status in ACCESS_DENIED or status == HTTPStatus.REQUEST_TIMEOUT:
         return Unavailable(f"HTTP {status}", wait_s)
     return Unusable(f"HTTP {status}", works=True)
 
 
-async def _body(response: httpx.Response) -> bytes:
-    """The body. If it is too long, only the beginning is read."""
-    body = b""
-    async for part in response.aiter_raw():
-        body += part
-        if len(body) > MAX_BYTES:
-            break
-    return body
-
-
-def _country(body: bytes) -> CallResult:
+def _country(reply: HttpReply) -> CallResult:
     """Interprets the body of an answer. An HTML page may come from a proxy, so it does not show that the service
     works."""
-    if len(body) > MAX_BYTES:
+    if reply.is_cut:
         return Unusable(f"the answer has more than {MAX_BYTES} bytes", works=False)
     try:
-        answer = json.loads(body)
+        answer = json.loads(reply.body)
     except (ValueError, RecursionError):
         return Unusable("not JSON", works=False)
     country = answer.get("clientCountryCode") if isinstance(answer, dict) else None

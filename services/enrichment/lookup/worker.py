@@ -104,7 +104,7 @@ class Worker:
         self.config = config
         self.metrics = metrics
         self.breaker = Breaker(config.breaker_threshold, on_change=self._breaker_changed)
-        self.service = SessionService(config.service)
+        self.service = SessionService(config.service, config.policy.concurrency)
         self.resolver = SessionResolver(self.service, self.breaker, Limiter(config.rate_limit), config.policy, metrics)
         self.assignment: Assignment | None = None
         self.partitions: dict[int, Progress] = {}
