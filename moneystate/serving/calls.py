@@ -20,6 +20,7 @@ from moneystate.serving.callers import Caller, Callers, machine
 from moneystate.serving.failures import Failure, of_store
 from moneystate.serving.limits import Rooms
 from moneystate.serving.metrics import Metrics
+from moneystate.serving.turns import Queue
 from moneystate.telemetry.spans import Answered, OpenCall, ServedCalls
 
 # Clients of gRPC refuse more than 4 MiB unless they are configured to accept it
@@ -38,11 +39,16 @@ class Call:
     touched: list[str] = field(default_factory=list)
     version: Version | None = None
     changed: bool = False
+    queue: Queue | None = None  # of all calls; None: the call has the loop for itself
 
     async def yield_control(self) -> None:
-        """Call it between two bounded pieces of a long call, so that other calls run. The call ends here if its caller
-        has gone (its task is cancelled then) or its time is up. Raises Failure DEADLINE."""
-        await asyncio.sleep(0)
+        """Call it between two bounded pieces of a long call, so that other calls run. Callers have their turns in
+        rotation, however many calls each of them has. The call ends here if its caller has gone (its task is cancelled
+        then) or its time is up. Raises Failure DEADLINE."""
+        if self.queue is None:
+            await asyncio.sleep(0)
+        else:
+            await self.queue.turn(self.caller.identity)
         self.check_deadline()
 
     def check_deadline(self) -> None:
@@ -74,6 +80,7 @@ class Calls:
         self.audit = audit
         self.metrics = metrics
         self.spans = spans
+        self.queue = Queue()
         self.is_cut = False
 
     def cut(self) -> None:
@@ -178,7 +185,7 @@ class _CallLifecycle:
             self.span = self.calls.spans.serve(context.method(), context.invocation_metadata() or ())
         caller = self.calls.callers.caller(context)
         caller.require(scope)
-        call = self.call = Call(caller, context)
+        call = self.call = Call(caller, context, queue=self.calls.queue)
         call.check_deadline()
         return call
 

@@ -137,3 +137,44 @@ def test_a_query_whose_caller_left_reads_no_more(replica: Market) -> None:
 
     asyncio.run(asyncio.wait_for(whole(), 60))
     assert ended.is_set()
+
+
+def test_a_query_that_only_computes_leaves_the_loop(replica: Market) -> None:
+    turns = 0
+
+    async def beside() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    def computes(view: ms.View) -> str:
+        view.get(market.seller, "a")
+        if threading.current_thread() is threading.main_thread():
+            while True:
+                pass
+        return threading.current_thread().name
+
+    assert run(replica, computes, Until(60.0), beside) == "query"
+    assert turns > 0
+
+
+def test_a_query_of_another_caller_does_not_wait_for_long_ones(replica: Market) -> None:
+    end = threading.Event()
+
+    def endless(view: ms.View) -> None:
+        while not end.is_set():
+            slow(view)
+
+    async def whole() -> tuple[int, str]:
+        runner, snapshot = QueryRunner(), replica.reads.latest()
+        long = [asyncio.create_task(runner.run(snapshot, call(Until(60.0)), endless, "much")) for _ in range(20)]
+        while len(runner.turns.rotation.waiting.get("much", ())) < 10:
+            await asyncio.sleep(0.001)
+        answer: tuple[int, str] = await runner.run(snapshot, call(Until(60.0)), slow, "little")
+        end.set()
+        await asyncio.gather(*long)
+        runner.close()
+        return answer
+
+    assert asyncio.run(asyncio.wait_for(whole(), 60))[0] == SELLERS

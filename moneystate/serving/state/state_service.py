@@ -142,7 +142,9 @@ class StateService:
             raise malformed("arguments", f"{query.name}: there is no argument {', '.join(sorted(unknown))}")
         snapshot = self.pages.pin(request, call)
         try:
-            value = await self.runner.run(snapshot, call, lambda view: query.function(view, **arguments))
+            value = await self.runner.run(
+                snapshot, call, lambda view: query.function(view, **arguments), call.caller.identity
+            )
         except ArgumentError as e:
             raise malformed("arguments", f"{query.name}: {e}") from None
         result = self._messages(snapshot, request, call).result(query, value)
