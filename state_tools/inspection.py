@@ -24,12 +24,12 @@ from state_tools.offline import PLACE, is_savepoint, offline_session
 Pairs = Iterable[tuple[bytes, bytes]]
 
 
-def inspect_state(state: StateModel, folder: str, user: bytes) -> dict[str, Any] | None:
-    """The state of a user (None: there is no such user), or of the whole job if `user` is empty."""
+def inspect_state(state: StateModel, folder: str, user: bytes | None) -> dict[str, Any] | None:
+    """The state of a user (None: there is no such user), or of the whole job if `user` is None."""
     if is_savepoint(folder):
         savepoint = Savepoint(fetched(folder, PLACE))
         m = savepoint.manifest
-        if user:
+        if user is not None:
             return _user(state, user, savepoint.entries(key_group_of(user, m.key_groups)), m.rules)
         entries = (entry for group in range(m.key_groups) for entry in savepoint.entries(group))
         read = {} if m.plan is None else plans.from_offset(m.plan).partitions
@@ -38,7 +38,7 @@ def inspect_state(state: StateModel, folder: str, user: bytes) -> dict[str, Any]
     offset = checkpoint.offset(checkpoint.last_committed())
     rules = checkpoint.rules(offset["rules"])
     with offline_session() as session:
-        if user:
+        if user is not None:
             return _user(state, user, _group_of_user(session, checkpoint, user), rules)
         return _job(state, _clocks(session, checkpoint), rules, plans.from_offset(offset).partitions)
 

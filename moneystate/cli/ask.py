@@ -281,7 +281,8 @@ def _entries(question: Question) -> None:
 
 
 def _watch(question: Question) -> None:
-    (key,) = _words(question, 0, 1, "watch [KEY]")
+    _words(question, 0, 1, "watch [KEY]")
+    key = question.words[0] if question.words else None
     after = parse_version(question.since, "--since") if question.since else None
     answers = question.client.stream("State.Watch", s.WatchRequest(key=key, after=after))
     seen = 0

@@ -205,7 +205,9 @@ def compare_states(
 
 def show(
     checkpoint: CheckpointFolder,
-    user: Annotated[str, typer.Argument(metavar="USER", help="User id; without, the state as a whole.")] = "",
+    user: Annotated[
+        str | None, typer.Argument(metavar="USER", help="User id, which may be empty; without, the state as a whole.")
+    ] = None,
     service: PlainService = "",
     spark_config: SparkConfig = None,
     json_output: Json = False,
@@ -216,13 +218,13 @@ def show(
     """
     jvm_settings.configure(pairs(spark_config or [], "--spark-config"))
     state = registry.service_of(checkpoint, service).state
-    seen = inspect_state(state, checkpoint, user.encode())
+    seen = inspect_state(state, checkpoint, None if user is None else user.encode())
     if seen is None:
-        raise ConfigError(f"{user}: expected a user that the state knows, found none.", "check the id.")
+        raise ConfigError(f"{user or chr(34) * 2}: expected a user that the state knows, found none.", "check the id.")
     if json_output:
         typer.echo(exact_json.dumps(seen, ascii=True))
     else:
-        if user:
+        if user is not None:
             checkpoint_view.print_user(seen, state.titles)
         else:
             checkpoint_view.print_job(seen)

@@ -91,7 +91,7 @@ class Served:
         answer = getattr(self.service, METHODS[name.removeprefix("State.")])(request, call)
         return asyncio.run(answer) if inspect.iscoroutine(answer) else answer
 
-    def watched(self, after: int, key: str = "") -> list[s.WatchResponse]:
+    def watched(self, after: int, key: str | None = None) -> list[s.WatchResponse]:
         """The answers of a watch up to the newest version."""
         watch = StateWatch(self.reads, Feed(self.reads))
 

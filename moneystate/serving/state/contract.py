@@ -52,10 +52,9 @@ class Contract:
     def named(self, plan: Plan, name: s.RecordName, field: str) -> tuple[RecordKind, bytes, bytes]:
         """The kind, key and id that `name` names."""
         kind = self.kind(plan, name.state, f"{field}.state")
-        if self.is_map(kind) != bool(name.id):
-            wanted = "an id, as it is a map" if self.is_map(kind) else "no id, as it is a value"
-            raise malformed(f"{field}.id", f"{kind.name}: expected {wanted}")
-        return kind, key_of(name.key, f"{field}.key"), key_of(name.id, f"{field}.id") if name.id else b""
+        if name.id and not self.is_map(kind):
+            raise malformed(f"{field}.id", f"{kind.name}: expected no id, as it is a value")
+        return kind, key_of(name.key, f"{field}.key"), key_of(name.id, f"{field}.id")
 
     def index(self, plan: Plan, name: str, call: Call) -> AnyIndex[Any, Any]:
         """Raises Failure SCOPE_MISSING for an index that reveals personal fields."""
@@ -99,9 +98,10 @@ class Contract:
 
 
 def key_of(text: str, field: str) -> bytes:
+    """A key or an id. It may be empty."""
     key = text.encode()
-    if not key or len(key) > MAX_KEY_BYTES:
-        raise malformed(field, f"expected 1 to {MAX_KEY_BYTES:,} bytes, found {len(key):,}")
+    if len(key) > MAX_KEY_BYTES:
+        raise malformed(field, f"expected at most {MAX_KEY_BYTES:,} bytes, found {len(key):,}")
     return key
 
 

@@ -49,7 +49,7 @@ class StateService:
             maps = [kind.name for kind in kinds if snapshot.may_have_entries(kind, key)]
         items = [item for item in items if item.record is not None]
         if not items and not maps:
-            raise Failure("NOT_FOUND", f"{request.name.key}: there is no such record at this version")
+            raise Failure("NOT_FOUND", f"{self._title(request.name)}: there is no such record at this version")
         self._note(call, snapshot, items)
         records = [to.item(item) for item in items]
         for record in records:
@@ -178,7 +178,8 @@ class StateService:
         steps = self.reads.steps(key, kind, id, snapshot, STEPS)
         if not steps:
             raise Failure(
-                "NOT_FOUND", f"{request.name.key}: there is no such record in the versions that the replica has"
+                "NOT_FOUND",
+                f"{self._title(request.name)}: there is no such record in the versions that the replica has",
             )
         to = self._messages(snapshot, request, call)
         answer = s.ExplainResponse(header=messages.header(snapshot.header))
@@ -208,6 +209,13 @@ class StateService:
 
     def get_schema(self, _: s.GetSchemaRequest, call: Call) -> s.GetSchemaResponse:
         return self.contract.schema()
+
+    def _title(self, name: s.RecordName) -> str:
+        """The record in an error. Of a map it says that no id is the empty one."""
+        kind = self.contract.plan.kinds.get(name.state)
+        if kind is None or not self.contract.is_map(kind):
+            return name.key or '""'
+        return f"{name.state}, key {name.key or chr(34) * 2}, id {name.id or chr(34) * 2}"
 
     def _messages(self, snapshot: ServiceSnapshot, request: Any, call: Call) -> Messages:
         return Messages(snapshot.plan, call.caller.personal, request.encoding)

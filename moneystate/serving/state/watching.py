@@ -8,12 +8,13 @@ from functools import partial
 from moneystate.query.v1 import header_pb2
 from moneystate.replica.service_reader import ServiceReads
 from moneystate.replica.service_view import Item
-from moneystate.serving import messages, requests
+from moneystate.serving import messages
 from moneystate.serving.calls import Call
 from moneystate.serving.failures import malformed
 from moneystate.serving.feed import Feed
 from moneystate.serving.following import Following, Position, Told, divided
 from moneystate.serving.paging import ITEMS_PER_YIELD
+from moneystate.serving.state.contract import key_of
 from moneystate.serving.state.messages import Messages
 from moneystate.state.v1 import state_pb2 as s
 
@@ -24,7 +25,7 @@ class StateWatch(Following):
         self.reads = reads
 
     def watch(self, request: s.WatchRequest, call: Call) -> AsyncGenerator[bytes]:
-        key = requests.optional_name(request.key, "key") or None
+        key = key_of(request.key, "key").decode() if request.HasField("key") else None
         if request.encoding not in s.Encoding.values():
             raise malformed("encoding", f"expected an Encoding, found {request.encoding}")
         return self.follow(key, request.HasField("after"), request.after, call, request.encoding)
