@@ -61,6 +61,7 @@ def pattern(expected: str) -> str:
     return r"(?s)" + r".*".join(parts)
 
 
+@pytest.mark.long
 def test_the_tutorial_runs_as_it_stands(tmp_path: Path) -> None:
     kafka, queries = free_port(), free_port()
     text = (

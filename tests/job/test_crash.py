@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from moneystate.spark.checkpoint import Checkpoint
 from tests.job.harness import Setup, counts, small_workload
 from tests.kafka.logs import producers_begun
@@ -19,6 +21,19 @@ STEPS = ("claimed", "fenced", "planned", "init", "marker read", "begun", "produc
 TELLING = ("fenced", "produced", "marked")
 
 
+def test_a_kill_before_the_commit_neither_repeats_nor_loses_a_record(setup: Setup) -> None:
+    """The first batch is there, the second is produced and marked, and not committed."""
+    setup.create_inputs()
+    setup.send(small_workload("--events", "1200", "--flush-marker"))
+    setup.kill_at("marked@1", *FLAGS)
+    assert Checkpoint(str(setup.checkpoint)).last_committed() == 0
+    assert setup.enriched()
+    done = setup.run(*FLAGS)
+    want = setup.check_output(RULES, drain=True)
+    assert {name: done.totals[name] for name in counts(want)} == counts(want)
+
+
+@pytest.mark.long
 def test_a_kill_at_any_step_neither_repeats_nor_loses_a_record(setup: Setup) -> None:
     kill_at_each(setup, TELLING)
 

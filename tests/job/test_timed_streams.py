@@ -1,5 +1,5 @@
-"""Three services in a row over timed streams, on a real broker and real Spark: killed, rescaled and replayed, they
-write what Bench says of the same records."""
+"""Three services in a row over timed streams, on a real broker and real Spark, write what Bench says of the same records;
+also when they are killed, rescaled and replayed."""
 
 from __future__ import annotations
 
@@ -94,12 +94,31 @@ TWO = ("--key-groups", "4", "--partitions", "2")
 ENDS = ("--until-caught-up", "--drain")
 
 
-@pytest.fixture(scope="module")
-def chained(own_broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
-    folder = tmp_path_factory.mktemp("chain")
-    made = Chain(own_broker, folder)
+@pytest.fixture
+def released(own_broker: DevBroker, tmp_path: Path) -> Iterator[Chain]:
+    """No job has run."""
+    made = Chain(own_broker, tmp_path)
     for name in made.names("accounts", "branches", "book"):
         made.moneystate("schemas", "release", name)
+    yield made
+    made.warm.close()
+    for topic in made.cluster.names() - {"__consumer_offsets", "__transaction_state"}:
+        made.cluster.delete(topic)
+
+
+@pytest.fixture
+def chained(released: Chain) -> Chain:
+    """Each ran to the end of its input."""
+    released.send(EVENTS)
+    for service, ends in (("accounts", ENDS), ("branches", ENDS), ("book", ENDS[:1])):
+        released.run(service, [service], *TWO, *ends)
+    return released
+
+
+@pytest.fixture
+def killed(released: Chain) -> Chain:
+    """The first two were killed, and the first was rescaled."""
+    made, folder = released, released.folder
     made.send(EVENTS[:BEFORE])
     few = ("--max-records-per-batch", "40")
     made.killed("marked@1", "all", ["accounts", "branches", "book"], *TWO, *few)
@@ -116,8 +135,7 @@ def chained(own_broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> 
     made.run("all/branches", ["branches"], *TWO, *ENDS)
     made.replays.append(made.replay("all/branches", "branches"))
     made.run("all/book", ["book"], *TWO, "--until-caught-up")
-    yield made
-    made.warm.close()
+    return made
 
 
 def benched() -> Bench:
@@ -131,19 +149,20 @@ def decoded(records: list[Any], codec: Codec) -> list[Any]:
     return [codec.decode(r.value) for r in records if MARK not in dict(r.headers)]
 
 
-def test_the_chain_writes_what_bench_says_whatever_was_killed_and_rescaled(chained: Chain) -> None:
+def check_output(made: Chain) -> None:
     bench = benched()
     for service, output in ((chain.accounts, chain.stands), (chain.branches, chain.noted)):
-        got = decoded(chained.read(output.topic), Plan(service).outputs[output].codec)
+        got = decoded(made.read(output.topic), Plan(service).outputs[output].codec)
         assert sorted(map(repr, got)) == sorted(map(repr, bench.out(output)))
-    got = decoded(chained.read("entries"), Plan(chain.book).outputs[chain.entries].codec)
+    got = decoded(made.read("entries"), Plan(chain.book).outputs[chain.entries].codec)
     assert got == bench.out(chain.entries)  # one key: in the order of their places, from end to end
     assert len(got) > 300
 
 
-def test_each_partition_of_a_timed_stream_has_the_marks_of_the_one_that_writes_it(chained: Chain) -> None:
+def check_marks(made: Chain) -> None:
+    """Each partition of a timed stream has the marks of the one partition that writes it."""
     last: dict[int, int] = {}
-    for record in sorted(chained.read("stands"), key=lambda r: r.offset):
+    for record in sorted(made.read("stands"), key=lambda r: r.offset):
         headers = dict(record.headers)
         time = time_of(headers.get(MARK) or headers[PLACE])
         assert time is not None
@@ -153,7 +172,15 @@ def test_each_partition_of_a_timed_stream_has_the_marks_of_the_one_that_writes_i
     assert last == dict.fromkeys(range(4), END_OF_TIME)
 
 
-def test_a_replay_of_writer_and_reader_gives_their_state_and_output(chained: Chain) -> None:
-    for replay in chained.replays:
+def test_the_chain_writes_what_bench_says(chained: Chain) -> None:
+    check_output(chained)
+    check_marks(chained)
+
+
+@pytest.mark.long
+def test_a_killed_and_rescaled_chain_writes_the_same_and_so_does_its_replay(killed: Chain) -> None:
+    check_output(killed)
+    check_marks(killed)
+    for replay in killed.replays:
         assert replay["agrees"]
         assert replay["output_expected"] > 100

@@ -38,6 +38,8 @@ from tests.reference import kafka_log
 from tests.services.live import BOUND_MS, Case, Look, Read, Written
 from tests.waiting import until
 
+# tests/demo runs a service of the platform on the real broker, tests/job the platform's own
+pytestmark = pytest.mark.long
 NAMES: Final = ("entities", "joining", "reconciliation", "sequencing", "stock")
 CASES: Final[list[Case]] = [import_module(f"tests.services.{name}.live").CASE for name in NAMES]
 LOOPS: Final = [case for case in CASES if case.beats]  # what they read last they have to be waited for
