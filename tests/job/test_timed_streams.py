@@ -1,4 +1,4 @@
-"""Three services in a row over timed streams, on a real broker and real Spark, write what Bench says of the same records;
+"""Three services in a row over timed streams, on a real broker and Spark, write what Bench says of the same records;
 also when they are killed, rescaled and replayed."""
 
 from __future__ import annotations
