@@ -3,18 +3,22 @@
 A cell has one entry's stored bytes and current value. Its `Kind` encodes and decodes the value as single-object encoded
 Avro:
 
-    value, map entry          the record; with a TTL `<Record>Kept`: at, sweepAt, value
+    value, map entry          the record; if a TTL is declared `<Record>Kept`: at, sweepAt, value
     timer                     `Timer`: due, setAt, topic, partition, offset
     seen id                   `SeenId`: at, sweepAt
 
 `at` is the order time of the last change. At `sweepAt` a timer is due that removes the entry if it has expired.
+
+The form depends on the declaration, never on a rule: with `ttl_ms=lambda rules: rules.keep_ms` the times are stored
+even while the rule is 0. The schemas of both forms have fingerprints of their own, so an entry of either form is read,
+whatever is declared now.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from moneystate.api.codec import Codec
 from moneystate.api.generate import runs_code
@@ -55,7 +59,8 @@ class Cell:
         self.loaded = True
 
     def decode(self) -> None:
-        """Makes `value` current."""
+        """Makes `value` current. If that fails, the cell stays as it is: an entry that cannot be read is not a missing
+        one."""
         if self.dirty:
             self.kind.decode_body(self)
         elif self.stored is not None:
@@ -74,10 +79,14 @@ class Cell:
         elif self.dirty:
             exists = self.body is not None
         else:
-            if self.stored is not None and self.kind.ttl_ms != NO_TTL:
-                self.decode()
+            self.load_times()
             exists = self.stored is not None
         return exists and not self.has_expired(time_ms)
+
+    def load_times(self) -> None:
+        """Makes the times current. The cell is loaded or dirty."""
+        if self.stored is not None and not self.decoded and not self.dirty and self.kind.keeps_times:
+            self.changed_at, self.sweep_at = self.kind.times(self.stored)
 
     def has_expired(self, time_ms: int) -> bool:
         """Whether the TTL has passed since the last change."""
@@ -92,10 +101,15 @@ class Cell:
 class Kind(ABC):
     """The entries of one value, map or timer, or of one topic's seen ids."""
 
-    def __init__(self, prefix: bytes, name: str, ttl_ms: int) -> None:
+    def __init__(self, prefix: bytes, name: str, ttl_ms: int, keeps_times: bool) -> None:
         self.prefix = prefix  # of the entries' keys
         self.name = name
         self.ttl_ms = ttl_ms  # from the last change of an entry; NO_TTL: entries do not expire
+        self.keeps_times = keeps_times  # new entries have the times of their last change and their sweep
+
+    def expires(self) -> bool:
+        """Whether entries have a sweep."""
+        return self.ttl_ms != NO_TTL
 
     @abstractmethod
     def decode(self, cell: Cell, stored: bytes) -> None: ...
@@ -103,6 +117,11 @@ class Kind(ABC):
     def decode_body(self, cell: Cell) -> None:
         """Decodes a record as a step left it. Other values are always current."""
         return
+
+    @abstractmethod
+    def times(self, stored: bytes) -> tuple[int, int]:
+        """The times of the last change and the sweep of a stored entry, without its content. NEVER: it has none."""
+        ...
 
     @abstractmethod
     def encode(self, cell: Cell) -> bytes | None: ...
@@ -113,41 +132,68 @@ class Kind(ABC):
         )
 
 
+class Form(NamedTuple):
+    """A schema that entries of a value or a map may have."""
+
+    read: Read  # of the record in it
+    has_times: bool
+    is_current: bool  # the record has its current version
+
+
 class RecordKind(Kind):
     """The entries of a value or a map."""
 
     def __init__(
-        self, prefix: bytes, name: str, ttl_ms: int, codec: Codec, kept_header: bytes, make_default: Any
-    ) -> None:
-        super().__init__(prefix, name, ttl_ms)
+        self, prefix: bytes, name: str, ttl_ms: int, codec: Codec, kept_header: bytes, keeps_times: bool,
+        make_default: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(prefix, name, ttl_ms, keeps_times)
         self.codec = codec
-        self.kept_header = kept_header  # of `<Record>Kept`; empty without a TTL
         # a value's default record, which is not stored; None for a map
         self.default_body: bytes | None = None if make_default is None else codec.write_body(make_default())
-        self.header = kept_header if ttl_ms else codec.header
-        self.earlier: dict[bytes, Read] = {}  # readers of earlier versions, by the header of an entry
-        self.earlier_records: dict[bytes, Read] = {}  # the same, by the header of the record in it
+        self.header = kept_header if keeps_times else codec.header
+        self.own = Form(codec.read_own_body, keeps_times, True)  # of new entries
+        self.earlier: dict[bytes, Form] = {}  # the other readable forms, by the header of an entry
+        self.earlier_records: dict[bytes, Read] = {}  # readers of earlier versions, by the header of the record
+        self.versions: list[tuple[bytes, bytes]] = []  # headers of the forms of each version; the first is the current
+        self.add_version(codec.header, kept_header, codec.read_own_body)
         self.immutable = is_immutable(codec.record)
         self.indices: list[AnyIndex[Any, Any]] = []
         self.is_plain = is_plain(codec.record)  # a record in memory has no other values than one that is read again
         self.runs_code = runs_code(codec.record)  # to read a record runs code of the service, which may refuse it
 
-    def decode(self, cell: Cell, stored: bytes) -> None:
-        read = self._read_of(stored)
-        pos = HEADER_BYTES
-        if self.ttl_ms:
-            cell.changed_at, pos = read_long(stored, pos)
-            cell.sweep_at, pos = read_long(stored, pos)
-        cell.value = read(stored, pos)[0]
+    def add_version(self, header: bytes, kept_header: bytes, read: Read) -> None:
+        """Makes a version of the record readable, with the times and without them."""
+        for form_header, has_times in ((header, False), (kept_header, True)):
+            if form_header != self.header:
+                self.earlier[form_header] = Form(read, has_times, not self.versions)
+        self.versions.append((header, kept_header))
 
-    def _read_of(self, stored: bytes) -> Read:
-        """Reads the body of an entry."""
+    def decode(self, cell: Cell, stored: bytes) -> None:
+        form = self._form_of(stored)
+        changed_at = sweep_at = NEVER
+        pos = HEADER_BYTES
+        if form.has_times:
+            changed_at, pos = read_long(stored, pos)
+            sweep_at, pos = read_long(stored, pos)
+        cell.value = form.read(stored, pos)[0]
+        cell.changed_at = changed_at
+        cell.sweep_at = sweep_at
+
+    def times(self, stored: bytes) -> tuple[int, int]:
+        if not self._form_of(stored).has_times:
+            return NEVER, NEVER
+        changed_at, pos = read_long(stored, HEADER_BYTES)
+        return changed_at, read_long(stored, pos)[0]
+
+    def _form_of(self, stored: bytes) -> Form:
+        """Raises Malformed for a schema that no known version has."""
         if stored.startswith(self.header):
-            return self.codec.read_own_body
-        earlier = self.earlier.get(stored[:HEADER_BYTES])
-        if earlier is None:
+            return self.own
+        form = self.earlier.get(stored[:HEADER_BYTES])
+        if form is None:
             raise self.unknown_schema()
-        return earlier
+        return form
 
     def decode_body(self, cell: Cell) -> None:
         body = cell.body
@@ -165,19 +211,19 @@ class RecordKind(Kind):
 
     def stored_body(self, stored: bytes) -> bytes:
         """The body of an entry, in the current version of the record."""
-        read = self._read_of(stored)
+        form = self._form_of(stored)
         pos = HEADER_BYTES
-        if self.ttl_ms:
+        if form.has_times:
             _, pos = read_long(stored, pos)
             _, pos = read_long(stored, pos)
-        return stored[pos:] if stored.startswith(self.header) else self.codec.write_body(read(stored, pos)[0])
+        return stored[pos:] if form.is_current else self.codec.write_body(form.read(stored, pos)[0])
 
     def encode(self, cell: Cell) -> bytes | None:
         body = cell.body if cell.dirty else self.body_of(cell.value)
         if body is None:
             return None
-        if self.ttl_ms:
-            return self.kept_header + long_bytes(cell.changed_at) + long_bytes(cell.sweep_at) + body
+        if self.keeps_times:
+            return self.header + long_bytes(cell.changed_at) + long_bytes(cell.sweep_at) + body
         return self.header + body
 
 
@@ -185,15 +231,21 @@ class SeenKind(Kind):
     """The ids seen by `unique` in one topic. Their value is True."""
 
     def __init__(self, prefix: bytes, name: str, ttl_ms: int, header: bytes) -> None:
-        super().__init__(prefix, name, ttl_ms)
+        super().__init__(prefix, name, ttl_ms, True)
         self.header = header
 
+    def expires(self) -> bool:
+        return True  # with `within_ms` 0, at once
+
     def decode(self, cell: Cell, stored: bytes) -> None:
+        cell.changed_at, cell.sweep_at = self.times(stored)
+        cell.value = True
+
+    def times(self, stored: bytes) -> tuple[int, int]:
         if not stored.startswith(self.header):
             raise self.unknown_schema()
-        cell.changed_at, pos = read_long(stored, HEADER_BYTES)
-        cell.sweep_at, _ = read_long(stored, pos)
-        cell.value = True
+        changed_at, pos = read_long(stored, HEADER_BYTES)
+        return changed_at, read_long(stored, pos)[0]
 
     def encode(self, cell: Cell) -> bytes | None:
         if cell.value is None:
@@ -202,11 +254,24 @@ class SeenKind(Kind):
 
 
 def decode_entry(kind: Kind, stored: bytes, owner: bytes = b"", id: bytes = b"") -> Cell:
-    """Decodes an entry outside of a batch. Raises Malformed."""
+    """Decodes an entry outside of a batch. Raises Malformed, also if a function of the service fails: nobody may take
+    the entry for a missing one."""
     cell = Cell(b"", kind, owner, id)
     cell.load(stored)
-    cell.decode()
+    try:
+        cell.decode()
+    except Malformed:
+        raise
+    except Exception as e:
+        raise Malformed(
+            f"an entry of {kind.name}{_place(owner, id)}: its upgrade function raised {type(e).__name__}: {e}"
+        ) from e
     return cell
+
+
+def _place(owner: bytes, id: bytes) -> str:
+    texts = [f"{name} {part.decode(errors='replace')!r}" for name, part in (("key", owner), ("id", id)) if part]
+    return " with " + ", ".join(texts) if texts else ""
 
 
 # When a timer is due, and the event that set it: due, set_at, topic, partition, offset
@@ -218,7 +283,7 @@ class TimerKind(Kind):
     """The entries of one timer. Their value is a `TimerSetting`."""
 
     def __init__(self, prefix: bytes, name: str, header: bytes) -> None:
-        super().__init__(prefix, name, NO_TTL)
+        super().__init__(prefix, name, NO_TTL, False)
         self.header = header
 
     def decode(self, cell: Cell, stored: bytes) -> None:
@@ -230,6 +295,9 @@ class TimerKind(Kind):
         partition, pos = read_long(stored, pos)
         offset, pos = read_long(stored, pos)
         cell.value = (due, set_at, topic, partition, offset)
+
+    def times(self, stored: bytes) -> tuple[int, int]:
+        return NEVER, NEVER
 
     def encode(self, cell: Cell) -> bytes | None:
         if cell.value is None:

@@ -101,11 +101,11 @@ class Reads(Generic[A]):
 class Value(Reads[S]):
     """One record for each key. A function receives the record itself, and its changes are stored."""
 
-    def __init__(self, service: str, name: str, record: type[S], ttl_ms: Duration) -> None:
+    def __init__(self, service: str, name: str, record: type[S], ttl_ms: Duration | None) -> None:
         self.service = service
         self.name = name
         self.record = record
-        self.ttl_ms = ttl_ms
+        self.ttl_ms = ttl_ms  # None: none is declared
 
     def __repr__(self) -> str:
         return f"value {self.name!r}"
@@ -114,11 +114,11 @@ class Value(Reads[S]):
 class Map(Reads[Entries[S]], Generic[S]):
     """Many records for each key, by id. A function receives them as `ms.Entries`."""
 
-    def __init__(self, service: str, name: str, record: type[S], ttl_ms: Duration) -> None:
+    def __init__(self, service: str, name: str, record: type[S], ttl_ms: Duration | None) -> None:
         self.service = service
         self.name = name
         self.record = record
-        self.ttl_ms = ttl_ms
+        self.ttl_ms = ttl_ms  # None: none is declared
 
     def at(self, ids: str | Callable[[Any], list[str]]) -> MapAt[S]:
         """The same map, with entries that are read in the batch's one request. `ids`: a field of the event with an id,

@@ -19,6 +19,7 @@ TIMER: Final = b"t"
 SEEN: Final = b"u"
 KINDS: Final = VALUE + ENTRY + TIMER + SEEN
 MAX_ID_BYTES: Final = 65_535
+NAME_AT: Final = 2  # where the name begins
 
 
 class Place(NamedTuple):

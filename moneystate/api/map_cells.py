@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from moneystate.api import layout
-from moneystate.api.cells import NO_TTL, Cell, RecordKind
+from moneystate.api.cells import Cell, RecordKind
 from moneystate.errors import StepError
 
 if TYPE_CHECKING:
@@ -38,22 +38,27 @@ class MapCells:
             )
         cell = self.runtime.cells.cell(kind, self.runtime.owner, id_bytes(id))
         self.runtime.changes.replace(cell, record)
-        if kind.ttl_ms != NO_TTL:
+        if kind.keeps_times:
             self.runtime.changes.mark_written(cell)
 
     def delete(self, id: str) -> None:
         self.runtime.changes.replace(self.runtime.cells.cell(self.kind, self.runtime.owner, id_bytes(id)), None)
 
     def has(self, id: str) -> bool:
-        cell = self.runtime.cells.cell(self.kind, self.runtime.owner, id_bytes(id))
-        return self.runtime.cells.exists(cell, self.runtime.now)
+        return self._exists(self.runtime.cells.cell(self.kind, self.runtime.owner, id_bytes(id)))
 
     def ids(self, prefix: str) -> list[str]:
         cells = self.runtime.cells.cells_of(self.kind, self.runtime.owner, prefix.encode())
-        return [cell.id.decode() for cell in cells if self.runtime.cells.exists(cell, self.runtime.now)]
+        return [cell.id.decode() for cell in cells if self._exists(cell)]
+
+    def _exists(self, cell: Cell) -> bool:
+        exists = self.runtime.cells.exists(cell, self.runtime.now)
+        self.runtime.changes.begin_ttl(cell)
+        return exists
 
     def _unexpired(self, cell: Cell) -> Cell | None:
         self.runtime.cells.decode(cell)
+        self.runtime.changes.begin_ttl(cell)
         return None if cell.value is None or cell.has_expired(self.runtime.now) else cell
 
 

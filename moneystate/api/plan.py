@@ -73,6 +73,7 @@ class Plan:
         if any(self._unavailable(declared).keeps for declared in service.inputs):
             self.kinds[KEPT_COLUMNS] = self._kind(self._kept_columns())
         self.by_prefix: dict[bytes, RecordKind | SeenKind | TimerKind] = {k.prefix: k for k in self.kinds.values()}
+        self.removed: dict[bytes, SeenKind | TimerKind] = {}  # kinds that the state may have from earlier declarations
         self.handlers: dict[Any, HandlerPlan] = {}
         for source, handler in service.handlers:
             self.handlers[source] = self._handler(source, handler)
@@ -106,9 +107,22 @@ class Plan:
         return f"service {self.name!r}: {declared!r}"
 
     def kind_of(self, key: bytes) -> RecordKind | SeenKind | TimerKind | None:
-        """The kind of an entry, by its key. None: the service does not declare it."""
+        """The kind of an entry, by its key. None: a value or a map that the service does not declare."""
         place = layout.place_of(key)
-        return None if place is None else self.by_prefix.get(layout.prefix_of(place.kind, place.name))
+        return None if place is None else self.kind_at(layout.prefix_of(place.kind, place.name))
+
+    def kind_at(self, prefix: bytes) -> RecordKind | SeenKind | TimerKind | None:
+        """As `kind_of`, by the prefix of the entries' keys. The platform knows the entries of timers and of `unique`
+        whether or not the service still declares them."""
+        kind = self.by_prefix.get(prefix) or self.removed.get(prefix)
+        if kind is None and prefix[:1] in (layout.TIMER, layout.SEEN):
+            name = prefix[layout.NAME_AT :].decode("ascii", "replace")
+            if prefix[:1] == layout.TIMER:
+                kind = TimerKind(prefix, name, header_of(TIMER_RECORD))
+            else:
+                kind = SeenKind(prefix, name, NO_TTL, header_of(SEEN_RECORD))
+            self.removed[prefix] = kind
+        return kind
 
     @cached_property
     def queries(self) -> dict[str, QueryPlan]:
@@ -244,7 +258,7 @@ class Plan:
     def _kept_columns(self) -> Map[KeptColumns]:
         if KEPT_COLUMNS in self.service.states:
             self.service.fail(f"{KEPT_COLUMNS} is the platform's state for change events.", "rename yours.")
-        return Map(self.name, KEPT_COLUMNS, KeptColumns, NO_TTL)
+        return Map(self.name, KEPT_COLUMNS, KeptColumns, None)
 
     def _seen(self, topic: str, within_ms: int) -> SeenKind:
         """The kind of the topic's seen ids. All types of the topic share it."""
@@ -261,11 +275,11 @@ class Plan:
 
     def _kind(self, state: Value[Any] | Map[Any]) -> RecordKind:
         codec = self.codec(state.record, repr(state))
-        ttl_ms = self.duration(state.ttl_ms, f"{state!r}, ttl_ms")
-        kept_header = header_of(kept_record(codec.record)) if ttl_ms != NO_TTL else b""
+        ttl_ms = NO_TTL if state.ttl_ms is None else self.duration(state.ttl_ms, f"{state!r}, ttl_ms")
+        keeps_times, kept_header = state.ttl_ms is not None, header_of(kept_record(codec.record))
         if isinstance(state, Map):
             prefix = layout.prefix_of(layout.ENTRY, state.name)
-            return self._with_earlier(RecordKind(prefix, state.name, ttl_ms, codec, kept_header, None))
+            return self._with_earlier(RecordKind(prefix, state.name, ttl_ms, codec, kept_header, keeps_times, None))
         cls = state.record.__name__
         if not codec.record.has_defaults():
             missing = ", ".join([f.name for f in codec.record.fields if f.default is None])
@@ -275,13 +289,14 @@ class Plan:
                 f"{state!r}: {cls} is frozen, so no step could change it.", "use @dataclass without frozen=True."
             )
         prefix = layout.prefix_of(layout.VALUE, state.name)
-        return self._with_earlier(RecordKind(prefix, state.name, ttl_ms, codec, kept_header, state.record))
+        kind = RecordKind(prefix, state.name, ttl_ms, codec, kept_header, keeps_times, state.record)
+        return self._with_earlier(kind)
 
     def _with_earlier(self, kind: RecordKind) -> RecordKind:
         current = kind.codec.record
         for header, version in earlier_versions(current, self.service.namespace, self._released(current)).items():
             kind.earlier_records[header] = version.read
-            kind.earlier[header_of(kept_record(version.record)) if kind.ttl_ms else header] = version.read
+            kind.add_version(header, header_of(kept_record(version.record)), version.read)
         return kind
 
     def _released(self, record: Record) -> list[Mapping[str, Any]]:

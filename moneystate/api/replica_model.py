@@ -126,8 +126,9 @@ class ServiceReplica:
         names: dict[bytes, tuple[str, int]] = {}
         for kind in self.plan.by_prefix.values():
             if isinstance(kind, RecordKind):
-                for number, header in enumerate([*kind.earlier, kind.header], 1):
-                    names.setdefault(header, (kind.name, number))
+                for number, forms in enumerate([*kind.versions[1:], kind.versions[0]], 1):
+                    for header in forms:
+                        names.setdefault(header, (kind.name, number))
             else:
                 names[kind.header] = ("timer" if isinstance(kind, TimerKind) else "seen", 1)
         return names

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from moneystate.api import layout
-from moneystate.api.cells import Cell, Read, RecordKind, decode_entry, setting_of
+from moneystate.api.cells import Cell, Read, RecordKind, TimerKind, decode_entry, setting_of
 from moneystate.api.context import Context, EventSource
 from moneystate.api.emission import Emission
 from moneystate.api.entries import Entries
@@ -51,6 +51,8 @@ from moneystate.errors import StepError
 
 MAX_RECORD_BYTES: Final = 128 * 1024  # the default of the rule
 NO_FORMATS: Final[dict[str, str]] = {}
+REMOVED_INPUT: Final = "removed_input"  # the reason of a dead letter
+REMOVED_TIMERS: Final = "removed_timers"  # a counter
 
 
 class Work:
@@ -66,6 +68,7 @@ class Work:
         self.failure: Exception | None = None  # of the service's code that read the event
         self.cell: Cell | None = None  # the seen id of an event, the timer itself, or the entry to sweep
         self.cells: list[Cell | None] = []  # one for each state that the handler declares; None: a map
+        self.removed = False  # the service no longer declares what it was for
 
 
 class ServiceProcessor:
@@ -118,16 +121,13 @@ class ServiceProcessor:
     def _event_work(self, topic: int, key: bytes, value: bytes) -> Work:
         header = value[:HEADER_BYTES]
         plan = self.plan.inputs[topic].get(header)
-        earlier = None
-        if plan is None:
-            earlier = self.plan.earlier_inputs[topic].get(header)
-            if earlier is None:
-                raise StepError(
-                    f"service {self.plan.name!r}: expected a declared schema for a buffered record of "
-                    f"{self.plan.topics[topic]}, found an unknown one.",
-                    "restore the declaration of the input: the state still holds its records.",
-                )
+        earlier = self.plan.earlier_inputs[topic].get(header) if plan is None else None
+        if earlier is not None:
             plan = earlier.input
+        if plan is None or plan.handler is None:  # it was buffered when the service had the input, and a function on it
+            work = Work(key.decode(), None)
+            work.removed = True
+            return work
         work = Work(key.decode(), plan.handler)
         work.input = plan
         try:
@@ -156,15 +156,11 @@ class ServiceProcessor:
         timer = self.plan.timer_of.get(prefix)
         work = Work(key.decode(), None)
         work.id = id.decode()
-        if timer is None:
-            kind = self.plan.by_prefix.get(prefix)
-            if kind is None:
-                raise StepError(
-                    f"service {self.plan.name!r}: expected a declared name for a due timer, found "
-                    f"{prefix[2:].decode()!r}.",
-                    "restore its declaration: the state still holds its timers.",
-                )
-            work.cell = self.cells.cell(kind, key, id)
+        if timer is None or (timer.map_kind is None and id):  # an id: it was a timer of a map
+            kind = self.plan.kind_at(prefix)
+            work.removed = kind is None or isinstance(kind, TimerKind)
+            if kind is not None:
+                work.cell = self.cells.cell(kind, key, id)
             return work
         work.handler = timer.handler
         work.timer = timer
@@ -197,11 +193,14 @@ class ServiceProcessor:
 
     def step(self, item: Item, parsed: Work | None, effects: Effects) -> None:
         work = self._work(item) if parsed is None else parsed
+        if work.removed:
+            self._step_removed(item, work, effects)
+            return
         if work.input is None:
             cell = work.cell
             assert cell is not None
             if work.timer is None:
-                self.changes.sweep(cell, item, effects)
+                self._sweep(cell, item, effects)
                 return
             self.cells.decode(cell)
             if cell.value is None or cell.value != setting_of(item):
@@ -210,6 +209,34 @@ class ServiceProcessor:
             cell.value = None
             cell.dirty = True
         self._run(item, work, effects)
+
+    def _step_removed(self, item: Item, work: Work, effects: Effects) -> None:
+        """An event or a timer that the service no longer declares. The event becomes a dead letter. The timer is
+        counted, and its entry removed. A sweep of a map that is not declared leaves the map's entries as they are."""
+        self.item = item
+        self.effects = effects
+        cell = work.cell
+        if item[RANK] < TIMER_RANK:
+            detail = "the service no longer declares the record's input, or no function runs on it"
+            self._emit_dead_letter(REMOVED_INPUT, detail)
+        elif cell is not None:
+            self.cells.decode(cell)
+            if cell.value is not None and cell.value == setting_of(item):
+                cell.value = None
+                cell.dirty = True
+                effects.count(REMOVED_TIMERS)
+
+    def _sweep(self, cell: Cell, item: Item, effects: Effects) -> None:
+        """An entry that cannot be upgraded to schedule another sweep stays as it is."""
+        try:
+            self.changes.sweep(cell, item, effects)
+        except Exception as e:
+            line = failure(self.plan, item, f"state {cell.kind.name!r}", e)
+            if not self.dead_letter_errors:
+                raise StepError(*line) from e
+            self.item = item
+            self.effects = effects
+            self._emit_dead_letter(EXCEPTION, line[0])
 
     def _run(self, item: Item, work: Work, effects: Effects) -> None:
         self.item = item
@@ -284,6 +311,7 @@ class ServiceProcessor:
                 args.append(self._entries(state.kind))
                 continue
             self.cells.decode(cell)
+            self.changes.begin_ttl(cell)
             if cell.value is None or cell.has_expired(self.now):
                 cell.value = state.kind.default()
             self.changes.begin_change(cell)
@@ -407,7 +435,7 @@ class ServiceProcessor:
         for key, stored in entries:
             kind = self.plan.kind_of(key)
             if isinstance(kind, RecordKind) and stored[:HEADER_BYTES] in kind.earlier:
-                changes.append((key, decode_entry(kind, stored).encoded()))
+                changes.append((key, _upgraded(kind, key, stored)))
         return changes
 
 
@@ -419,3 +447,16 @@ def _is_name(name: str) -> bool:
         return len(name.encode()) <= MAX_NAME_BYTES
     except UnicodeEncodeError:
         return False
+
+
+def _upgraded(kind: RecordKind, key: bytes, stored: bytes) -> bytes | None:
+    """Raises StepError, which names the entry."""
+    place = layout.place_of(key)
+    assert place is not None
+    try:
+        return decode_entry(kind, stored, place.owner, place.id).encoded()
+    except Malformed as e:
+        raise StepError(
+            f"expected entries that their upgrade functions accept, but {e}.",
+            "correct the function, and run the same command again: it continues with this batch.",
+        ) from e

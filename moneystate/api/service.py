@@ -177,14 +177,15 @@ class Service(On[R]):
 
     def value(self, name: str, record: type[S], *, ttl_ms: Duration | None = None) -> Value[S]:
         """Declares state with one record for each key. A new key has `record()`. A value that equals `record()` is not
-        stored. With `ttl_ms`, a value expires this long after its last change."""
+        stored. With `ttl_ms`, a value expires this long after its last change. A function of the rules may return 0:
+        then it does not expire."""
         declared = Value(self.name, self._new(name, self.states, "value"), record, self._ttl(f"value {name!r}", ttl_ms))
         self.states[name] = declared
         return declared
 
     def map(self, name: str, record: type[S], *, ttl_ms: Duration | None = None) -> Map[S]:
         """Declares state with many records for each key, by id. With `ttl_ms`, an entry expires this long after its
-        last change."""
+        last change. A function of the rules may return 0: then it does not expire."""
         declared = Map(self.name, self._new(name, self.states, "map"), record, self._ttl(f"map {name!r}", ttl_ms))
         self.states[name] = declared
         return declared
@@ -266,10 +267,8 @@ class Service(On[R]):
     def fail(self, problem: str, do: str) -> NoReturn:
         raise ServiceError(f"service {self.name!r}: {problem}", do)
 
-    def _ttl(self, where: str, ttl_ms: Duration | None) -> Duration:
-        if ttl_ms is None:
-            return NO_LIMIT
-        if not callable(ttl_ms) and ttl_ms == NO_LIMIT:
+    def _ttl(self, where: str, ttl_ms: Duration | None) -> Duration | None:
+        if ttl_ms is not None and not callable(ttl_ms) and ttl_ms == NO_LIMIT:
             self.fail(
                 f"{where}: expected a ttl_ms of 1 or more, found 0.", "leave ttl_ms out if entries should not expire."
             )

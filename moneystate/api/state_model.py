@@ -12,7 +12,7 @@ from moneystate.api.layout import Place
 from moneystate.api.plan import Plan
 from moneystate.api.plans import plan_of
 from moneystate.api.type_names import has_type_field
-from moneystate.engine.avro import HEADER_BYTES, Malformed
+from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed
 from moneystate.engine.items import VALUE, Item
 from moneystate.engine.place import own_value
 from moneystate.engine.plan import STATE_VERSION
@@ -62,7 +62,7 @@ class ServiceState:
         return place.owner if place is not None and self._declares(place) else None
 
     def _declares(self, place: Place) -> bool:
-        return layout.prefix_of(place.kind, place.name) in self.plan.by_prefix
+        return self.plan.kind_at(layout.prefix_of(place.kind, place.name)) is not None
 
     def counts_owner(self, key: bytes) -> bool:
         return key.startswith(layout.VALUE)
@@ -72,7 +72,8 @@ class ServiceState:
         place, cell = self._open(key, value)
         if cell.has_expired(watermark):
             return
-        changed_at = cell.changed_at if cell.changed_at != NEVER else None
+        counts = cell.kind.expires() and cell.changed_at != NEVER  # without a TTL, the time has no effect
+        changed_at = cell.changed_at if counts else None
         if isinstance(cell.kind, RecordKind):
             content: tuple[bytes | int | None, ...] = (changed_at, cell.kind.codec.write_body(cell.value))
         elif isinstance(cell.kind, SeenKind):
@@ -82,16 +83,16 @@ class ServiceState:
         yield Fact(USERS, f"{_NAMES[place.kind]} {place.name}", place.owner, (place.id,), content)
 
     def _open(self, key: bytes, value: bytes) -> tuple[Place, Cell]:
-        place = layout.place_of(key)
-        if place is None or not self._declares(place):
+        place, kind = layout.place_of(key), self.plan.kind_of(key)
+        if place is None or kind is None:
             raise Malformed(f"the service does not declare the entry with the key {key!r}")
-        kind = self.plan.by_prefix[layout.prefix_of(place.kind, place.name)]
         return place, decode_entry(kind, value, place.owner, place.id)
 
     def _has_id(self, place: Place) -> bool:
         """Whether the entry has an id. An id may be empty."""
         if place.kind == layout.TIMER:
-            return self.plan.timer_of[layout.prefix_of(place.kind, place.name)].map_kind is not None
+            timer = self.plan.timer_of.get(layout.prefix_of(place.kind, place.name))
+            return bool(place.id) if timer is None else timer.map_kind is not None
         return place.kind != layout.VALUE
 
     def held_since(self, key: bytes, value: bytes) -> int | None:
@@ -126,11 +127,11 @@ class ServiceState:
             if header in earlier:
                 record, _ = earlier[header].read(value, HEADER_BYTES)
                 return exact_json.loads(earlier[header].input.codec.to_json(record))
-        raise Malformed("the service does not declare this type of event")
+        return {"undeclared": header[len(MAGIC) :].hex()}
 
     def timer_view(self, item: Item) -> str:
         prefix, id = layout.parts_of_timer(own_value(item[VALUE]))
-        title = "timer" if prefix in self.plan.timer_of else "removal of"
+        title = "timer" if prefix[:1] == layout.TIMER else "removal of"
         return " ".join([title, prefix[2:].decode(), id.decode()]).strip()
 
 

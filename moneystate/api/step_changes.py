@@ -42,10 +42,10 @@ class StepChanges:
         cell.dirty = True
 
     def replace(self, cell: Cell, value: Any) -> None:
-        """Replaces the cell's value without reading the stored one. With a TTL it must be read now, because it holds
-        the time of the next sweep. Otherwise `WorkingSet.changed` reads it at the end of the batch."""
-        if cell.kind.ttl_ms != NO_TTL:
-            self.cells.decode(cell)
+        """Replaces the cell's value without decoding the stored one. If that holds the time of the next sweep, it must
+        be read now. Otherwise `WorkingSet.changed` reads it at the end of the batch."""
+        if cell.kind.keeps_times:
+            self.cells.load_times(cell)
         self.before.append(_before(cell))
         cell.value = value
         cell.decoded = True
@@ -55,8 +55,30 @@ class StepChanges:
         """Restarts the TTL of an entry, and makes sure that a sweep is scheduled."""
         assert self.item is not None
         cell.changed_at = self.item[TIME]
-        if cell.sweep_at == NEVER:
+        if cell.kind.expires() and self._has_no_sweep(cell):
             self.schedule_sweep(cell)
+
+    def begin_ttl(self, cell: Cell) -> None:
+        """Schedules the sweep of an entry that was stored without TTL, or removes it if it has expired. Without
+        the time of its last change, its TTL begins now."""
+        if cell.kind.ttl_ms == NO_TTL or not self._has_no_sweep(cell):
+            return
+        self.cells.decode(cell)
+        if cell.value is None:
+            return
+        assert self.item is not None
+        self.begin_change(cell)
+        if cell.has_expired(self.item[TIME]):
+            cell.value = None
+            return
+        if cell.changed_at == NEVER:
+            cell.changed_at = self.item[TIME]
+        self.schedule_sweep(cell)
+
+    def _has_no_sweep(self, cell: Cell) -> bool:
+        """A sweep of the past found no TTL: otherwise it would have removed the entry, or set another one."""
+        assert self.item is not None
+        return cell.sweep_at < self.item[TIME]
 
     def schedule_sweep(self, cell: Cell) -> None:
         item = self.item
@@ -66,18 +88,22 @@ class StepChanges:
         self.effects.set_timer(due, CLEANUP_RANK, item, cell.owner, layout.timer_value(cell.kind.prefix, cell.id))
 
     def sweep(self, cell: Cell, item: Item, effects: Effects) -> None:
-        """Removes the entry if it has expired. Otherwise schedules another sweep."""
-        self.cells.decode(cell)
-        if cell.value is None or cell.sweep_at != item[TIME]:
+        """Removes the entry if it has expired, without decoding it. Otherwise schedules another sweep. Does nothing if
+        there is no TTL any more."""
+        self.cells.load_times(cell)
+        kind = cell.kind
+        if cell.sweep_at != item[TIME] or not kind.expires():
             return  # already removed, or a later sweep is scheduled
         self.begin_step(item, effects)
-        kind = cell.kind
         if item[TIME] >= cell.changed_at + kind.ttl_ms:
             cell.value = None
             cell.body = None
+            cell.decoded = True
             cell.changed_at = cell.sweep_at = NEVER
         else:
-            if isinstance(kind, RecordKind) and not cell.dirty:
+            if not isinstance(kind, RecordKind):
+                self.cells.decode(cell)
+            elif not cell.dirty:
                 assert cell.stored is not None
                 cell.body = kind.stored_body(cell.stored)
             self.schedule_sweep(cell)
@@ -104,7 +130,7 @@ class StepChanges:
         else:
             if len(body) + len(cell.key) > self.largest_entry:
                 raise self._too_large(cell, body)
-            if kind.ttl_ms != NO_TTL or kind.indices:
+            if kind.keeps_times or kind.indices:
                 self._note_change(cell, kind, body, before, changed_at, was_dirty)
         cell.body = body
         cell.forget_value()
@@ -122,7 +148,7 @@ class StepChanges:
             before = None  # it had expired
         if body == before:
             return
-        if kind.ttl_ms != NO_TTL:
+        if kind.keeps_times:
             self.mark_written(cell)
         if kind.indices:
             record = cell.value if kind.is_plain else kind.codec.read_own_body(body, 0)[0]

@@ -266,4 +266,4 @@ def _plain(value: Any) -> Any:
 
 
 def kept_map(service: str) -> Map[KeptColumns]:
-    return Map(service, KEPT_COLUMNS, KeptColumns, 0)
+    return Map(service, KEPT_COLUMNS, KeptColumns, None)

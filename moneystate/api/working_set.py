@@ -55,6 +55,12 @@ class WorkingSet:
                 self.load([cell])
             cell.decode()
 
+    def load_times(self, cell: Cell) -> None:
+        """Makes the cell's times available, without decoding the entry."""
+        if not cell.loaded and not cell.dirty:
+            self.load([cell])
+        cell.load_times()
+
     def exists(self, cell: Cell, time_ms: int) -> bool:
         """Whether there is an entry that has not expired. Decodes it only if necessary."""
         if not cell.loaded and not cell.dirty:

@@ -103,7 +103,9 @@ def _inputs(spec: JobSpec, before: Mapping[str, Any], topics: set[str]) -> Itera
     for topic in sorted(now - read):
         yield Change("input", topic, None, "read", "from its first offset; events behind the watermark are late")
     for topic in sorted(read - now):
-        yield Change("input", topic, "read", None, "no longer read; its buffered events are still processed")
+        yield Change(
+            "input", topic, "read", None, "no longer read; its buffered events become dead letters (removed_input)"
+        )
     for topic in changed_timed(before, spec.rules):
         kinds = ("ordinary", "timed")
         is_timed = topic in spec.rules.get(TIMED, [])

@@ -127,17 +127,18 @@ class Run:
         self.plan = plan
         topics = plan.input_topics()
         every = [(t.code, n) for t in topics for n in range(partitions[t.code])]
+        read = {t.name: t.code for t in topics}  # the state may have more topics
         self.caused: list[Caused] = []  # all outputs
         self.differences: list[str] = []  # see `Recorder`
         self.order: dict[tuple[str, int, int], int] = {}  # by topic, partition, offset: the record's place in the log
         decoder = ServiceDecoder(plan, dead_letter_errors)
         formats = {declared.topic: declared.format for declared in plan.service.inputs}
-        self.raw = {code: WholeReader(decoder, code, formats[topic], None) for code, topic in plan.topics.items()}
-        self.canonical = {code: WholeReader(decoder, code, AVRO, None, functions=False) for code in plan.topics}
+        self.raw = {code: WholeReader(decoder, code, formats[topic], None) for topic, code in read.items()}
+        self.canonical = {code: WholeReader(decoder, code, AVRO, None, functions=False) for code in read.values()}
         self.sent_raw: set[tuple[int, int, int]] = set()  # topic code, partition, offset of records in their format
         self.sim = Simulation(
             decoder, topics, every, self._processor, bound_ms, key_groups=key_groups,
-            dead_letter_stream=plan.dead_letter_stream, reads={code: self._read(code) for code in plan.topics},
+            dead_letter_stream=plan.dead_letter_stream, reads={code: self._read(code) for code in read.values()},
         )  # fmt: skip
         self.dead_letter_errors = dead_letter_errors
 

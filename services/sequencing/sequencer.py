@@ -232,10 +232,13 @@ class Sequencer:
     def put_out(self, e: r.StreamEvent) -> bool:
         """False where it parks the stream instead (rule 10), as it does once."""
         s, rules, violates = self.stream, self.ctx.rules, []
-        if rules.follows:
+        if not rules.follows:
+            s.previous = None  # otherwise it would still count if there are rules again
+        else:
             member = e.body.members().get(rules.follows_field)
             value = member.value() if member is not None and member.text.startswith('"') else None
-            if s.previous is not None and value not in rules.follows[s.previous]:
+            allowed = None if s.previous is None else rules.follows.get(s.previous)  # None: by rules of before
+            if s.previous is not None and allowed is not None and value not in allowed:
                 violates = [s.previous]
                 if rules.violation == "park" and not s.parked:
                     self.park("violation")

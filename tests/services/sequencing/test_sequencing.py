@@ -17,13 +17,14 @@ from moneystate.testing import Bench
 from services.sequencing import records as r
 from services.sequencing.config import Config
 from services.sequencing.service import sequencing
+from tests.api.handover import handed_over
 
 S = 1_000
-FOLLOWS = {"ASSIST": ("POINT",)}
+FOLLOWS: dict[str, tuple[str, ...]] = {"ASSIST": ("POINT",)}
 
 
-def bench(**config: Any) -> Bench:
-    return Bench(sequencing(Config(**config)), bound_ms=0)
+def bench(key_groups: int = 3, **config: Any) -> Bench:
+    return Bench(sequencing(Config(**config)), bound_ms=0, key_groups=key_groups)
 
 
 def event(seq: int, seconds: float, body: object = None, id: str = "") -> r.StreamEvent:
@@ -454,6 +455,18 @@ def test_10_a_violation_can_park_the_stream_before_it() -> None:
     assert order(b) == [1, 2, 3]
     assert of(b, "output")[1].violates == ["ASSIST"]
     b.end()
+
+
+@pytest.mark.parametrize("now", [{"FOUL": ("THROW",)}, {}])
+def test_10_follows_may_lose_a_value_that_a_stream_had_last(now: dict[str, tuple[str, ...]]) -> None:
+    before = bench(follows=FOLLOWS, key_groups=1)
+    before.send(event(1, 1, {"type": "ASSIST"}))
+    after = handed_over(before, sequencing(Config(follows=now)), bound_ms=0)
+    after.send(event(2, 2, {"type": "FOUL"}))
+    assert [out.violates for out in of(after, "output")] == [[]]
+    again = handed_over(after, sequencing(Config(follows=FOLLOWS)), bound_ms=0)
+    again.send(event(3, 3, {"type": "FOUL"}))
+    assert [out.violates for out in of(again, "output")] == [[]]
 
 
 def test_queries() -> None:
