@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from moneystate.api.reject import Reject
     from moneystate.api.salvage import salvage
     from moneystate.api.service import Service
-    from moneystate.api.types import Decimal, Digits, Header, Json, Millis, Name, Unavailable, named, personal
+    from moneystate.api.types import Decimal, Digits, Header, Json, Millis, Name, Unavailable, Wire, named, personal
     from moneystate.api.upgrades import upgrade
     from moneystate.api.view import View, first
     from moneystate.errors import ArgumentError
@@ -49,6 +49,7 @@ _HOMES = {
         "Millis",
         "Name",
         "Unavailable",
+        "Wire",
         "named",
         "personal",
     ),
@@ -83,6 +84,7 @@ __all__ = [
     "Unavailable",
     "Value",
     "View",
+    "Wire",
     "first",
     "named",
     "personal",

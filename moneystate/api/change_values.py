@@ -58,10 +58,10 @@ def converted(record: Record, payload: Any, schema: Any) -> Any:
     schemas = _fields(schema)
     members = dict(payload)
     for f in record.fields:
-        value = payload.get(f.name)
+        value = payload.get(f.column)
         if value is not None:
             unit = None if f.name in ROWS else _ENVELOPE.get(f.name)
-            members[f.name] = _member(f.name, f.shape, value, schemas.get(f.name, {}), f.name in ROWS, unit)
+            members[f.column] = _member(f.name, f.shape, value, schemas.get(f.column, {}), f.name in ROWS, unit)
     return members
 
 
@@ -106,9 +106,9 @@ def _record(shape: Record, value: Any, schema: Schema, in_row: bool) -> Any:
     schemas = _fields(schema)
     members = dict(value)
     for f in shape.fields:
-        if value.get(f.name) is not None:
+        if value.get(f.column) is not None:
             unit = None if in_row else _ENVELOPE.get(f.name)
-            members[f.name] = _member(f.name, f.shape, value[f.name], schemas.get(f.name, {}), in_row, unit)
+            members[f.column] = _member(f.name, f.shape, value[f.column], schemas.get(f.column, {}), in_row, unit)
     return members
 
 

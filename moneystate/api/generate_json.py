@@ -67,12 +67,14 @@ class JsonCode:
 
     def _member(self, f: Field) -> str:
         """The expression for a `member_runs.Member`. Writes the lines that it needs."""
-        label = f.name if self.by_name else f.wire
+        label = f.column if self.by_name else f.label
         shape = f.shape.inner if isinstance(f.shape, Maybe) else f.shape
         kind = KINDS.get(shape.kind, OTHER) if isinstance(shape, Plain) else OTHER
         read = self._part(shape) if kind == OTHER else None
         default = None if f.default is None else self.source.constant("default", f.default)
-        return f"({f.name!r}, {label!r}, {kind + MAYBE if isinstance(f.shape, Maybe) else kind}, {read}, {default})"
+        tagged = kind + MAYBE if isinstance(f.shape, Maybe) else kind
+        others = () if self.by_name else f.also_in_json
+        return f"({f.name!r}, {label!r}, {tagged}, {read}, {default}, {others!r})"
 
     def _part(self, shape: Shape) -> str:
         """The name of a function that reads the shape."""
@@ -109,7 +111,7 @@ class JsonTexts:
         parts: list[str] = []
         before = "{" + type_member(record) if with_type else "{"
         for f, value in zip(record.fields, values, strict=True):
-            parts += [repr(f"{before}{quote(f.wire)}:"), self.expression(f.shape, value)]
+            parts += [repr(f"{before}{quote(f.label)}:"), self.expression(f.shape, value)]
             before = ","
         parts.append(repr("}" if record.fields else before.rstrip(",") + "}"))
         return f"''.join(({', '.join(parts)},))"
@@ -143,4 +145,4 @@ class JsonTexts:
 
 def type_member(record: Record) -> str:
     """The member with which a record's text begins; empty if the record has a field of that name."""
-    return "" if has_type_field(record) else f'"{TYPE}":{quote(record.short)},'
+    return "" if has_type_field(record) else f'"{TYPE}":{quote(record.type_name)},'

@@ -7,6 +7,7 @@ Every topic accepts heartbeats. `type_names` checks that a topic's types can be 
 from __future__ import annotations
 
 from codecs import BOM_UTF8
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import InputPlan
 from moneystate.api.reading import NO_HEADERS, Headers, header_text, is_whole_number
 from moneystate.api.shapes import Field, Maybe, Plain
-from moneystate.api.type_names import HEARTBEAT, TYPE, check_json_topic, has_type_field, is_heartbeat
+from moneystate.api.type_names import HEARTBEAT, TYPE, check_json_topic, has_type_field, is_heartbeat, spelled
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.engine.processor import Rejected
 
@@ -39,11 +40,18 @@ class JsonTopic:
         by_code = {name: code for code, name in plan.topics.items()}
         inputs = list(plan.inputs[by_code[topic]].values()) if topic in by_code else []
         made = [i for i in inputs if i.decode is not None or i.fallback is not None]  # producers do not send these
-        self.codecs = {i.codec.record.short: i.codec for i in inputs if i not in made}
+        self.codecs = {i.codec.record.type_name: i.codec for i in inputs if i not in made}
+        spellings = Counter([spelled(name) for name in self.codecs])
+        # for producers with another style: `order.placed`, `order_placed`
+        self.by_spelling = {
+            spelled(name): codec for name, codec in self.codecs.items() if spellings[spelled(name)] == 1
+        }
         codecs = _codecs(plan)
         # of other topics, to say why a record does not belong here
-        unknown = {i.codec.record.short for i in made}
-        self.elsewhere = {codec.record.short: codec for codec in reversed(codecs) if codec.record.short not in unknown}
+        unknown = {i.codec.record.type_name for i in made}
+        self.elsewhere = {
+            codec.record.type_name: codec for codec in reversed(codecs) if codec.record.type_name not in unknown
+        }
         self.by_header = {codec.header: codec for codec in [*codecs, plan.heartbeat]}
         self.from_headers = {i.codec.header: i.from_headers for i in inputs if i.from_headers}
         self.only = only_codec(inputs)  # of the topic's only type; None: it has several
@@ -79,6 +87,8 @@ class JsonTopic:
         codec = self.codecs.get(name)
         if codec is None:
             codec = self.elsewhere.get(name)
+        if codec is None:
+            codec = self.by_spelling.get(spelled(name))
         if codec is None:
             raise Rejected("unknown_schema", f"type {name[:100]!r}")
         return codec
@@ -156,14 +166,14 @@ def heartbeat_in(value: bytes | None, codec: Codec) -> bytes | None:
 
 def with_headers(document: dict[str, Any], fields: Sequence[Field], headers: Headers) -> dict[str, Any]:
     """The object, with the members that come from headers. Raises Malformed."""
-    members = {name: value for name, value in document.items() if all(name != f.wire for f in fields)}
+    members = {name: value for name, value in document.items() if all(name != f.label for f in fields)}
     for f in fields:
         if headers.get(f.header) is not None:
-            members[f.wire] = _member(f, header_text(headers, f.header))
+            members[f.label] = _member(f, header_text(headers, f.header))
         elif f.default is None:
             if not isinstance(f.shape, Maybe):
                 raise Malformed(f"no header {f.header}")
-            members[f.wire] = None
+            members[f.label] = None
     return members
 
 

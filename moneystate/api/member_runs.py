@@ -17,14 +17,20 @@ OTHER: Final = 4  # read by the member's function
 MAYBE: Final = 8  # added to another kind: null is allowed
 KINDS: Final = {"string": STRING, "long": LONG, "millis": MILLIS, "boolean": BOOLEAN}
 
-Member = tuple[str, str, int, Callable[[Any], Any] | None, Callable[[], Any] | None]
-"""Attribute, name of the member, kind, function that reads it, function that makes the default; None: neither."""
+Member = tuple[str, str, int, Callable[[Any], Any] | None, Callable[[], Any] | None, tuple[str, ...]]
+"""Attribute, name of the member, kind, function that reads it, function that makes the default; None: neither. Then the
+names that it may have instead."""
 
 
 def read_members(values: dict[str, Any], document: dict[str, Any], members: list[Member]) -> None:
     """Sets `values`, in the order of `members`. Raises Malformed, which names the first member that is wrong."""
-    for attribute, name, tagged, read, make_default in members:
+    for attribute, name, tagged, read, make_default, others in members:
         value: Any = document.get(name, MISSING)
+        if value is MISSING:
+            for other in others:
+                value = document.get(other, MISSING)
+                if value is not MISSING:
+                    break
         if value is MISSING:
             if make_default is None:
                 raise Malformed(name + ": missing")

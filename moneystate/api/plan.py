@@ -27,7 +27,7 @@ from moneystate.api.service import Handler, Service
 from moneystate.api.shapes import Plain, Record, Shapes, Symbols, has_personal
 from moneystate.api.type_names import check_json_topic
 from moneystate.api.unavailable import KEPT_COLUMNS, KeptColumns, KeptRows, UnavailableColumns
-from moneystate.api.upgrades import earlier_versions
+from moneystate.api.upgrades import Earlier, earlier_versions
 from moneystate.api.wrong_values import wrong_default
 from moneystate.engine.limits import MAX_DURATION_MS
 from moneystate.engine.processor import InputTopic
@@ -63,7 +63,7 @@ class Plan:
         self.service = service
         self.name = service.name
         self.rules = service.rules if rules is None else rules  # the run's, or those of the declaration
-        self.shapes = Shapes(service.namespace)
+        self.shapes = Shapes(service.namespace, style=service.wire)
         self.codecs: dict[type, Codec] = {}
         topics = dict.fromkeys([i.topic for i in service.inputs])
         self.codes = assign_codes(topics, codes or {})  # by topic
@@ -248,8 +248,7 @@ class Plan:
         if planned.unavailable.keeps and planned.handler is not None:
             planned.rows = KeptRows(codec.record, self.kinds[KEPT_COLUMNS], planned.unavailable, where)
         self.inputs[planned.code][codec.header] = planned
-        released = self._released(codec.record)
-        for header, version in earlier_versions(codec.record, self.service.namespace, released, lossy=True).items():
+        for header, version in self._earlier(codec.record, lossy=True).items():
             self.earlier_inputs[planned.code][header] = EarlierInput(planned, version.read)
 
     def _unavailable(self, declared: Input[Any]) -> UnavailableColumns:
@@ -294,10 +293,14 @@ class Plan:
 
     def _with_earlier(self, kind: RecordKind) -> RecordKind:
         current = kind.codec.record
-        for header, version in earlier_versions(current, self.service.namespace, self._released(current)).items():
+        for header, version in self._earlier(current).items():
             kind.earlier_records[header] = version.read
             kind.add_version(header, header_of(kept_record(version.record)), version.read)
         return kind
+
+    def _earlier(self, record: Record, lossy: bool = False) -> dict[bytes, Earlier]:
+        namespace, style = self.service.namespace, self.service.wire
+        return earlier_versions(record, namespace, self._released(record), style=style, lossy=lossy)
 
     def _released(self, record: Record) -> list[Mapping[str, Any]]:
         return [s for s in self.released if f"{s.get('namespace', '')}.{s['name']}" == record.name]

@@ -77,6 +77,8 @@ def _enum(shape: Symbols, defined: set[str]) -> Any:
 
 def _field(f: Field, defined: set[str]) -> dict[str, Any]:
     schema: dict[str, Any] = {"name": f.wire, "type": _schema(f.shape, defined)}
+    if f.aliases:
+        schema["aliases"] = list(f.aliases)
     if f.default is not None:
         default = default_json(f.shape, f.default())
         if default is not _NO_DEFAULT:

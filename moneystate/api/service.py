@@ -27,6 +27,7 @@ from moneystate.api.message import Message
 from moneystate.api.on import On
 from moneystate.api.reading import Key, Time
 from moneystate.api.rules import problem_of
+from moneystate.api.shapes import CAMEL, STYLES
 from moneystate.api.types import Unavailable
 from moneystate.api.view import View
 from moneystate.engine.inputs import is_pattern
@@ -60,14 +61,15 @@ class Service(On[R]):
     """A service: the inputs, outputs, state, rules and steps that are declared on it."""
 
     @overload
-    def __init__(self: Service[None], name: str, *, namespace: str = "") -> None: ...
+    def __init__(self: Service[None], name: str, *, namespace: str = "", wire: str = CAMEL) -> None: ...
     @overload
-    def __init__(self, name: str, rules: R, *, namespace: str = "") -> None: ...
-    def __init__(self, name: str, rules: Any = None, *, namespace: str = "") -> None:
+    def __init__(self, name: str, rules: R, *, namespace: str = "", wire: str = CAMEL) -> None: ...
+    def __init__(self, name: str, rules: Any = None, *, namespace: str = "", wire: str = CAMEL) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9-]{0,62}", name):
             raise ServiceError(f"service {name!r}: invalid name.", "use a to z, 0 to 9 and -, at most 63 characters.")
         self.name = name  # also the prefix of its state topics
         self.namespace = namespace or name.replace("-", "_")  # of its records
+        self.wire = wire  # the style of field names in JSON and Avro: `camel` or `snake`
         self.rules: R = rules  # a frozen dataclass (`moneystate.api.rules`); fields of simple types are flags of `run`
         self.inputs: list[Input[Any]] = []
         self.outputs: list[Output[Any]] = []
@@ -79,6 +81,8 @@ class Service(On[R]):
         self.handlers: list[tuple[Input[Any] | Timer | MapTimer[Any], Handler]] = []
         self.holds = 0  # see `holding`; 0: not declared
         self.unfit: ServiceError | None = None  # see `refuse_start`
+        if wire not in STYLES:
+            self.fail(f"wire={wire!r}.", f"use one of {', '.join(STYLES)}.")
         _check_rules(self, rules)
 
     def holding(self, events: int) -> None:

@@ -5,7 +5,8 @@
     float -> double      ms.Json    -> string              list[X]           -> array
     bool  -> boolean     bytes      -> bytes               dict[str, X]      -> map
 
-Field names are camelCase in Avro and JSON. A field of any other type raises ServiceError.
+Field names are camelCase in Avro and JSON, unless the service or the field says otherwise (`ms.Wire`). A field of any
+other type raises ServiceError.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from moneystate.api.json_value import Json
-from moneystate.api.types import MILLIS, NAME_ATTRIBUTE, Digits, Header, Name, personal
+from moneystate.api.types import MILLIS, NAME_ATTRIBUTE, WIRE_ATTRIBUTE, Digits, Header, Name, Wire, personal
 from moneystate.errors import ServiceError
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_TYPE: Final = "type"  # the member of JSON that names the type of a record
+_WORD: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")  # the beginning of a further word
 _PLAIN: Final = {str: "string", int: "long", float: "double", bool: "boolean", bytes: "bytes", Json: "json"}
 _ALLOWED: Final = (
     "use str, int, float, bool, bytes, ms.Millis, ms.Decimal, ms.Json, Literal[...], X | None, list[X], dict[str, X] "
@@ -83,11 +86,29 @@ class Field:
     """A field of a record."""
 
     name: str  # the attribute
-    wire: str  # its name in Avro and JSON
+    wire: str  # its name in Avro, and in JSON unless `in_json` is another one
     shape: Shape
     default: Callable[[], Any] | None  # makes the value of an absent field; None: the field is required
     personal: bool
     header: str = ""  # the Kafka header that has it; "": it is in the value
+    declared: str = ""  # the name that `ms.Wire` gives it; "": none
+    in_json: str = ""  # a name in JSON that Avro does not allow
+    aliases: tuple[str, ...] = ()  # earlier names in Avro
+    also_in_json: tuple[str, ...] = ()  # names under which JSON is read if it has no `label`
+
+    @property
+    def label(self) -> str:
+        """Its name in JSON."""
+        return self.in_json or self.wire
+
+    @property
+    def column(self) -> str:
+        """Its name in rows, whose columns keep their names."""
+        return self.declared or self.name
+
+    def was(self, name: str) -> bool:
+        """Whether it has or had this name in Avro."""
+        return name == self.wire or name in self.aliases
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +122,12 @@ class Record(Shape):
     @property
     def short(self) -> str:
         return self.name.rpartition(".")[2]
+
+    @property
+    def type_name(self) -> str:
+        """The name of its type in JSON."""
+        wire: str = self.cls.__dict__.get(WIRE_ATTRIBUTE, "")
+        return wire or self.short
 
     def field(self, name: str) -> Field | None:
         return next((f for f in self.fields if f.name == name), None)
@@ -159,6 +186,14 @@ def camel(name: str) -> str:
     return head + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
+def snake(name: str) -> str:
+    return _WORD.sub(r"_\1", name.strip("_")).lower()
+
+
+CAMEL: Final = "camel"
+STYLES: Final[Mapping[str, Callable[[str], str]]] = {CAMEL: camel, "snake": snake}
+
+
 def is_immutable(shape: Shape) -> bool:
     """Whether values of the shape cannot be changed in place. Then they need no copies."""
     if isinstance(shape, Maybe):
@@ -181,8 +216,9 @@ def is_plain(shape: Shape) -> bool:
 class Shapes:
     """The records of one service, each analysed once."""
 
-    def __init__(self, namespace: str, renamed: Mapping[type, str] | None = None) -> None:
+    def __init__(self, namespace: str, renamed: Mapping[type, str] | None = None, style: str = CAMEL) -> None:
         self.namespace = namespace  # of records without a full name
+        self.style = STYLES[style]  # of the names of fields without `ms.Wire`
         self.renamed = renamed or {}  # full names that replace the records' own
         self.records: dict[type, Record] = {}
         self.names: dict[str, type] = {}
@@ -211,7 +247,7 @@ class Shapes:
         for f in dataclasses.fields(cls):
             record.fields.append(self._field(record, f, hints[f.name], f"{where}: {cls.__name__}.{f.name}"))
         self.in_progress.pop()
-        _check_wire_names(record)
+        record.fields[:] = _told_apart(record)
         self.records[cls] = record
         return record
 
@@ -230,15 +266,31 @@ class Shapes:
             default = lambda: value  # noqa: E731
         elif f.default_factory is not MISSING:
             default = f.default_factory
-        wire = camel(f.name)
-        enum_name = f"{record.name}{wire[:1].upper()}{wire[1:]}"
+        in_camel = camel(f.name)
+        enum_name = f"{record.name}{in_camel[:1].upper()}{in_camel[1:]}"
         shape, header = self.shape(hint, where, enum_name), _header_of(hint)
         if header and not _fits_header(shape):
             raise ServiceError(
                 f"{where}: a header cannot hold {_shown(_unmarked(hint))}.",
                 "use str, int, bool, ms.Millis or Literal[...], or X | None of one.",
             )
-        return Field(f.name, wire, shape, default, _is_personal(hint), header)
+        wire = next((mark for mark in _marks(hint) if isinstance(mark, Wire)), Wire(""))
+        return self._named(Field(f.name, "", shape, default, _is_personal(hint), header), wire)
+
+    def _named(self, f: Field, given: Wire) -> Field:
+        """The field with its names. Where they are not the default, it is also read under the default one."""
+        label = given.name or self.style(f.name)
+        wire = label if _NAME.fullmatch(label) or not given.name else self.style(f.name)
+        earlier = dict.fromkeys([*given.was, *([camel(f.name)] if wire != camel(f.name) else [])])
+        names = dict.fromkeys([wire, *earlier, f.name])
+        return dataclasses.replace(
+            f,
+            wire=wire,
+            declared=given.name,
+            in_json=label if label != wire else "",
+            aliases=tuple(name for name in earlier if _NAME.fullmatch(name) and name != wire),
+            also_in_json=tuple(name for name in names if name not in (label, _TYPE)),
+        )
 
     def shape(self, hint: Any, where: str, enum_name: str) -> Shape:
         if get_origin(hint) is Annotated:
@@ -320,17 +372,27 @@ def _fits_header(shape: Shape) -> bool:
     return isinstance(inner, Symbols) or (isinstance(inner, Plain) and inner.kind in HEADER_KINDS)
 
 
-def _check_wire_names(record: Record) -> None:
-    seen: dict[str, str] = {}
+def _told_apart(record: Record) -> list[Field]:
+    """The fields. A further name of one that is the name of another counts for the other alone. Raises ServiceError if
+    two have one name."""
+    cls, seen = record.cls.__name__, dict[str, str]()
     for f in record.fields:
         if not _NAME.fullmatch(f.wire):
             raise ServiceError(
-                f"{record.cls.__name__}.{f.name}: Avro does not allow this name.", "use ASCII letters, digits and _."
+                f"{cls}.{f.name}: Avro does not allow the name {f.wire!r}.", "use ASCII letters, digits and _."
             )
-        if seen.setdefault(f.wire, f.name) != f.name:
-            raise ServiceError(
-                f"{record.cls.__name__}: {seen[f.wire]} and {f.name} are both {f.wire} in Avro.", "rename one."
-            )
+        for name in dict.fromkeys([f.wire, f.label]):
+            if seen.setdefault(name, f.name) != f.name:
+                where = "Avro" if _NAME.fullmatch(name) else "JSON"
+                raise ServiceError(f"{cls}: {seen[name]} and {f.name} are both {name} in {where}.", "rename one.")
+    return [
+        dataclasses.replace(
+            f,
+            aliases=tuple(name for name in f.aliases if name not in seen),
+            also_in_json=tuple(name for name in f.also_in_json if seen.get(name, f.name) == f.name),
+        )
+        for f in record.fields
+    ]
 
 
 def _shown(hint: Any) -> str:

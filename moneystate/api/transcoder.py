@@ -131,7 +131,7 @@ class RecordPart(Part):
         self.befores: list[str] = []  # what stands before each field's value
         self.parts: list[Part] = []
         for f in record.fields:
-            self.befores.append(f"{before}{quote(f.wire)}:")
+            self.befores.append(f"{before}{quote(f.label)}:")
             self.parts.append(part_of(f.shape, made))
             before = ","
         self.after: str = "}" if record.fields else before.rstrip(",") + "}"

@@ -6,6 +6,7 @@ records are looked up among the topic's own types only, so types of the same nam
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from moneystate.api.plan import Plan
 
 TYPE: Final = "type"
+_SEPARATORS: Final = re.compile("[._-]")
 HEARTBEAT: Final = HEARTBEAT_RECORD.short
-HEARTBEAT_MEMBERS: Final = frozenset({TYPE, *[f.wire for f in HEARTBEAT_RECORD.fields]})
+HEARTBEAT_MEMBERS: Final = frozenset({TYPE, *[f.label for f in HEARTBEAT_RECORD.fields]})
 
 
 def is_heartbeat(document: dict[str, Any]) -> bool:
@@ -28,9 +30,14 @@ def is_heartbeat(document: dict[str, Any]) -> bool:
     return document.get(TYPE) == HEARTBEAT and document.keys() == HEARTBEAT_MEMBERS
 
 
+def spelled(name: str) -> str:
+    """The same for all spellings of a type's name: `OrderPlaced`, `order.placed`, `ORDER_PLACED`."""
+    return _SEPARATORS.sub("", name).lower()
+
+
 def has_type_field(record: Record) -> bool:
     """Whether the record itself has a field named `type`."""
-    return any(f.wire == TYPE for f in record.fields)
+    return any(f.label == TYPE for f in record.fields)
 
 
 def read_by_format(inputs: Sequence[Input[Any]]) -> list[Input[Any]]:
@@ -51,34 +58,34 @@ def check_json_topic(plan: Plan, topic: str) -> None:
         if len(records) > 1:
             _check_type_fields(where, records)
     for record in inputs:
-        required = {f.wire for f in record.fields if f.default is None and not f.header}
+        required = {f.label for f in record.fields if f.default is None and not f.header}
         if required <= HEARTBEAT_MEMBERS:
             _check_heartbeat(where, record)
     for record in outputs:
-        if {f.wire for f in record.fields} | {TYPE} == HEARTBEAT_MEMBERS:
+        if {f.label for f in record.fields} | {TYPE} == HEARTBEAT_MEMBERS:
             _check_heartbeat(where, record)
 
 
 def _check_names(where: str, records: Iterable[Record]) -> None:
     by_name: dict[str, Record] = {}
     for record in records:
-        other = by_name.setdefault(record.short, record)
+        other = by_name.setdefault(record.type_name, record)
         if other is not record:
             raise ServiceError(
-                f"{where}: {other.name} and {record.name} are both {record.short!r} in JSON.",
-                "rename one, or give it a topic of its own.",
+                f"{where}: {other.name} and {record.name} are both {record.type_name!r} in JSON.",
+                "give one another name with @ms.named(..., wire=NAME), or a topic of its own.",
             )
 
 
 def _check_type_fields(where: str, records: Iterable[Record]) -> None:
     """A record's own field `type` would replace the name of its type."""
     for record in records:
-        field = next((f for f in record.fields if f.wire == TYPE), None)
-        if field is not None and not _is_only(field.shape, record.short):
+        field = next((f for f in record.fields if f.label == TYPE), None)
+        if field is not None and not _is_only(field.shape, record.type_name):
             raise ServiceError(
                 f"{where}: {record.cls.__name__}.{field.name} is {TYPE!r} in JSON, where a topic of several types has "
                 "the name of the type.",
-                f"rename the field, declare it as Literal[{record.short!r}], or use a topic of its own.",
+                f"rename the field, declare it as Literal[{record.type_name!r}], or use a topic of its own.",
             )
 
 
@@ -88,12 +95,12 @@ def _is_only(shape: Shape, symbol: str) -> bool:
 
 def _check_heartbeat(where: str, record: Record) -> None:
     """`record`: one that may consist of a heartbeat's members."""
-    field = next((f for f in record.fields if f.wire == TYPE), None)
-    if record.short == HEARTBEAT if field is None else _takes(field.shape, HEARTBEAT):
+    field = next((f for f in record.fields if f.label == TYPE), None)
+    if record.type_name == HEARTBEAT if field is None else _takes(field.shape, HEARTBEAT):
         raise ServiceError(
             f"{where}: a record {record.cls.__name__} can have exactly the members of the platform's heartbeat, "
             "and would be taken for one.",
-            "rename the type, or give it another required field.",
+            "give the type another name with @ms.named(..., wire=NAME), or another required field.",
         )
 
 

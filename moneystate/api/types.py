@@ -6,6 +6,7 @@ rate: Annotated[ms.Decimal, ms.Digits(38, 12)]  an exact number of other digits
 details: ms.Json                                any JSON
 email: Annotated[str, ms.personal]              masked in answers to callers who may not read it
 source: Annotated[str, ms.Header("ce_source")]  from a Kafka header, not from the value
+id: Annotated[str, ms.Wire("order_id")]         another name in JSON and Avro
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Annotated, Final, TypeVar
 
 from moneystate.api.json_value import Json
 
-__all__ = ["Decimal", "Digits", "Header", "Json", "Millis", "Name", "Unavailable", "named", "personal"]
+__all__ = ["Decimal", "Digits", "Header", "Json", "Millis", "Name", "Unavailable", "Wire", "named", "personal"]
 
 Decimal = decimal.Decimal
 C = TypeVar("C", bound=type)
@@ -78,16 +79,33 @@ class Name:
     name: str
 
 
+@dataclass(frozen=True)
+class Wire:
+    """The name of a field in JSON and Avro: `Annotated[str, ms.Wire("order_id")]`. By default it is the field's name in
+    the style of the service. A name that Avro does not allow, such as `@timestamp`, is the name in JSON alone.
+
+    `was`: earlier names, under which records are still read."""
+
+    name: str
+    was: tuple[str, ...] = ()
+
+
 NAME_ATTRIBUTE: Final = "__avro_name__"
+WIRE_ATTRIBUTE: Final = "__json_type__"
 
 
 class named:  # reads as a decorator
     """Gives a record a full Avro name: `@ms.named("shop.events.OrderPlaced")`. The default is `<service>.<class
-    name>`."""
+    name>`. `wire`: the name of its type in JSON, such as `order.placed`; by default the Avro name without its
+    namespace."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str = "", *, wire: str = "") -> None:
         self.name = name
+        self.wire = wire
 
     def __call__(self, cls: C) -> C:
-        setattr(cls, NAME_ATTRIBUTE, self.name)
+        if self.name:
+            setattr(cls, NAME_ATTRIBUTE, self.name)
+        if self.wire:
+            setattr(cls, WIRE_ATTRIBUTE, self.wire)
         return cls

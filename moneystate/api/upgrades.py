@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar, get_type_hints
 from moneystate.api.codec import Codec
 from moneystate.api.json_fields import MARK, is_marked
 from moneystate.api.schema import header_of
-from moneystate.api.shapes import Array, Exact, Field, Maybe, Plain, Record, Shape, Shapes, Symbols, Table
+from moneystate.api.shapes import CAMEL, Array, Exact, Field, Maybe, Plain, Record, Shape, Shapes, Symbols, Table
 from moneystate.api.types import Digits
 from moneystate.errors import ServiceError
 
@@ -57,11 +57,14 @@ def upgrade(function: F) -> F:
 
 
 def earlier_versions(
-    current: Record, namespace: str, released: Iterable[Mapping[str, Any]], *, lossy: bool = False
+    current: Record, namespace: str, released: Iterable[Mapping[str, Any]], *, style: str = CAMEL, lossy: bool = False
 ) -> dict[bytes, Earlier]:
     """The readable versions of `current`, by the header of their schema: those with an upgrade function, and
-    released schemas that only lack fields with defaults. `lossy`: also schemas with fields that no longer exist."""
-    versions = _with_functions(current, current.cls, namespace, lambda record: record)
+    released schemas that only lack fields with defaults. `style`: of the names of fields. `lossy`: also schemas with
+    fields that no longer exist."""
+    versions: dict[bytes, Earlier] = {}
+    for each in {CAMEL, style}:  # the service may have had the default style before
+        versions.update(_with_functions(current, current.cls, (namespace, each), lambda record: record))
     for schema in released:
         record = record_of(schema, current)
         header = header_of(record)
@@ -71,13 +74,15 @@ def earlier_versions(
     return versions
 
 
-def _with_functions(current: Record, cls: type, namespace: str, then: Convert) -> dict[bytes, Earlier]:
+def _with_functions(current: Record, cls: type, names: tuple[str, str], then: Convert) -> dict[bytes, Earlier]:
+    """`names`: the namespace, and the style of the names of fields."""
     versions: dict[bytes, Earlier] = {}
     for old, function in vars(cls).get(_UPGRADES, {}).items():
-        record = Shapes(namespace, {old: current.name}).record(old, f"upgrade {function.__name__}")
+        namespace, style = names
+        record = Shapes(namespace, {old: current.name}, style).record(old, f"upgrade {function.__name__}")
         convert = _chain(function, then)
         versions[header_of(record)] = Earlier(record, _reader(record, convert))
-        versions.update(_with_functions(current, old, namespace, convert))
+        versions.update(_with_functions(current, old, names, convert))
     return versions
 
 
@@ -113,7 +118,7 @@ class _Released:
         for f in schema["fields"]:
             current = None
             if isinstance(like, Record):
-                current = next((field.shape for field in like.fields if field.wire == f["name"]), None)
+                current = next((field.shape for field in like.fields if field.was(f["name"])), None)
             name = f["name"] + "_" if iskeyword(f["name"]) else f["name"]
             fields.append(Field(name, f["name"], self.shape(f["type"], current), None, False))
         cls = dataclasses.make_dataclass(schema["name"], [(f.name, Any) for f in fields])
@@ -177,10 +182,11 @@ def conversion(old: Shape, new: Shape, lossy: bool) -> Convert | None:
 
 def _convert_records(old: Record, new: Record, lossy: bool) -> Convert | None:
     parts: list[tuple[str, str, Convert]] = []
-    if not lossy and not {f.wire for f in old.fields} <= {f.wire for f in new.fields}:
+    if not lossy and not all(any(f.was(earlier.wire) for f in new.fields) for earlier in old.fields):
         return None  # the content of a field would be lost
     for f in new.fields:
-        before = next((earlier for earlier in old.fields if earlier.wire == f.wire), None)
+        named = {earlier.wire: earlier for earlier in old.fields}
+        before = next((named[name] for name in (f.wire, *f.aliases) if name in named), None)
         if before is None:
             if f.default is None:
                 return None

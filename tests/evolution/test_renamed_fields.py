@@ -1,0 +1,101 @@
+"""Fields that get another name on the wire: a change of the schema that loses nothing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from moneystate.api.codec import Codec
+from moneystate.api.job import plain_job
+from moneystate.api.plans import plan_of
+from moneystate.errors import ServiceError
+from moneystate.kafka.convert import converters
+from moneystate.schemas.services import check_released, findings_of, release_service
+
+MODULE = "renamed_fields"
+SERVICE = f"{MODULE}:service"
+SOURCE = """
+from dataclasses import dataclass
+from typing import Annotated
+import moneystate as ms
+
+@dataclass(frozen=True)
+class Sold:
+    shop_id: {id}
+    sold_at: ms.Millis
+
+@dataclass
+class Total:
+    items_sold: {n} = 0
+
+service = ms.Service("renamed"{style})
+sold = service.input("sold", Sold, key="shop_id", time="sold_at")
+total = service.value("total", Total)
+
+@service.on(sold, total)
+def sell(ctx, e: Sold, total: Total) -> None:
+    total.items_sold += 1
+"""
+PLAIN = {"id": "str", "n": "int", "style": ""}
+CHANGES = [
+    {**PLAIN, "style": ', wire="snake"'},
+    {**PLAIN, "id": 'Annotated[str, ms.Wire("shop")]', "n": 'Annotated[int, ms.Wire("n")]'},
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    sys.path.insert(0, str(tmp_path))
+    yield tmp_path
+    sys.path.remove(str(tmp_path))
+    forget()
+
+
+def forget() -> None:
+    sys.modules.pop(MODULE, None)
+    plan_of.cache_clear()
+
+
+def write(folder: Path, **parts: str) -> None:
+    forget()
+    (folder / f"{MODULE}.py").write_text(SOURCE.format(**parts))
+
+
+def input_codec() -> Codec:
+    ((by_header),) = plan_of(SERVICE).inputs.values()
+    return next(iter(by_header.values())).codec
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_records_and_state_of_before_are_read_under_the_new_names(folder: Path, change: dict[str, str]) -> None:
+    write(folder, **PLAIN)
+    release_service(SERVICE)
+    written, kind = input_codec(), plan_of(SERVICE).kinds["total"]
+    value, entry = written.encode(written.record.cls("a", 5)), kind.codec.encode(kind.codec.record.cls(3))
+    write(folder, **change)
+    with pytest.raises(ServiceError, match="found changes: events/Sold, state/Total"):
+        check_released(SERVICE)
+    release_service(SERVICE)
+    check_released(SERVICE)
+    findings = findings_of(SERVICE)
+    assert [f for f in findings if not f.ok] == []
+    assert {(f.schema, f.rule) for f in findings} >= {
+        ("events/Sold", "field renamed with alias"), ("state/Total", "field renamed with alias"),
+    }  # fmt: skip
+    (convert,) = converters({}, plain_job(SERVICE, {}).inputs, None, schemas=SERVICE).values()
+    assert input_codec().decode(convert(value)).shop_id == "a"
+    kind = plan_of(SERVICE).kinds["total"]
+    assert kind.earlier_records[entry[:10]](entry, 10)[0].items_sold == 3
+
+
+def test_a_name_that_is_taken_back_is_told(folder: Path) -> None:
+    write(folder, **CHANGES[1])
+    release_service(SERVICE)
+    write(folder, **PLAIN)
+    assert {f.rule for f in findings_of(SERVICE) if not f.ok} >= {"field renamed without alias"}
+    write(folder, **{**PLAIN, "id": 'Annotated[str, ms.Wire("shopId", was=("shop",))]', "n": CHANGES[1]["n"]})
+    assert release_service(SERVICE) == ["events/Sold/v2"]
+    assert [f for f in findings_of(SERVICE) if not f.ok] == []
