@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from moneystate.api.cells import Cell, RecordKind
 from moneystate.api.codec import Codec
+
+_SCALARS: Final = (int, str, bool, bytes, type(None))
 
 
 def difference_of_cell(cell: Cell) -> Iterator[str]:
@@ -38,12 +40,13 @@ def difference_of_record(where: str, codec: Codec, value: bytes) -> Iterator[str
 
 def exact_form(value: Any) -> Any:
     """A value in a form whose equality includes the types, the order of dicts, the sign of zero, and every digit."""
-    if is_dataclass(value) and not isinstance(value, type):
-        declared = [f.name for f in fields(value)]
-        extra = {} if not hasattr(value, "__dict__") else {**vars(value)}
-        for name in [*declared, *_cached(type(value))]:
-            extra.pop(name, None)
-        return type(value), [(name, exact_form(getattr(value, name))) for name in declared], sorted(extra)
+    cls = type(value)
+    if cls in _SCALARS:
+        return cls, value
+    if hasattr(cls, "__dataclass_fields__"):
+        declared, expected = _names(cls)
+        extra = sorted(name for name in getattr(value, "__dict__", ()) if name not in expected)
+        return cls, [(name, exact_form(getattr(value, name))) for name in declared], extra
     if isinstance(value, dict):
         return type(value), [(exact_form(key), exact_form(item)) for key, item in value.items()]
     if isinstance(value, (list, tuple)):
@@ -53,8 +56,17 @@ def exact_form(value: Any) -> Any:
     return type(value), value
 
 
-def _cached(cls: type) -> list[str]:
-    return [name for c in cls.__mro__ for name, one in vars(c).items() if isinstance(one, functools.cached_property)]
+def _names(cls: type[Any]) -> tuple[list[str], set[str]]:
+    """The fields of a dataclass, and all attributes that its objects may have."""
+    if cls not in _NAMES:
+        declared = [f.name for f in fields(cls)]
+        members = [one for c in cls.__mro__ for one in vars(c).items()]
+        cached = [name for name, one in members if isinstance(one, functools.cached_property)]
+        _NAMES[cls] = declared, {*declared, *cached}
+    return _NAMES[cls]
+
+
+_NAMES: Final[dict[type[Any], tuple[list[str], set[str]]]] = {}
 
 
 def _of_values(where: str, stored: Any, here: Any) -> Iterator[str]:
