@@ -160,6 +160,7 @@ class RecordKind(Kind):
         self.immutable = is_immutable(codec.record)
         self.indices: list[AnyIndex[Any, Any]] = []
         self.is_plain = is_plain(codec.record)  # a record in memory has no other values than one that is read again
+        self.title = f"{'map' if make_default is None else 'value'} {name}"
         self.runs_code = runs_code(codec.record)  # to read a record runs code of the service, which may refuse it
 
     def add_version(self, header: bytes, kept_header: bytes, read: Read) -> None:

@@ -28,7 +28,16 @@ from moneystate.api.type_names import check_json_topic
 from moneystate.engine.avro import MAGIC
 from moneystate.engine.inputs import is_pattern, matches
 from moneystate.engine.processor import InputTopic
-from moneystate.ports.service import JSON_FIELDS, STATE_VERSIONS, TIMED, TOPICS, JobSpec, ServiceSpec, Stream
+from moneystate.ports.service import (
+    JSON_FIELDS,
+    STATE_SCHEMAS,
+    STATE_VERSIONS,
+    TIMED,
+    TOPICS,
+    JobSpec,
+    ServiceSpec,
+    Stream,
+)
 
 LOGIC_VERSION: Final = 1  # of the runtime; raised when the same service and logs would give different records
 FAIL, DEAD_LETTER = "fail", "dead-letter"
@@ -38,7 +47,17 @@ PLATFORM_RULES: Final[Mapping[str, Any]] = {  # rules that every service has, wi
     "max_record_bytes": MAX_RECORD_BYTES,
     "on_error": FAIL,
 }
-RESERVED: Final = ("bounds", JSON_FIELDS, "known_schemas", "logic", "max_futures", STATE_VERSIONS, TIMED, TOPICS)
+RESERVED: Final = (
+    "bounds",
+    JSON_FIELDS,
+    "known_schemas",
+    "logic",
+    "max_futures",
+    STATE_SCHEMAS,
+    STATE_VERSIONS,
+    TIMED,
+    TOPICS,
+)
 
 
 @dataclass(frozen=True)
@@ -114,6 +133,7 @@ def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
             "logic": LOGIC_VERSION,
             STATE_VERSIONS: len(released_state(reference)),
             TOPICS: dict(codes),
+            **_state_schemas(plan, rules),
             **_json_fields(plan),
             **limits,
         },
@@ -125,12 +145,29 @@ def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
         state=ServiceState(reference, plan.codes),
         reader_rules=[*sorted(service_rules), "topics"],
         schemas=reference,
+        readable=_readable(plan),
         code=code_of(service),
         timed=list(dict.fromkeys([o.topic for o in service.outputs if o.timed])),
         created={o.topic: Stream(o.partitions, o.compacted) for o in service.outputs},
         counters=_counters(service),
         topic_schemas=partial(schemas_by_topic, reference, codes),
     )
+
+
+def _state_schemas(plan: Plan, rules: Mapping[str, Any]) -> dict[str, dict[str, list[str]]]:
+    """The schemas of entries that were written before, as far as `rules` have them, and of those that this program
+    writes."""
+    saved = rules.get(STATE_SCHEMAS, None if "logic" in rules else {})  # `logic`: the rules of a checkpoint
+    if saved is None:
+        return {}
+    by_state = {name: {*schemas} for name, schemas in saved.items()}
+    for kind in plan.kinds.values():
+        by_state.setdefault(kind.title, set()).add(kind.header.hex())
+    return {STATE_SCHEMAS: {name: sorted(schemas) for name, schemas in sorted(by_state.items())}}
+
+
+def _readable(plan: Plan) -> dict[str, list[str]]:
+    return {kind.title: sorted(h.hex() for forms in kind.versions for h in forms) for kind in plan.every_kind()}
 
 
 def _counters(service: Service[Any]) -> list[str]:

@@ -73,7 +73,9 @@ class Plan:
         if any(self._unavailable(declared).keeps for declared in service.inputs):
             self.kinds[KEPT_COLUMNS] = self._kind(self._kept_columns())
         self.by_prefix: dict[bytes, RecordKind | SeenKind | TimerKind] = {k.prefix: k for k in self.kinds.values()}
-        self.removed: dict[bytes, SeenKind | TimerKind] = {}  # kinds that the state may have from earlier declarations
+        self.removed: dict[
+            bytes, RecordKind | SeenKind | TimerKind
+        ] = {}  # kinds that the state may have from earlier declarations
         self.handlers: dict[Any, HandlerPlan] = {}
         for source, handler in service.handlers:
             self.handlers[source] = self._handler(source, handler)
@@ -115,6 +117,9 @@ class Plan:
         """As `kind_of`, by the prefix of the entries' keys. The platform knows the entries of timers and of `unique`
         whether or not the service still declares them."""
         kind = self.by_prefix.get(prefix) or self.removed.get(prefix)
+        is_kept = prefix == layout.prefix_of(layout.ENTRY, KEPT_COLUMNS) and KEPT_COLUMNS not in self.service.states
+        if kind is None and is_kept:
+            kind = self.removed[prefix] = self._kind(self._kept_columns())
         if kind is None and prefix[:1] in (layout.TIMER, layout.SEEN):
             name = prefix[layout.NAME_AT :].decode("ascii", "replace")
             if prefix[:1] == layout.TIMER:
@@ -123,6 +128,12 @@ class Plan:
                 kind = SeenKind(prefix, name, NO_TTL, header_of(SEEN_RECORD))
             self.removed[prefix] = kind
         return kind
+
+    def every_kind(self) -> list[RecordKind]:
+        """The kinds of values and maps, with that of the platform, which the state may have from earlier inputs."""
+        kept = self.kind_at(layout.prefix_of(layout.ENTRY, KEPT_COLUMNS))
+        own = list(self.kinds.values())
+        return [*own, kept] if isinstance(kept, RecordKind) and kept not in own else own
 
     @cached_property
     def queries(self) -> dict[str, QueryPlan]:

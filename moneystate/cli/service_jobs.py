@@ -31,7 +31,7 @@ from moneystate.cli.rule_flags import parted, rules_by_service
 from moneystate.cli.service_config import check_used, service_tables
 from moneystate.errors import ConfigError
 from moneystate.kafka.starting import parse_start
-from moneystate.ports.service import JobSpec
+from moneystate.ports.service import STATE_SCHEMAS, TOPICS, JobSpec
 from moneystate.schemas.services import check_released
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.run_options import RunOptions
@@ -131,7 +131,7 @@ def _prepared(path: str, rules: Mapping[str, Any], options: RunOptions, chosen: 
     check_released(path)
     service = plain_service(path)
     spec = (
-        planned_job(service, options.checkpoint) if options.finish_batch else service.job({**rules, **_topics(options)})
+        planned_job(service, options.checkpoint) if options.finish_batch else service.job({**rules, **_saved(options)})
     )
     parse_start(options.starting_offsets, [t.name for t in spec.inputs])  # before a broker is asked
     mine = {**service.formats, **{topic: name for topic, name in chosen.items() if topic in service.formatted}}
@@ -142,12 +142,14 @@ def _prepared(path: str, rules: Mapping[str, Any], options: RunOptions, chosen: 
     return Prepared(spec, replace(options, formats=mine))
 
 
-def _topics(options: RunOptions) -> dict[str, Any]:
-    """What stands for topics in the state that the job begins with: kept, so that inputs can be added."""
+def _saved(options: RunOptions) -> dict[str, Any]:
+    """What the state that the job begins with says of itself: the numbers of topics, and the schemas of its entries."""
     checkpoint = Checkpoint(options.checkpoint)
     before: Mapping[str, Any] = {}
     if not checkpoint.is_new():
         before = checkpoint.latest_rules()
     elif options.initial_state:
         before = manifest_of(options.initial_state, "--initial-state").rules
-    return {"topics": before["topics"]} if "topics" in before else {}
+    saved = {name: before[name] for name in (TOPICS, STATE_SCHEMAS) if name in before}
+    is_unfinished = not checkpoint.is_new() and checkpoint.planned_rules() is not None
+    return saved if STATE_SCHEMAS in saved or not is_unfinished else {**saved, STATE_SCHEMAS: None}

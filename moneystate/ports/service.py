@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -18,6 +18,10 @@ STATE_VERSIONS = "state_versions"
 
 # The fields that a plain service reads as JSON. For Avro they are strings.
 JSON_FIELDS = "json_fields"
+# The schemas (in hex) of all entries that the state of a plain service may have, by state. None: not recorded, because
+# an unfinished batch of an earlier program does not have the rule.
+STATE_SCHEMAS = "state_schemas"
+
 # The number of each topic in the state of a plain service.
 TOPICS = "topics"
 # The inputs that are timed streams.
@@ -33,7 +37,7 @@ def rule_changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str,
     """The rules that differ, except the program's versions, with both values. A rule of an added input does not count,
     because nothing of that input was read before."""
     known = before.get(TOPICS)
-    names = sorted({*before, *now} - {*VERSION_RULES})
+    names = sorted({*before, *now} - {*VERSION_RULES, STATE_SCHEMAS})
     pairs = {name: (before.get(name), _of_known(name, now.get(name), known)) for name in names}
     return {name: (then, after) for name, (then, after) in pairs.items() if then != after}
 
@@ -84,6 +88,8 @@ class JobSpec:
     # Output streams whose topics are created with other settings than the rest.
     created: Mapping[str, Stream] = field(default_factory=dict)
     timed: Sequence[str] = ()  # output streams that carry their writer's order
+    # The schemas (in hex) that it can read, by state; see `STATE_SCHEMAS`.
+    readable: Mapping[str, Collection[str]] = field(default_factory=dict)
     code: str = ""  # digest of the functions of a plain service; empty: users write none
     counters: Sequence[str] = ()  # those that the progress shows at 0, too
     # Avro schemas of the records in each topic, by topic without prefix, as far as they are declared.

@@ -7,10 +7,12 @@ from typing import Any, Final, NamedTuple
 
 from moneystate.engine import plan as plans
 from moneystate.engine.inputs import Inputs, is_pattern
+from moneystate.errors import MoneystateError
 from moneystate.ports.service import JSON_FIELDS, STATE_VERSIONS, TIMED, TOPICS, JobSpec, rule_changes
 from moneystate.savepoint.manifest import Manifest
 from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.startup import changed_timed
+from moneystate.spark.startup import changed_timed, check_existing
+from moneystate.spark.state_checks import unreadable
 
 NEW: Final = "new"
 FIXED: Final = ("key_groups", "partitions", "application_id", "topic_prefix")
@@ -19,7 +21,7 @@ FIXED: Final = ("key_groups", "partitions", "application_id", "topic_prefix")
 class Change(NamedTuple):
     """Something that a deployment changes."""
 
-    part: str  # checkpoint, batch, setting, rule, input, schema, state or program
+    part: str  # checkpoint, batch, setting, rule, input, schema, state, program or start
     name: str
     before: Any
     after: Any
@@ -36,6 +38,19 @@ def changes(
         return _of_savepoint(spec, settings, savepoint)
     if checkpoint.is_new():
         return [Change("checkpoint", spec.name, None, NEW, "the job starts from the beginning")]
+    mine = _of_checkpoint(spec, settings, checkpoint)
+    return mine if any(change.refused for change in mine) else [*mine, *_start(spec, settings, checkpoint)]
+
+
+def _start(spec: JobSpec, settings: Mapping[str, Any], checkpoint: Checkpoint) -> Iterator[Change]:
+    """What else a start refuses."""
+    try:
+        check_existing(checkpoint, settings, spec.rules, finish_batch=False, reads_replies=False)
+    except MoneystateError as e:
+        yield Change("start", spec.name, None, None, str(e), refused=True)
+
+
+def _of_checkpoint(spec: JobSpec, settings: Mapping[str, Any], checkpoint: Checkpoint) -> list[Change]:
     before = checkpoint.latest_rules()
     read = plans.from_offset(checkpoint.offset(checkpoint.last_planned())).topic_ids
     return [
@@ -44,6 +59,7 @@ def changes(
         *_rules(spec.rules, before, "from the next batch on; a replay of everything would differ"),
         *_inputs(spec, before, set(read)),
         *_versions(spec.rules, before),
+        *_state(spec, before),
         *_code(spec.code, checkpoint.code()),
     ]
 
@@ -62,6 +78,7 @@ def _of_savepoint(spec: JobSpec, settings: Mapping[str, Any], savepoint: Manifes
         *[change._replace(refused=change.name in before) for change in _rules(spec.rules, before, refused)],
         *_inputs(spec, before, read),
         *_versions(spec.rules, before),
+        *_state(spec, before),
     ]
 
 
@@ -134,6 +151,11 @@ def _versions(rules: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[C
     if before.get("logic") != rules.get("logic"):
         effect = "the same logs can give other records"
         yield Change("program", "logic", before.get("logic"), rules.get("logic"), effect)
+
+
+def _state(spec: JobSpec, before: Mapping[str, Any]) -> Iterator[Change]:
+    for one in unreadable(spec, before):
+        yield Change("state", one.state, one.schemas, None, f"{one.why}: {one.do}", refused=True)
 
 
 def _code(now: str, before: str) -> Iterator[Change]:

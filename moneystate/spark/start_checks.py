@@ -23,6 +23,7 @@ from moneystate.kafka.topics import TopicSpec, check_not_compacted, check_topics
 from moneystate.ports.service import Stream
 from moneystate.savepoint.format import Savepoint
 from moneystate.spark import initial, startup
+from moneystate.spark.state_checks import check_readable
 from moneystate.spark.task_specs import TaskSpecs
 
 Check = tuple[str, Callable[[], None]]  # what it is about, and the check
@@ -86,6 +87,7 @@ class StartChecks:
         if not checkpoint.is_new():
             reads_replies = o.drain and self.spec.pending_counter is not None
             startup.check_existing(checkpoint, self.settings, self.spec.rules, o.finish_batch, reads_replies)
+            check_readable(self.spec, checkpoint.latest_rules(), str(checkpoint.root))
 
     def _open_initial_state(self) -> None:
         o, folder = self.options, self.options.initial_state
@@ -96,6 +98,7 @@ class StartChecks:
         if not folder:
             return
         self.initial = initial.open_initial(folder)
+        check_readable(self.spec, self.initial.manifest.rules, "--initial-state")
         initial.check_fits(self.initial.manifest, self.spec.name, o.key_groups, self.spec.rules, self.spec.streams)
 
     def _check_changelog(self) -> None:

@@ -17,13 +17,14 @@ from moneystate.devbroker import DevBroker
 from moneystate.engine import plan as plans
 from moneystate.engine.marker import Marker, marker_key
 from moneystate.engine.plan import PartitionPlan, Plan
-from moneystate.errors import ConfigError, RulesError
+from moneystate.errors import CheckpointError, ConfigError, RulesError
 from moneystate.ports.service import JobSpec
 from moneystate.savepoint.manifest import Manifest
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.deployment import Change, changes
 from moneystate.spark.initial import check_fits
 from moneystate.spark.startup import check_existing, other_code, settings_of, written_part
+from moneystate.spark.state_checks import check_readable
 
 ORDERS = "examples.orders.orders:service"
 SETTINGS = settings_of("orders", 64, 4, "orders", "")
@@ -222,3 +223,42 @@ def test_a_file_that_is_no_plan_is_refused(tmp_path: Path, content: str) -> None
     approved.write_text(content)
     with pytest.raises(ConfigError, match="expected a file of moneystate plan --save"):
         check_approved(approved, [])
+
+
+def test_plan_and_start_refuse_state_that_the_program_cannot_read(tmp_path: Path) -> None:
+    spec = plain_job(ORDERS, {})
+    of_order = spec.rules["state_schemas"]["value order"]
+    for had, says in (
+        ({"value order": of_order, "map lines": ["c301"]}, "map lines: .*no longer declared"),
+        ({"value order": [*of_order, "c301aa"]}, "value order: .*may have entries of c301aa, which no version"),
+    ):
+        before = {**spec.rules, "state_schemas": had}
+        now = plain_job(ORDERS, {"state_schemas": had})
+        checkpoint = existing(tmp_path / says[:8], before, ("orders", "payments"))
+        (change,) = changes(now, SETTINGS, checkpoint)
+        assert (change.part, change.name, change.refused) == ("state", says.partition(":")[0], True)
+        new = Checkpoint(str(tmp_path / "new"))
+        begun = changes(now, SETTINGS, new, savepoint(before, ("orders",)))
+        assert change in begun
+        with pytest.raises(CheckpointError, match=says):
+            check_readable(now, checkpoint.latest_rules(), "where")
+
+
+def test_what_was_written_before_is_remembered(tmp_path: Path) -> None:
+    written = plain_job(ORDERS, {"state_schemas": {"map lines": ["c301"]}}).rules["state_schemas"]
+    assert written == {"map lines": ["c301"], **plain_job(ORDERS, {}).rules["state_schemas"]}
+
+
+@pytest.mark.parametrize("given", [{"state_schemas": None}, {"logic": 1}])
+def test_an_unfinished_batch_of_an_earlier_program_keeps_its_rules(given: dict[str, Any]) -> None:
+    assert "state_schemas" not in plain_job(ORDERS, given).rules
+
+
+def test_plan_tells_what_else_a_start_refuses(tmp_path: Path) -> None:
+    spec = plain_job(ORDERS, {})
+    checkpoint = existing(tmp_path, dict(spec.rules), ("orders", "payments"))
+    drained = Plan(plans.rules_hash(spec.rules), dict.fromkeys(("orders", "payments"), "id"), {}, drain=True)
+    (tmp_path / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(drained.to_offset())}")
+    refused = [change for change in changes(spec, SETTINGS, checkpoint) if change.refused]
+    assert [change.part for change in refused] == ["start"]
+    assert "--drain has ended" in refused[0].effect

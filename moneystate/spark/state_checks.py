@@ -1,0 +1,43 @@
+"""Which entries the state of a checkpoint or savepoint may have that a program cannot read. `plan`, `doctor` and the
+start decide by this function alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from moneystate.errors import CheckpointError
+from moneystate.ports.service import STATE_SCHEMAS, JobSpec
+
+
+class Unreadable(NamedTuple):
+    """Entries that the program cannot read."""
+
+    state: str  # kind and name
+    schemas: list[str]  # in hex
+    why: str
+    do: str
+
+
+def unreadable(spec: JobSpec, before: Mapping[str, Any]) -> list[Unreadable]:
+    """`before`: the rules of the last batch. A program of before did not record the schemas: then nothing is known."""
+    found = []
+    for state, schemas in sorted(before.get(STATE_SCHEMAS, {}).items()):
+        readable = spec.readable.get(state)
+        if readable is None:
+            why = "the state may have its entries, and no longer declared, nobody could read or move them"
+            found.append(Unreadable(state, schemas, why, f"declare the {state} as before; no function has to use it."))
+        elif unknown := sorted({*schemas} - {*readable}):
+            why = f"the state may have entries of {', '.join(unknown)}, which no version of its record reads"
+            do = "restore the name of the record and its @ms.upgrade functions, or start the earlier program."
+            found.append(Unreadable(state, unknown, why, do))
+    return found
+
+
+def check_readable(spec: JobSpec, before: Mapping[str, Any], where: str) -> None:
+    """Raises CheckpointError."""
+    for one in unreadable(spec, before):
+        raise CheckpointError(
+            f"{where}: {one.state}: expected a program that reads its entries, but {one.why}.", one.do
+        )
