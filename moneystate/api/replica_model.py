@@ -21,7 +21,7 @@ from moneystate.api.plan import Plan
 from moneystate.api.plans import plan_of
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.errors import MoneystateError, ServiceError
-from moneystate.ports.replica import Entries
+from moneystate.ports.replica import Entries, Unindexed
 
 ORDERED: Final = b"x"
 UNKNOWN: Final = 0  # the version number of an unknown schema
@@ -134,19 +134,28 @@ class ServiceReplica:
         return names
 
     def index_keys(self, owner: bytes, kind: bytes, rest: bytes, value: bytes) -> set[bytes]:
-        """The index keys of an entry. Raises ServiceError if a function of the service fails."""
+        """The index keys of an entry. Raises Unindexed if a function of the service fails."""
         name_end = 1 + rest[0]
         indices = self._indices.get(rest[1:name_end].decode("ascii", "replace"))
         if not indices or kind not in (layout.VALUE, layout.ENTRY):
             return set()
-        record_kind = self.plan.by_prefix[kind + rest[:name_end]]
+        record_kind = self.plan.by_prefix.get(kind + rest[:name_end])
+        if record_kind is None:
+            return set()  # the state was a map before, or a value
         cell = Cell(b"", record_kind, owner, b"")
         cell.load(value)
         tail = END + index_order.text(owner) + rest[name_end:]
         keys: set[bytes] = set()
+        failed: dict[str, MoneystateError] = {}
         for index in indices:
             prefix = index_prefix(index.name)
-            keys.update(prefix + value + tail for value in self._values(index, cell))
+            try:
+                keys.update(prefix + value + tail for value in self._values(index, cell))
+            except MoneystateError as e:
+                failed[index.name] = e
+        if failed:
+            first = next(iter(failed.values()))
+            raise Unindexed(first.message, first.do, list(failed), keys)
         return keys
 
     def _values(self, index: AnyIndex[Any, Any], cell: Cell) -> set[bytes]:

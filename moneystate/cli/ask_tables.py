@@ -18,7 +18,8 @@ def as_json(record: s.Record) -> dict[str, Any]:
     named = record.name
     about = {"state": named.state, "key": named.key, **({"id": named.id} if named.id else {})}
     masked = {"masked": list(record.masked)} if record.masked else {}
-    return {**about, "record": content(record), **masked}
+    unreadable = {"unreadable": record.unreadable} if record.unreadable else {}
+    return {**about, "record": content(record), **masked, **unreadable}
 
 
 def content(record: s.Record) -> Any:
@@ -53,7 +54,7 @@ def records(header: header_pb2.Header, shown: Sequence[s.Record]) -> None:
 def _fields(record: s.Record) -> dict[str, Any]:
     known = content(record)
     if known is None:
-        return {}
+        return {"unreadable": record.unreadable} if record.unreadable else {}
     hidden = set(record.masked)
     return {name: MASKED if name in hidden else value for name, value in known.items() if name != "type"}
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
+from moneystate.errors import ServiceError
+
 View = TypeVar("View", covariant=True)
 
 
@@ -37,6 +39,15 @@ class Trace(Protocol):
     def event_time_ms(self, header: bytes) -> int | None:
         """The event time of the event that caused the record; None if the record does not say."""
         ...
+
+
+class Unindexed(ServiceError):
+    """Some indices cannot have an entry. `keys` are those of the other indices."""
+
+    def __init__(self, problem: str, do: str, indices: list[str], keys: set[bytes]) -> None:
+        super().__init__(problem, do)
+        self.indices = indices
+        self.keys = keys
 
 
 class ReplicaModel(Protocol[View]):
@@ -97,7 +108,8 @@ class ReplicaModel(Protocol[View]):
         ...
 
     def index_keys(self, owner: bytes, kind: bytes, rest: bytes, value: bytes) -> set[bytes]:
-        """The index keys of an entry. `b"u"` is reserved for the owner, `b"x"` for keys that are kept by version."""
+        """The index keys of an entry. `b"u"` is reserved for the owner, `b"x"` for keys that are kept by version.
+        Raises Unindexed, and any error for an entry that is damaged."""
         ...
 
     def order_time(self, value: bytes) -> int:

@@ -89,9 +89,9 @@ class Applier:
         if change.kind != self.model.held or change.value is not None or row is None:
             return False
         proof, old = self.store.forgotten_at(change.user), row[rows.LONG_BYTES :]
-        if proof is None or self.model.order_time(old) > proof:
+        if proof is None or self.store.order_time(old) > proof:
             return False
-        self.erasure.drop(batch, change.user, self.model.index_keys(change.user, change.kind, change.rest, old))
+        self.erasure.drop(batch, change.user, self.store.index_keys(change.user, change.kind, change.rest, old))
         return True
 
     def _put_one(self, batch: WriteBatch, change: Change, row: bytes | None, number: int, keep_past: bool) -> None:
@@ -99,8 +99,8 @@ class Applier:
         user, kind, entry, value = change
         start = 0 if row is None else rows.read_long(row)
         old = None if row is None else row[rows.LONG_BYTES :]
-        had = set() if old is None else self.model.index_keys(user, kind, change.rest, old)
-        has = set() if value is None else self.model.index_keys(user, kind, change.rest, value)
+        had = set() if old is None else self.store.index_keys(user, kind, change.rest, old)
+        has = set() if value is None else self.store.index_keys(user, kind, change.rest, value, is_new=True)
         if value is None:
             batch.delete(rows.LATEST + entry)
         else:
@@ -131,10 +131,10 @@ class Applier:
 
     def _put_waiting(self, batch: WriteBatch, change: Change, old: bytes | None, number: int, keep_past: bool) -> None:
         if old is None and change.value is not None:
-            tail = rows.waits_at(self.model.order_time(change.value), change.user, change.rest)
+            tail = rows.waits_at(self.store.order_time(change.value), change.user, change.rest)
             batch.put(rows.PENDING + tail, rows.long(number))
         elif old is not None and change.value is None:
-            tail = rows.waits_at(self.model.order_time(old), change.user, change.rest)
+            tail = rows.waits_at(self.store.order_time(old), change.user, change.rest)
             start = self.db.get(rows.PENDING + tail)
             batch.delete(rows.PENDING + tail)
             if keep_past and start is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from typing import Any, Final
 
 from rocksdict import WriteBatch
@@ -27,8 +28,17 @@ CUT: Final = 4  # bytes of an index key with which a compacted range begins: two
 class Erasure:
     """Deletes the rows of forgotten users, and cleans the files."""
 
-    def __init__(self, db: Db, model: ReplicaModel[Any]) -> None:
+    def __init__(
+        self,
+        db: Db,
+        model: ReplicaModel[Any],
+        index_keys: Callable[[bytes, bytes, bytes, bytes], set[bytes]],
+        order_time: Callable[[bytes], int],
+    ) -> None:
+        """`index_keys`, `order_time`: those of the store, which take damaged entries, too."""
         self.db = db
+        self.index_keys = index_keys
+        self.order_time = order_time
         self.model = model
         self.lock = threading.Lock()
         self.thread: threading.Thread | None = None
@@ -83,7 +93,7 @@ class Erasure:
             _, kind, rest = rows.split_entry(rows.past_entry(key))
             if kind == self.model.held:
                 until, value = rows.read_past(row)
-                tail = rows.waits_at(self.model.order_time(value), user, rest)
+                tail = rows.waits_at(self.order_time(value), user, rest)
                 for start in {0} | {until - (1 << bits) for bits in range(until.bit_length())}:
                     batch.delete(rows.pending_history_key(start, until, tail))
         return gone
@@ -154,4 +164,4 @@ class Erasure:
 
     def _keys_of(self, user: bytes, entry: bytes, value: bytes) -> set[bytes]:
         _, kind, rest = rows.split_entry(entry)
-        return self.model.index_keys(user, kind, rest, value)
+        return self.index_keys(user, kind, rest, value)

@@ -8,7 +8,6 @@ from typing import Final
 from rocksdict import WriteBatch
 
 from moneystate.engine import keys
-from moneystate.errors import SetupError
 from moneystate.replica.applying import Applier
 from moneystate.replica.files import Rebuild
 from moneystate.replica.lineage import Lineage
@@ -18,7 +17,14 @@ from moneystate.replica.retention import RetentionPolicy, RetentionSweep
 from moneystate.replica.shared_status import SharedStatus, SharedStatusFile
 from moneystate.replica.store import Store
 from moneystate.replica.throttle import WriteThrottle
-from moneystate.replica.transaction_assembler import BatchSlice, TransactionAssembler, read_end
+from moneystate.replica.transaction_assembler import (
+    UNUSABLE,
+    BatchSlice,
+    TransactionAssembler,
+    UnusableRecord,
+    key_of,
+    read_end,
+)
 
 ALIVE_MS: Final = 30_000  # how often the files record that the follower was up to date
 SWEEP_S: Final = 0.25
@@ -65,7 +71,7 @@ class FollowerLoop:
             self._load(self.load, changes)
         else:
             for message in changes:
-                self._follow(message)
+                self._take(message)
         if lineage and self.lineage is not None:
             self._add_lineage(self.lineage, lineage)
         if self.load is None and time.monotonic() >= self.lineage_at:
@@ -85,8 +91,18 @@ class FollowerLoop:
                 self.store.record.groups, self.store.record.partitions, self.store.model
             )
 
-    def _follow(self, message: Message) -> None:
-        partition, offset, key, value = message.partition(), message.offset(), message.key(), message.value()
+    def _take(self, message: Message) -> None:
+        partition, offset = message.partition(), message.offset()
+        try:
+            self._follow(message, partition, offset)
+        except UnusableRecord as e:
+            self.assembler.skip(partition)
+            self.store.note_unusable(UNUSABLE, f"partition {partition}, offset {offset}: {e}")
+        self.stream.read_to[partition] = max(self.stream.read_to[partition], offset + 1)
+
+    def _follow(self, message: Message, partition: int, offset: int) -> None:
+        """Raises UnusableRecord, Rebuild."""
+        key, value = key_of(message), message.value()
         if not key.startswith(keys.END):
             self.assembler.add(partition, offset, key, value)
             if self.assembler.size > MAX_PENDING_CHANGES:
@@ -95,7 +111,7 @@ class FollowerLoop:
         elif value is not None:
             end = read_end(value, message.timestamp()[1], self.store.record.groups)
             if end.total == 0:
-                raise SetupError(
+                raise UnusableRecord(
                     "the changelog: expected end-of-batch records with the number of key groups.", "upgrade the job."
                 )
             if end.total != self.store.record.groups:
@@ -106,7 +122,6 @@ class FollowerLoop:
                 raise Rebuild(f"the job writes to {partitions} partitions, not {self.store.record.partitions}")
             batch_slice = self.assembler.end(partition, offset, end)
             self.applier.apply(batch_slice, self._is_exact(batch_slice))
-        self.stream.read_to[partition] = max(self.stream.read_to[partition], offset + 1)
 
     def _is_exact(self, batch_slice: BatchSlice) -> bool:
         """Whether no record of this batch or an earlier one is missing. If compaction removed a record, a later record

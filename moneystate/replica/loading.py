@@ -13,7 +13,7 @@ from moneystate.replica.files import Misplaced
 from moneystate.replica.log import Changelog, Message
 from moneystate.replica.record import BASE
 from moneystate.replica.store import Store
-from moneystate.replica.transaction_assembler import Change, End, change_of, read_end
+from moneystate.replica.transaction_assembler import UNUSABLE, Change, End, UnusableRecord, change_of, key_of, read_end
 
 INDEX_ROWS: Final = 10_000
 
@@ -88,10 +88,10 @@ class Loader:
         """Adds the rows of an entry that has no past."""
         put = rows.long(BASE)
         batch.put(rows.LATEST + entry, put + value)
-        for hint in self.model.index_keys(user, kind, rest, value):
+        for hint in self.store.index_keys(user, kind, rest, value, is_new=True):
             batch.put(rows.INDEX + hint, put)
         if kind == self.model.held:
-            batch.put(rows.PENDING + rows.waits_at(self.model.order_time(value), user, rest), put)
+            batch.put(rows.PENDING + rows.waits_at(self.store.order_time(value), user, rest), put)
         self.store.count(value, 1)
 
 
@@ -117,14 +117,21 @@ class FirstLoad:
     def add(self, messages: list[Message], read_to: dict[int, int]) -> None:
         records: dict[int, list[tuple[int, Change]]] = {}
         for message in messages:
-            partition, offset, key = message.partition(), message.offset(), message.key()
-            if not key.startswith(keys.END):
-                records.setdefault(partition, []).append((offset, change_of(key, message.value(), self.store.model)))
-            elif message.value() is not None:
-                self._note(partition, offset, read_end(message.value(), message.timestamp()[1], 0))
+            partition, offset = message.partition(), message.offset()
+            try:
+                self._add(message, partition, offset, records)
+            except UnusableRecord as e:
+                self.store.note_unusable(UNUSABLE, f"partition {partition}, offset {offset}: {e}")
             read_to[partition] = max(read_to[partition], offset + 1)
         for partition, some in records.items():
             self.loader.add(partition, some)
+
+    def _add(self, message: Message, partition: int, offset: int, records: dict[int, list[tuple[int, Change]]]) -> None:
+        key = key_of(message)
+        if not key.startswith(keys.END):
+            records.setdefault(partition, []).append((offset, change_of(key, message.value(), self.store.model)))
+        elif message.value() is not None:
+            self._note(partition, offset, read_end(message.value(), message.timestamp()[1], 0))
 
     def _note(self, partition: int, offset: int, end: End) -> None:
         self.ends.update({(partition, group): (offset, end) for group in end.groups})

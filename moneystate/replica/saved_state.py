@@ -18,7 +18,7 @@ from moneystate.replica.log import Changelog
 from moneystate.replica.model import Version
 from moneystate.replica.record import BASE
 from moneystate.replica.store import Store
-from moneystate.replica.transaction_assembler import End, change_of
+from moneystate.replica.transaction_assembler import UNUSABLE, End, UnusableRecord, change_of
 
 AT_ONCE: Final = 10_000  # entries in one write
 
@@ -63,7 +63,11 @@ def load(store: Store, saved: SavedState) -> None:
     batch = WriteBatch(raw_mode=True)
     for group in range(saved.key_groups):
         for key, value in saved.entries(group):
-            change = change_of(key, value, store.model)
+            try:
+                change = change_of(key, value, store.model)
+            except UnusableRecord as e:
+                store.note_unusable(UNUSABLE, str(e))
+                continue
             loader.take(batch, change.user, change.kind, change.rest, change.entry, value)
             if batch.len() >= AT_ONCE:
                 store.db.write(batch)

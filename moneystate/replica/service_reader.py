@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from moneystate.api import layout
 from moneystate.api.cells import RecordKind, decode_entry
+from moneystate.engine import avro
 from moneystate.replica import range_scan, rows
 from moneystate.replica.model import Header, Malformed, Page, Source, Version
 from moneystate.replica.reader import FEW, VERSIONS_PER_SCAN, FollowedReader, Reader
@@ -166,7 +167,7 @@ class ServiceReads(Reader[None, ServiceSnapshot]):
         entry, number, steps = rows.escape(owner) + kind.prefix + id, snapshot.revision, list[Step]()
         while len(steps) < limit:
             start, stored = self._interval(entry, number)
-            record = snapshot.view.record(kind, stored)
+            record = snapshot.readable(kind, stored)
             if start < self.record.oldest or start <= BASE:
                 if stored is not None:
                     steps.append(Step(None, None, record))
@@ -201,7 +202,10 @@ class ServiceReads(Reader[None, ServiceSnapshot]):
         for entry, stored in islice(snapshot.scan(rows.escape(owner) + layout.TIMER), limit):
             _, name, id, prefix = item_place(entry)
             if prefix in kinds:
-                due, set_at, topic, partition, offset = decode_entry(kinds[prefix], stored, owner, id).value
+                try:
+                    due, set_at, topic, partition, offset = decode_entry(kinds[prefix], stored, owner, id).value
+                except avro.Malformed:
+                    continue
                 source = Source(snapshot.plan.topics.get(topic, str(topic)), partition, offset, set_at)
                 timers.append(SetTimer(name, id, due, source))
         return timers
@@ -215,7 +219,7 @@ def _item(snapshot: ServiceSnapshot, entry: bytes, stored: bytes | None) -> Item
     """None: the entry is neither a value nor an entry of a map."""
     owner, name, id, prefix = item_place(entry)
     kind = snapshot.plan.by_prefix.get(prefix)
-    return Item(name, owner, id, snapshot.view.record(kind, stored)) if isinstance(kind, RecordKind) else None
+    return Item(name, owner, id, snapshot.readable(kind, stored)) if isinstance(kind, RecordKind) else None
 
 
 def _difference(

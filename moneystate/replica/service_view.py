@@ -15,11 +15,20 @@ from moneystate.api.handles import AnyIndex
 from moneystate.api.index_order import Span
 from moneystate.api.plan import Plan
 from moneystate.api.replica_model import ServiceReplica, index_span, place_of
-from moneystate.replica import ordered_index, range_scan, rows
-from moneystate.replica.model import Malformed, Page
+from moneystate.engine.avro import Malformed
+from moneystate.replica import model, ordered_index, range_scan, rows
+from moneystate.replica.model import Page
 from moneystate.replica.snapshot import EXAMINED, Snapshot, mark_of, page_of
 
 READ_AT_ONCE: Final = 200  # entries that a listing examines before it checks again that the version is still kept
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """In place of a record that cannot be decoded."""
+
+    problem: str
+
 
 OneAtATime = Callable[[Callable[[], Any]], Any]
 
@@ -31,7 +40,7 @@ class Item:
     state: str
     owner: bytes
     id: bytes  # empty for a value
-    record: Any  # None: it no longer exists
+    record: Any  # None: it no longer exists; Unreadable
 
 
 def entry_of(kind: RecordKind, owner: bytes, id: bytes = b"") -> bytes:
@@ -67,12 +76,21 @@ class ServiceSnapshot(Snapshot[None]):
     def record(self, kind: RecordKind, owner: bytes, id: bytes = b"") -> Any:
         """None: there is none."""
         self.check()
-        return self.view.record(kind, self.read(entry_of(kind, owner, id)))
+        return self.readable(kind, self.read(entry_of(kind, owner, id)))
+
+    def readable(self, kind: RecordKind, stored: bytes | None) -> Any:
+        """The record of an entry, or Unreadable. None: there is no entry, or it has expired."""
+        try:
+            return self.view.record(kind, stored)
+        except Malformed as e:
+            return Unreadable(str(e))
+        except Exception as e:  # of the service's code, such as an upgrade; its text may have content of the record
+            return Unreadable(f"{type(e).__name__} in the code of the service")
 
     def may_have_entries(self, kind: RecordKind, owner: bytes) -> bool:
         """False: the key has no entries. It may be True if all have expired and are not removed yet."""
         stored = list(islice(self.scan(entry_of(kind, owner)), READ_AT_ONCE))
-        return len(stored) == READ_AT_ONCE or any(self.view.record(kind, value) is not None for _, value in stored)
+        return len(stored) == READ_AT_ONCE or any(self.readable(kind, value) is not None for _, value in stored)
 
     def entries_of(self, kind: RecordKind, owner: bytes, prefix: bytes, limit: int, after: bytes | None) -> Page[Item]:
         """Entries of a map whose ids begin with `prefix`, in their order."""
@@ -92,7 +110,7 @@ class ServiceSnapshot(Snapshot[None]):
 
         def read(row: tuple[bytes, bytes | None]) -> Item | None:
             entry, stored = row
-            record = self.view.record(kind, stored)
+            record = self.readable(kind, stored)
             return None if record is None else Item(kind.name, owner, entry[start:], record)
 
         return read
@@ -132,7 +150,7 @@ class ServiceSnapshot(Snapshot[None]):
         low, high = index_span(index.name, span)
         first = low if after is None else mark_of(after, rows.INDEX)[1:]
         if not low <= first <= high:
-            raise Malformed("after: expected the mark of this listing's previous page")
+            raise model.Malformed("after: expected the mark of this listing's previous page")
         keys = ordered_index.keys(self.db, self.revision, first, high, self.files.record.last)
         return page_of(((rows.INDEX + key, key) for key in keys), self._match(index), limit, EXAMINED)
 
@@ -141,7 +159,7 @@ class ServiceSnapshot(Snapshot[None]):
 
         def read(key: bytes) -> Item | None:
             _, owner, id = place_of(index.name, key)
-            record = self.view.record(kind, self.read(entry_of(kind, owner, id)))
+            record = self.readable(kind, self.read(entry_of(kind, owner, id)))
             return None if record is None else Item(kind.name, owner, id, record)
 
         return read

@@ -11,12 +11,16 @@ from typing import Any
 
 from rocksdict import WriteBatch
 
-from moneystate.ports.replica import ReplicaModel
+from moneystate.engine.avro import Malformed
+from moneystate.log import get_log
+from moneystate.ports.replica import ReplicaModel, Unindexed
 from moneystate.replica import rows
 from moneystate.replica.erasing import Erasure
 from moneystate.replica.files import Db
 from moneystate.replica.publishing import Publisher
 from moneystate.replica.record import ROW, Record, read_record
+
+log = get_log(__name__)
 
 
 class Store:
@@ -27,7 +31,8 @@ class Store:
         self.record = read_record(db) or Record()
         self.committed = 0  # rows
         self.publisher = Publisher(db, self.record)
-        self.erasure = Erasure(db, model)
+        self.reported: set[str] = set()  # kinds of records that cannot be used and were logged
+        self.erasure = Erasure(db, model, self.index_keys, self.order_time)
         self.erasure.run()
 
     @property
@@ -48,16 +53,50 @@ class Store:
         self.committed += count
         self.wrote()
 
+    def index_keys(self, user: bytes, kind: bytes, rest: bytes, value: bytes, is_new: bool = False) -> set[bytes]:
+        """The index keys of an entry, as far as it can be indexed. `is_new`: otherwise it is not counted again."""
+        try:
+            return self.model.index_keys(user, kind, rest, value)
+        except Unindexed as e:
+            keys, names = e.keys, e.indices
+        except Exception:  # an entry that is damaged, or a function of the service that fails
+            keys, names = set(), ["any index"]
+        if is_new:
+            for name in names:
+                self.note_unusable(f"not in {name}", "the index cannot have an entry; queries by it do not find it")
+        return keys
+
+    def order_time(self, value: bytes) -> int:
+        """The order time of an entry of the kind `held`; 0 if it is damaged."""
+        try:
+            return self.model.order_time(value)
+        except Exception:
+            return 0
+
+    def note_unusable(self, kind: str, problem: str) -> None:
+        """Counts a record that cannot be used. The first one of each kind is logged, without its key and value."""
+        counts = self.record.entries.setdefault(kind, {})
+        counts["0"] = counts.get("0", 0) + 1
+        if kind not in self.reported:
+            self.reported.add(kind)
+            log.warning(f"the replica goes on without it, and counts it as {kind!r}: {problem}")
+
     def forgotten_at(self, user: bytes) -> int | None:
         """Order time in ms of the last request to forget the user that was honoured."""
         if not self.model.proof:
             return None
         row = self.db.get(rows.LATEST + rows.escape(user) + self.model.proof)
-        return None if row is None else self.model.forgotten_at(row[rows.LONG_BYTES :])
+        try:
+            return None if row is None else self.model.forgotten_at(row[rows.LONG_BYTES :])
+        except Malformed:
+            return None
 
     def count(self, value: bytes | None, by: int) -> None:
         """Counts one entry more (1) or less (-1) for the value's schema. None counts nothing."""
         if value is not None:
-            kind, version = self.model.schema(value)
+            try:
+                kind, version = self.model.schema(value)
+            except Malformed:
+                kind, version = "unknown", 0
             counts = self.record.entries.setdefault(kind, {})
             counts[str(version)] = counts.get(str(version), 0) + by

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from moneystate.engine import ends
 from moneystate.engine.keygroup import key_group_of
@@ -18,6 +18,13 @@ from moneystate.errors import SetupError
 from moneystate.ports.replica import ReplicaModel
 from moneystate.replica.model import Version
 from moneystate.replica.rows import entry_of, split_entry
+
+UNUSABLE: Final = "unusable records of the changelog"  # the kind as which they are counted
+MOST_GROUPS: Final = 1 << 20  # no job has as many
+
+
+class UnusableRecord(SetupError):
+    """A record of the changelog that the replica cannot use."""
 
 
 class Change(NamedTuple):
@@ -56,6 +63,7 @@ class BatchSlice:
     partition: int
     offset: int
     position: int  # where to continue reading once this is applied
+    unusable: int = 0  # records before it that could not be used
 
     @property
     def is_complete(self) -> bool | None:
@@ -63,9 +71,9 @@ class BatchSlice:
         of an initial state is not reliable: it also has tombstones, and records that were written again after a
         crash."""
         expected = self.end.records
-        return (
-            None if expected is None or self.end.version.batch == BEFORE_FIRST_BATCH else expected <= len(self.changes)
-        )
+        if expected is None or self.end.version.batch == BEFORE_FIRST_BATCH:
+            return None
+        return expected <= len(self.changes) + self.unusable
 
 
 @dataclass(slots=True)
@@ -87,9 +95,10 @@ class TransactionAssembler:
         self.model = model
         self.size = 0  # changes held
         self.pending: dict[int, dict[int, _GroupChanges]] = {}  # partition -> key group -> what is held
+        self.unusable: dict[int, int] = {}  # by partition: records since the last slice that could not be used
 
     def add(self, partition: int, offset: int, key: bytes, value: bytes | None) -> None:
-        """Adds a record other than an end-of-batch record. Raises SetupError for an unknown kind."""
+        """Adds a record other than an end-of-batch record. Raises UnusableRecord."""
         self._add(partition, offset, change_of(key, value, self.model))
         self.size += 1
 
@@ -103,7 +112,12 @@ class TransactionAssembler:
                 self.size -= len(held.changes)
         for stray in [g for g in groups if g % self.partitions != partition]:
             self.size -= len(groups.pop(stray).changes)
-        return BatchSlice(end, changes, partition, offset, min([h.first for h in groups.values()], default=offset + 1))
+        position = min([h.first for h in groups.values()], default=offset + 1)
+        return BatchSlice(end, changes, partition, offset, position, self.unusable.pop(partition, 0))
+
+    def skip(self, partition: int) -> None:
+        """Notes a record that cannot be used, and is not missing."""
+        self.unusable[partition] = self.unusable.get(partition, 0) + 1
 
     def is_empty(self) -> bool:
         return self.size == 0
@@ -118,11 +132,19 @@ class TransactionAssembler:
             held.changes.append(change)
 
 
+def key_of(message: Any) -> bytes:
+    """The key of a record. Raises UnusableRecord if it has none."""
+    key: bytes | None = message.key()
+    if key is None:
+        raise UnusableRecord("the changelog: expected a record with a key, found none.", "find out what wrote it.")
+    return key
+
+
 def change_of(key: bytes, value: bytes | None, model: ReplicaModel[Any]) -> Change:
-    """Raises SetupError for a key that this program does not know."""
+    """Raises UnusableRecord for a key that this program does not know."""
     parts = model.split(key)
     if parts is None:
-        raise SetupError(
+        raise UnusableRecord(
             f"the changelog: expected a state entry, found one of the kind {key[:1]!r}, {len(key)} bytes.",
             "upgrade this program, because the job's is newer.",
         )
@@ -131,16 +153,21 @@ def change_of(key: bytes, value: bytes | None, model: ReplicaModel[Any]) -> Chan
 
 
 def read_end(value: bytes, timestamp_ms: int, total: int) -> End:
-    """`total`: number of key groups of the job, for early records that do not have it. Raises SetupError for an unknown
-    record."""
+    """`total`: number of key groups of the job, for early records that do not have it. Raises UnusableRecord."""
     try:
         fields = ends.decode(value)
-    except (ValueError, KeyError, TypeError):
-        raise SetupError(
-            f"the changelog: expected an end-of-batch record, found {value[:80]!r}.", "upgrade this program."
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise UnusableRecord(
+            f"the changelog: expected an end-of-batch record, found {len(value):,} other bytes.",
+            "upgrade this program.",
         ) from None
     version, groups = Version(fields.epoch, fields.batch), tuple(fields.key_groups)
     of_all = total if fields.total is None else fields.total
+    if max(groups, default=0) >= (of_all or MOST_GROUPS) or of_all > MOST_GROUPS:
+        raise UnusableRecord(
+            f"the changelog: expected an end-of-batch record of {of_all} key groups, found one of group {max(groups)}.",
+            "find out what wrote it.",
+        )
     return End(
         version, fields.watermark_ms, groups, of_all, fields.records, timestamp_ms, fields.partitions, fields.rules
     )

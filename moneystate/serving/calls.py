@@ -39,6 +39,7 @@ class Call:
     touched: list[str] = field(default_factory=list)
     version: Version | None = None
     changed: bool = False
+    unreadable: int = 0  # records that were answered without their content
     queue: Queue | None = None  # of all calls; None: the call has the loop for itself
 
     async def yield_control(self) -> None:
@@ -50,6 +51,9 @@ class Call:
         else:
             await self.queue.turn(self.caller.identity)
         self.check_deadline()
+
+    def note_unreadable(self) -> None:
+        self.unreadable += 1
 
     def check_deadline(self) -> None:
         """Raises Failure DEADLINE if nobody waits for the answer any more."""
@@ -216,6 +220,8 @@ class _CallLifecycle:
 
     def _note(self, code: str) -> None:
         self.calls.metrics.calls.labels(self.name, code).inc()
+        if self.call is not None:
+            self.calls.metrics.unreadable.inc(self.call.unreadable)
         self.note_personal(code)
         if self.span is not None:
             version = None if self.call is None else self.call.version

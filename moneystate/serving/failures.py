@@ -32,6 +32,7 @@ CODES: Final[dict[str, grpc.StatusCode]] = {
     "NO_TOKEN": grpc.StatusCode.UNAUTHENTICATED,
     "BAD_TOKEN": grpc.StatusCode.UNAUTHENTICATED,
     "SCOPE_MISSING": grpc.StatusCode.PERMISSION_DENIED,
+    "UNREADABLE": grpc.StatusCode.DATA_LOSS,
     "TOO_BIG": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "TOO_MANY_STREAMS": grpc.StatusCode.RESOURCE_EXHAUSTED,
     "TOO_MANY_CALLS": grpc.StatusCode.RESOURCE_EXHAUSTED,

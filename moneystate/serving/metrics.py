@@ -26,6 +26,11 @@ class Metrics:
         self.calls = Counter(
             "moneystate_query_calls", "Calls that have ended.", ["method", "code"], registry=self.registry
         )
+        self.unreadable = Counter(
+            "moneystate_query_unreadable_records",
+            "Records that were answered without their content, because it cannot be decoded or represented.",
+            registry=self.registry,
+        )
         self.seconds = Histogram(
             "moneystate_query_seconds",
             "Time that unary calls took in the server.",

@@ -35,6 +35,7 @@ class Text:
 
 
 service = ms.Service("texts")
+service.holding(64)
 put = service.input("put", Put, key="key", time="time")
 text = service.value("text", Text)
 texts = service.map("texts", Text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from moneystate.api import personal
@@ -9,27 +10,47 @@ from moneystate.api.codec import Codec
 from moneystate.api.json_text import quote
 from moneystate.api.plan import Plan
 from moneystate.api.query_plan import VALUE, QueryPlan
+from moneystate.errors import StepError
 from moneystate.replica.service_reader import Difference
-from moneystate.replica.service_view import Item
+from moneystate.replica.service_view import Item, Unreadable
 from moneystate.serving.failures import malformed
 from moneystate.state.v1 import state_pb2 as s
+
+
+def shown(name: bytes) -> str:
+    """A key or id as text. A job writes UTF-8; other bytes must not end a listing."""
+    return name.decode(errors="replace")
 
 
 class Messages:
     """The messages for one caller. `personal`: the caller may read personal fields."""
 
-    def __init__(self, plan: Plan, may_read_personal: bool, encoding: Any) -> None:
+    def __init__(
+        self, plan: Plan, may_read_personal: bool, encoding: Any, note_unreadable: Callable[[], None] = lambda: None
+    ) -> None:
+        """`note_unreadable`: called for each record that is answered without its content."""
         if encoding not in s.Encoding.values():
             raise malformed("encoding", f"expected an Encoding, found {encoding}")
         self.plan = plan
         self.personal = may_read_personal
         self.is_avro = encoding == s.ENCODING_AVRO
+        self.note_unreadable = note_unreadable
 
     def item(self, item: Item) -> s.Record:
-        name = {"state": item.state, "key": item.owner.decode(), "id": item.id.decode()}
+        name = {"state": item.state, "key": shown(item.owner), "id": shown(item.id)}
         message = s.Record(name=name)
+        if isinstance(item.record, Unreadable):
+            return self._unreadable(message, item.record.problem)
         if item.record is not None:
-            self._fill(message, self.plan.kinds[item.state].codec, item.record)
+            try:
+                self._fill(message, self.plan.kinds[item.state].codec, item.record)
+            except StepError:  # its text may have the value
+                return self._unreadable(message, f"{'Avro' if self.is_avro else 'JSON'} cannot represent a value of it")
+        return message
+
+    def _unreadable(self, message: s.Record, problem: str) -> s.Record:
+        message.unreadable = problem
+        self.note_unreadable()
         return message
 
     def change(self, difference: Difference) -> s.Change:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from moneystate.api.json_text import parse
 from moneystate.engine.avro import Malformed
-from moneystate.errors import ArgumentError
+from moneystate.errors import ArgumentError, StepError
 from moneystate.replica.model import Page
 from moneystate.replica.service_reader import ServiceReads
 from moneystate.replica.service_view import Item, ServiceSnapshot
@@ -19,7 +19,7 @@ from moneystate.serving.page_tokens import PageTokens
 from moneystate.serving.paging import ITEMS_PER_YIELD, ROOM_BYTES, Pages, check_fits, fill, note
 from moneystate.serving.state.calling import QueryRunner
 from moneystate.serving.state.contract import Contract, key_of, span
-from moneystate.serving.state.messages import Messages
+from moneystate.serving.state.messages import Messages, shown
 from moneystate.state.v1 import state_pb2 as s
 
 STEPS: Final = 100
@@ -147,7 +147,14 @@ class StateService:
             )
         except ArgumentError as e:
             raise malformed("arguments", f"{query.name}: {e}") from None
-        result = self._messages(snapshot, request, call).result(query, value)
+        except Malformed as e:
+            raise Failure("UNREADABLE", f"{query.name}: expected records that can be decoded, but {e}") from None
+        try:
+            result = self._messages(snapshot, request, call).result(query, value)
+        except StepError:  # its text may have the value
+            raise Failure(
+                "UNREADABLE", f"{query.name}: expected a result as declared, found a value that it cannot have"
+            ) from None
         answer = s.CallResponse(header=messages.header(snapshot.header), result=result)
         if answer.ByteSize() > MAX_ANSWER_BYTES:
             raise too_big(f"the result of {query.name}", answer.ByteSize())
@@ -199,7 +206,7 @@ class StateService:
             self._note(call, snapshot, [item])
             answer.steps.append(told)
         for t in self.reads.timers(key, snapshot, STEPS):
-            timer = s.Timer(name=t.name, id=t.id.decode(), due_ms=t.due_ms, set_by=messages.source(t.source))
+            timer = s.Timer(name=t.name, id=shown(t.id), due_ms=t.due_ms, set_by=messages.source(t.source))
             room -= timer.ByteSize() + FRAME_BYTES
             if room < 0:
                 answer.more = True
@@ -218,13 +225,13 @@ class StateService:
         return f"{name.state}, key {name.key or chr(34) * 2}, id {name.id or chr(34) * 2}"
 
     def _messages(self, snapshot: ServiceSnapshot, request: Any, call: Call) -> Messages:
-        return Messages(snapshot.plan, call.caller.personal, request.encoding)
+        return Messages(snapshot.plan, call.caller.personal, request.encoding, call.note_unreadable)
 
     def _note(self, call: Call, snapshot: ServiceSnapshot, items: list[Item]) -> None:
         """Records keys whose personal fields are returned."""
         for item in items:
             if item.record is not None and snapshot.plan.kinds[item.state].codec.personal:
-                note(call, item.owner.decode())
+                note(call, shown(item.owner))
 
     def _note_records(self, call: Call, records: Any) -> None:
         kinds = self.contract.plan.kinds

@@ -28,16 +28,18 @@ class RecordName(_message.Message):
     def __init__(self, state: _Optional[str] = ..., key: _Optional[str] = ..., id: _Optional[str] = ...) -> None: ...
 
 class Record(_message.Message):
-    __slots__ = ("name", "json", "avro", "masked")
+    __slots__ = ("name", "json", "avro", "masked", "unreadable")
     NAME_FIELD_NUMBER: _ClassVar[int]
     JSON_FIELD_NUMBER: _ClassVar[int]
     AVRO_FIELD_NUMBER: _ClassVar[int]
     MASKED_FIELD_NUMBER: _ClassVar[int]
+    UNREADABLE_FIELD_NUMBER: _ClassVar[int]
     name: RecordName
     json: str
     avro: bytes
     masked: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[_Union[RecordName, _Mapping]] = ..., json: _Optional[str] = ..., avro: _Optional[bytes] = ..., masked: _Optional[_Iterable[str]] = ...) -> None: ...
+    unreadable: str
+    def __init__(self, name: _Optional[_Union[RecordName, _Mapping]] = ..., json: _Optional[str] = ..., avro: _Optional[bytes] = ..., masked: _Optional[_Iterable[str]] = ..., unreadable: _Optional[str] = ...) -> None: ...
 
 class GetRequest(_message.Message):
     __slots__ = ("name", "at", "encoding")
