@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from moneystate.api.codec import Codec, TrailingBytes
-from moneystate.api.failures import EXCEPTION
+from moneystate.api.failures import EXCEPTION, line_of
 from moneystate.api.json_topic import AVRO, DEBEZIUM, JSON, JsonTopic
 from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import InputPlan
@@ -48,7 +48,9 @@ class ServiceDecoder:
         """See `moneystate.engine.processor.Decoder`."""
         if isinstance(cause, Reject):
             return Rejected(cause.reason, cause.detail)
-        return Rejected(EXCEPTION, f"{type(cause).__name__}: {cause}") if self.dead_letter_errors else None
+        return (
+            Rejected(EXCEPTION, f"{type(cause).__name__}{line_of(cause)}: {cause}") if self.dead_letter_errors else None
+        )
 
     def decode(self, topic: int, value: bytes, headers: Headers = NO_HEADERS) -> Decoded:
         """See `moneystate.engine.processor.Decoder`. In canonical form, JSON fields have canonical text."""

@@ -13,7 +13,8 @@ from moneystate.errors import MoneystateError
 if TYPE_CHECKING:
     from moneystate.api.plan import Plan
 
-_PLATFORM: Final = ("moneystate/api/", "<generated")  # compiled modules have relative paths
+_PARTS: Final = ("api", "engine", "testing", "cli", "schemas", "serving", "replica")
+_PLATFORM: Final = (*[f"moneystate/{part}/" for part in _PARTS], "<generated")  # compiled modules have relative paths
 EXCEPTION: Final = "exception"  # the reason of a dead letter
 ADVICE: Final = (
     "fix the code and run the same command again: it repeats the batch. "

@@ -254,6 +254,8 @@ class Plan:
                     f"{declared!r}: unique={declared.unique!r} is not a string or whole number.", "use another field."
                 )
             within_ms = self.duration(declared.within_ms, f"{declared!r}, within_ms")
+            if within_ms == NO_TTL:
+                self.service.fail(f"{declared!r}: unique={declared.unique!r} with a within_ms of 0.", "make it longer.")
             planned.seen = self._seen(declared.topic, within_ms)
         planned.unavailable = self._unavailable(declared)
         if planned.unavailable.keeps and planned.handler is not None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from moneystate.api.folders import folder_of
 from moneystate.api.json_fields import NOTED, marked
 from moneystate.api.plan import Plan
 from moneystate.api.reference import made_at
 from moneystate.api.schema import fingerprint_of
+from moneystate.errors import ServiceError
 
 
 @lru_cache(maxsize=32)
@@ -20,9 +22,21 @@ def plan_of(reference: str, codes: tuple[tuple[str, int], ...] = ()) -> Plan:
     events = folder_of(reference) / "events"
     files = [*released_state(reference), *sorted([*events.glob("*.avsc"), *events.glob("*/v*.avsc")])]
     json_fields = _json_fields(folder_of(reference) / "released.json")
-    schemas = [json.loads(path.read_bytes()) for path in files]
+    schemas = [_read(path) for path in files]
     schemas = [marked(s, json_fields[fp]) if (fp := fingerprint_of(s)) in json_fields else s for s in schemas]
     return Plan(made.service, made.rules, dict(codes), schemas)
+
+
+def _read(path: Path) -> Any:
+    try:
+        schema = json.loads(path.read_bytes())
+        fingerprint_of(schema)
+    except (LookupError, ValueError, TypeError, AttributeError, RecursionError) as e:
+        raise ServiceError(
+            f"{path}: expected a schema that moneystate has released, found {type(e).__name__}: {e}.",
+            "restore the file: a released schema is never edited.",
+        ) from None
+    return schema
 
 
 def _json_fields(releases: Path) -> dict[str, list[str]]:

@@ -361,7 +361,7 @@ class ServiceProcessor:
         cell = self._timer_cell(timer, id)
         item = self.item
         assert item is not None
-        if type(when) is not int or when >= END_OF_TIME:
+        if type(when) is not int or when >= END_OF_TIME or when < 0 <= self.now:
             raise StepError(
                 f"{timer!r}: expected a time in ms, found {when!r}.", "pass an int, for example ctx.now + 1000."
             )

@@ -129,6 +129,10 @@ class Service(On[R]):
             self.fail(
                 f"{where}: unique={unique!r} without within_ms.", "say for how long, for example within_ms=86_400_000."
             )
+        if unique is None and within_ms != NO_LIMIT:
+            self.fail(
+                f"{where}: within_ms without unique.", "name the field with the id as unique=, or remove within_ms."
+            )
         if unique is not None and key is None:
             self.fail(f"{where}: unique={unique!r} without key.", "name a field as key=.")
         if any(i.topic == topic and i.record is record for i in self.inputs):

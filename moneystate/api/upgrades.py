@@ -66,7 +66,13 @@ def earlier_versions(
     for each in {CAMEL, style}:  # the service may have had the default style before
         versions.update(_with_functions(current, current.cls, (namespace, each), lambda record: record))
     for schema in released:
-        record = record_of(schema, current)
+        try:
+            record = record_of(schema, current)
+        except (LookupError, ValueError, TypeError, AttributeError) as e:
+            raise ServiceError(
+                f"{current.name}: expected a schema that moneystate has released, found {type(e).__name__}: {e}.",
+                "restore the file: a released schema is never edited.",
+            ) from None
         header = header_of(record)
         convert = None if header == header_of(current) else conversion(record, current, lossy)
         if convert is not None and header not in versions:

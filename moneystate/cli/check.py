@@ -7,14 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
+from moneystate.api.failures import line_of
 from moneystate.api.personal import is_personal_path
 from moneystate.api.plan import Plan
 from moneystate.api.reference import service_at
 from moneystate.api.service import Service
 from moneystate.cli.option import NUMBER, Panel, option
 from moneystate.cli.options import Json, seed
+from moneystate.cli.refusals import refusals
 from moneystate.cli.services import load
-from moneystate.testing.generated import check_batches
+from moneystate.errors import MoneystateError
+from moneystate.testing.generated import Generated, run_generated
 from moneystate.testing.purity import findings
 
 
@@ -41,31 +44,43 @@ def check(
     seed: Annotated[int, seed()] = 0,
     json_output: Json = False,
 ) -> None:
-    """Look for code that makes a plain service impure.
+    """Look for mistakes in a plain service.
 
     It finds clocks, random numbers, I/O, iteration over sets, summed floats and values kept in the module. The service
-    also runs on generated records in random batches. The command ends with code 0 if it finds nothing, otherwise with
-    1. A clean check is no proof. It also lists what is open to every caller by hand although it may be personal.
+    also runs on generated records in random batches. What `run` and `serve` would refuse, and exceptions of its
+    functions, are problems, too. The command ends with code 0 if it finds nothing, otherwise with 1. A clean check is
+    no proof. It also lists what is open to every caller by hand although it may be personal.
     """
-    declared = service_at(load(service))
+    reference = load(service)
+    declared = service_at(reference)
     problems = findings(declared)
+    refused = refusals(reference)
     shown = opened(declared)
-    outputs, differs = 0, ""
-    letters: dict[str, int] = {}
+    ran, differs = Generated(0, {}, [], []), ""
     try:
-        outputs, letters = check_batches(declared, records, seed)
+        ran = run_generated(declared, records, seed)
     except AssertionError as e:
         differs = str(e)
+    except Exception as e:  # of a function that no record's step calls, such as an index
+        problem = (
+            str(e) if isinstance(e, MoneystateError) else f"{type(e).__name__}{line_of(e)}: {e}. Do: correct that."
+        )
+        refused += [problem] if problem not in refused else []
     if json_output:
-        numbers = {"records": records, "outputs": outputs, "dead_letters": letters, "differs": differs or None}
-        typer.echo(json.dumps({"findings": [one._asdict() for one in problems], "open": shown, **numbers}))
+        report = {
+            "findings": [one._asdict() for one in problems], "open": shown, "refused": refused,
+            "failures": ran.failures, "warnings": ran.warnings, "records": records, "outputs": ran.outputs,
+            "dead_letters": ran.dead_letters, "differs": differs or None,
+        }  # fmt: skip
+        typer.echo(json.dumps(report))
     else:
         for one in problems:
             typer.echo(one.line())
-        for line in shown:
+        for line in [*refused, *ran.failures, *ran.warnings, *shown]:
             typer.echo(line)
-        typer.echo(differs or f"{records:,} records, {outputs:,} outputs, the same in other batches")
-        if letters:
-            typer.echo("dead letters: " + ", ".join(f"{reason} {n:,}" for reason, n in sorted(letters.items())))
-    if problems or differs:
+        typer.echo(differs or f"{records:,} records, {ran.outputs:,} outputs, the same in other batches")
+        if ran.dead_letters:
+            letters = sorted(ran.dead_letters.items())
+            typer.echo("dead letters: " + ", ".join(f"{reason} {n:,}" for reason, n in letters))
+    if problems or differs or refused or ran.failures:
         raise typer.Exit(1)

@@ -7,7 +7,7 @@
 Every record is encoded to Avro and back, and every batch encodes its state. Before you read outputs or state,
 heartbeats in all inputs advance time past the latest sent record. A record that you send afterwards with an earlier
 time is late, as it would be in a job. `end` runs everything again with different batches, and fails if anything
-differs.
+differs. The first bench of a service warns about code that `moneystate check` would report.
 
     bench = Bench(orders.service, customers.service)
 
@@ -31,6 +31,7 @@ from moneystate.api.view import View
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.engine.items import MAX_EVENT_TIME
 from moneystate.testing.member import Cuts, Member, connect, in_order
+from moneystate.testing.purity import warn_once
 from moneystate.testing.run import CRASH, Crash, Run, Sent, Whole
 
 R = TypeVar("R")
@@ -64,6 +65,8 @@ class Bench:
         self.random = random.Random(seed)
         self.plan = Plan(service, rules)
         self.plans = in_order([self.plan, *(Plan(other) for other in more)])
+        for plan in self.plans:
+            warn_once(plan)
         self.members = self._members(self.random, key_groups, TIMED_PARTITIONS)
         self.first = next(member for member in self.members if member.plan is self.plan)
         self.latest: int | None = None  # time of the latest sent record
@@ -238,6 +241,8 @@ class Bench:
         different batches, key groups and partitions of timed streams. Raises AssertionError if outputs or state
         differ."""
         self._settle()
+        for member in self.members:
+            member.run.check_indices()
         if any(self.members.index(reader) <= n for n, m in enumerate(self.members) for _, _, reader in m.links):
             self.members[0].beat(FAR)
             self._advance(FAR)

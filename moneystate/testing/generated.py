@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import random
+import re
+import warnings
+from collections import Counter
 from decimal import Decimal
-from typing import Any
+from typing import Any, NamedTuple
 
+from moneystate.api.failures import EXCEPTION
+from moneystate.api.iso_time import from_ms
 from moneystate.api.json_value import Json
 from moneystate.api.plan_parts import InputPlan
 from moneystate.api.service import Service
 from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
 from moneystate.api.types import Header
 from moneystate.testing.bench import CRASH, Bench
+from moneystate.testing.purity import ImpureWarning
 
+EARLIEST_MS = 631_152_000_000  # 1990: earlier event times are probably in another unit
+_FURTHER_MS = 1_000_000_000
+_LINE_OF_CODE = re.compile(r"\w+ at \S+:\d+")
 START_MS = 1_700_000_000_000
 STEP_MS = 2_000
 LATEST_MS = 60_000  # how far a record may be behind
@@ -20,10 +29,27 @@ TEXTS = ("a", "b", "c", "d", "e", "f", "ü", "")
 ITEMS = 3
 
 
+class Generated(NamedTuple):
+    """What the service made of random records."""
+
+    outputs: int
+    dead_letters: dict[str, int]  # by reason
+    failures: list[str]  # exceptions of its functions, each line of code once, with the first record
+    warnings: list[str]
+
+
 def check_batches(service: Service[Any], records: int, seed: int) -> tuple[int, dict[str, int]]:
     """Runs the service on `records` random records. Returns the number of outputs, and of dead letters by reason.
     Raises AssertionError if different batches give different results."""
-    bench = Bench(service, seed=seed, partitions=2, dead_letter_errors=True)
+    ran = run_generated(service, records, seed)
+    return ran.outputs, ran.dead_letters
+
+
+def run_generated(service: Service[Any], records: int, seed: int) -> Generated:
+    """Like `check_batches`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ImpureWarning)  # `moneystate check` reports these itself
+        bench = Bench(service, seed=seed, partitions=2, dead_letter_errors=True)
     inputs = [inp for inputs_of_topic in bench.plan.inputs.values() for inp in inputs_of_topic.values()]
     chance = random.Random(seed)
     declared = {(i.topic, i.record): i for i in service.inputs}
@@ -37,10 +63,43 @@ def check_batches(service: Service[Any], records: int, seed: int) -> tuple[int, 
         if chance.random() < 0.01:
             bench.send(CRASH)
     bench.end()
-    letters: dict[str, int] = {}
-    for reason in bench.dead_letters():
-        letters[reason] = letters.get(reason, 0) + 1
-    return sum(len(bench.out(output)) for output in service.outputs), letters
+    letters = bench.run.letters()
+    failures = {_code_of(detail): detail for reason, detail in reversed(letters) if reason == EXCEPTION}
+    return Generated(
+        outputs=sum(len(bench.out(output)) for output in service.outputs),
+        dead_letters=dict(Counter(reason for reason, _ in letters)),
+        failures=sorted(failures.values()),
+        warnings=[warning for plan in inputs if (warning := _odd_time(plan, chance))],
+    )
+
+
+def _code_of(failure: str) -> str:
+    """The line of code in the detail of a dead letter, without the record and the message."""
+    line = _LINE_OF_CODE.search(failure)
+    return line.group() if line else failure
+
+
+def _odd_time(plan: InputPlan, chance: random.Random) -> str:
+    """A warning if a function makes event times of another unit than ms of the record's times; "": it does not, or this
+    cannot be seen."""
+    if plan.time_header or plan.timed or not plan.ordered:
+        return ""
+    state = chance.getstate()
+    times = []
+    for near_ms in (START_MS, START_MS + _FURTHER_MS):
+        chance.setstate(state)
+        try:
+            times.append(plan.time(random_value(plan.codec.record, chance, near_ms)))
+        except Exception:  # the run on random records reports it
+            return ""
+    if type(times[0]) is not int or type(times[1]) is not int or times[0] == times[1]:
+        return ""
+    if times[0] >= EARLIEST_MS and times[1] - times[0] == _FURTHER_MS:
+        return ""
+    return (
+        f"input {plan.topic!r} of {plan.codec.record.short}: warning: a time of {from_ms(START_MS)} became "
+        f"{from_ms(times[0])}. Do: return ms from time=, for seconds the number times 1,000."
+    )
 
 
 def _headers(plan: InputPlan, chance: random.Random, event_time_ms: int) -> dict[str, str | bytes | None]:

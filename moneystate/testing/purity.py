@@ -11,6 +11,7 @@ import ast
 import builtins
 import inspect
 import textwrap
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
@@ -53,9 +54,26 @@ class Found(NamedTuple):
         return f"{self.place}: {self.function}: {self.kind}: {self.text}. Do: {INSTEAD[self.kind]}"
 
 
-def findings(service: Service[Any]) -> list[Found]:
-    """The findings in the service's functions, and in functions of its own package that they call."""
-    plan = Plan(service)
+class ImpureWarning(UserWarning):
+    """Code of a service that `moneystate check` would report."""
+
+
+_warned: Final[set[frozenset[Any]]] = set()  # the functions of each service that was looked at
+
+
+def warn_once(plan: Plan) -> None:
+    """Warns about the findings, once in a process for services of the same functions."""
+    functions = frozenset(function.__code__ for function in functions_of(plan.service))
+    if functions not in _warned:
+        _warned.add(functions)
+        for one in findings(plan.service, plan):
+            warnings.warn(one.line(), ImpureWarning, stacklevel=3)
+
+
+def findings(service: Service[Any], plan: Plan | None = None) -> list[Found]:
+    """The findings in the service's functions, and in functions of its own package that they call. `plan`: of the
+    service, if there is one already."""
+    plan = plan or Plan(service)
     floats = _float_fields(plan)
     pending: list[Callable[..., Any]] = [*functions_of(service)]
     visited: set[Callable[..., Any]] = set()

@@ -219,6 +219,10 @@ class Run:
         return decoded
 
     def dead_letters(self) -> list[str]:
+        return [reason for reason, _ in self.letters()]
+
+    def letters(self) -> list[tuple[str, str]]:
+        """Reasons and details of the dead letters, in the order of their records."""
         letters = []
         for stream, _, _, headers in self.sim.outputs:
             if stream == self.plan.dead_letter_stream:
@@ -228,8 +232,8 @@ class Run:
                     if name.startswith(PREFIX)
                 }
                 place = (about["topic"], int(about["partition"]), int(about["offset"]))
-                letters.append((self.order[place], about["reason"]))
-        return [reason for _, reason in sorted(letters)]
+                letters.append((self.order[place], about["reason"], about.get("detail", "")))
+        return [(reason, detail) for _, reason, detail in sorted(letters)]
 
     def count(self, name: str) -> int:
         return self.sim.counts.get(name, 0)

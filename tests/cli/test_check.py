@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 import re
 import sys
+import warnings
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from moneystate.api.plans import plan_of
 from moneystate.cli import main
 from moneystate.cli.services import load
 from moneystate.errors import ConfigError
+from moneystate.schemas.services import release_service
+from moneystate.testing import Bench
+from moneystate.testing.purity import ImpureWarning
 
 SERVICE = """
 import random
@@ -227,3 +233,150 @@ def test_what_is_open_to_every_caller_by_hand_is_listed(
         "query 'mail_of': personal=False, so every caller may read it",
         "input 'put' of Put: the key mail is personal, and every caller may read keys",
     ]
+
+
+TIMED = """
+from dataclasses import dataclass, field
+
+import moneystate as ms
+
+
+@dataclass(frozen=True)
+class Rules:
+    days: int = 1
+
+
+@dataclass(frozen=True)
+class Put:
+    id: str
+    n: int
+    at: ms.Millis
+    code: str = ""
+
+
+@dataclass
+class Kept:
+    n: int = 0
+
+
+service = ms.Service("timed", rules=Rules())
+puts = service.input("puts", Put, key=KEY, time=TIME, UNIQUE)
+kept = service.value("kept", Kept, ttl_ms=TTL)
+remind = service.timer("remind")
+by_n = service.index("by_n", kept, lambda kept: INDEX)
+
+
+@service.on(puts, kept)
+def put(ctx: ms.Context[Rules], e: Put, kept: Kept) -> None:
+    kept.n += 1
+    STEP
+
+
+@service.on(remind, kept)
+def due(ctx: ms.Context[Rules], kept: Kept) -> None:
+    DUE
+
+
+@service.query
+def total(view: ms.View, ARGUMENT) -> RESULT:
+    return 1
+"""
+RIGHT = {
+    "KEY": "'id'", "TIME": "'at'", "UNIQUE": "", "TTL": "lambda rules: rules.days * 86_400_000", "INDEX": "kept.n",
+    "STEP": "ctx.at(remind, ctx.now + 1)", "DUE": "kept.n += 1", "ARGUMENT": "key: str", "RESULT": "int",
+}  # fmt: skip
+
+
+def timed(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], folder: Path, **changes: str
+) -> tuple[int, str]:
+    text = TIMED
+    for name, value in {**RIGHT, **changes}.items():
+        text = text.replace(name, value)
+    (folder / "timed.py").write_text(text)
+    sys.modules.pop("timed", None)
+    plan_of.cache_clear()
+    monkeypatch.setattr("sys.argv", ["moneystate", "check", f"{folder}/timed.py:service", "--records", "60"])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    sys.modules.pop("timed", None)
+    captured = capfd.readouterr()
+    assert isinstance(end.value.code, int)
+    return end.value.code, captured.out + captured.err
+
+
+def line_with(text: str) -> int:
+    return next(n for n, line in enumerate(TIMED.splitlines(), 1) if text in line)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"STEP": "[][1]"}, f"put at timed.py:{line_with('STEP')}: IndexError: "),
+        ({"DUE": "[][1]"}, f"due at timed.py:{line_with('DUE')}: IndexError: "),
+        ({"STEP": "ctx.at(remind, -1)"}, f"put at timed.py:{line_with('STEP')}: "),
+        ({"KEY": "lambda e: [][1]"}, f"IndexError at timed.py:{line_with('KEY')}: "),
+        ({"TIME": "lambda e: [][1]"}, f"IndexError at timed.py:{line_with('TIME')}: "),
+        ({"INDEX": "[][1]"}, f" at timed.py:{line_with('INDEX')}: "),
+        ({"ARGUMENT": "key: set"}, "query 'total': TotalArguments.key: expected a type that a record can have"),
+        ({"RESULT": "object"}, "query 'total': TotalResult.value: expected a type that a record can have"),
+        ({"TTL": "lambda rules: rules.weeks"}, f"raised AttributeError at timed.py:{line_with('TTL')}: "),
+        ({"TTL": "lambda rules: -1"}, "ttl_ms: expected a duration in ms, found -1"),
+        ({"UNIQUE": "unique='id'"}, "unique='id' without within_ms"),
+        ({"UNIQUE": "within_ms=5"}, "within_ms without unique"),
+        ({"UNIQUE": "unique='id', within_ms=lambda rules: 0"}, "unique='id' with a within_ms of 0"),
+        ({"UNIQUE": "bound_ms=lambda rules: 1 // 0"}, f"raised ZeroDivisionError at timed.py:{line_with('UNIQUE')}: "),
+    ],
+)
+def test_what_would_stop_a_job_or_a_server_is_a_problem_with_its_place(
+    changes: dict[str, str],
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    assert timed(monkeypatch, capfd, tmp_path)[0] == 0
+    code, output = timed(monkeypatch, capfd, tmp_path, **changes)
+    assert code in (1, 2)
+    (line,) = [line for line in output.splitlines() if told in line]
+    assert "unforeseen" not in output
+    assert "Traceback" not in output
+    assert " Do: " in line or "dead letters: exception" in output
+
+
+def test_a_released_schema_that_was_edited_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert timed(monkeypatch, capfd, tmp_path)[0] == 0
+    monkeypatch.syspath_prepend(str(tmp_path))
+    release_service("timed:service")
+    assert timed(monkeypatch, capfd, tmp_path)[0] == 0
+    schema = tmp_path / "avro" / "timed" / "events" / "Put.avsc"
+    schema.write_text(schema.read_text().replace('"long"', '"int"'))
+    code, output = timed(monkeypatch, capfd, tmp_path)
+    assert code in (1, 2)
+    assert "expected a schema that moneystate has released" in output
+
+
+@pytest.mark.parametrize(("time", "warned"), [("lambda e: e.at // 1000", True), ("lambda e: e.n * 1000", False)])
+def test_event_times_in_seconds_are_warned_of(
+    time: str, warned: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, output = timed(monkeypatch, capfd, tmp_path, TIME=time)
+    assert code == 0
+    assert ("input 'puts' of Put: warning: a time of 2023-11-14T22:13:20.000Z became 1970-01-20" in output) == warned
+
+
+def test_the_first_bench_of_a_service_warns_of_impure_code(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "impure.py").write_text(SERVICE.replace("BODY\n", "kept.n += random.randrange(3)\n"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    service = import_module("impure").service
+    with pytest.warns(ImpureWarning, match=r"impure\.py:\d+: put: random: random\.randrange\. Do: ") as warned:
+        Bench(service)
+    assert len(warned) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Bench(service)
+    del sys.modules["impure"]
