@@ -115,8 +115,13 @@ def status(answer: status_pb2.GetStatusResponse) -> None:
         ["database", f"{answer.database_bytes / 1e6:,.1f} MB"],
         ["server", answer.server_version],
     ]
-    rows += [[f"{c.kind} entries, schema v{c.schema_version}", f"{c.entries:,}"] for c in answer.schema_counts]
+    rows += [[_counted(c), f"{c.entries:,}"] for c in answer.schema_counts]
     table(["what", "value"], rows)
+
+
+def _counted(count: status_pb2.SchemaCount) -> str:
+    """What is counted: entries of a schema, or without a version what could not be used."""
+    return f"{count.kind} entries, schema v{count.schema_version}" if count.schema_version else count.kind
 
 
 def forget(user_id: str, answer: admin_pb2.ForgetUserResponse) -> None:

@@ -43,9 +43,9 @@ def replica() -> Iterator[Market]:
     made.close()
 
 
-def call(context: Any) -> Call:
+def call(context: Any, who: str = "me") -> Call:
     made: Context = context
-    return Call(Caller("me", "peer", frozenset()), made)
+    return Call(Caller(who, "peer", frozenset()), made)
 
 
 def run(replica: Market, query: Callable[[ms.View], Any], context: Any, beside: Any = None) -> Any:
@@ -168,10 +168,10 @@ def test_a_query_of_another_caller_does_not_wait_for_long_ones(replica: Market) 
 
     async def whole() -> tuple[int, str]:
         runner, snapshot = QueryRunner(), replica.reads.latest()
-        long = [asyncio.create_task(runner.run(snapshot, call(Until(60.0)), endless, "much")) for _ in range(20)]
+        long = [asyncio.create_task(runner.run(snapshot, call(Until(60.0), "much"), endless)) for _ in range(20)]
         while len(runner.turns.rotation.waiting.get("much", ())) < 10:
             await asyncio.sleep(0.001)
-        answer: tuple[int, str] = await runner.run(snapshot, call(Until(60.0)), slow, "little")
+        answer: tuple[int, str] = await runner.run(snapshot, call(Until(60.0), "little"), slow)
         end.set()
         await asyncio.gather(*long)
         runner.close()

@@ -81,15 +81,20 @@ class _Interrupts:
 _interrupts: Final = _Interrupts()
 
 
+def _who(call: Call) -> str:
+    caller = getattr(call, "caller", None)  # a query may run for no caller
+    return "" if caller is None else str(caller.identity)
+
+
 class QueryRunner:
     def __init__(self) -> None:
         self.turns = Turns(AT_THE_SAME_TIME, PER_CALLER, SLICE_S)
         self.is_closed = False
 
-    async def run(self, snapshot: ServiceSnapshot, call: Call, query: Query, who: str = "") -> Any:
-        """Returns the query's result. `who`: the caller. Raises what the query raises, and Failure DEADLINE."""
+    async def run(self, snapshot: ServiceSnapshot, call: Call, query: Query) -> Any:
+        """Returns the query's result. Raises what the query raises, and Failure DEADLINE."""
         if not _interrupts.set_up():
-            return await self._in_thread(snapshot, call, query, who)
+            return await self._in_thread(snapshot, call, query)
         until = time.monotonic() + AT_ONCE_S
 
         def directly(work: Work) -> Any:
@@ -100,9 +105,9 @@ class QueryRunner:
         try:
             return _interrupts.run(query, ReplicaView(snapshot, directly))
         except _TakesLong:
-            return await self._in_thread(snapshot, call, query, who)
+            return await self._in_thread(snapshot, call, query)
 
-    async def _in_thread(self, snapshot: ServiceSnapshot, call: Call, query: Query, who: str) -> Any:
+    async def _in_thread(self, snapshot: ServiceSnapshot, call: Call, query: Query) -> Any:
         loop = asyncio.get_running_loop()
         result: asyncio.Future[Any] = loop.create_future()
         left = threading.Event()  # nobody waits for the result any more
@@ -116,7 +121,7 @@ class QueryRunner:
                 result.set_exception(error)
 
         def run() -> None:
-            turn = self.turns.take(who)
+            turn = self.turns.take(_who(call))
             value: Any = None
             failed: BaseException | None = None
 

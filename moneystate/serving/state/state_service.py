@@ -142,9 +142,7 @@ class StateService:
             raise malformed("arguments", f"{query.name}: there is no argument {', '.join(sorted(unknown))}")
         snapshot = self.pages.pin(request, call)
         try:
-            value = await self.runner.run(
-                snapshot, call, lambda view: query.function(view, **arguments), call.caller.identity
-            )
+            value = await self.runner.run(snapshot, call, lambda view: query.function(view, **arguments))
         except ArgumentError as e:
             raise malformed("arguments", f"{query.name}: {e}") from None
         except Malformed as e:
