@@ -1,6 +1,6 @@
 """`python -m tests.bench KIND`, of which there are backlog, services, latency, scale, steady, query, bootstrap, gaps,
-reconciliation, stock, stock-latency, large-pool, maps, together, telemetry, rescale, replicas, executors and costs:
-see --help of each."""
+reconciliation, stock, stock-latency, large-pool, maps, together, telemetry, rescale, replicas, executors, costs and
+start: see --help of each."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from tests.bench import (
     rescale,
     scale,
     services,
+    start,
     steady,
     stock,
     stock_latency,
@@ -136,6 +137,7 @@ KINDS = {
     "bootstrap": bootstrap.main,
     "gaps": gaps.main,
     "scale": scale.main,
+    "start": start.main,
     "steady": steady.main,
     "stock": stock.main,
     "reconciliation": reconciliation.main,
