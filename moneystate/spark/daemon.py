@@ -7,40 +7,12 @@ time once. This module must not start threads: they would not survive the fork.
 
 from __future__ import annotations
 
-import gc
-import importlib
 import sys
 
 from moneystate.kafka.client import limit_creation
 from moneystate.spark import sink_host
 from moneystate.spark.collector import RareCollector
-
-MODULES = (
-    "pandas",
-    "pyarrow",
-    "pyspark.sql.streaming.stateful_processor_api_client",
-    "pyspark.sql.streaming.proto.StateMessage_pb2",
-    "pyspark.sql.pandas.serializers",
-    "confluent_kafka",
-    "confluent_kafka.admin",
-    "moneystate.spark.source",
-    "moneystate.spark.operator",
-    "moneystate.spark.sink",
-    "services.enrichment.job",
-)
-
-
-def preload() -> None:
-    for name in MODULES:
-        try:
-            importlib.import_module(name)
-        except ImportError as e:  # a worker that needs it reports the error
-            print(f"not preloaded: {name} ({e})", file=sys.stderr)
-    # A batch creates many tuples and hardly any cycles, so collections can be rare, and need not traverse the objects
-    # of these modules at all.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(200_000, 20, 50)
+from moneystate.spark.preload import preload
 
 
 def start_sink_host() -> None:

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from moneystate.devbroker.java import find_java
 from moneystate.errors import SetupError
 from moneystate.log import get_log
+from moneystate.spark import fork_server
 from moneystate.spark.class_archive import archive_options
 from moneystate.spark.jvm.classes import LOCAL_CHECKPOINT_FILES, our_jar
 from moneystate.spark.run_folder import RunFolder
@@ -79,7 +80,7 @@ def open_session(
     and of its workers.
     """
     conf = _conf(name, master, output_partitions, more, own)
-    context = _open_context(conf, log)
+    context = _open_context(conf, log, own)
     _end_without_memory(context)
     context.setLogLevel(more.get("spark.log.level", DEFAULTS["spark.log.level"]))
     return SparkSession(context)
@@ -105,7 +106,7 @@ def start_jvm(more: dict[str, str], log: Path | None) -> None:
         SparkContext._ensure_initialized()
         return
     conf = _conf("moneystate", None, 1, more, None)
-    SparkContext._ensure_initialized(gateway=_launched(conf, log or Path(os.devnull)))
+    SparkContext._ensure_initialized(gateway=_launched(conf, log or Path(os.devnull), None))
 
 
 def _conf(
@@ -184,7 +185,7 @@ def _with_folder(more: dict[str, str], own: RunFolder) -> dict[str, str]:
     }
 
 
-def _open_context(conf: SparkConf, log: Path | None) -> SparkContext:
+def _open_context(conf: SparkConf, log: Path | None, own: RunFolder | None) -> SparkContext:
     # it would print a stack trace if the JVM has died, in addition to our line
     AccumulatorTCPServer.handle_error = lambda *_: None  # type: ignore[method-assign]
     on_interrupt = signal.getsignal(signal.SIGINT)
@@ -192,14 +193,16 @@ def _open_context(conf: SparkConf, log: Path | None) -> SparkContext:
         # a further session in this process uses the JVM of the first one, and its log
         if log is None or under_spark_submit() or SparkContext._gateway is not None:
             return SparkContext(conf=conf)
-        return SparkContext(conf=conf, gateway=_launched(conf, log))
+        return SparkContext(conf=conf, gateway=_launched(conf, log, own))
     finally:
         # SparkContext installs a handler that cancels the current batch
         signal.signal(signal.SIGINT, on_interrupt)
 
 
-def _launched(conf: SparkConf, log: Path) -> JavaGateway:
+def _launched(conf: SparkConf, log: Path, own: RunFolder | None) -> JavaGateway:
     with _new_log(log).open("wb") as out, _without_local_dirs():
+        if own is not None and os.environ.get("PYSPARK_PYTHON") == str(WORKER_PYTHON):
+            fork_server.start(own.path, out)
         return launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
 
 

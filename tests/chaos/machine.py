@@ -110,7 +110,7 @@ def kinds_of(processes: Sequence[psutil.Process]) -> list[tuple[psutil.Process, 
     daemons: dict[int, bool] = {}  # whether its sink host was seen
     for process in sorted(processes, key=lambda p: p.pid):
         try:
-            command, parent = " ".join(process.cmdline()), process.ppid()
+            command, parent, name = " ".join(process.cmdline()), process.ppid(), process.name()
         except psutil.Error:
             continue
         kind = "other"
@@ -118,11 +118,11 @@ def kinds_of(processes: Sequence[psutil.Process]) -> list[tuple[psutil.Process, 
             kind = "driver"
         elif "org.apache.spark" in command:
             kind = "jvm"
-        elif "python_streaming_source_runner" in command:
+        elif name == "python_streamin":  # forks of the fork server are named by their module, cut off by the kernel
             kind = "planner"
-        elif "moneystate.spark.daemon" in command and parent not in daemons:
+        elif name == "worker" and parent not in daemons:
             kind, daemons[process.pid] = "daemon", False
-        elif "moneystate.spark.daemon" in command:
+        elif name == "worker":
             kind, daemons[parent] = ("worker" if daemons[parent] else "sink host"), True
         seen.append((process, kind))
     return seen
