@@ -28,7 +28,7 @@ from moneystate.spark.query_listener import OnTrigger, SparkProgress
 from moneystate.spark.run_folder import RunFolder, local_dirs
 from moneystate.spark.run_options import RunOptions
 from moneystate.spark.running import Running, await_all
-from moneystate.spark.session import ARROW_ROWS, open_session, under_spark_submit, use_our_checkpoint_files
+from moneystate.spark.session import ARROW_ROWS, begin_jvm, open_session, under_spark_submit, use_our_checkpoint_files
 from moneystate.spark.sink import Report
 from moneystate.spark.source import OPTION, MoneystateSource
 from moneystate.spark.task_specs import TaskSpecs
@@ -94,6 +94,12 @@ class Job:
             self.loop.group.close()
         if self.preparation.watch is not None:
             self.preparation.watch.close()
+
+    def begin_jvm(self) -> None:
+        """For the application of this job and those that run with it."""
+        o = self.options
+        if self.log is not None and is_local(o.checkpoint):  # else the checks start it
+            begin_jvm(o.master, o.partitions, o.spark_config, self.log, self.own)
 
     def prepare(self) -> None:
         """Check everything, then create what is missing."""
@@ -169,6 +175,7 @@ def run_together(jobs: Sequence[Job]) -> list[Report]:
     fails, the others finish their current batch and end. Raises the MoneystateError of the job that failed first."""
     is_whole = False
     try:
+        jobs[0].begin_jvm()
         for job in jobs:
             job.prepare()
             job.log = jobs[0].log

@@ -6,13 +6,13 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from py4j.java_gateway import JavaGateway
 from pyspark import SparkConf, SparkContext
 from pyspark.accumulators import AccumulatorTCPServer
-from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from moneystate.devbroker.java import find_java
@@ -21,6 +21,7 @@ from moneystate.log import get_log
 from moneystate.spark import fork_server
 from moneystate.spark.class_archive import archive_options
 from moneystate.spark.jvm.classes import LOCAL_CHECKPOINT_FILES, our_jar
+from moneystate.spark.jvm_process import JvmProcess, give_name, unnamed_log
 from moneystate.spark.run_folder import RunFolder
 
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
@@ -59,6 +60,7 @@ DEFAULTS = {
 }
 
 _log = get_log(__name__)
+_begun: JvmProcess | None = None  # by `begin_jvm`, and not used yet
 
 
 def under_spark_submit() -> bool:
@@ -106,7 +108,7 @@ def start_jvm(more: dict[str, str], log: Path | None) -> None:
         SparkContext._ensure_initialized()
         return
     conf = _conf("moneystate", None, 1, more, None)
-    SparkContext._ensure_initialized(gateway=_launched(conf, log or Path(os.devnull), None))
+    SparkContext._ensure_initialized(gateway=_launched(conf, log, None))
 
 
 def _conf(
@@ -199,11 +201,37 @@ def _open_context(conf: SparkConf, log: Path | None, own: RunFolder | None) -> S
         signal.signal(signal.SIGINT, on_interrupt)
 
 
-def _launched(conf: SparkConf, log: Path, own: RunFolder | None) -> JavaGateway:
-    with _new_log(log).open("wb") as out, _without_local_dirs():
+def begin_jvm(master: str | None, output_partitions: int, more: dict[str, str], log: Path, own: RunFolder) -> None:
+    """Lets the JVM start while the caller does something else. `open_session`, with the same arguments, uses it. If the
+    caller ends before, it leaves nothing behind. Does nothing if there is a JVM, or none can be started now:
+    `open_session` says why."""
+    global _begun
+    if under_spark_submit() or SparkContext._gateway is not None or _begun is not None:
+        return
+    file = unnamed_log(log)
+    if file is not None:
+        with suppress(SetupError, OSError):
+            _begun = _started(_conf("moneystate", master, output_partitions, more, own), file, own)
+
+
+def _launched(conf: SparkConf, log: Path | None, own: RunFolder | None) -> JavaGateway:
+    global _begun
+    begun, _begun = _begun, None
+    named = None if log is None else _new_log(log)
+    if begun is not None:
+        with begun.log:
+            if named is None or give_name(begun.log, named):
+                return begun.gateway()
+        begun.end()
+    with (named or Path(os.devnull)).open("wb") as out:
+        return _started(conf, out, own).gateway()
+
+
+def _started(conf: SparkConf, log: IO[bytes], own: RunFolder | None) -> JvmProcess:
+    with _without_local_dirs():
         if own is not None and os.environ.get("PYSPARK_PYTHON") == str(WORKER_PYTHON):
-            fork_server.start(own.path, out)
-        return launch_gateway(conf, {"stdout": out, "stderr": out})  # type: ignore[no-untyped-call]
+            fork_server.start(own.path, log)
+        return JvmProcess(conf, log)
 
 
 @contextmanager

@@ -104,7 +104,7 @@ def one_start(servers: str, prefix: str, folder: Path, known: int, flags: list[s
             process.terminate()
             process.wait()
     reached = {**json.loads(file.read_text()), OUTPUT_READ: read, TASKS_PYTHON: tree}
-    return {**{phase: at - begun for phase, at in reached.items()}, CPU: cpu_s}
+    return {**{phase: reached_s - begun for phase, reached_s in reached.items()}, CPU: cpu_s}
 
 
 def tasks_began(pid: int) -> tuple[float, float]:

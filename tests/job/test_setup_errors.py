@@ -12,9 +12,11 @@ import pytest
 from moneystate.devbroker import DevBroker
 from moneystate.errors import CheckpointError
 from moneystate.spark.checkpoint import Checkpoint
-from tests.job.harness import Setup, small_workload
+from tests.job.harness import Setup, processes_of, small_workload
 from tests.kafka.logs import Cluster, wait_until_stable
+from tests.log_lines import kinds
 from tests.reference.model import TIMED_TOPICS, WALLET, Rules
+from tests.waiting import until
 
 CONFIG, SETUP, CHECKPOINT = 2, 3, 4
 BOUNDED = ("--until-caught-up", "--max-records-per-batch", "300")
@@ -44,6 +46,18 @@ def test_no_broker(setup: Setup) -> None:
 
 def test_missing_topics_that_must_not_be_created(setup: Setup) -> None:
     assert setup.refused("--no-create-topics").code == SETUP
+    assert_nothing_written(setup)
+
+
+def test_a_refusal_ends_the_jvm_that_starts_meanwhile(setup: Setup) -> None:
+    """In a process of its own: the JVM of the one that stays is there already."""
+    with setup.start("--no-create-topics") as job:
+        session = job.process.pid
+        done = job.finish()
+        assert done.code == SETUP
+        assert kinds(done.err) == ["error:"], done.err
+        until(lambda: not processes_of(session), lambda: f"still there: {processes_of(session)}", REFUSED_S)
+        assert {path.name for path in job.folder.iterdir()} == {"out", "err"}
     assert_nothing_written(setup)
 
 
