@@ -49,6 +49,8 @@ class Cell:
         self.loaded = False  # `stored` has been read
         self.decoded = False  # `value` is current
         self.dirty = False  # a step may have changed the entry: `body` is current, and `stored` is not
+        self.settled = True  # no step is changing the entry
+        self.is_shared = False  # `value` is an object that a step gave, which may be in other places, too
         self.body: bytes | None = None  # the record as a step left it; None: there is no entry
         self.value: Any = None  # None: there is no entry
         self.changed_at = NEVER  # order time; only with a TTL
@@ -71,6 +73,7 @@ class Cell:
         """The next step decodes the record again."""
         self.value = None
         self.decoded = False
+        self.is_shared = False
 
     def exists(self, time_ms: int) -> bool:
         """Whether there is an entry that has not expired. The cell is loaded or dirty."""
@@ -161,6 +164,7 @@ class RecordKind(Kind):
         self.indices: list[AnyIndex[Any, Any]] = []
         self.is_plain = is_plain(codec.record)  # a record in memory has no other values than one that is read again
         self.title = f"{'map' if make_default is None else 'value'} {name}"
+        self.is_exact = codec.is_exact
         self.runs_code = runs_code(codec.record)  # to read a record runs code of the service, which may refuse it
 
     def add_version(self, header: bytes, kept_header: bytes, read: Read) -> None:

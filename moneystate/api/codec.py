@@ -33,6 +33,8 @@ class Codec:
         functions = code.source.run(record.name)
         self.read: Callable[[bytes, int], tuple[Any, int]] = functions[f"read_{number}"]  # a body, at a position
         self.write: Callable[[Any], bytes] = functions[f"write_{number}"]  # returns the body
+        # whether a record in memory is the same as one that is read again; None: only reading it tells
+        self.is_exact: Callable[[Any], bool] | None = functions.get(f"exact_{number}")
         code.source.names["read_json"] = avro_parts.read_own_json
         self.read_own: Callable[[bytes, int], tuple[Any, int]] = code.source.run(record.name)[f"read_{number}"]
         self.source = code.source.text()

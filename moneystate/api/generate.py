@@ -2,6 +2,8 @@
 
     def read_1(buf, pos): ...    returns the record and the position after it; raises Malformed, IndexError if cut off
     def write_1(r): ...          returns the bytes of the body
+    def exact_1(r): ...          whether the record is the same as one that is read from its bytes; only without lists,
+                                 dicts, decimals and records in it
     def copy_1(r): ...           returns a copy that shares no mutable object with the original
 
 Most numbers and lengths have one byte. These are read inline; everything else calls `avro_parts`.
@@ -15,6 +17,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from moneystate.api import avro_parts, field_runs
+from moneystate.api.json_value import Json
 from moneystate.api.shapes import Array, Exact, Field, Maybe, Plain, Record, Shape, Symbols, Table
 from moneystate.api.source_code import Source
 from moneystate.engine import avro
@@ -28,6 +31,10 @@ _KINDS: Final = {
     "millis": field_runs.LONG,
     "boolean": field_runs.BOOLEAN,
 }
+_TYPES: Final = {
+    "string": "str", "bytes": "bytes", "long": "int", "millis": "int", "double": "float", "boolean": "bool",
+    "json": "Json",
+}  # fmt: skip
 _READERS: Final = {"boolean": "read_boolean", "double": "read_double", "json": "read_json"}
 
 
@@ -39,6 +46,7 @@ class AvroCode:
         self.for_json = for_json
         self.source = Source()
         self.source.names.update(_PARTS)
+        self.source.names["Json"] = Json
         self.source.names["Malformed"] = avro.Malformed
         self.source.names["read_long"] = avro.read_long
         self.source.names["skip_bytes"] = avro.skip_bytes
@@ -59,6 +67,8 @@ class AvroCode:
         else:
             self._reader(record, number)
         self._writer(record, number)
+        if has_dict(record) and all(_type_of(f.shape) for f in record.fields):
+            self._exact(record, number)
         return number
 
     # Reading
@@ -163,6 +173,14 @@ class AvroCode:
         else:
             source.line(1, f"return b''.join(({', '.join(parts)}))")
 
+    def _exact(self, record: Record, number: int) -> None:
+        tests = [f"type(r) is cls_{number}", f"len(r.__dict__) == {len(record.fields)}"]
+        for f in record.fields:
+            one = f"type(r.{f.name}) is {_type_of(f.shape)}"
+            tests.append(f"(r.{f.name} is None or {one})" if isinstance(f.shape, Maybe) else one)
+        self.source.line(0, f"def exact_{number}(r):")
+        self.source.line(1, f"return {' and '.join(tests)}")
+
     def _write(self, depth: int, shape: Shape, value: str) -> list[str]:
         """The expressions whose values, concatenated, are the encoding. Writes the lines that they need."""
         line, fresh = self.source.line, self.source.fresh
@@ -229,6 +247,14 @@ class AvroCode:
             line(depth + 1, f"{parts}.append({part})")
         line(depth, f"{parts}.append(b'\\x00')")
         return f"b''.join({parts})"
+
+
+def _type_of(shape: Shape) -> str:
+    """The name of the only type that a value has when it is read; empty: that depends on more than the type."""
+    inner = shape.inner if isinstance(shape, Maybe) else shape
+    if isinstance(inner, Symbols):
+        return "str"
+    return _TYPES[inner.kind] if isinstance(inner, Plain) else ""
 
 
 def has_dict(record: Record) -> bool:

@@ -21,7 +21,8 @@ Before = tuple[Cell, Any, int, int, bool, bool]
 class StepChanges:
     """Encodes each record when the step ends, because a step can leave objects that the state cannot hold, or that are
     read back as others: a whole number in a float field, a dict in another order, one list in two entries. So such
-    values are refused in the step that made them, and the next step gets what it would get after a batch."""
+    values are refused in the step that made them, and the next step gets what it would get after a batch. A record of
+    strings and numbers that have the declared types is not read again."""
 
     def __init__(self, largest_entry: int) -> None:
         self.largest_entry = largest_entry - ENTRY_OVERHEAD  # bytes, with its key
@@ -40,6 +41,7 @@ class StepChanges:
         """Notes the decoded cell for `roll_back`: the step may change its value in place."""
         self.before.append(_before(cell))
         cell.dirty = True
+        cell.settled = False
 
     def replace(self, cell: Cell, value: Any) -> None:
         """Replaces the cell's value without decoding the stored one. If that holds the time of the next sweep, it must
@@ -50,6 +52,8 @@ class StepChanges:
         cell.value = value
         cell.decoded = True
         cell.dirty = True
+        cell.settled = False
+        cell.is_shared = True
 
     def mark_written(self, cell: Cell) -> None:
         """Restarts the TTL of an entry, and makes sure that a sweep is scheduled."""
@@ -115,7 +119,8 @@ class StepChanges:
         for cell, body, changed_at, _, _, was_dirty in self.before[begun:] if begun else self.before:
             kind = cell.kind
             if isinstance(kind, RecordKind):
-                if cell.decoded:  # else the step has touched it twice
+                if not cell.settled:  # else the step has touched it twice
+                    cell.settled = True
                     self._settle_record(cell, kind, body, changed_at, was_dirty)
             elif cell.value is None:
                 cell.changed_at = cell.sweep_at = NEVER
@@ -133,7 +138,8 @@ class StepChanges:
             if kind.keeps_times or kind.indices:
                 self._note_change(cell, kind, body, before, changed_at, was_dirty)
         cell.body = body
-        cell.forget_value()
+        if cell.is_shared or body is None or kind.is_exact is None or not kind.is_exact(cell.value):
+            cell.forget_value()
         if kind.runs_code:
             cell.decode()
 
@@ -184,6 +190,7 @@ class StepChanges:
             cell.changed_at, cell.sweep_at, cell.dirty = changed_at, sweep_at, dirty
             if isinstance(cell.kind, RecordKind):
                 cell.body = before
+                cell.settled = True
                 cell.forget_value()
             else:
                 cell.value, cell.decoded = before, decoded

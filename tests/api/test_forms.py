@@ -372,3 +372,45 @@ def test_the_error_for_a_value_that_state_cannot_hold_names_the_record_and_the_e
 def test_a_value_that_a_field_cannot_hold_is_refused(name: str, value: Any, expected: str) -> None:
     with pytest.raises(StepError, match=rf"offset 0: run: .*Held\.{name}.*: expected {expected}"):
         texts(sets(name, value), "one")
+
+
+def test_a_record_of_exact_types_is_not_read_again_but_one_that_a_step_gave_is() -> None:
+    kept: list[Any] = []
+
+    def step(e: Event, state: State) -> object:
+        line = state.lines.get("a")
+        kept.append(line)
+        if e.n == 0:
+            state.lines.put("a", Line(1))
+        elif e.n == 1:
+            line.n = 2
+        elif e.n == 2:
+            line.n = True
+        return None
+
+    texts(step, "one")
+    first, second, third, fourth = kept[:4]
+    assert first is None
+    assert second is third  # it was read, and has the declared types
+    assert fourth is not third  # it had not
+    assert (fourth.n, type(fourth.n)) == (1, int)
+
+
+def test_a_record_that_a_step_touches_twice_restarts_its_ttl_only_if_it_changes() -> None:
+    service = ms.Service("twice")
+    events = service.input("events", Event, key="key", time="at")
+    limited = service.map("limited", Limited, ttl_ms=100)
+
+    @service.on(events, limited)
+    def run(ctx: ms.Context[None], e: Event, limited: ms.Entries[Limited]) -> None:
+        if e.n == 0:
+            limited.put("a", Limited(1))
+        else:
+            assert limited.get("a") is limited.get("a")
+
+    for cuts in ("one", "each"):
+        bench = Bench(service, bound_ms=0, cuts=cuts)
+        bench.send(Event("k", 0, [], 1_000), Event("k", 1, [], 1_060), Event("k", 1, [], 1_090))
+        assert bench.state(limited, "k") == {"a": Limited(1)}
+        bench.send(Event("k", 1, [], 1_120))
+        assert bench.state(limited, "k") == {}

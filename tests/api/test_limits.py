@@ -157,7 +157,8 @@ LIMITS: dict[str, tuple[Effect, Effect]] = {  # the last that is taken, the firs
         lambda s: s.ctx.at(s.due_note, 1, "i" * 65_536),
     ),
     "timer": (lambda s: s.ctx.at(s.due, END_OF_TIME - 1), lambda s: s.ctx.at(s.due, END_OF_TIME)),
-    "timer in whole ms": (lambda s: s.ctx.at(s.due, -(10**30)), lambda s: s.ctx.at(s.due, 1.0)),
+    "timer in whole ms": (lambda s: s.ctx.at(s.due, 1), lambda s: s.ctx.at(s.due, 1.0)),
+    "timer below": (lambda s: s.ctx.at(s.due, 0), lambda s: s.ctx.at(s.due, -1)),
     "number of an index": (hold(numbers=[127 * 8]), hold(numbers=[127 * 8 + 1])),
     "parts of an index": (hold(numbers=[4_000] * 16), hold(numbers=[4_000] * 17)),
     "text of an index": (put("id", "x" * 300_000), lambda s: put("id", 7)(s)),  # type: ignore[arg-type]
