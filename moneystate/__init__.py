@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         RangeMap,
     )
     from moneystate.api.reject import Reject
+    from moneystate.api.rules import Rule
     from moneystate.api.salvage import salvage
     from moneystate.api.service import Service
     from moneystate.api.types import Decimal, Digits, Header, Json, Millis, Name, Unavailable, Wire, named, personal
@@ -39,6 +40,7 @@ _HOMES = {
         "RangeMap",
     ),
     "moneystate.api.reject": ("Reject",),
+    "moneystate.api.rules": ("Rule",),
     "moneystate.api.salvage": ("salvage",),
     "moneystate.api.service": ("Service",),
     "moneystate.api.types": (
@@ -78,6 +80,7 @@ __all__ = [
     "PackedEntries",
     "RangeMap",
     "Reject",
+    "Rule",
     "Service",
     "Source",
     "Timer",

@@ -131,9 +131,9 @@ class Plan:
 
     def every_kind(self) -> list[RecordKind]:
         """The kinds of values and maps, with that of the platform, which the state may have from earlier inputs."""
-        kept = self.kind_at(layout.prefix_of(layout.ENTRY, KEPT_COLUMNS))
+        columns = self.kind_at(layout.prefix_of(layout.ENTRY, KEPT_COLUMNS))
         own = list(self.kinds.values())
-        return [*own, kept] if isinstance(kept, RecordKind) and kept not in own else own
+        return [*own, columns] if isinstance(columns, RecordKind) and columns not in own else own
 
     @cached_property
     def queries(self) -> dict[str, QueryPlan]:

@@ -39,6 +39,13 @@ def with_rules(reference: str, rules: Mapping[str, Any]) -> str:
     return f"{path} {json.dumps(merged, sort_keys=True, separators=(',', ':'))}" if merged else path
 
 
+def given_in(reference: str) -> dict[str, Any]:
+    """The rules that the reference gives."""
+    _, _, text = reference.partition(" ")
+    rules: dict[str, Any] = json.loads(text) if text else {}
+    return rules
+
+
 def service_at(reference: str) -> Service[Any]:
     return made_at(reference).service
 

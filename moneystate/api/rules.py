@@ -7,12 +7,13 @@ the field `wait_ms` is named `wait` and has a duration such as `30m`.
 
 from __future__ import annotations
 
+import functools
 import math
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from moneystate.errors import ConfigError
 
@@ -24,6 +25,43 @@ SCALARS: Final = (bool, int, float, str)
 
 # Parses a duration to milliseconds. The second argument says where the text is, for errors.
 ParseDuration = Callable[[str, str], int]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Limits of a rule, both included: `limit_cents: Annotated[int, ms.Rule(minimum=0)] = 100`. The value None has no
+    limit. A condition of several rules belongs into `__post_init__`, which raises ValueError."""
+
+    minimum: float | None = None
+    maximum: float | None = None
+
+    def wrong(self, value: Any) -> str:
+        """What was expected instead of the value; empty: it is within the limits."""
+        if type(value) not in (int, float):
+            return ""
+        if self.minimum is not None and value < self.minimum:
+            return f"{self.minimum} or more"
+        if self.maximum is not None and value > self.maximum:
+            return f"{self.maximum} or less"
+        return ""
+
+
+@functools.lru_cache(maxsize=64)
+def limits_of(cls: type) -> Mapping[str, Rule]:
+    """The limits of the fields that have some."""
+    hints = get_type_hints(cls, include_extras=True).items()
+    limits = {name: [m for m in get_args(hint)[1:] if isinstance(m, Rule)] for name, hint in hints if _has_notes(hint)}
+    return {name: rules[0] for name, rules in limits.items() if rules}
+
+
+def _has_notes(hint: Any) -> bool:
+    return get_origin(hint) is Annotated
+
+
+def wrong_rule(cls: type, rule: str, value: Any) -> str:
+    """What was expected instead of the value of a rule; empty: it is within the limits."""
+    limits = limits_of(cls).get(rule)
+    return "" if limits is None else limits.wrong(value)
 
 
 def plain(value: Any) -> Any:
@@ -89,6 +127,9 @@ def problem_of(value: Any, path: str = "") -> str:
     if is_dataclass(value) and not isinstance(value, type):
         if not type(value).__dataclass_params__.frozen:  # type: ignore[attr-defined]
             return f"{path or type(value).__name__} is not a frozen dataclass"
+        for f in fields(value):
+            if expected := wrong_rule(type(value), f.name, getattr(value, f.name)):
+                return f"{path}.{f.name}".lstrip(".") + f" is {getattr(value, f.name)}, expected {expected}"
         parts = [(f"{path}.{f.name}" if path else f.name, getattr(value, f.name)) for f in fields(value)]
     elif type(value) is tuple:
         parts = [(f"{path}[{n}]", content) for n, content in enumerate(value)]
@@ -121,7 +162,24 @@ def _record(cls: Any, data: Any, where: str, duration: ParseDuration | None, own
             values[f.name] = own_value
         elif f.default is MISSING and f.default_factory is MISSING:
             raise ConfigError(f"{where}: expected the key {name!r}, found none.", "add it.")
-    return cls(**values)
+    for rule, value in values.items():
+        if expected := wrong_rule(cls, rule, value):
+            name = file_name(rule) if duration else rule
+            raise ConfigError(f"{where}.{name}: expected {expected}, found {_shown(value)}.", "correct the value.")
+    return made(cls, values, where)
+
+
+def made(cls: Any, values: Mapping[str, Any], where: str) -> Any:
+    """The rules with these values. Raises ConfigError for values that `__post_init__` does not accept."""
+    try:
+        return cls(**values)
+    except ConfigError:
+        raise
+    except Exception as e:
+        raise ConfigError(
+            f"{where}: expected rules that {cls.__name__} accepts, but {type(e).__name__}: {str(e).rstrip('.')}.",
+            "correct the values.",
+        ) from e
 
 
 def _value(

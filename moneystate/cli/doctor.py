@@ -66,6 +66,7 @@ def _prepare(
         _check_alone(name, given)
         return [
             registry.PREPARED[name](
+                context,
                 options,
                 bound=bound,
                 session_ttl=session_ttl,

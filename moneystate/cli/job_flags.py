@@ -104,7 +104,7 @@ def job_options(
 ) -> RunOptions:
     """Raises ConfigError for flags that contradict each other."""
     check_given(bootstrap_servers=bootstrap_servers, checkpoint=checkpoint)
-    _check_together(drain, until_caught_up, key_groups, partitions)
+    _check_together(drain, until_caught_up)
     _check_initial(initial_state, initial_offsets, starting_offsets)
     of_spark = pairs(spark_config or [], "--spark-config")
     jvm_settings.configure(of_spark, master)
@@ -137,15 +137,10 @@ def job_options(
     )
 
 
-def _check_together(drain: bool, until_caught_up: bool, key_groups: int, partitions: int) -> None:
+def _check_together(drain: bool, until_caught_up: bool) -> None:
     """Raises ConfigError."""
     if drain and not until_caught_up:
         raise ConfigError("--drain: expected a bounded run, found a live one.", "add --until-caught-up.")
-    if partitions > key_groups:
-        raise ConfigError(
-            f"--partitions {partitions}: expected no more than the {key_groups} key groups.",
-            "raise --key-groups, or give fewer partitions.",
-        )
 
 
 def _check_initial(initial_state: str, initial_offsets: str, starting_offsets: str) -> None:

@@ -48,6 +48,8 @@ def plan_services(
         typer.echo(json.dumps(_as_json(planned)))
     else:
         _show(planned)
+        for one in prepared:
+            _show_staying(one)
     if any(change.refused for mine in planned.values() for change in mine):
         raise typer.Exit(REFUSED_EXIT_CODE)
 
@@ -121,6 +123,13 @@ def _show(planned: dict[str, list[Change]]) -> None:
             for change in mine
         ]
         print_table(console, ["", service, "before", "after", "effect"], rows)
+
+
+def _show_staying(one: Prepared) -> None:
+    for name, (value, declared) in one.stay.items():
+        typer.echo(
+            f"{one.spec.name}: rule {name} stays {_text(value)} as in the checkpoint; declared: {_text(declared)}"
+        )
 
 
 def _mark(change: Change) -> Text:

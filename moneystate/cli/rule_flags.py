@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any, NamedTuple
 
 from moneystate.api.reference import Made, made_at
-from moneystate.api.rules import MS, field_types, file_name, from_text, is_scalar
+from moneystate.api.rules import MS, field_types, file_name, from_text, is_scalar, wrong_rule
 from moneystate.cli.durations import parse_ms
 from moneystate.errors import ConfigError
 
@@ -21,6 +21,7 @@ class Flag(NamedTuple):
 
     rule: str
     declared: Any  # the rule's type
+    cls: type  # of the service's rules
 
 
 class Given(NamedTuple):
@@ -64,7 +65,10 @@ def rules_by_service(references: Sequence[str], given: Sequence[tuple[str, str]]
                 else "leave it out: the service declares no rules.",
             )
         for rules, flag in mine:
-            rules[flag.rule] = from_text(flag.declared, text, flag.rule.endswith(MS), name, parse_ms)
+            value = from_text(flag.declared, text, flag.rule.endswith(MS), name, parse_ms)
+            if expected := wrong_rule(flag.cls, flag.rule, value):
+                raise ConfigError(f"{name}: expected {expected}, found {text}.", "correct the value.")
+            rules[flag.rule] = value
     return by_service
 
 
@@ -89,7 +93,7 @@ def flags(rules: Any) -> Mapping[str, Flag]:
         return {}
     declared = field_types(type(rules))
     return {
-        "--" + file_name(f.name).replace("_", "-"): Flag(f.name, declared[f.name])
+        "--" + file_name(f.name).replace("_", "-"): Flag(f.name, declared[f.name], type(rules))
         for f in fields(rules)
         if is_scalar(declared[f.name])
     }

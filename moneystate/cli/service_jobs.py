@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from enum import StrEnum
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
 from moneystate.api.job import DEAD_LETTER, FAIL, check_formats, plain_service
-from moneystate.api.reference import service_at, with_rules
+from moneystate.api.reference import given_in, made_at, service_at, with_rules
+from moneystate.api.rules import plain
 from moneystate.api.timed import in_order
 from moneystate.cli import services
 from moneystate.cli.durations import parse_ms
@@ -27,16 +28,21 @@ from moneystate.cli.options import (
     MaxRecordBytes,
     formats,
 )
+from moneystate.cli.remembered import Before, before, left_out, with_settings
 from moneystate.cli.rule_flags import parted, rules_by_service
 from moneystate.cli.service_config import check_used, service_tables
-from moneystate.errors import ConfigError
+from moneystate.errors import ConfigError, MoneystateError
 from moneystate.kafka.starting import parse_start
 from moneystate.ports.service import STATE_SCHEMAS, TOPICS, JobSpec
 from moneystate.schemas.services import check_released
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.run_options import RunOptions
 from moneystate.spark.storage.folder import child
-from moneystate.spark.storage.savepoints import manifest_of
+
+# The options of the rules that every service has
+OPTIONS: Final = {
+    "bound_ms": "bound", "max_future_ms": "max_future", "max_record_bytes": "max_record_bytes", "on_error": "on_error",
+}  # fmt: skip
 
 
 class OnError(StrEnum):
@@ -59,6 +65,7 @@ class Prepared(NamedTuple):
 
     spec: JobSpec
     options: RunOptions
+    stay: Mapping[str, tuple[Any, Any]] = {}  # rules as in the checkpoint, and what the service declares instead
 
 
 def prepare_services(
@@ -82,17 +89,22 @@ def prepare_services(
         "max_record_bytes": max_record_bytes,
         "on_error": on_error.value,
     }
+    own = [_own(options, path, len(paths) > 1) for path in paths]
+    earlier = [before(one) for one in own]
     specs = [plain_service(path) for path in paths]
     known = [topic for spec in specs for topic in spec.formatted]
     by_format = {topic for spec in specs for topic in spec.formatted if topic not in spec.decoded}
     chosen = formats(format or [], options.registry_url or "", known, decoded={*known} - by_format)
-    named = [*map(with_rules, paths, rules)]
+    given_rules = [*map(with_rules, paths, rules)]
+    named = [*map(_as_before, given_rules, earlier)]
     for service in in_order([service_at(path) for path in named]):
         if service.unfit is not None:
             raise service.unfit
     return [
-        _prepared(path, {**own, **ours}, _own(options, path, len(paths) > 1), chosen)
-        for path, own in zip(named, rules, strict=True)
+        _prepared(path, {**ours, **left_out(context, OPTIONS, was)}, with_settings(context, one, was), chosen)._replace(
+            stay=_staying(given, path)
+        )
+        for path, given, one, was in zip(named, given_rules, own, earlier, strict=True)
     ]
 
 
@@ -105,6 +117,28 @@ def _services(context: typer.Context, words: list[str]) -> list[str]:
     references = [reference for word in words for reference in services.load_all(word, tables)]
     check_used(context, tables, {*words, *KNOWN, *[service_at(reference).name for reference in references]})
     return references
+
+
+def _as_before(reference: str, earlier: Before) -> str:
+    """The reference with the earlier values of the rules that it does not give. Raises ConfigError."""
+    rules = made_at(reference).rules
+    names = [] if rules is None else [f.name for f in fields(rules)]
+    missing = {n: earlier.rules[n] for n in names if n in earlier.rules and n not in given_in(reference)}
+    complete = with_rules(reference, missing)
+    try:
+        made_at(complete)
+    except MoneystateError as e:
+        raise ConfigError(
+            f"{earlier.where}: expected rules that this program has, but {e.message}",
+            f"give another value for the rule; those of the checkpoint are {', '.join(missing)}.",
+        ) from None
+    return complete
+
+
+def _staying(given: str, complete: str) -> dict[str, tuple[Any, Any]]:
+    """The rules that are not given, as the checkpoint has them, where the service declares another value."""
+    declared, rules = plain(made_at(given).rules) or {}, plain(made_at(complete).rules) or {}
+    return {name: (rules[name], declared[name]) for name in rules if rules[name] != declared[name]}
 
 
 def _check_several(paths: list[str], options: RunOptions) -> None:
@@ -144,12 +178,7 @@ def _prepared(path: str, rules: Mapping[str, Any], options: RunOptions, chosen: 
 
 def _saved(options: RunOptions) -> dict[str, Any]:
     """What the state that the job begins with says of itself: the numbers of topics, and the schemas of its entries."""
-    checkpoint = Checkpoint(options.checkpoint)
-    before: Mapping[str, Any] = {}
-    if not checkpoint.is_new():
-        before = checkpoint.latest_rules()
-    elif options.initial_state:
-        before = manifest_of(options.initial_state, "--initial-state").rules
-    saved = {name: before[name] for name in (TOPICS, STATE_SCHEMAS) if name in before}
+    checkpoint, rules = Checkpoint(options.checkpoint), before(options).rules
+    saved = {name: rules[name] for name in (TOPICS, STATE_SCHEMAS) if name in rules}
     is_unfinished = not checkpoint.is_new() and checkpoint.planned_rules() is not None
     return saved if STATE_SCHEMAS in saved or not is_unfinished else {**saved, STATE_SCHEMAS: None}

@@ -19,7 +19,7 @@ from moneystate.api.folders import PACKAGE
 from moneystate.api.job import check_runs
 from moneystate.api.plans import plan_of
 from moneystate.api.reference import is_factory, made_at, with_rules
-from moneystate.api.rules import plain, read
+from moneystate.api.rules import file_name, plain, read
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.known_services import KNOWN
 from moneystate.cli.service_config import check_used, service_tables
@@ -79,7 +79,9 @@ def _configured(path: str, name: str, table: Mapping[str, Any]) -> str:
     rules = made_at(path).rules
     if rules is None:
         raise ConfigError(f"[{name}]: the service {name} has no rules.", "remove the table.")
-    return with_rules(path, plain(read(type(rules), table, f"[{name}]", parse_ms, rules)))
+    complete = plain(read(type(rules), table, f"[{name}]", parse_ms, rules))
+    given = {key.replace("-", "_") for key in table}
+    return with_rules(path, {rule: value for rule, value in complete.items() if file_name(rule) in given})
 
 
 def _imported(text: str) -> str:

@@ -38,6 +38,10 @@ def changes(
         return _of_savepoint(spec, settings, savepoint)
     if checkpoint.is_new():
         return [Change("checkpoint", spec.name, None, NEW, "the job starts from the beginning")]
+    try:
+        checkpoint.check_version()
+    except MoneystateError as e:
+        return [Change("start", spec.name, None, None, str(e), refused=True)]
     mine = _of_checkpoint(spec, settings, checkpoint)
     return mine if any(change.refused for change in mine) else [*mine, *_start(spec, settings, checkpoint)]
 

@@ -22,17 +22,19 @@ class Unreadable(NamedTuple):
 
 def unreadable(spec: JobSpec, before: Mapping[str, Any]) -> list[Unreadable]:
     """`before`: the rules of the last batch. A program of before did not record the schemas: then nothing is known."""
-    found = []
+    problems = []
     for state, schemas in sorted(before.get(STATE_SCHEMAS, {}).items()):
         readable = spec.readable.get(state)
         if readable is None:
             why = "the state may have its entries, and no longer declared, nobody could read or move them"
-            found.append(Unreadable(state, schemas, why, f"declare the {state} as before; no function has to use it."))
+            problems.append(
+                Unreadable(state, schemas, why, f"declare the {state} as before; no function has to use it.")
+            )
         elif unknown := sorted({*schemas} - {*readable}):
             why = f"the state may have entries of {', '.join(unknown)}, which no version of its record reads"
             do = "restore the name of the record and its @ms.upgrade functions, or start the earlier program."
-            found.append(Unreadable(state, unknown, why, do))
-    return found
+            problems.append(Unreadable(state, unknown, why, do))
+    return problems
 
 
 def check_readable(spec: JobSpec, before: Mapping[str, Any], where: str) -> None:

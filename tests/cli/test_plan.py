@@ -262,3 +262,12 @@ def test_plan_tells_what_else_a_start_refuses(tmp_path: Path) -> None:
     refused = [change for change in changes(spec, SETTINGS, checkpoint) if change.refused]
     assert [change.part for change in refused] == ["start"]
     assert "--drain has ended" in refused[0].effect
+
+
+def test_plan_tells_that_a_newer_program_wrote_the_checkpoint(tmp_path: Path) -> None:
+    spec = plain_job(ORDERS, {})
+    checkpoint = existing(tmp_path, dict(spec.rules), ("orders", "payments"))
+    offset = {**checkpoint.offset(0), "format": 99, "version": 99, "state_version": 99}
+    (tmp_path / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(offset)}")
+    (change,) = changes(spec, SETTINGS, checkpoint)
+    assert (change.part, change.refused) == ("start", True)

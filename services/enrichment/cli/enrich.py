@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -34,6 +34,7 @@ from moneystate.cli.options import (
     SessionWait,
     formats,
 )
+from moneystate.cli.remembered import before, left_out, log_changes, with_settings
 from moneystate.cli.service_jobs import Prepared
 from moneystate.cli.watching import Watching, watching_options
 from moneystate.kafka.starting import parse_start
@@ -43,8 +44,15 @@ from moneystate.spark.run_options import RunOptions
 from services.enrichment.job import ENRICHMENT, FORMATTED, enrichment_job
 from services.enrichment.rules import Rules
 
+OPTIONS: Final = {  # of the rules
+    "bound_ms": "bound", "session_ttl_ms": "session_ttl", "dedup_ttl_ms": "dedup_ttl",
+    "session_wait_ms": "session_wait", "max_future_ms": "max_future", "lookup": "session_lookup",
+    "max_record_bytes": "max_record_bytes",
+}  # fmt: skip
+
 
 def prepared_enrichment(
+    context: typer.Context,
     options: RunOptions,
     bound: Bound = BOUND,
     session_ttl: SessionTtl = SESSION_TTL,
@@ -71,6 +79,9 @@ def prepared_enrichment(
         lookup=session_lookup is SessionLookup.topic,
         max_record_bytes=max_record_bytes,
     )
+    earlier = before(options)
+    options = with_settings(context, options, earlier)
+    rules = replace(rules, **left_out(context, OPTIONS, earlier))
     spec = planned_job(ENRICHMENT, options.checkpoint) if options.finish_batch else enrichment_job(rules)
     parse_start(options.starting_offsets, [t.name for t in spec.inputs])  # before a broker is asked
     chosen = formats(format or [], options.registry_url or "", FORMATTED)
@@ -84,8 +95,9 @@ def _enrich(prepared: Prepared, watching: Watching, json_output: Json = False, q
     Output is exactly once, and events are processed in event-time order. The command ends with code 0 after
     --until-caught-up or SIGTERM, once the current batch is finished.
     """
-    spec, options = prepared
+    spec, options, stay = prepared
     log.add_fields(service=spec.name)
+    log_changes(spec, options, stay)
     with Display(quiet, spec.name, counters=spec.counters) as display:
         job = Job(
             spec,

@@ -1,0 +1,85 @@
+"""What a start leaves out is as its checkpoint, or the savepoint that it begins with, has it: rules, key groups and
+partitions. A flag, a variable or a configuration file gives another value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import typer
+
+from moneystate.errors import ConfigError
+from moneystate.log import get_log
+from moneystate.ports.service import JobSpec
+from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark.deployment import changes
+from moneystate.spark.run_options import RunOptions
+from moneystate.spark.startup import settings_of
+from moneystate.spark.storage.savepoints import manifest_of
+
+LOG = get_log(__name__)
+
+
+class Before(NamedTuple):
+    """What a start continues."""
+
+    where: str  # for errors; empty: it begins anew
+    rules: Mapping[str, Any]
+    settings: Mapping[str, Any]
+
+
+def is_given(context: typer.Context, option: str) -> bool:
+    """Whether a flag, a variable or a configuration file gives the option."""
+    source = context.get_parameter_source(option)
+    return source is None or source.name != "DEFAULT"
+
+
+def before(options: RunOptions) -> Before:
+    checkpoint = Checkpoint(options.checkpoint)
+    if not checkpoint.is_new():
+        return Before(str(checkpoint.root), checkpoint.latest_rules(), checkpoint.settings())
+    if options.initial_state:
+        manifest = manifest_of(options.initial_state, "--initial-state")
+        settings = {"key_groups": manifest.key_groups, "partitions": manifest.partitions}
+        return Before(options.initial_state, manifest.rules, settings)
+    return Before("", {}, {})
+
+
+def with_settings(context: typer.Context, options: RunOptions, earlier: Before) -> RunOptions:
+    """Raises ConfigError."""
+    left_out = {
+        name: earlier.settings[name]
+        for name in ("key_groups", "partitions")
+        if name in earlier.settings and not is_given(context, name)
+    }
+    completed = replace(options, **left_out)
+    if completed.partitions > completed.key_groups:
+        raise ConfigError(
+            f"--partitions {completed.partitions}: expected no more than the {completed.key_groups} key groups.",
+            "raise --key-groups, or give fewer partitions.",
+        )
+    return completed
+
+
+def left_out(context: typer.Context, rules: Mapping[str, str], earlier: Before) -> dict[str, Any]:
+    """The earlier values of rules that are not given. `rules`: the option of each."""
+    return {
+        rule: earlier.rules[rule]
+        for rule, option in rules.items()
+        if rule in earlier.rules and not is_given(context, option)
+    }
+
+
+def log_changes(
+    spec: JobSpec, options: RunOptions, stay: Mapping[str, tuple[Any, Any]], log: Callable[..., object] = LOG.info
+) -> None:
+    """Logs what a start changes, and which rules stay as they are although the service declares another value now."""
+    checkpoint = Checkpoint(options.checkpoint)
+    o = options.named(spec)
+    settings = settings_of(spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix)
+    for change in [] if checkpoint.is_new() or o.finish_batch else changes(spec, settings, checkpoint):
+        log(f"{change.part} {change.name} changes", before=change.before, after=change.after, effect=change.effect)
+    for name, (value, declared) in stay.items():
+        log(f"rule {name} stays as in the checkpoint", value=value, declared=declared)
