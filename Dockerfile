@@ -3,21 +3,24 @@
 
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
-COPY requirements.lock pyproject.toml LICENSE ./
+# What compiles the core, beside the headers that this Python has. It stays behind in this stage.
+# hadolint ignore=DL3008
+RUN apt-get update && apt-get install --yes --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
+COPY requirements.lock requirements-dev.lock pyproject.toml LICENSE ./
 # The locked pip is new enough to take versions and hashes from a constraints file.
-RUN sed -n '/^pip==/,/# via/p' requirements.lock >pip.lock && pip install --no-cache-dir --require-hashes --requirement pip.lock
-# Of the lock, what the project needs at run time, with its extras; and what builds the wheel.
-RUN python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-        print(*p["dependencies"], *sum(p["optional-dependencies"].values(), []), sep="\n")' >needed.txt \
-    && python -m venv --without-pip /opt/moneystate \
-    && pip --python /opt/moneystate/bin/python install \
-        --no-cache-dir --require-hashes --constraint requirements.lock --requirement needed.txt \
-    && echo hatchling >build.txt \
-    && pip install --no-cache-dir --require-hashes --constraint requirements.lock --requirement build.txt
+RUN sed -n '/^pip==/,/# via/p' requirements-dev.lock >pip.lock && pip install --no-cache-dir --require-hashes --requirement pip.lock
+# What a run needs, and apart from it what builds the wheel and compiles the core.
+RUN python -m venv --without-pip /opt/moneystate \
+    && pip --python /opt/moneystate/bin/python install --no-cache-dir --require-hashes --no-deps --requirement requirements.lock \
+    && python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); \
+        print(*p["build-system"]["requires"], *p["tool"]["moneystate"]["compiled"]["requires"], sep="\n")' >build.txt \
+    && pip install --no-cache-dir --require-hashes \
+        --constraint requirements.lock --constraint requirements-dev.lock --requirement build.txt
 COPY moneystate moneystate
 COPY services services
 COPY state_tools state_tools
 COPY avro avro
+COPY scripts/build_hook.py scripts/compile_core.py scripts/
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir wheels . \
     && pip --python /opt/moneystate/bin/python install --no-cache-dir --no-deps --no-index wheels/*.whl
 

@@ -1,9 +1,11 @@
-# Each target first sees to the environment (`make env`), which is silent and quick once it is there.
+# Each target first makes the layers of the environment that it needs (scripts/setup_env.sh), which are silent and quick once
+# they are there.
 # ARGS goes to the program: make test ARGS="tests/devbroker -k port"
 
 .DEFAULT_GOAL := help
-.PHONY: help env demo test test-long test-fast check docs bench chaos fuzz fmt lock sbom audit test-pythons clean
+.PHONY: help env demo test test-long test-fast check docs bench chaos fuzz fmt lock sbom audit wheels test-pythons clean
 bin := .venv/bin
+layers := @scripts/setup_env.sh
 ARGS ?=
 # one for each of two cores
 WORKERS := --numprocesses 2
@@ -15,22 +17,27 @@ export NO_MKDOCS_2_WARNING := 1
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-env: ## Python packages in .venv, a JDK, the development broker's jars
-	@scripts/setup_env.sh
+env: ## all that development needs: packages in .venv, a JDK, the development broker's jars, the compiled core
+	$(layers) development core archive
 
-demo: env ## the whole path on a broker of its own, with made-up events
+demo: ## the whole path on a broker of its own, with made-up events
+	$(layers) run-time
 	@$(bin)/moneystate demo $(ARGS)
 
-test: env ## the tests, with a real broker and Spark
+test: ## the tests, with a real broker and Spark
+	$(layers) development core archive tools $(or $(ARGS),tests)
 	@$(bin)/pytest -q $(or $(ARGS),$(WORKERS) tests)
 
-test-long: env ## the slow tests that make test leaves out, and all examples of property tests
+test-long: ## the slow tests that make test leaves out, and all examples of property tests
+	$(layers) development core archive tools $(or $(ARGS),tests)
 	@MONEYSTATE_TEST_EXAMPLES=all $(bin)/pytest -q -m "long or property" $(or $(ARGS),$(WORKERS) tests)
 
-test-fast: env ## the tests of the rules and the engine, without a broker and Spark
+test-fast: ## the tests of the rules and the engine, without a broker and Spark
+	$(layers) development
 	@$(bin)/pytest -q $(WORKERS) $(FAST) $(ARGS)
 
-check: env ## what CI checks beside the tests: lint, format, types, import contracts, scripts, documentation
+check: ## what CI checks beside the tests: lint, format, types, import contracts, scripts, documentation
+	$(layers) development
 	$(bin)/ruff check .
 	$(bin)/ruff format --check .
 	$(bin)/mypy
@@ -39,32 +46,45 @@ check: env ## what CI checks beside the tests: lint, format, types, import contr
 	@set -e; for check in scripts/check_*.sh; do echo "$$check"; $$check; done
 	$(bin)/mkdocs build --strict
 
-docs: env ## the documentation site on 127.0.0.1:8000 (ARGS=build: in build/site)
+docs: ## the documentation site on 127.0.0.1:8000 (ARGS=build: in build/site)
+	$(layers) development
 	@$(bin)/mkdocs $(or $(ARGS),serve)
 
-bench: env ## throughput and latency
+bench: ## throughput and latency
+	$(layers) development core archive
 	@$(bin)/python -m tests.bench $(if $(PEERS),--peers $(PEERS)) $(ARGS)
 
-chaos: env ## kills and restarts of the real processes, for longer than the tests do
+chaos: ## kills and restarts of the real processes, for longer than the tests do
+	$(layers) development core archive tools tests/chaos
 	@$(bin)/python -m tests.chaos $(ARGS)
 
-fuzz: env ## damaged and arbitrary inputs for all decoders, for longer than the tests do
+fuzz: ## damaged and arbitrary inputs for all decoders, for longer than the tests do
+	$(layers) development core
 	@$(bin)/python -m tests.fuzz $(ARGS)
 
-fmt: env ## format, and mend what the linter can
+fmt: ## format, and mend what the linter can
+	$(layers) development
 	$(bin)/ruff check --fix .
 	$(bin)/ruff format .
 
-lock: env ## requirements.lock from pyproject.toml and requirements.in (ARGS=--upgrade: newest versions)
+lock: ## requirements.lock from pyproject.toml and requirements.in (ARGS=--upgrade: newest versions)
+	$(layers) development
 	@scripts/lock.sh $(ARGS)
 
-sbom: env ## build/sbom.cdx.json: all packages and jars, in CycloneDX
+sbom: ## build/sbom.cdx.json: all packages and jars, in CycloneDX
+	$(layers) development
 	@$(bin)/python scripts/make_sbom.py $(ARGS)
 
-audit: env ## asks PyPI for advisories about the locked packages (needs the network)
+audit: ## asks PyPI for advisories about the locked packages (needs the network)
+	$(layers) development
 	@scripts/audit.sh $(ARGS)
 
-test-pythons: env ## types and fast tests on Python 3.12 and 3.13, where they are (PYTHONS="NAME ...": others)
+wheels: ## dist/: a wheel with the compiled core for each of Python 3.11, 3.12 and 3.13 that is here (PYTHONS="NAME ...": others)
+	$(layers) development
+	@scripts/make_wheels.sh $(ARGS)
+
+test-pythons: ## types and fast tests on Python 3.12 and 3.13, where they are (PYTHONS="NAME ...": others)
+	$(layers) development
 	@scripts/test_pythons.sh $(FAST) $(ARGS)
 
 clean: ## all that was made in this folder; the jars in the cache folder stay

@@ -11,4 +11,4 @@ from advisories import accepted
 print(*("--ignore-vuln=" + entry["id"] for entry in accepted()))
 ')
 # shellcheck disable=SC2086 # one word for each
-.venv/bin/pip-audit --requirement requirements.lock --require-hashes --disable-pip --strict --progress-spinner off $ignored "$@"
+.venv/bin/pip-audit --requirement requirements.lock --requirement requirements-dev.lock --require-hashes --disable-pip --strict --progress-spinner off $ignored "$@"

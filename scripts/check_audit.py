@@ -1,4 +1,4 @@
-"""Checks the lock against a local copy of an advisory database, and the list of accepted advisories. `make check` runs
+"""Checks the locks against a local copy of an advisory database, and the list of accepted advisories. `make check` runs
 it; it needs no network.
 
 `ADVISORIES` names the folder of the database: records in OSV's format, for example OSV's export of PyPI.
@@ -12,9 +12,8 @@ import sys
 from pathlib import Path
 
 from advisories import accepted, findings
-from lock_file import pins
+from lock_file import DEVELOPMENT, RUN_TIME, pins
 
-ROOT = Path(__file__).resolve().parent.parent
 DATABASE = "ADVISORIES"
 
 
@@ -36,7 +35,7 @@ def main() -> int:
     if not database:
         print(f"no advisories were looked up: {DATABASE} names no local database. `make audit` asks PyPI.")
     try:
-        messages = problems((ROOT / "requirements.lock").read_text(), database)
+        messages = problems(RUN_TIME.read_text() + DEVELOPMENT.read_text(), database)
     except ValueError as e:
         messages = [str(e)]
     for message in messages:

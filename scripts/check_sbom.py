@@ -11,7 +11,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from make_sbom import ROOT, spark_jars
+from lock_file import DEVELOPMENT, ROOT, RUN_TIME
+from make_sbom import spark_jars
 
 from moneystate.devbroker.jars import kafka_jars
 
@@ -28,7 +29,8 @@ def problems(text: str) -> list[str]:
     """Counted without the code that makes it."""
     components: list[dict[str, Any]] = json.loads(text)["components"]
     purls = {component.get("purl") for component in components}
-    lock = re.findall(r"(?m)^([A-Za-z0-9._-]+)==([^\s;\\]+)", (ROOT / "requirements.lock").read_text())
+    text_of_locks = RUN_TIME.read_text() + DEVELOPMENT.read_text()
+    lock = re.findall(r"(?m)^([A-Za-z0-9._-]+)==([^\s;\\]+)", text_of_locks)
     missing = [f"{name}=={version}" for name, version in lock if f"pkg:pypi/{name}@{version}" not in purls]
     refs = {part["bom-ref"].rpartition("/")[2] for component in components for part in component.get("components", [])}
     missing += [

@@ -1,13 +1,16 @@
-"""Reads requirements.lock, for the checks of the supply chain."""
+"""Reads the locks, for the checks of the supply chain."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from packaging.utils import canonicalize_name
 
+ROOT: Final = Path(__file__).resolve().parent.parent
+RUN_TIME: Final = ROOT / "requirements.lock"
+DEVELOPMENT: Final = ROOT / "requirements-dev.lock"  # what development needs beyond it
 PROJECT: Final = "moneystate (pyproject.toml)"  # asks for what the project itself needs
 _PIN: Final = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)")
 
@@ -32,12 +35,3 @@ def _pin(name: str, version: str, entry: str) -> Pin:
     asked_by = [text.removeprefix("via").strip() for text in comments]
     hashes = re.findall(r"--hash=sha256:([0-9a-f]{64})", entry)
     return Pin(canonicalize_name(name), version, tuple(hashes), tuple(filter(None, asked_by)))
-
-
-def needed_at_run_time(locked: Iterable[Pin]) -> set[str]:
-    """The names of the packages that the project needs, directly or not. Others are for development."""
-    asked_by = {pin.name: set(pin.asked_by) for pin in locked}
-    needed = {PROJECT}
-    while more := {name for name, by in asked_by.items() if by & needed} - needed:
-        needed |= more
-    return needed - {PROJECT}

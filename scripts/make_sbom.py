@@ -1,4 +1,4 @@
-"""Makes the SBOM: all packages of requirements.lock and all jars, in CycloneDX. `make sbom` runs it.
+"""Makes the SBOM: all packages of the locks and all jars, in CycloneDX. `make sbom` runs it.
 
 The scope of packages that only development needs, and of the development broker's jars, is `excluded`. PySpark's jars
 are components of PySpark. The same lock and jars give the same bytes: the time in the document is that of the last
@@ -26,12 +26,11 @@ from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentScope, ComponentType
 from cyclonedx.model.license import LicenseExpression
 from cyclonedx.output.json import JsonV1Dot6
-from lock_file import PROJECT, Pin, needed_at_run_time, pins
+from lock_file import DEVELOPMENT, PROJECT, ROOT, RUN_TIME, Pin, pins
 from packageurl import PackageURL
 
 from moneystate.devbroker.jars import KAFKA_VERSION, kafka_jars
 
-ROOT: Final = Path(__file__).resolve().parent.parent
 OUT: Final = ROOT / "build" / "sbom.cdx.json"
 JAR: Final = re.compile(r"(?P<name>.+?)-(?P<version>\d[^/]*)\.jar")
 POM: Final = re.compile(r"META-INF/maven/[^/]+/[^/]+/pom\.properties")
@@ -48,9 +47,9 @@ def bom() -> Bom:
     made = Bom()
     made.metadata.component = project = _project()
     made.metadata.timestamp = _time()
-    locked = pins((ROOT / "requirements.lock").read_text())
-    needed = needed_at_run_time(locked)
-    packages = [(pin, _package(pin, pin.name in needed)) for pin in locked]
+    packages = [
+        (pin, _package(pin, file == RUN_TIME)) for file in (RUN_TIME, DEVELOPMENT) for pin in pins(file.read_text())
+    ]
     broker = Component(
         name="moneystate-development-broker", version=KAFKA_VERSION, type=ComponentType.APPLICATION,
         bom_ref=f"development-broker@{KAFKA_VERSION}", scope=ComponentScope.EXCLUDED,

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# Makes the development environment: .venv with everything in requirements.lock, a Java that Spark can run on, the development
-# broker's jars, promtool, kustomize, the compiled core, and a class archive for Spark's JVM. Says nothing and is done in a
-# moment where all of it is there; asks nothing, ever.
-# What it installs outside this folder: a JDK if none will do (apt-get, dnf or brew; root or a sudo without password), on
-# Debian the package with Python's venv module, and the jars and the archive in the user's cache folder.
+# Makes the environment in layers: scripts/setup_env.sh LAYER... Each says one line when it has something to do, and is silent
+# and done in a moment once it is there. It asks nothing, ever.
+#   run-time     .venv with requirements.lock, a Java that Spark can run on, the development broker's jars
+#   development  requirements-dev.lock on top
+#   core         the core, compiled
+#   archive      the class archive, with which Spark's JVM starts faster: worth its cost from the eighth start on
+#   tools WORD.. what only some tests need. The words are those for pytest: a tool whose tests they leave out is not fetched
+# Outside this folder it installs a JDK if none will do (apt-get, dnf or brew; root or a sudo without password), on Debian the
+# package with Python's venv module, and jars, compiled modules and the archive in the user's cache folder.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 readonly here=$PWD
-readonly stamp=.venv/.moneystate-env
-readonly core_stamp=.venv/.moneystate-core
-readonly archive_stamp=.venv/.moneystate-archive
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 DEBIAN_FRONTEND=noninteractive
 
 say() { printf 'env: %s\n' "$*" >&2; }
@@ -20,26 +21,25 @@ digest() {
     if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi | cut -d ' ' -f 1
 }
 
+# --- stamps: what each layer was made of ----------------------------------------------------------------------------------
+
+stamp() { printf '.venv/.moneystate-%s' "$1"; }
+is_done() { [ "$(cat "$(stamp "$1")" 2>/dev/null)" = "$2" ]; }
+
 # The folder counts too: the scripts in .venv/bin name it, so a copy of the project needs an environment of its own.
-environment_key() {
+run_time_key() {
     { pwd -P; printf '%s\n' "${MONEYSTATE_CACHE:-}"; cat requirements.lock pyproject.toml scripts/setup_env.sh; } | digest
 }
 
-# Of all sources: which of them are compiled is for compile_core.py to know.
-core_key() {
-    { environment_key; cat scripts/compile_core.py; find moneystate services -name '*.py' | LC_ALL=C sort | xargs cat;
-        find moneystate services -name '*.so' | LC_ALL=C sort; } | digest
-}
+development_key() { { run_time_key; cat requirements-dev.lock; } | digest; }
 
 # Java's class archive holds for one class path, on which the classes of our own are.
-archive_key() {
-    { environment_key; cat moneystate/spark/jvm/*.java moneystate/spark/jvm/*.py; } | digest
-}
+archive_key() { { run_time_key; cat moneystate/spark/jvm/*.java moneystate/spark/jvm/*.py; } | digest; }
 
-up_to_date() {
-    [ -x .venv/bin/python ] && [ -f "$stamp" ] || return 1
-    { read -r key && read -r java && read -r jars; } <"$stamp" || return 1
-    [ "$key" = "$(environment_key)" ] && [ -x "$java" ] && [ -d "$jars" ]
+run_time_is_done() {
+    [ -x .venv/bin/python ] && [ -f "$(stamp run-time)" ] || return 1
+    { read -r key && read -r java && read -r jars; } <"$(stamp run-time)" || return 1
+    [ "$key" = "$(run_time_key)" ] && [ -x "$java" ] && [ -d "$jars" ]
 }
 
 as_root() {
@@ -104,18 +104,33 @@ ensure_venv() {
     if ! .venv/bin/python -c "$new_enough" 2>/dev/null || ! grep -qsF "$PWD/.venv" .venv/bin/activate; then make_venv; fi
 }
 
-# The lines of requirements.lock for one package.
-locked() {
-    awk -v name="$1==" 'index($0, name) == 1 { on = 1 } on { print } on && !/\\$/ { exit }' requirements.lock
+# The lines of a lock for one package; with `but`, all others.
+locked() { awk -v name="$2==" 'index($0, name) == 1 { on = 1 } on { print } on && !/\\$/ { exit }' "$1"; }
+locked_but() { awk -v name="$2==" '/^[^ #]/ { on = index($0, name) == 1 } !on { print }' "$1"; }
+
+pip() { .venv/bin/python -m pip --quiet "$@" </dev/null; }
+
+# Without compiling to byte code: what is imported is compiled then, which is a part. PySpark comes as source only: its wheel is
+# not compressed, as it is unpacked at once, and the other packages are installed meanwhile. Nothing is built in isolation, where
+# packages would come that are not locked.
+install_packages() {
+    local spark
+    say "installing the packages of a run (560 MB, of which PySpark has 450)"
+    # First pip itself: that of Python 3.11.2 installs PySpark without the metadata that others read.
+    pip install --require-hashes -r <(locked requirements-dev.lock pip)
+    pip install --no-compile --require-hashes --constraint requirements.lock --constraint requirements-dev.lock \
+        hatchling setuptools
+    pip install --no-compile --require-hashes --no-deps --no-build-isolation --constraint requirements.lock \
+        --config-settings=--build-option=--compression=stored pyspark &
+    spark=$!
+    pip install --no-compile --require-hashes --no-deps -r <(locked_but requirements.lock pyspark) || { wait; return 1; }
+    wait "$spark"
+    pip install --no-compile --no-deps --no-build-isolation --editable .
 }
 
-install_packages() {
-    say "installing the locked packages (the first time some minutes: PySpark alone is 450 MB)"
-    # PySpark comes as source only; the project itself builds with the backend from the lock, hence no isolation there.
-    # First pip itself: that of Python 3.11.2 installs PySpark without the metadata that others read.
-    .venv/bin/python -m pip install --quiet --require-hashes -r <(locked pip) </dev/null
-    .venv/bin/python -m pip install --quiet --require-hashes -r requirements.lock </dev/null
-    .venv/bin/python -m pip install --quiet --no-deps --no-build-isolation --editable . </dev/null
+install_development_packages() {
+    say "installing the packages of development (190 MB)"
+    pip install --no-compile --require-hashes --no-deps -r requirements-dev.lock
 }
 
 # --- Java -------------------------------------------------------------------------------------------------------------
@@ -142,21 +157,6 @@ install_java() {
     return 1
 }
 
-go() { GOTOOLCHAIN=local GOFLAGS=-mod=readonly "$here/.venv/bin/go" "$@"; }
-
-# What the example client in Go is built of, so that its test needs no network.
-fetch_go_modules() {
-    (cd examples/go && go mod download) </dev/null >&2 ||
-        fail "the Go modules of examples/go could not be fetched; see above"
-}
-
-# What the tests of the manifests render them with, and the schema of the Spark operator. A build takes a minute.
-fetch_deploy_tools() {
-    (cd tests/deploy/tools/operator && go mod download github.com/kubeflow/spark-operator/v2 &&
-        cd ../kustomize && go build -o "$here/.venv/bin/kustomize" sigs.k8s.io/kustomize/kustomize/v5) </dev/null >&2 ||
-        fail "the tools of tests/deploy could not be made; see above"
-}
-
 # Prints the Java to use. The second look's message says what to install where this script could not.
 ensure_java() {
     .venv/bin/python -m moneystate.devbroker java 2>/dev/null && return
@@ -164,96 +164,134 @@ ensure_java() {
     .venv/bin/python -m moneystate.devbroker java || exit 3
 }
 
-# --- promtool -------------------------------------------------------------------------------------------------------------
+# --- tools of some tests ----------------------------------------------------------------------------------------------
 
-# The tests of the alert rules run promtool, and say so where it is missing. Of Debian's package only that program is
-# taken: the package itself starts a server.
-fetch_promtool() {
+go() { GOTOOLCHAIN=local GOFLAGS=-mod=readonly "$here/.venv/bin/go" "$@"; }
+
+# What the example client in Go is built of, so that its test needs no network.
+fetch_go_modules() {
+    if [ -d "$(go env GOMODCACHE)/cache" ] && is_done go "$(cat examples/go/go.sum)"; then return; fi
+    say "fetching the Go modules of examples/go (20 MB)"
+    (cd examples/go && go mod download) </dev/null >&2 ||
+        fail "the Go modules of examples/go could not be fetched; see above"
+    cat examples/go/go.sum >"$(stamp go)"
+}
+
+# What the tests of the manifests render them with, and the schema of the Spark operator.
+fetch_deploy_tools() {
+    local key
+    key=$(cat tests/deploy/tools/*/go.sum)
+    if [ -d "$(go env GOMODCACHE)/cache" ] && [ -x .venv/bin/kustomize ] && is_done deploy "$key"; then return; fi
+    say "building kustomize, and fetching the schema of the Spark operator (30 MB, about a minute)"
+    (cd tests/deploy/tools/operator && go mod download github.com/kubeflow/spark-operator/v2 &&
+        cd ../kustomize && go build -o "$here/.venv/bin/kustomize" sigs.k8s.io/kustomize/kustomize/v5) </dev/null >&2 ||
+        fail "the tools of tests/deploy could not be made; see above"
+    printf '%s' "$key" >"$(stamp deploy)"
+}
+
+# fetch_debian PACKAGE SIZE FILE TARGET: of a package of Debian one file, as the package itself starts a server or is for root.
+fetch_debian() {
     local folder
-    if command -v promtool >/dev/null || [ -x .venv/bin/promtool ]; then return; fi
-    if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
-        say "no promtool here: the alert rules are not tried (brew install prometheus)"
-        return
-    fi
-    say "fetching promtool from the Debian package prometheus (20 MB)"
+    if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then return 1; fi
+    say "fetching the Debian package $1 ($2)"
     folder=$(mktemp -d)
     if can_be_root; then apt_update; fi
-    if (cd "$folder" && apt-get -o APT::Sandbox::User=root download -qq prometheus && dpkg-deb -x prometheus_*.deb .) </dev/null >&2; then
-        install -m 755 "$folder/usr/bin/promtool" .venv/bin/promtool
-    else
-        say "promtool could not be fetched: the alert rules are not tried (apt-get install prometheus)"
-    fi
+    # shellcheck disable=SC2086 # a pattern
+    (cd "$folder" && apt-get -o APT::Sandbox::User=root download -qq "$1" && dpkg-deb -x ./*.deb . &&
+        install -m 755 $3 "$here/$4") </dev/null >&2 || { rm -rf "$folder"; return 1; }
     rm -rf "$folder"
+}
+
+# The tests of the alert rules run it, and say so where it is missing.
+fetch_promtool() {
+    if command -v promtool >/dev/null || [ -x .venv/bin/promtool ]; then return; fi
+    fetch_debian prometheus "20 MB" usr/bin/promtool .venv/bin/promtool ||
+        say "no promtool here: the alert rules are not tried (apt-get install prometheus, brew install prometheus)"
 }
 
 # The chaos schedules turn a job's clock with it. Without it they leave these faults out, and say so.
 fetch_faketime() {
-    local folder
     if [ -e .venv/lib/libfaketimeMT.so.1 ]; then return; fi
-    if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then return; fi
-    folder=$(mktemp -d)
-    if can_be_root; then apt_update; fi
-    if (cd "$folder" && apt-get -o APT::Sandbox::User=root download -qq libfaketime && dpkg-deb -x libfaketime_*.deb .) </dev/null >&2; then
-        install -m 644 "$folder"/usr/lib/*/faketime/libfaketimeMT.so.1 .venv/lib/
-    else
-        say "libfaketime could not be fetched: chaos schedules turn no clocks (apt-get install libfaketime)"
-    fi
-    rm -rf "$folder"
+    fetch_debian libfaketime "100 kB" "usr/lib/*/faketime/libfaketimeMT.so.1" .venv/lib/libfaketimeMT.so.1 ||
+        say "no libfaketime here: chaos schedules turn no clocks (apt-get install libfaketime)"
 }
 
-# What the tests' HDFS runs on, and what Spark needs for their S3.
+# What the tests' HDFS runs on, and what Spark needs for their S3. Each says itself that it fetches.
 fetch_stores() {
+    local key
+    key=$({ run_time_key; cat tests/storage/hdfs.py tests/storage/s3.py; } | digest)
+    is_done stores "$key" && return
     .venv/bin/python -m tests.storage.hdfs || exit 3
     .venv/bin/python -m tests.storage.s3 || exit 3
+    printf '%s\n' "$key" >"$(stamp stores)"
 }
 
-# --- all of it --------------------------------------------------------------------------------------------------------
+# Whether words for pytest may take tests of one of the folders. Words without a folder of tests take all.
+take() {
+    local words=$1 folder word any=
+    shift
+    for word in $words; do
+        case $word in tests | tests/* | examples/*) ;; *) continue ;; esac
+        any=yes
+        for folder; do
+            case $folder/ in "${word%/}"/*) return 0 ;; esac
+            case $word in "$folder"/*) return 0 ;; esac
+        done
+    done
+    [ -z "$any" ]
+}
 
-set_up() {
-    local java jars
+tools() {
+    if take "$*" tests/query; then fetch_go_modules; fi
+    if take "$*" tests/deploy; then fetch_deploy_tools; fi
+    if take "$*" tests/ops; then fetch_promtool; fi
+    if take "$*" tests/chaos; then fetch_faketime; fi
+    if take "$*" tests/chaos tests/storage; then fetch_stores; fi
+}
+
+# --- layers -----------------------------------------------------------------------------------------------------------
+
+run_time() {
+    local key java jars
+    run_time_is_done && return
+    rm -f "$(stamp run-time)"
     ensure_venv
     install_packages
-    fetch_go_modules
-    fetch_deploy_tools
-    fetch_promtool
-    fetch_faketime
     java=$(ensure_java)
     jars=$(.venv/bin/python -m moneystate.devbroker jars) || exit 3
-    fetch_stores
-    rm -f "$archive_stamp"
-    printf '%s\n' "$(environment_key)" "$java" "$jars" >"$stamp"
-    say "ready"
+    printf '%s\n' "$(run_time_key)" "$java" "$jars" >"$(stamp run-time)"
 }
 
-# The optional compile step (mypyc). It follows the sources, not the stamp above: a compiled module hides its source.
-compile_core() {
-    local key
-    [ -f scripts/compile_core.py ] || return 0
-    key=$(core_key)
-    [ "$(cat "$core_stamp" 2>/dev/null)" = "$key" ] && return
-    .venv/bin/python scripts/compile_core.py
-    core_key >"$core_stamp"  # again: the libraries are there now
+development() {
+    is_done development "$(development_key)" && return
+    install_development_packages
+    development_key >"$(stamp development)"
 }
 
-# What lets Spark start faster; tried once, and everything works without it.
-make_archive() {
-    local key
-    key=$(archive_key)
-    [ "$(cat "$archive_stamp" 2>/dev/null)" = "$key" ] && return
+archive() {
+    is_done archive "$(archive_key)" && return
     say "making the class archive for Spark's JVM (once, 30 s, 170 MB in the cache folder)"
     .venv/bin/python -m moneystate.spark.jvm.make_class_archive </dev/null || true
-    printf '%s\n' "$key" >"$archive_stamp"
+    archive_key >"$(stamp archive)"
 }
+
+# Compiled modules hide their sources, so those of other sources go, whatever runs next. A compiled core for these sources may
+# be in the cache.
+core() { .venv/bin/python scripts/compile_core.py "$@"; }
 
 # Two set-ups at once would spoil each other's .venv. (macOS has no flock: there it is the user's to mind.)
-lock_out_others() {
-    exec 9>.env.lock
-    if command -v flock >/dev/null; then flock 9; fi
-}
-
-if ! up_to_date; then
-    lock_out_others
-    up_to_date || set_up
-fi
-compile_core
-make_archive
+exec 9>.env.lock
+if command -v flock >/dev/null; then flock 9; fi
+run_time
+case " $* " in *" core "*) ;; *) core --cached ;; esac
+while [ $# -gt 0 ]; do
+    case $1 in
+        run-time) ;;
+        development) development ;;
+        core) development; core ;;
+        archive) archive ;;
+        tools) shift; tools "$@"; break ;;
+        *) fail "$1: expected one of the layers in scripts/setup_env.sh" ;;
+    esac
+    shift
+done

@@ -13,7 +13,8 @@ for python in ${PYTHONS:-python3.12 python3.13}; do
     place=build/pythons/$version
     echo "test-pythons: $version ($("$python" -V)) in $place"
     "$uv" venv --quiet --allow-existing --python "$python" "$place"
-    "$uv" pip install --quiet --python "$place/bin/python" --require-hashes --requirement requirements.lock
+    "$uv" pip install --quiet --python "$place/bin/python" --require-hashes \
+        --requirement requirements.lock --requirement requirements-dev.lock
     "$uv" pip install --quiet --python "$place/bin/python" --no-deps --no-build-isolation --editable .
     "$place/bin/python" -m mypy --python-version "$version" --cache-dir "build/pythons/mypy-$version"
     "$place/bin/python" -m pytest -q -p no:cacheprovider --numprocesses logical --maxprocesses 4 "$@"

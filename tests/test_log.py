@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from moneystate import log
-from moneystate.cli import main
+from moneystate.cli import core, main
 from moneystate.cli.display import Display
 from moneystate.errors import SetupError
 from moneystate.serving import child
@@ -159,6 +159,7 @@ def test_services_of_one_run_are_told_apart(capfd: pytest.CaptureFixture[str]) -
         ("orders, stock", "of both", None),
         *((service, event, f"epoch/{batch}") for service in ("orders", "stock") for event, batch in EVENTS),
     ]
+    assert [line["core"] for line in lines if line["event"] == "started"] == [core.kind()] * 2
 
 
 def test_warnings_about_variables_have_the_level_that_was_chosen(

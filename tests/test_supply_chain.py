@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ rich==15.0.0 \\
 def scripts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.syspath_prepend(str(SCRIPTS))
     yield importlib.import_module
-    for name in ("lock_file", "advisories", "check_audit", "make_sbom", "check_sbom"):
+    for name in ("lock_file", "advisories", "check_audit", "check_lock", "make_sbom", "check_sbom"):
         sys.modules.pop(name, None)
 
 
@@ -88,13 +89,21 @@ def test_an_accepted_advisory_needs_a_reason_and_a_date(text: str, scripts: Any,
         scripts("advisories").accepted(tmp_path / "accepted.toml")
 
 
-def test_the_lock_tells_what_a_run_needs(scripts: Any) -> None:
-    lock_file = scripts("lock_file")
+def test_the_locks_are_apart_and_have_what_is_asked_for(scripts: Any) -> None:
+    lock_file, check = scripts("lock_file"), scripts("check_lock")
     pins = lock_file.pins(LOCK)
     assert [(pin.name, pin.version) for pin in pins] == [
         ("pillow", "13.0.0"), ("matplotlib", "3.11.2"), ("typer", "0.29.2"), ("rich", "15.0.0"),
     ]  # fmt: skip
-    assert lock_file.needed_at_run_time(pins) == {"typer", "rich"}
+    run_time, development = lock_file.RUN_TIME.read_text(), lock_file.DEVELOPMENT.read_text()
+    assert check.problems(run_time, development) == {"requirements.lock": [], "requirements-dev.lock": []}
+    typer = "\n".join(entry for entry in run_time.split("\n") if not entry.startswith("    #"))
+    without = re.sub(r"(?m)^typer==[^\n]*\n(    --hash[^\n]*\n)+", "", typer)
+    told = check.problems(without, development + LOCK)
+    assert told["requirements.lock"] == ["typer is asked for, locked is nothing"]
+    assert told["requirements-dev.lock"] == ["rich is in requirements.lock, too"]
+    told = check.problems(run_time, re.sub(r"(?m)^mypy==\S+", "mypy==1.0", development))
+    assert told["requirements-dev.lock"] == ["mypy[mypyc]==2.4.1 is asked for, locked is 1.0"]
 
 
 def test_the_check_fails_for_a_database_with_an_advisory_and_says_where_there_is_none(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Builds the clients in Go: `python examples/go/build.py FOLDER` puts them there.
 
 The code of the contracts in proto/ is generated for each build, in a folder of its own. Needs grpcio-tools and Go, with
-the modules of go.mod: `make env` installs all of it.
+the modules of go.mod: `make test` fetches all of it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _generate(module: Path, tools: Path) -> None:
 
 
 def _go(module: Path, *arguments: str) -> None:
-    """Without network: `make env` has fetched the modules."""
+    """Without network: `make test` has fetched the modules."""
     own = Path(sys.executable).with_name("go")
     environment = {**os.environ, "GOTOOLCHAIN": "local", "GOPROXY": "off", "GOFLAGS": "-mod=readonly"}
     subprocess.run([str(own) if own.exists() else "go", *arguments], cwd=module, check=True, env=environment)

@@ -12,6 +12,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from moneystate import log
+from moneystate.cli import core
 from moneystate.cli.tables import fitting
 from moneystate.engine.deadletter import COUNT_PREFIX
 from moneystate.spark.progress import BatchProgress
@@ -42,7 +43,7 @@ class Display:
 
     def __enter__(self) -> Display:
         if not self.quiet and not self.title and self.console.is_terminal and not log.is_json():
-            self.live = Live("starting Spark", console=self.console, refresh_per_second=4)
+            self.live = Live(f"starting Spark ({core.kind()} core)", console=self.console, refresh_per_second=4)
             self.live.start()
         return self
 
@@ -53,7 +54,8 @@ class Display:
     def started(self, batch: int, epoch: str) -> None:
         """All checks are passed. `batch`: the last finished one; -1: none."""
         if not self.quiet and log.is_json():
-            self.log.info("started", **({} if batch < 0 else {"batch": batch, "version": f"{epoch}/{batch}"}))
+            place = {} if batch < 0 else {"batch": batch, "version": f"{epoch}/{batch}"}
+            self.log.info("started", core=core.kind(), **place)
 
     def new_inputs(self, topics: list[str]) -> None:
         """Warns even without progress: with a mistyped prefix the job would wait for ever."""

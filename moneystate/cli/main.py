@@ -4,11 +4,13 @@ failed."""
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
+import typer
 from typer.exceptions import Abort, TyperException
 
 from moneystate import log
-from moneystate.cli import ask, checkpoint, kafka, registry, schemas, state, transactions, usage_errors
+from moneystate.cli import ask, checkpoint, core, kafka, registry, schemas, state, transactions, usage_errors
 from moneystate.cli.archive import archive
 from moneystate.cli.bootstrap import bootstrap
 from moneystate.cli.check import check
@@ -27,9 +29,9 @@ INTERRUPTED = 130  # as a shell says of SIGINT
 JOBS, QUERIES, STATE, TOOLS = "Jobs", "Queries", "State and history", "Development"
 
 _log = log.get_log(__name__)
-app = new_group(
-    "moneystate", "Stateful event processing on Spark and Kafka whose output is a pure function of the logs."
-)
+ABOUT = "Stateful event processing on Spark and Kafka whose output is a pure function of the logs."
+VERSION = "Show the version, and whether the core is compiled, and exit."
+app = new_group("moneystate", ABOUT)
 add(app, run, "run", JOBS, rules_take=True, logs=True)
 add(app, plan, "plan", JOBS, rules_take=True)
 for name, command in registry.COMMANDS.items():
@@ -51,6 +53,14 @@ add(app, demo, "demo", TOOLS)
 add(app, check, "check", TOOLS)
 app.add_typer(schemas.app, rich_help_panel=TOOLS)
 app.add_typer(kafka.app, rich_help_panel=TOOLS)
+
+
+Version = Annotated[bool, typer.Option("--version", help=VERSION, is_eager=True, callback=core.show_version)]
+
+
+@app.callback(help=ABOUT)
+def moneystate(version: Version = False) -> None:
+    """Its flags stand before the command."""
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAME = "libfaketimeMT.so.1"  # `make env` puts it into .venv/lib, Debian's package into the system's folder
+NAME = "libfaketimeMT.so.1"  # `make test` puts it into .venv/lib, Debian's package into the system's folder
 FOLDERS = (Path(sys.prefix) / "lib", Path(f"/usr/lib/{platform.machine()}-linux-gnu/faketime"))
 WAITS = Path(__file__).with_name("waits.c")
 

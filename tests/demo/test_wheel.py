@@ -7,8 +7,11 @@ development needs are absent. So the test needs no network.
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 import venv
 from collections.abc import Iterator
@@ -66,6 +69,18 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return Built(wheel, source, place / "bin")
 
 
+def without_a_compiler(path: str, folder: Path) -> str:
+    """A folder of links to the programs of a PATH, but to no compiler."""
+    folder.mkdir()
+    for place in path.split(os.pathsep):
+        for program in Path(place).glob("*"):
+            link = folder / program.name
+            if not re.search(r"(^|-)(cc|gcc|clang|c99|c89)(-\d+)?$", program.name) and not link.is_symlink():
+                link.symlink_to(program)
+    assert not any(shutil.which(name, path=str(folder)) for name in ("cc", "gcc", "clang"))
+    return str(folder)
+
+
 def all_needed() -> Iterator[Distribution]:
     """What the project needs, directly or not, as installed here."""
     seen: set[str] = set()
@@ -90,10 +105,26 @@ def committed() -> set[str]:
     return {FOLDERS[name.partition("/")[0]] + "/" + name.partition("/")[2] for name in files}
 
 
-def test_the_wheel_has_each_file_of_the_project_and_no_other(built: Built) -> None:
+def is_compiled(name: str) -> bool:
+    return name.endswith(sysconfig.get_config_var("EXT_SUFFIX"))
+
+
+def listed_as_compiled() -> set[str]:
+    """The modules that pyproject.toml has compiled, and the library that they share."""
+    folders = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["moneystate"]["compiled"]["modules"]
+    files = [file for folder, names in folders.items() for name in names for file in (ROOT / folder).glob(f"{name}.py")]
+    names = {file.relative_to(ROOT).with_suffix("").as_posix() for file in files if file.name != "__init__.py"}
+    return {name + sysconfig.get_config_var("EXT_SUFFIX") for name in names | {"moneystate_core__mypyc"}}
+
+
+def test_the_wheel_has_each_file_of_the_project_and_the_compiled_core(built: Built) -> None:
     with ZipFile(built.wheel) as wheel:
         names = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    assert names == committed()
+    assert {name for name in names if not is_compiled(name)} == committed()
+    assert {name for name in names if is_compiled(name)} == listed_as_compiled()
+    python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    platform = re.sub("[-.]", "_", sysconfig.get_platform())
+    assert built.wheel.name.endswith(f"-{python}-{python}-{platform}.whl") or sys.platform == "darwin"
     for name in ("moneystate/py.typed", "moneystate/spark/worker-python", "moneystate/_avro/released.json"):
         assert name in names
 
@@ -107,6 +138,21 @@ def test_the_source_distribution_makes_the_same_wheel(built: Built, tmp_path: Pa
     )
     (again,) = (tmp_path / "out").glob("*.whl")
     assert again.read_bytes() == built.wheel.read_bytes()
+
+
+def test_a_pure_wheel_is_for_every_python_and_says_what_it_lacks(built: Built, tmp_path: Path) -> None:
+    variables = {**os.environ, "MONEYSTATE_PURE": "1"}
+    command = (UV, "build", "--wheel", "--no-build-isolation", "--offline", "--python", sys.executable, "--out-dir")
+    run(*command, tmp_path, ROOT, variables=variables)
+    (wheel,) = tmp_path.glob("*-py3-none-any.whl")
+    with ZipFile(wheel) as pure:
+        assert {name for name in pure.namelist() if ".dist-info/" not in name} == committed()
+        pure.extractall(tmp_path / "pure")
+    packages = next(built.bin.parent.glob("lib/python*/site-packages"))
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (tmp_path / "pure", packages)))}
+    printed = run(sys.executable, "-m", "moneystate.cli.main", "--version", folder=tmp_path, variables=variables)
+    assert "(interpreted core, " in printed
+    assert "install a wheel for this Python" in printed
 
 
 def test_its_metadata_is_that_of_the_project(built: Built) -> None:
@@ -130,11 +176,12 @@ def test_it_runs_in_an_environment_that_has_nothing_else(built: Built, tmp_path:
     folder.mkdir()
     temporary.mkdir()
     variables = {k: v for k, v in environment(temporary).items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    variables["PATH"] = f"{built.bin}{os.pathsep}{variables['PATH']}"
+    variables["PATH"] = f"{built.bin}{os.pathsep}{without_a_compiler(variables['PATH'], tmp_path / 'programs')}"
     run(sys.executable, "-m", "pip", "--python", built.bin / "python", "check", folder=folder)
     where = run(built.bin / "python", "-c", "import moneystate; print(moneystate.__file__)", folder=folder)
     assert Path(where).is_relative_to(built.bin.parent)
     program = built.bin / "moneystate"
+    assert run(program, "--version", folder=folder, variables=variables).endswith(" (compiled core)\n")
     assert "moneystate" in run(program, "--help", folder=folder, variables=variables)
     run(program, "check", "sequencing", folder=folder, variables=variables)
     run(program, "schemas", "check", folder=folder, variables=variables)

@@ -63,7 +63,7 @@ def used(prefixes: str | tuple[str, ...]) -> set[str]:
 
 
 def promtool() -> str | None:
-    """Where it is: on the path, or where `make env` put it."""
+    """Where it is: on the path, or where `make test` put it."""
     own = Path(sys.executable).parent / "promtool"
     return shutil.which("promtool") or (str(own) if own.exists() else None)
 

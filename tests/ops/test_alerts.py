@@ -30,7 +30,7 @@ from services.enrichment.lookup.wire import Outcome
 from services.enrichment.rules import Rules
 from tests.ops import rules
 
-assert rules.promtool() is not None, "promtool is missing: make env, or apt-get install prometheus"
+assert rules.promtool() is not None, "promtool is missing: make test ARGS=tests/ops, or apt-get install prometheus"
 
 MINUTES = 31  # more than the longest range of a rule
 TOPIC = "wallet-events"
