@@ -90,7 +90,8 @@ def unnamed_log(log: Path) -> IO[bytes] | None:
 def give_name(file: IO[bytes], log: Path) -> bool:
     """False: the folder is on another file system by now."""
     with contextlib.suppress(OSError):
-        os.link(f"/proc/self/fd/{file.fileno()}", log, follow_symlinks=True)
+        # without a descriptor of a folder, which the path makes meaningless, Python would not follow the link
+        os.link(f"/proc/self/fd/{file.fileno()}", log, src_dir_fd=file.fileno())
         return True
     return False
 
