@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from moneystate.bootstrap.job import Bootstrap, Progress
 from moneystate.bootstrap.options import KAFKA, BootstrapOptions
@@ -32,7 +33,7 @@ from moneystate.kafka.input_topics import input_topics
 from moneystate.kafka.offsets import log_ends, log_starts, topic_states
 from moneystate.kafka.ranges import Range, RangeReader
 from moneystate.kafka.topics import check_not_compacted
-from moneystate.ports.service import JobSpec
+from moneystate.ports.service import JobSpec, rule_changes
 from moneystate.savepoint.compare import Comparison, compare
 from moneystate.savepoint.fingerprint import Fingerprint, of_group
 from moneystate.savepoint.format import Savepoint, begin, finish, write_output, write_state
@@ -162,13 +163,18 @@ class Replay:
         if self._idle():
             idle = ", ".join(f"{topic}/{partition}" for topic, partition in self._idle())
             notes.append(f"idle at the end, by wall clock: {idle}.")
-        if self.checkpoint.rules_kept() > 1:
-            notes.append("the job had other rules before; everything is replayed with the latest rules.")
+        if other := other_rules(self.checkpoint, self.job.rules):
+            notes.append(f"the job had other rules before ({', '.join(other)}); the replay has the latest.")
         if self.from_savepoint:
             notes.append(
                 "the checkpoint began with a savepoint; everything is replayed from the beginning of the logs."
             )
         return notes
+
+
+def other_rules(checkpoint: Checkpoint, rules: Mapping[str, Any]) -> list[str]:
+    """The rules that differed in an earlier run. The versions of the program are none."""
+    return sorted({name for earlier in checkpoint.every_rules() for name in rule_changes(earlier, rules)})
 
 
 def one_more_batch(replayed: Savepoint, out: Path, plan: Plan, job: JobSpec) -> Savepoint:

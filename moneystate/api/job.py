@@ -147,6 +147,7 @@ def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
         schemas=reference,
         readable=_readable(plan),
         code=code_of(service),
+        functions=digests_of(service),
         timed=list(dict.fromkeys([o.topic for o in service.outputs if o.timed])),
         created={o.topic: Stream(o.partitions, o.compacted) for o in service.outputs},
         counters=_counters(service),
@@ -195,6 +196,15 @@ def code_of(service: Service[Any]) -> str:
     """A digest of the functions that decide the results of a batch."""
     texts = [code_text(function) for function in functions_of(service)]
     return hashlib.sha256("\n\n".join(texts).encode()).hexdigest()[:16]
+
+
+def digests_of(service: Service[Any]) -> dict[str, str]:
+    """The digest of each of these functions, by its name in the code."""
+    texts: dict[str, str] = {}
+    for function in functions_of(service):
+        name = function.__qualname__.replace("<locals>.", "")
+        texts[name] = texts.get(name, "") + code_text(function)
+    return {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in sorted(texts.items())}
 
 
 def _json_fields(plan: Plan) -> dict[str, list[str]]:

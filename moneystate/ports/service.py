@@ -91,6 +91,7 @@ class JobSpec:
     # The schemas (in hex) that it can read, by state; see `STATE_SCHEMAS`.
     readable: Mapping[str, Collection[str]] = field(default_factory=dict)
     code: str = ""  # digest of the functions of a plain service; empty: users write none
+    functions: Mapping[str, str] = field(default_factory=dict)  # the digest of each of them, by name
     counters: Sequence[str] = ()  # those that the progress shows at 0, too
     # Avro schemas of the records in each topic, by topic without prefix, as far as they are declared.
     topic_schemas: Callable[[], TopicSchemas] = dict

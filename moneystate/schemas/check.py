@@ -18,6 +18,7 @@ from typing import Final
 from moneystate.schemas.changes import BACKWARD, FULL, Change, changes
 from moneystate.schemas.resolve import reads
 from moneystate.schemas.tree import RELEASED, STATE, Tree, Version, is_state
+from moneystate.schemas.types import Record
 
 FUNCTION: Final = "function"
 RULES: Final = {STATE: FUNCTION, "events": BACKWARD, "lookups": FULL, "enriched": FULL, "headers": FULL}
@@ -185,7 +186,7 @@ def _state(tree: Tree, name: str, functions: Functions) -> Iterator[Finding]:
 def _function(old: Version, new: Version, covered: bool, functions: Functions, record: str) -> Iterator[Finding]:
     label = _label(old, new)
     if not covered:
-        plain = "a plain resolution would do" if reads(new.type, old.type) else "Avro's resolution cannot do it"
+        plain = _plain_resolution(old, new)
         text = f"no function v{old.number} -> v{new.number} ({plain})"
         yield Finding(new.name, label, new.path, "migration missing", "", text, functions.remedy, False)
     elif functions.golden is not None and not _has_golden(functions.golden, f"v{old.number}-to-v{new.number}", record):
@@ -199,6 +200,15 @@ def _function(old: Version, new: Version, covered: bool, functions: Functions, r
         else f"cannot be rolled back: there is no function v{new.number} -> v{old.number}"
     )
     yield Finding(new.name, label, new.path, "rollback", "", text, "", True)
+
+
+def _plain_resolution(old: Version, new: Version) -> str:
+    """What Avro's resolution would make of the old records. It ignores fields that the new version does not have."""
+    if not reads(new.type, old.type):
+        return "Avro's resolution cannot do it"
+    known = {f.name for f in new.type.fields} if isinstance(new.type, Record) else set()
+    lost = [f.name for f in old.type.fields if f.name not in known] if isinstance(old.type, Record) else []
+    return f"a plain resolution would lose {', '.join(lost)}" if lost else "a plain resolution would do"
 
 
 def _has_golden(golden: Collection[str], folder: str, record: str) -> bool:

@@ -4,7 +4,7 @@ offsets/N, commits/N, metadata, state/   Spark's
 moneystate/settings.json                 settings that are fixed for the life of the checkpoint
 moneystate/start.json                    the offset that batch 0 starts at, replaced epochs, the savepoint
 moneystate/rules/<hash>.json             the rules of each run, by their hash in the plans
-moneystate/code.json                     digest of the service's functions at the last start
+moneystate/code.json                     digests of the service's functions at the last start, together and of each
 moneystate/awaited.json                  of a drained job: how many replies its last batch left open
 """
 
@@ -65,9 +65,10 @@ class Checkpoint:
     def keep_rules(self, rules: Mapping[str, Any]) -> None:
         self._write(_rules_file(plans.rules_hash(rules)), rules)
 
-    def rules_kept(self) -> int:
-        """How many different rules its runs have had."""
-        return sum(name.endswith(".json") for name in self.folder.names(f"{OWN}/rules"))
+    def every_rules(self) -> list[dict[str, Any]]:
+        """The rules that its runs have had."""
+        names = [name for name in self.folder.names(f"{OWN}/rules") if name.endswith(".json")]
+        return [self._read(f"{OWN}/rules/{name}") for name in sorted(names)]
 
     def rules(self, rules_hash: str) -> dict[str, Any]:
         return self._read(_rules_file(rules_hash))
@@ -127,9 +128,15 @@ class Checkpoint:
         name = f"{OWN}/code.json"
         return str(self._member(name, "code", str)) if self.folder.exists(name) else ""
 
-    def keep_code(self, code: str) -> None:
-        if code != self.code():
-            self._write(f"{OWN}/code.json", {"code": code})
+    def functions(self) -> dict[str, Any]:
+        """The digest of each of them, by name; empty: not known."""
+        name = f"{OWN}/code.json"
+        functions = self._read(name).get("functions") if self.folder.exists(name) else None
+        return functions if isinstance(functions, dict) else {}
+
+    def keep_code(self, code: str, functions: Mapping[str, str]) -> None:
+        if code != self.code() or dict(functions) != self.functions():
+            self._write(f"{OWN}/code.json", {"code": code, "functions": dict(functions)})
 
     def save_open_requests(self, batch: int, n: int) -> None:
         """Records how many replies are open after a drained batch, before Spark writes its commit log."""

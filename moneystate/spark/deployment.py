@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from moneystate.engine import plan as plans
 from moneystate.engine.inputs import Inputs, is_pattern
 from moneystate.errors import MoneystateError
-from moneystate.ports.service import JSON_FIELDS, STATE_VERSIONS, TIMED, TOPICS, JobSpec, rule_changes
+from moneystate.ports.service import JSON_FIELDS, STATE_SCHEMAS, STATE_VERSIONS, TIMED, TOPICS, JobSpec, rule_changes
 from moneystate.savepoint.manifest import Manifest
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.startup import changed_timed, check_existing
@@ -64,7 +64,7 @@ def _of_checkpoint(spec: JobSpec, settings: Mapping[str, Any], checkpoint: Check
         *_inputs(spec, before, set(read)),
         *_versions(spec.rules, before),
         *_state(spec, before),
-        *_code(spec.code, checkpoint.code()),
+        *_code(spec, checkpoint),
     ]
 
 
@@ -151,10 +151,18 @@ def _versions(rules: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[C
         effect = (
             "this program cannot read the state" if older else "entries are rewritten when they change; no way back"
         )
+        if records := _new_records(rules, before):
+            effect = f"{', '.join(records)}: {effect}"
         yield Change("state", "versions", was, versions, effect, refused=older)
     if before.get("logic") != rules.get("logic"):
         effect = "the same logs can give other records"
         yield Change("program", "logic", before.get("logic"), rules.get("logic"), effect)
+
+
+def _new_records(rules: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+    """The states whose record has another version now, as far as the checkpoint knows."""
+    was, now = before.get(STATE_SCHEMAS, {}), rules.get(STATE_SCHEMAS, {})
+    return [state for state in now if state in was and {*now[state]} - {*was[state]}]
 
 
 def _state(spec: JobSpec, before: Mapping[str, Any]) -> Iterator[Change]:
@@ -162,6 +170,16 @@ def _state(spec: JobSpec, before: Mapping[str, Any]) -> Iterator[Change]:
         yield Change("state", one.state, one.schemas, None, f"{one.why}: {one.do}", refused=True)
 
 
-def _code(now: str, before: str) -> Iterator[Change]:
-    if before and before != now:
-        yield Change("program", "functions", before, now, "from the next batch on; a replay of everything would differ")
+def _code(spec: JobSpec, checkpoint: Checkpoint) -> Iterator[Change]:
+    """A checkpoint of an earlier program has one digest of all functions."""
+    effect = "from the next batch on; a replay of everything would differ"
+    was, now = checkpoint.functions(), spec.functions
+    before: Any = {name: was[name] for name in was if was[name] != now.get(name)}
+    after: Any = {name: now[name] for name in now if now[name] != was.get(name)}
+    if checkpoint.code() in ("", spec.code):
+        return
+    if was and before.keys() | after.keys():
+        effect = f"{', '.join(sorted({*before, *after}))}: {effect}"
+    else:
+        before, after = checkpoint.code(), spec.code
+    yield Change("program", "functions", before, after, effect)

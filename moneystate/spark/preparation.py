@@ -95,7 +95,7 @@ class Preparation:
 
     def _keep_program(self) -> None:
         self.checkpoint.keep_rules(self.spec.rules)
-        self.checkpoint.keep_code(self.spec.code)
+        self.checkpoint.keep_code(self.spec.code, self.spec.functions)
 
     def _complete_settings(self) -> None:
         """With those of the changelog, from the first run on that writes it."""

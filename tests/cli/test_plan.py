@@ -135,9 +135,28 @@ def test_other_functions_are_told(tmp_path: Path) -> None:
     job = plain_job(ORDERS, {})
     checkpoint = existing(tmp_path, dict(job.rules), ("orders", "payments"))
     assert told(job, checkpoint) == []
-    checkpoint.keep_code(job.code)
+    checkpoint.keep_code(job.code, job.functions)
     assert told(job, checkpoint) == []
     assert told(replace(job, code="edited"), checkpoint) == [("program", "functions", False)]
+
+
+def test_the_functions_that_changed_are_named(tmp_path: Path) -> None:
+    job = plain_job(ORDERS, {})
+    assert {"place", "take", "expire"} <= set(job.functions)
+    checkpoint = existing(tmp_path, dict(job.rules), ("orders", "payments"))
+    checkpoint.keep_code("as it was", {**job.functions, "take": "0a", "gone": "0b"})
+    (change,) = changes(job, SETTINGS, checkpoint)
+    assert (change.before, change.after) == ({"take": "0a", "gone": "0b"}, {"take": job.functions["take"]})
+    assert change.effect.startswith("gone, take: from the next batch on")
+
+
+def test_the_records_that_changed_are_named(tmp_path: Path) -> None:
+    job = plain_job(ORDERS, {})
+    (schema,) = job.rules["state_schemas"]["value order"]
+    before = {**job.rules, "state_schemas": {"value order": []}, "state_versions": 0}
+    now = replace(job, rules={**job.rules, "state_schemas": {"value order": [schema]}})
+    (change,) = changes(now, SETTINGS, existing(tmp_path, before, ("orders", "payments")))
+    assert (change.name, change.effect.partition(":")[0]) == ("versions", "value order")
 
 
 def test_functions_that_were_edited_after_a_part_of_a_batch_was_written_are_warned_of(tmp_path: Path) -> None:
@@ -146,7 +165,7 @@ def test_functions_that_were_edited_after_a_part_of_a_batch_was_written_are_warn
     before = {marker_key("orders", 1): Marker(epoch, 0, "")}
     part = {**before, marker_key("orders", 2): Marker(epoch, 1, "")}
     assert other_code(checkpoint, part, SETTINGS, "edited") == ""  # a checkpoint of before does not say what ran
-    checkpoint.keep_code("as it was")
+    checkpoint.keep_code("as it was", {})
     assert other_code(checkpoint, part, SETTINGS, "as it was") == ""
     assert other_code(checkpoint, before, SETTINGS, "edited") == ""
     assert written_part(checkpoint, before) == ""

@@ -21,6 +21,7 @@ from moneystate.engine import plan as plans
 from moneystate.errors import ConfigError, ServiceError
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.startup import settings_of
+from state_tools.replay import other_rules
 
 ORDERS = "examples.orders.orders:service"
 TOPIC_IDS = {"orders": "id", "payments": "id"}
@@ -115,6 +116,14 @@ def test_a_rule_of_the_checkpoint_that_is_none_any_more_is_refused(checkpoint: C
     checkpoint.begin(checkpoint.settings(), {"superseded": [], "offset": offset})
     with pytest.raises(ConfigError, match=r"expected rules that this program has, but .*wait_ms: expected a whole num"):
         prepared("--checkpoint", checkpoint.root)
+
+
+def test_only_other_rules_are_noted(checkpoint: Checkpoint) -> None:
+    rules = checkpoint.latest_rules()
+    checkpoint.keep_rules({**rules, "known_schemas": [], "state_versions": 9, "state_schemas": {}})
+    assert other_rules(checkpoint, rules) == []
+    checkpoint.keep_rules({**rules, "wait_ms": 1})
+    assert other_rules(checkpoint, rules) == ["wait_ms"]
 
 
 def logged(job: Prepared) -> list[tuple[str, dict[str, Any]]]:

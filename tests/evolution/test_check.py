@@ -14,7 +14,7 @@ import pytest
 from moneystate.api.folders import avro_root
 from moneystate.cli import main
 from moneystate.cli.schemas import functions_for
-from moneystate.schemas.check import Finding, check, check_against, check_state_entries
+from moneystate.schemas.check import Finding, Functions, check, check_against, check_state_entries
 from moneystate.schemas.tree import RELEASED, read_folder, tree_of
 from services.enrichment import job
 
@@ -174,6 +174,16 @@ def test_state_needs_a_function_and_golden_bytes(avro: Path) -> None:
     assert set(findings) == {"migration missing", "golden bytes missing"}
     assert "a plain resolution would do" in findings["migration missing"].text
     assert "tests/golden/v3/WaitingMoney.hex" in findings["golden bytes missing"].fix
+
+
+def test_a_renamed_field_of_state_would_be_lost_without_a_function() -> None:
+    def version(number: int, name: str) -> bytes:
+        field_ = {"name": name, "type": "long", "default": 0}
+        return json.dumps({"type": "record", "name": "R", "fields": [field_]}).encode()
+
+    files = {f"state/R/v{number}.avsc": version(number, name) for number, name in ((1, "euros"), (2, "cents"))}
+    texts = [finding.text for finding in check(tree_of(files), Functions(set(), []))]
+    assert "no function v1 -> v2 (a plain resolution would lose euros)" in texts
 
 
 def test_what_can_be_rolled_back_is_said() -> None:
