@@ -28,6 +28,7 @@ from moneystate.serving.client import Client
 from moneystate.state.v1 import state_pb2 as s
 
 DIGITS = 20  # of a number of 64 bits, at most, with its sign
+NUMBER = re.compile(r"-[0-9.]+([eE][+-]?[0-9]+)?")
 VERBS = ("get", "list", "entries", "watch", "explain", "diff", "schema", "call")
 
 
@@ -126,6 +127,7 @@ def ask(
     ask SERVICE schema                   what the service declares
     ask SERVICE call QUERY [ARGUMENT...] a query with the name of a verb above
     """
+    _check_words([service, question, *(words or [])])
     schema = client.call("State.GetSchema", s.GetSchemaRequest())
     expected = _names_of(service)
     if schema.service not in expected:
@@ -141,6 +143,16 @@ def ask(
     if question == "call":
         question, asked = _first(asked, "call QUERY [ARGUMENT...]")
     _query(asked, question)
+
+
+def _check_words(words: list[str]) -> None:
+    """Raises ConfigError for a flag that the command does not have. A negative number is an argument."""
+    for word in words:
+        if word.startswith("-") and word != "-" and not NUMBER.fullmatch(word):
+            raise ConfigError(
+                f"{word}: expected a flag of the command, found another one.",
+                "see moneystate ask --help; write NAME=VALUE for an argument that begins with a hyphen.",
+            )
 
 
 def _names_of(service: str) -> list[str]:

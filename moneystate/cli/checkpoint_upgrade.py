@@ -133,7 +133,7 @@ def _check_no_input_planned(checkpoint: Checkpoint) -> None:
     if planned > checkpoint.last_committed() and plans.from_offset(checkpoint.offset(planned)).rewrite is None:
         raise CheckpointError(
             f"{checkpoint.root}: expected all batches of the job to be finished, found batch {planned} unfinished.",
-            "finish it first: moneystate enrich --finish-batch, with the program that planned it.",
+            "finish it first: start the job as before with --finish-batch, with the program that planned it.",
         )
 
 

@@ -20,6 +20,7 @@ from moneystate.cli.settings_file import ConfigFile, words_of
 ARGUMENTS, COMMANDS, HELP = "Arguments", "Commands", "Help"
 OPTION_PANELS = [*(panel.value for panel in Panel), HELP]
 RULES_TAKE = {"ignore_unknown_options": True}  # the flags of rules are passed on as arguments
+NUMBERS_TAKE = RULES_TAKE  # and so are negative numbers
 WHOLE = 10_000  # characters; summaries are wrapped, never cut off
 
 Row = tuple[str, str]
@@ -110,10 +111,11 @@ def add(
     panel: str | None = None,
     rules_take: bool = False,
     logs: bool = False,
+    numbers_take: bool = False,
 ) -> None:
     """Adds a command. `panel`: its panel in the group's help. `rules_take`: accepts flags of a service's rules.
-    `logs`: runs for long, and logs to stderr."""
-    settings = RULES_TAKE if rules_take else None
+    `logs`: runs for long, and logs to stderr. `numbers_take`: its arguments may be negative numbers."""
+    settings = RULES_TAKE if rules_take else NUMBERS_TAKE if numbers_take else None
     kind = LoggingCommand if logs else Command
     group.command(name, cls=kind, rich_help_panel=panel, context_settings=settings)(_configured(command, logs))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from enum import StrEnum
 from typing import Annotated
 
@@ -81,14 +82,21 @@ def heartbeat(
         admin_client(bootstrap_servers, kafka), producer, names, after_s, lambda time_ms: write(Heartbeat(time_ms))
     )
     away = False
+    written: Counter[tuple[str, int]] = Counter()
+    _log.info("writing heartbeats into quiet partitions", topics=", ".join(names), after=after, allowance=allowance)
     with stop_signals() as stopped:
         while not stopped.is_set():
             try:
-                for topic, partition in beats.turn(time.monotonic(), time.time_ns() // 1_000_000 - allowance_ms):
-                    _log.debug("heartbeat", topic=topic, partition=partition)
+                for place in beats.turn(time.monotonic(), time.time_ns() // 1_000_000 - allowance_ms):
+                    written[place] += 1
+                    say = _log.info if written[place] == 1 else _log.debug
+                    say("heartbeat", topic=place[0], partition=place[1])
+                if away:
+                    _log.info("the brokers answer again")
                 away = False
             except BrokerError as e:
                 if not away and not quiet:
                     _log.warning(str(e))
                 away = True
             stopped.wait(after_s / LOOKS)
+    _log.info("stopped", heartbeats=written.total(), partitions=len(written))

@@ -41,7 +41,7 @@ add(app, heartbeat, "heartbeat", JOBS, logs=True)
 app.add_typer(transactions.app, rich_help_panel=JOBS)
 add(app, serve, "serve", QUERIES, logs=True)
 app.add_typer(state.app, rich_help_panel=QUERIES)
-add(app, ask.command, "ask", QUERIES)
+add(app, ask.command, "ask", QUERIES, numbers_take=True)
 for service_app in registry.APPS:
     app.add_typer(service_app, rich_help_panel=QUERIES)
 app.add_typer(checkpoint.app, rich_help_panel=STATE)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from difflib import get_close_matches
 from typing import Any, NamedTuple
 
 from moneystate.api.reference import Made, made_at
@@ -49,8 +50,11 @@ def parted(words: Sequence[str]) -> Given:
     return Given(services, rules)
 
 
-def rules_by_service(references: Sequence[str], given: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """The rules that flags set, for each service. Raises ConfigError for a flag that no service has."""
+def rules_by_service(
+    references: Sequence[str], given: Sequence[tuple[str, str]], own: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """The rules that flags set, for each service. `own`: the flags of the command. Raises ConfigError for a flag that
+    is none of these and that no service has."""
     services = [made_at(reference) for reference in references]
     by_service: list[dict[str, Any]] = [{} for _ in services]
     for name, text in given:
@@ -60,9 +64,7 @@ def rules_by_service(references: Sequence[str], given: Sequence[tuple[str, str]]
             known = sorted({flag for made in services for flag in flags(made.rules)})
             raise ConfigError(
                 f"{name}: expected a flag of the command or a rule of the service, found neither.",
-                f"use one of the rules {', '.join(known)}."
-                if known
-                else "leave it out: the service declares no rules.",
+                _instead_of(name, known, own),
             )
         for rules, flag in mine:
             value = from_text(flag.declared, text, flag.rule.endswith(MS), name, parse_ms)
@@ -70,6 +72,16 @@ def rules_by_service(references: Sequence[str], given: Sequence[tuple[str, str]]
                 raise ConfigError(f"{name}: expected {expected}, found {text}.", "correct the value.")
             rules[flag.rule] = value
     return by_service
+
+
+def _instead_of(name: str, rules: Sequence[str], own: Sequence[str]) -> str:
+    """What to write instead of an unknown flag: the closest ones, else where all of them are listed."""
+    close = get_close_matches(name, [*rules, *own], 3)
+    if close:
+        return f"write {' or '.join(close)}."
+    if rules:
+        return f"use one of the rules {', '.join(rules)}, or a flag of the command; see --help."
+    return "use a flag of the command (see --help): the service declares no rules."
 
 
 def rules_given(reference: str, words: Sequence[str]) -> dict[str, Any]:

@@ -82,7 +82,8 @@ def prepare_services(
     given = parted(words)
     paths = _services(context, given.services)
     _check_several(paths, options)
-    rules = rules_by_service(paths, given.rules)
+    flags = [flag for parameter in context.command.params for flag in parameter.opts if flag.startswith("--")]
+    rules = rules_by_service(paths, given.rules, flags)
     ours = {
         "bound_ms": parse_ms(bound, "--bound"),
         "max_future_ms": parse_ms(max_future, "--max-future"),

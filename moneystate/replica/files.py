@@ -15,6 +15,7 @@ Files that the follower deletes stay with the readers until they catch up (money
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import secrets
 import shutil
@@ -195,6 +196,22 @@ def _before(end: bytes) -> ReadOptions:
     bounds = ReadOptions()
     bounds.set_iterate_upper_bound(end)
     return bounds
+
+
+def check_unused(data: str) -> None:
+    """Raises SetupError if another process has the database of the folder open. RocksDB locks a file of it."""
+    name = generation(data)
+    lock = None if name is None else folder(data, name) / "db" / "LOCK"
+    if lock is None or not lock.exists():
+        return
+    with lock.open("r+b") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SetupError(
+                f"--data {data}: expected a folder that no other server uses, found one in use.",
+                "stop the other server, or give another folder.",
+            ) from None
 
 
 def open_primary(data: str, name: str) -> Db:

@@ -41,7 +41,7 @@ AGAIN_S: Final = 1.0  # between two attempts to find a missing broker or topic
 # Before a log with misplaced entries is loaded again: the job may be about to move them
 MISPLACED_AGAIN_S: Final = 10.0
 MISPLACED_ADVICE: Final = (
-    "begin a new checkpoint with the job's state (moneystate checkpoint export, enrich --initial-state)."
+    "begin a new checkpoint with the job's state: moneystate checkpoint export, then start it with --initial-state."
 )
 STOP_LOOK_S: Final = 0.2
 

@@ -11,11 +11,13 @@ released.json                                  the list of releases (`moneystate
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from moneystate.api.folders import folder_of
+from moneystate.api.folders import PACKAGE, folder_of
 from moneystate.api.job import state_records, topic_records
 from moneystate.api.json_fields import json_fields
 from moneystate.api.plans import plan_of
@@ -47,6 +49,18 @@ class Pending(NamedTuple):
     tree: Tree  # with the new versions
     new_files: dict[str, bytes]
     unnoted: list[Declared]  # released records whose JSON fields are not in the list of releases
+
+
+def typed(reference: str) -> str:
+    """The service as a command takes it from here: by the file of its module, if that cannot be imported from here."""
+    path = path_of(reference)
+    module, _, name = path.partition(":")
+    source = import_module(module).__file__
+    assert source is not None
+    file = Path(source).resolve()
+    root = file.parents[module.count(".") + (file.name == "__init__.py")]
+    importable = root in (Path.cwd(), PACKAGE.parent) or root.name == "site-packages"
+    return path if importable else f"{os.path.relpath(file)}:{name}"
 
 
 def released_tree(service: str) -> Tree:
@@ -113,7 +127,7 @@ def check_released(service: str) -> None:
         raise ServiceError(
             f"{path_of(service)}: expected the records released in {folder_of(service)}, found changes: "
             f"{', '.join(names)}.",
-            f"run moneystate schemas release {path_of(service)}, and keep the files with the service.",
+            f"run moneystate schemas release {typed(service)}, and keep the files with the service.",
         )
 
 
@@ -123,7 +137,7 @@ def findings_of(service: str) -> list[Finding]:
     problems = [*check(pending.released, functions), *golden.findings(service, pending.released)]
     problems += [finding for finding in check(pending.tree, functions) if finding not in problems]
     problems += [_unnoted(service, one) for one in pending.unnoted]
-    fix = f"moneystate schemas release {path_of(service)}"
+    fix = f"moneystate schemas release {typed(service)}"
     return problems + [
         Finding(name, "", name, "not as released", "", "the record is not the released one", fix, False)
         for name in unreleased(service)
@@ -174,7 +188,7 @@ def _pending(service: str) -> Pending:
 
 def _unnoted(service: str, one: Declared) -> Finding:
     text = f"the list of releases does not say whether {', '.join(one.json)} was text or JSON"
-    fix = f"if it was JSON before: moneystate schemas release {path_of(service)}"
+    fix = f"if it was JSON before: moneystate schemas release {typed(service)}"
     return Finding(one.name, f"v{one.number}", RELEASED, "JSON not noted", "", text, fix, True)
 
 

@@ -47,6 +47,7 @@ def serve(options: ServeOptions, face: Face) -> None:
     check_reachable(options.bootstrap_servers, options.kafka_config)
     with ExitStack() as at_end:
         _make_folder(options)
+        files.check_unused(options.data)
         address, held = _hold_port(options.listen)
         at_end.callback(held.close)
         stopped = at_end.enter_context(stop_signals()).fileno()

@@ -106,6 +106,12 @@ class Checkpoint:
         """Raises CheckpointError if this checkpoint was made with other settings."""
         made_with = self.settings()
         for name, value in settings.items():
+            if made_with.get(name) != value and name == "job":
+                raise CheckpointError(
+                    f"{self.root}: expected the service {made_with.get(name)}, which made the checkpoint, found "
+                    f"{value}.",
+                    "start that service, or give another folder as --checkpoint.",
+                )
             if made_with.get(name) != value:
                 flag = name.replace("_", "-")
                 raise CheckpointError(

@@ -381,6 +381,16 @@ def test_the_command_line_asks(
             assert json.loads(line)
 
 
+def test_the_status_that_advice_names_is_there_for_a_plain_service(
+    moneystate: Moneystate, market: Server, pki: Pki
+) -> None:
+    given = files(pki, PERSONAL)
+    flags = ["--address", market.address, "--tls-ca", given["ca"], "--token-file", given["token_file"]]
+    done = moneystate("state", "status", *flags)
+    assert done.code == 0, done.err
+    assert "oldest version" in done.out
+
+
 @pytest.mark.parametrize(
     ("words", "code", "line"),
     [
