@@ -43,7 +43,7 @@ from moneystate.engine.items import (
     Item,
     UnorderedRecord,
 )
-from moneystate.engine.limits import MAX_COUNT, MAX_NAME_BYTES, largest_message
+from moneystate.engine.limits import MAX_CHAIN, MAX_COUNT, MAX_NAME_BYTES, largest_message
 from moneystate.engine.place import carried_over, own_value
 from moneystate.engine.processor import Change
 from moneystate.engine.state import StateAccess
@@ -94,6 +94,9 @@ class ServiceProcessor:
         self.item: Item | None = None
         self.owner = b""  # its key
         self.now = 0  # its order time
+        self.timer: Cell | None = None  # the timer that runs
+        self.chain: dict[Cell, int] = {}  # how many timers before each have set one for the same order time
+        self.chained_at = NO_TIME  # that time
         self.effects = Effects()
         self.undo_counts: list[tuple[str, int]] = []
 
@@ -243,6 +246,7 @@ class ServiceProcessor:
         self.effects = effects
         self.owner = item[KEY]
         self.now = item[TIME]
+        self.timer = None if work.timer is None else work.cell
         self.emission.begin_step(item, work.timer, effects)
         self.changes.begin_step(item, effects)
         outputs, timers = len(effects.outputs), len(effects.timers)
@@ -267,6 +271,8 @@ class ServiceProcessor:
             if returned is not None:
                 raise StepError(f"expected a step to return None, found {returned!r}.", "use ctx.emit(output, record).")
             self.changes.settle()
+            if work.timer is not None and len(effects.timers) > timers:
+                effects.has_changed = self.changes.has_changed()
         except Reject as e:
             self._roll_back(outputs, timers)
             self._emit_dead_letter(e.reason, e.detail)
@@ -366,9 +372,25 @@ class ServiceProcessor:
                 f"{timer!r}: expected a time in ms, found {when!r}.", "pass an int, for example ctx.now + 1000."
             )
         due = when if when > self.now else self.now
+        if due == self.now and self.timer is not None:
+            self._chain(timer, cell, self.timer)
         self.changes.replace(cell, (due, item[TIME], item[TOPIC], item[PARTITION], item[OFFSET]))
         value = carried_over(item[VALUE], layout.timer_value(cell.kind.prefix, cell.id))
         self.effects.set_timer(due, TIMER_RANK, item, self.owner, value)
+
+    def _chain(self, timer: Timer | MapTimer[Any], cell: Cell, by: Cell) -> None:
+        """Counts timers that set each other without time going on."""
+        if self.chained_at != self.now:
+            self.chain.clear()
+            self.chained_at = self.now
+        length = self.chain.get(by, 0) + 1
+        if length > MAX_CHAIN:
+            raise StepError(
+                f"{timer!r} of the key {self.owner.decode()!r}: expected at most {MAX_CHAIN:,} timers that set each "
+                f"other at one order time, found more.",
+                "set a timer for a later time than ctx.now, or stop setting it.",
+            )
+        self.chain[cell] = length
 
     def cancel(self, timer: Timer | MapTimer[Any], id: str) -> None:
         self.changes.replace(self._timer_cell(timer, id), None)

@@ -125,6 +125,17 @@ class StepChanges:
             elif cell.value is None:
                 cell.changed_at = cell.sweep_at = NEVER
 
+    def has_changed(self) -> bool:
+        """Whether the step has left any record other than it was. Timers are none."""
+        for cell, before, _, _, _, was_dirty in self.before:
+            kind = cell.kind
+            if isinstance(kind, RecordKind):
+                if not was_dirty:
+                    before = None if cell.stored is None else kind.stored_body(cell.stored)
+                if cell.body != before:
+                    return True
+        return False
+
     def _settle_record(self, cell: Cell, kind: RecordKind, before: Any, changed_at: int, was_dirty: bool) -> None:
         try:
             body = kind.body_of(cell.value)

@@ -17,6 +17,7 @@ class Effects:
         self.timers: list[Item] = []
         self.counts: dict[str, int] = {}
         self.ages: dict[int, int] = {}
+        self.has_changed = True  # whether the last step of a timer that set timers has changed any state
 
     def emit(self, stream: int, key: bytes | None, value: bytes | None, headers: list[Header]) -> None:
         self.outputs.append((stream, key, value, headers))

@@ -16,9 +16,11 @@ from moneystate.engine import clock as clocks
 from moneystate.engine import slots
 from moneystate.engine.block import Block
 from moneystate.engine.clock import Clock
+from moneystate.engine.drain import DrainEnd
 from moneystate.engine.effects import Effects
 from moneystate.engine.failure import StepFailed
 from moneystate.engine.items import (
+    END_OF_TIME,
     NO_TIME,
     PARTITION,
     RANK,
@@ -93,7 +95,8 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
     effects.outputs.extend(block.passed)
     parsed = processor.begin(state, due, block.unordered, before)
     _take_unordered(block.unordered, processor, effects)
-    _run_due(due, parsed, processor, effects, watermark, later)
+    end = DrainEnd(due, clock.highs) if watermark == END_OF_TIME else None
+    _run_due(due, parsed, processor, effects, watermark, later, end)
     processor_changes = processor.finish(effects)
     if block.rewrite:
         processor_changes = _rewritten(state, processor, block.version, processor_changes)
@@ -156,6 +159,7 @@ def _run_due(
     effects: Effects,
     watermark: int,
     later: list[Item],
+    end: DrainEnd | None,
 ) -> None:
     """Runs all due items in the total order, merged with the timers that they set and that are due, too.
 
@@ -164,8 +168,8 @@ def _run_due(
     set_here: list[Item] = []
     index = 0
     n = len(due)
-    _take_timers(effects, watermark, set_here, later)
     item: Item | None = None
+    _take_timers(effects, watermark, set_here, later, item, end)
     try:
         while True:
             if set_here and (index == n or set_here[0] < due[index]):
@@ -178,7 +182,7 @@ def _run_due(
             else:
                 return
             if effects.timers:
-                _take_timers(effects, watermark, set_here, later)
+                _take_timers(effects, watermark, set_here, later, item, end)
     except MoneystateError:  # which says where
         raise
     except Exception as e:
@@ -189,10 +193,18 @@ def _run_due(
         raise StepFailed(topic, *where(item), item[RANK] >= TIMER_RANK, e) from e
 
 
-def _take_timers(effects: Effects, watermark: int, set_here: list[Item], later: list[Item]) -> None:
+def _take_timers(
+    effects: Effects,
+    watermark: int,
+    set_here: list[Item],
+    later: list[Item],
+    by: Item | None,
+    end: DrainEnd | None,
+) -> None:
     for timer in effects.timers:
         if timer[TIME] < watermark:
-            heappush(set_here, timer)
+            if end is None or end.allows(timer, by, effects):
+                heappush(set_here, timer)
         else:
             later.append(timer)
     effects.timers.clear()

@@ -14,6 +14,8 @@ MAX_COPIES: Final = 16 * 1024 * 1024  # bytes of a record, times its keys
 MAX_COUNT: Final = (1 << 53) - 1  # that one call adds to a counter
 MAX_TOTAL: Final = (1 << 63) - 1  # of a counter, which stops there
 MAX_NAME_BYTES: Final = 1_000  # of a counter, and of the reason of a dead letter
+MAX_CHAIN: Final = 10_000  # timers of a key that set each other at one order time, or past the end of a drain
+MAX_IDLE: Final = 3  # of those past the end, in a row, by steps that changed nothing
 MAX_DURATION_MS: Final = 1 << 60  # some 36 million years
 
 

@@ -23,7 +23,7 @@ class Failing(Tiny):
 def failed(rank: int, offset: int) -> StepFailed:
     item: Item = (1, rank, 0, 1, 3, offset, 1, b"key", b"value")
     with pytest.raises(StepFailed) as caught:
-        _run_due([item], [None], Failing([], []), Effects(), 10, [])
+        _run_due([item], [None], Failing([], []), Effects(), 10, [], None)
     return caught.value
 
 
@@ -42,4 +42,4 @@ def test_a_timer_is_named_by_the_record_that_set_it() -> None:
 def test_an_error_that_says_where_by_itself_is_left_as_it_is() -> None:
     item: Item = (1, 0, 0, 1, 3, 8, 1, b"key", b"value")
     with pytest.raises(StepError, match="of a service"):
-        _run_due([item], [None], Failing([], []), Effects(), 10, [])
+        _run_due([item], [None], Failing([], []), Effects(), 10, [], None)
