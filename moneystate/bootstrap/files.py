@@ -19,6 +19,7 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from moneystate.api.empty_items import has_empty_items
 from moneystate.api.json_members import children
 from moneystate.engine.avro import Malformed
 from moneystate.engine.items import Header
@@ -127,7 +128,10 @@ def _bytes(content: Any) -> bytes | None:
 
 def _read_avro(path: Path) -> Iterator[dict[str, Any]]:
     with path.open("rb") as f:
-        for record in fastavro.reader(f):
+        reader = fastavro.reader(f)
+        if has_empty_items(reader.writer_schema):
+            raise TypeError("its schema has an array whose items take no bytes")
+        for record in reader:
             if not isinstance(record, dict):
                 raise TypeError("its records are no Avro records")
             yield record

@@ -18,6 +18,7 @@ import fastavro
 from fastavro.schema import fingerprint, parse_schema, to_parsing_canonical_form
 
 import moneystate as ms
+from moneystate.api.empty_items import has_empty_items
 from moneystate.api.folders import avro_root
 from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed
 
@@ -89,9 +90,12 @@ def _read(body: BytesIO, schema: Any) -> Any:
 @lru_cache(_CACHED_SCHEMAS)
 def _parsed(text: str) -> Any:
     try:
-        return parse_schema(json.loads(text))
+        schema = parse_schema(json.loads(text))
     except Exception as e:  # whatever the library raises for a text that is no schema
         raise ms.Reject("unknown_schema", f"its schema cannot be read: {type(e).__name__}") from None
+    if has_empty_items(schema):
+        raise ms.Reject("unknown_schema", "its schema has an array whose items take no bytes")
+    return schema
 
 
 def _header(schema: Any) -> bytes:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import fastavro
 
 import moneystate as ms
+from moneystate.api.empty_items import has_empty_items
 from services.reconciliation.records import Role
 
 DAY_MS = 86_400_000
@@ -123,9 +124,14 @@ def _check_input(service: ms.Service[Any], given: InputConfig) -> None:
         service.fail(f"{where}: schemas without schema.", "give the version that most values have as schema.")
     for text in (given.schema, *given.schemas) if given.schema else ():
         try:
-            fastavro.parse_schema(json.loads(text))
+            schema = fastavro.parse_schema(json.loads(text))
         except Exception as e:  # whatever the library raises for a text that is no schema
             service.fail(f"{where}: schema is no Avro schema ({type(e).__name__}: {e}).", "give one as JSON text.")
+        if has_empty_items(schema):
+            service.fail(
+                f"{where}: schema has an array whose items take no bytes, so a few bytes can name any number of them.",
+                "give the items a field, or leave the array out.",
+            )
 
 
 def _check_pair(service: ms.Service[Any], pair: Pair) -> None:
