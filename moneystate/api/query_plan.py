@@ -40,8 +40,9 @@ class QueryPlan:
         return names - {f.wire for f in self.arguments.record.fields}
 
     def result_of(self, value: Any) -> Any:
-        """The query's return value as a record."""
-        return self.result_record(value)
+        """The query's return value as a record, in the form in which a caller gets it. Raises StepError if the declared
+        type does not have it."""
+        return self.result.decode(self.result.encode(self.result_record(value)))
 
 
 def _signature(function: Callable[..., Any], where: str) -> tuple[list[tuple[str, Any, Any]], Any]:

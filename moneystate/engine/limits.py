@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-LARGEST_RECORD: Final = 512 * 1024  # bytes of a Kafka record with its key and headers, unless a service declares more
+LARGEST_RECORD: Final = 1_000_000  # bytes of a Kafka record with its key and headers, unless a service declares more
 JSON_GROWTH: Final = 6  # a control character is one byte in Avro and six in JSON
 JSON_NAMES: Final = 4_096  # names of fields
 

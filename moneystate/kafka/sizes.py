@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from moneystate.engine.limits import LARGEST_RECORD, largest_message
+from moneystate.engine.limits import largest_message
 from moneystate.errors import ConfigError
 from moneystate.kafka.settings import resolved
 
 PRODUCER_SETTING = "message.max.bytes"
-BATCH_BYTES = LARGEST_RECORD  # up to which a producer fills its batches; the topic's limit applies to batches
+BATCH_BYTES = 512 * 1024  # up to which a producer fills its batches; the topic's limit applies to batches
 BATCH_OVERHEAD = 1024
 PRODUCER_BYTES = 8 * 1024 * 1024  # what a producer accepts at least, unless the user sets another value
 

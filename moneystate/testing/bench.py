@@ -18,6 +18,7 @@ writer's replay.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, overload
@@ -25,11 +26,14 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar, overload
 from moneystate.api.handles import Input, Map, Output, Value
 from moneystate.api.json_topic import JSON
 from moneystate.api.plan import Plan
+from moneystate.api.query_plan import QueryPlan
 from moneystate.api.reading import NO_HEADERS
 from moneystate.api.service import Service
+from moneystate.api.shapes import Shapes
 from moneystate.api.view import View
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.engine.items import MAX_EVENT_TIME
+from moneystate.errors import ServiceError
 from moneystate.testing.member import Cuts, Member, connect, in_order
 from moneystate.testing.purity import warn_once
 from moneystate.testing.run import CRASH, Crash, Run, Sent, Whole
@@ -218,8 +222,13 @@ class Bench:
         return dict(view.entries(of, key)) if isinstance(of, Map) else view.get(of, key)
 
     def ask(self, query: Callable[Concatenate[View, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """The result of a query, as a caller of a query server gets it if the types allow that. Raises StepError for a
+        result that its declared type does not have."""
         declared_by = [m.plan.name for m in self.members if any(q is query for q in m.plan.service.queries.values())]
-        return query(self._member(declared_by[0] if declared_by else self.plan.name).run.view(), *args, **kwargs)
+        member = self._member(declared_by[0] if declared_by else self.plan.name)
+        value = query(member.run.view(), *args, **kwargs)
+        planned = query_plan(query, member.plan.service.namespace) if declared_by else None
+        return value if planned is None else planned.result_of(value).value
 
     def entries(self, of: Service[Any] | None = None) -> Iterator[tuple[bytes, bytes]]:
         """All entries of a service's state, as stored. Default: the first service."""
@@ -256,6 +265,15 @@ class Bench:
             others = self._members(chance, chance.randint(1, 5), chance.randint(1, 4), replay=True)
             for live, other in zip(self.members, others, strict=True):
                 other.replay(live, chance, self.cuts)
+
+
+@functools.lru_cache(256)
+def query_plan(query: Callable[..., Any], namespace: str) -> QueryPlan | None:
+    """None: the query has types that a query server does not accept."""
+    try:
+        return QueryPlan(query.__name__, query, Shapes(namespace), query.__name__)
+    except ServiceError:
+        return None
 
 
 def _bytes(content: bytes | str | None) -> bytes | None:

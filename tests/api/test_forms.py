@@ -414,3 +414,28 @@ def test_a_record_that_a_step_touches_twice_restarts_its_ttl_only_if_it_changes(
         assert bench.state(limited, "k") == {"a": Limited(1)}
         bench.send(Event("k", 1, [], 1_120))
         assert bench.state(limited, "k") == {}
+
+
+@pytest.mark.parametrize(("given", "shown"), [(1, 1.0), (True, 1.0), (Decimal("0.5"), 0.5)])
+def test_a_query_in_the_bench_gives_what_a_caller_gets(given: Any, shown: float) -> None:
+    service, _ = service_of(lambda e, state: None)
+
+    @service.query
+    def mean(view: ms.View, words: bool) -> list[Number]:
+        results: Any = (Number(given),) if words else [Line(1)]
+        return results  # type: ignore[no-any-return]
+
+    bench = Bench(service, bound_ms=0)
+    assert exact_form(bench.ask(mean, True)) == exact_form([Number(shown)])
+    with pytest.raises(StepError, match=r"MeanResult\.value\[0\]: expected Number, found Line"):
+        bench.ask(mean, False)
+
+
+def test_a_query_with_other_types_than_a_server_takes_can_be_asked_in_the_bench() -> None:
+    service, _ = service_of(lambda e, state: None)
+
+    @service.query
+    def words(view: ms.View) -> set[str]:
+        return {"a"}
+
+    assert Bench(service, bound_ms=0).ask(words) == {"a"}

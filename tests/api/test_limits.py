@@ -20,9 +20,8 @@ from moneystate.engine.limits import MAX_DURATION_MS
 from moneystate.errors import ServiceError, StepError
 from moneystate.testing import Bench
 
-KIB = 1024
-ENTRY = 512 * KIB - 64 - len("m\x05notes\x00\x01kid")  # of a text in an entry of the map `notes`
-RECORD = 511 * KIB - len("k") - 10  # of a text in an output record under the key `k`
+ENTRY = 1_000_000 - 64 - len("m\x05notes\x00\x01kid")  # of a text in an entry of the map `notes`
+RECORD = 1_000_000 - 1_024 - len("k") - 10  # of a text in an output record under the key `k`
 
 
 @dataclass(frozen=True)
@@ -141,7 +140,7 @@ LIMITS: dict[str, tuple[Effect, Effect]] = {  # the last that is taken, the firs
     "time below in JSON": (emit_json(at=MIN_EVENT_TIME), emit_json(at=MIN_EVENT_TIME - 1)),
     "time": (emit(at=2**63 - 1), emit(at=2**63)),
     "record": (emit(text="x" * (RECORD - 28)), emit(text="x" * (RECORD - 10))),
-    "record in JSON": (emit_json(text="\x01" * 87_100), emit_json(text="\x01" * 87_300)),
+    "record in JSON": (emit_json(text="\x01" * 166_300), emit_json(text="\x01" * 166_600)),
     "entry": (put("id", "x" * (ENTRY - 10)), put("id", "x" * ENTRY)),
     "key": (emit(key="k" * 65_535), emit(key="k" * 65_536)),
     "removed key": (lambda s: s.ctx.remove(s.removed, "k" * 65_535), lambda s: s.ctx.remove(s.removed, "k" * 65_536)),
@@ -237,7 +236,7 @@ def test_the_keys_of_one_record_are_bounded(keys: int, size: int, letters: list[
 
 def test_records_of_a_declared_size_are_taken() -> None:
     service = service_of([emit(text="x" * RECORD * 2), put("id", "x" * RECORD * 2)])
-    service.holding(9)
+    service.holding(16)
     bench = Bench(service, bound_ms=0)
     bench.send(Event(["k"], 0, 1_000), Event(["k"], 1, 1_001))
     assert bench.dead_letters() == []
