@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 from moneystate.api import json_parts
 from moneystate.api.entries import Entries
-from moneystate.api.handles import Input, Map
+from moneystate.api.handles import Input
 from moneystate.api.json_number import Number
 from moneystate.api.json_text import parse, quote
 from moneystate.api.json_value import Json, json_as_is
@@ -263,7 +263,3 @@ def _plain(value: Any) -> Any:
     if type(value) is list:
         return [_plain(item) for item in value]
     return {name: _plain(item) for name, item in value.items()} if type(value) is dict else value
-
-
-def kept_map(service: str) -> Map[KeptColumns]:
-    return Map(service, KEPT_COLUMNS, KeptColumns, None)
