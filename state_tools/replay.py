@@ -165,6 +165,8 @@ class Replay:
             notes.append(f"idle at the end, by wall clock: {idle}.")
         if other := other_rules(self.checkpoint, self.job.rules):
             notes.append(f"the job had other rules before ({', '.join(other)}); the replay has the latest.")
+        if changed := changed_functions(self.checkpoint, self.job.functions):
+            notes.append(f"these functions have changed since the job's last start: {', '.join(changed)}.")
         if self.from_savepoint:
             notes.append(
                 "the checkpoint began with a savepoint; everything is replayed from the beginning of the logs."
@@ -175,6 +177,14 @@ class Replay:
 def other_rules(checkpoint: Checkpoint, rules: Mapping[str, Any]) -> list[str]:
     """The rules that differed in an earlier run. The versions of the program are none."""
     return sorted({name for earlier in checkpoint.every_rules() for name in rule_changes(earlier, rules)})
+
+
+def changed_functions(checkpoint: Checkpoint, functions: Mapping[str, str]) -> list[str]:
+    """Their names, as far as the checkpoint knows the functions of its last start."""
+    before = checkpoint.functions()
+    return sorted(
+        {name for name in {**before, **functions} if before.get(name) != functions.get(name)} if before else ()
+    )
 
 
 def one_more_batch(replayed: Savepoint, out: Path, plan: Plan, job: JobSpec) -> Savepoint:

@@ -12,11 +12,11 @@ from moneystate.api.layout import Place
 from moneystate.api.plan import Plan
 from moneystate.api.plans import plan_of
 from moneystate.api.type_names import has_type_field
-from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed
+from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed, read_long
 from moneystate.engine.items import VALUE, Item
 from moneystate.engine.place import own_value
 from moneystate.engine.plan import STATE_VERSION
-from moneystate.ports.state import ENGINE_SCHEMAS, USERS, Fact, Migration, Pair, Row, Versions
+from moneystate.ports.state import ENGINE_SCHEMAS, USERS, Fact, Migration, Pair, Row, Versions, time_text
 
 _NAMES: Final = {layout.VALUE: "value", layout.ENTRY: "map", layout.TIMER: "timer", layout.SEEN: "seen"}
 TIMERS: Final = "timers"
@@ -128,6 +128,20 @@ class ServiceState:
                 record, _ = earlier[header].read(value, HEADER_BYTES)
                 return exact_json.loads(earlier[header].input.codec.to_json(record))
         return {"undeclared": header[len(MAGIC) :].hex()}
+
+    def fact_view(self, kind: str, content: tuple[Any, ...]) -> Row | None:
+        part, _, name = kind.partition(" ")
+        if kind == "buffered":
+            return {"event": self.event_view(own_value(content[1]))}
+        if part in ("value", "map"):
+            codec = self.plan.kinds[name].codec
+            row: Row = exact_json.loads(codec.to_json(codec.read_own_body(content[1], 0)[0]))
+            if not has_type_field(codec.record):
+                del row["type"]
+            return row if content[0] is None else {**row, "(changed at)": time_text(content[0])}
+        if part == "timer":
+            return {"due": time_text(read_long(content[0], 0)[0])}
+        return {"seen at": time_text(content[0])} if part == "seen" and content[0] is not None else None
 
     def timer_view(self, item: Item) -> str:
         prefix, id = layout.parts_of_timer(own_value(item[VALUE]))

@@ -6,10 +6,11 @@ from typing import Any
 
 from rich.console import Console
 
+from moneystate.api import exact_json
 from moneystate.cli.tables import print_table
 from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.ports import state
-from moneystate.ports.state import Field
+from moneystate.ports.state import Field, Row, StateModel
 from moneystate.savepoint.compare import Difference
 
 LEAST_TIME_MS = 10**10  # smaller numbers are not event times
@@ -56,6 +57,44 @@ def print_differences(console: Console, listed: list[Difference], one: str, othe
         for d in listed
     ]
     print_table(console, ["user", "what", "which", one, other], rows)
+
+
+def print_explained(console: Console, state: StateModel, listed: list[Difference], one: str, other: str) -> None:
+    """Shows the differences in the service's terms, once for each key. `one` and `other`: names of the states."""
+    by_key: dict[bytes, list[Difference]] = {}
+    for difference in listed:
+        by_key.setdefault(difference.user, []).append(difference)
+    for key, mine in sorted(by_key.items()):
+        console.print(f"key {whole_text(key)}" if key else "all keys")
+        for difference in mine:
+            id = " ".join(map(whole_text, difference.id))
+            title = " ".join(filter(None, [difference.kind, id]))
+            console.print(f"  {title}: {what_differs(state, difference, one, other)}")
+
+
+def what_differs(state: StateModel, d: Difference, one: str, other: str) -> str:
+    was, now = _view(state, d.kind, d.one), _view(state, d.kind, d.other)
+    if d.one is None or d.other is None:
+        name, view, fields = (other, now, d.other) if d.one is None else (one, was, d.one)
+        return f"only in the {name}: {fields_text(fields) if view is None else _text(view)}"
+    if was is None or now is None or was == now:
+        return f"{fields_text(d.one)} in the {one}, {fields_text(d.other)} in the {other}"
+    names = [name for name in {**was, **now} if was.get(name) != now.get(name)]
+    return ", ".join(
+        f"{name} {_text(was.get(name))} in the {one}, {_text(now.get(name))} in the {other}" for name in names
+    )
+
+
+def _view(state: StateModel, kind: str, content: tuple[Field, ...] | None) -> Row | None:
+    return None if content is None else state.fact_view(kind, content)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else exact_json.dumps(value)
+
+
+def explained_json(state: StateModel, d: Difference) -> dict[str, Any]:
+    return {**as_json(d), "one_record": _view(state, d.kind, d.one), "other_record": _view(state, d.kind, d.other)}
 
 
 def as_json(d: Difference) -> dict[str, Any]:

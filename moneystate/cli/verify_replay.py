@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from moneystate.api import exact_json
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.cli import facts_view, registry
 from moneystate.cli.option import pairs
@@ -35,6 +35,7 @@ from moneystate.cli.options import (
 )
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import CheckpointError
+from moneystate.ports.state import StateModel
 from moneystate.spark.storage import jvm_settings
 from state_tools.replay import Replay, Verdict, open_for_replay
 
@@ -93,18 +94,21 @@ def verify_replay(
             verdict = replay.run(scratch, lambda p: progress.show(p.phase, p.done, p.total))
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    typer.echo(json.dumps(_as_json(verdict))) if json_output else _tell(verdict)
+    if json_output:
+        typer.echo(exact_json.dumps(_as_json(verdict, job.state)))
+    else:
+        _tell(verdict, job.state)
     raise typer.Exit(0 if verdict.agrees() else 1)
 
 
-def _as_json(verdict: Verdict) -> dict[str, object]:
+def _as_json(verdict: Verdict, state: StateModel) -> dict[str, object]:
     output = verdict.output
     return {
         "agrees": verdict.agrees(),
         "records": verdict.records,
         "fingerprint": verdict.fingerprint,
         "state_differences": verdict.state.total,
-        "first": [facts_view.as_json(d) for d in verdict.state.first],
+        "first": [facts_view.explained_json(state, d) for d in verdict.state.first],
         "output_expected": None if output is None else output.expected,
         "output_missing": None if output is None else output.missing,
         "output_more": None if output is None else output.more,
@@ -112,10 +116,10 @@ def _as_json(verdict: Verdict) -> dict[str, object]:
     }
 
 
-def _tell(verdict: Verdict) -> None:
+def _tell(verdict: Verdict, model: StateModel) -> None:
     console = Console(soft_wrap=True, highlight=False)
     if verdict.state.first:
-        facts_view.print_differences(console, verdict.state.first, "checkpoint", "replay")
+        facts_view.print_explained(console, model, verdict.state.first, "checkpoint", "replay")
     state = f"{verdict.state.total:,} differences" if verdict.state.total else f"the same ({verdict.fingerprint})"
     console.print(f"{verdict.records:,} records replayed; state: {state}")
     output = verdict.output
@@ -123,6 +127,6 @@ def _tell(verdict: Verdict) -> None:
         besides = "from before the checkpoint" if output.before else "too many"
         console.print(f"output: {output.expected:,} expected, {output.missing:,} missing, {output.more:,} {besides}")
         if output.examples and not output.agrees():
-            console.print("users: " + ", ".join(facts_view.whole_text(key) for key in output.examples))
+            console.print("keys: " + ", ".join(facts_view.whole_text(key) for key in output.examples))
     for note in verdict.notes:
         console.print(f"note: {note}")

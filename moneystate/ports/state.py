@@ -103,6 +103,10 @@ class StateModel(Protocol):
         """An event's canonical value as plain data. Raises Malformed."""
         ...
 
+    def fact_view(self, kind: str, content: tuple[Field, ...]) -> Row | None:
+        """The content of a fact as plain data, by the fact's kind. None: its fields say what there is to say."""
+        ...
+
     def timer_view(self, item: Item) -> str:
         """Describes in words what a timer of the service is for."""
         ...

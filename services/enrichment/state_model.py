@@ -10,7 +10,7 @@ from moneystate.api import exact_json
 from moneystate.engine.items import Item
 from moneystate.kafka.formats.json_format import JsonFormat
 from moneystate.kafka.formats.schemas import SchemaSet
-from moneystate.ports.state import Fact, Pair, Row, Versions
+from moneystate.ports.state import Fact, Field, Pair, Row, Versions
 from services.enrichment import migrations, view
 from services.enrichment.facts import user_facts
 from services.enrichment.state import FORGOTTEN, PAGE, USER, WAITING, decode_waiting, owner_of
@@ -49,6 +49,9 @@ class EnrichmentState:
 
     def event_view(self, value: bytes) -> Any:
         return exact_json.loads(_json_format().from_canonical(value))
+
+    def fact_view(self, kind: str, content: tuple[Field, ...]) -> Row | None:
+        return None
 
     def timer_view(self, item: Item) -> str:
         return view.timer_view(item)

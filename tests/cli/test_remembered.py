@@ -21,7 +21,7 @@ from moneystate.engine import plan as plans
 from moneystate.errors import ConfigError, ServiceError
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.startup import settings_of
-from state_tools.replay import other_rules
+from state_tools.replay import changed_functions, other_rules
 
 ORDERS = "examples.orders.orders:service"
 TOPIC_IDS = {"orders": "id", "payments": "id"}
@@ -124,6 +124,12 @@ def test_only_other_rules_are_noted(checkpoint: Checkpoint) -> None:
     assert other_rules(checkpoint, rules) == []
     checkpoint.keep_rules({**rules, "wait_ms": 1})
     assert other_rules(checkpoint, rules) == ["wait_ms"]
+
+
+def test_functions_that_changed_since_the_last_start_are_noted(checkpoint: Checkpoint) -> None:
+    assert changed_functions(checkpoint, {"take": "0a"}) == []  # not known
+    checkpoint.keep_code("", {"take": "0a", "place": "0b"})
+    assert changed_functions(checkpoint, {"take": "0c", "place": "0b", "expire": "0d"}) == ["expire", "take"]
 
 
 def logged(job: Prepared) -> list[tuple[str, dict[str, Any]]]:

@@ -17,7 +17,7 @@ from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.engine.items import Item
 from moneystate.ports.replica import Entries
 from moneystate.ports.service import JobSpec
-from moneystate.ports.state import ENGINE_SCHEMAS, USERS, Fact, Pair, Row, Versions
+from moneystate.ports.state import ENGINE_SCHEMAS, USERS, Fact, Field, Pair, Row, Versions
 from moneystate.replica.rows import BY_USER, escape
 from moneystate.savepoint.rescale import rescale
 from moneystate.spark.job import Job
@@ -53,6 +53,9 @@ class TinyState:
 
     def event_view(self, value: bytes) -> Any:
         return value[12:].decode()
+
+    def fact_view(self, kind: str, content: tuple[Field, ...]) -> Row | None:
+        return None
 
     def timer_view(self, item: Item) -> str:
         return "end of a window"
