@@ -38,6 +38,7 @@ _log = get_log(__name__)
 
 START_S: Final = 60.0  # to import and listen, on a busy machine
 METRICS_FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
+SAME_SIGNAL_S: Final = 1.0
 
 
 def serve(options: ServeOptions, face: Face) -> None:
@@ -147,7 +148,8 @@ def _await_listening(workers: list[Child], stopped: int) -> None:
 def _watch(children: list[Child], stopped: int) -> None:
     """Watches the children until told to stop. Raises JobError if a child ends first."""
     ended = wait([*(c.line for c in children), stopped])
-    if stopped in ended:
+    # a signal for the whole group may reach a child first
+    if stopped in ended or wait([stopped], SAME_SIGNAL_S):
         return
     gone = next(c for c in children if c.line in ended)
     raise JobError(

@@ -28,6 +28,7 @@ def main() -> None:
     except OSError:
         os.chdir(here)
         os.execv(python, [python, *sys.argv[1:]])
+    os.setpgid(0, 0)  # a signal to the group of the job is not for the fork, which serves the current batch
     signal.signal(signal.SIGTERM, lambda number, _: os.kill(pid, number))
     code = connection.recv(CODE)
     if not code:  # the server is gone, and nobody else watches the fork

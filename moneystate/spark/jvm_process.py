@@ -97,7 +97,10 @@ def give_name(file: IO[bytes], log: Path) -> bool:
 
 
 def _leave_interrupts_to_us() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Ctrl-C goes to all processes of the group, and so does SIGTERM of `timeout` and of service managers. A JVM keeps
+    ignoring what it finds ignored. It ends at the end of its stdin."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager

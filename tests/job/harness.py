@@ -102,6 +102,11 @@ class JobProcess:
         os.killpg(self.process.pid, signal.SIGINT)
         return self.finish()
 
+    def stop_group(self) -> Finished:
+        """As `timeout` does it: SIGTERM for the whole group, and wait for the end."""
+        os.killpg(self.process.pid, signal.SIGTERM)
+        return self.finish()
+
     def finish(self, deadline_s: float = RUN_S) -> Finished:
         """Wait for the end of the run by itself. Raises AssertionError where it does not come."""
         try:

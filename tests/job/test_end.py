@@ -52,6 +52,20 @@ def test_it_ends_while_it_waits_for_the_next_trigger(setup: Setup, monkeypatch: 
     assert done.totals["batch"] == 0
 
 
+def test_a_signal_for_the_whole_group_ends_it_after_its_batch(setup: Setup) -> None:
+    setup.create_inputs()
+    setup.send(small_workload("--events", "3000"))
+    with setup.start("--quiet", "--json", "--max-records-per-batch", "50") as job:
+        done_with_batch_0(job, setup)
+        done = job.stop_group()  # batches follow each other, so it is within one
+    assert (done.code, done.err) == (0, "")
+    planned, committed = (
+        max(int(path.name) for path in (setup.checkpoint / folder).iterdir() if path.name.isdigit())
+        for folder in ("offsets", "commits")
+    )
+    assert planned == committed == done.totals["batch"]
+
+
 def test_a_jvm_that_is_killed_is_one_line_and_code_5(setup: Setup) -> None:
     setup.create_inputs()
     with setup.start("--quiet") as job:
