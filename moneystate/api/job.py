@@ -230,11 +230,6 @@ def with_limits(inputs: list[InputTopic], rules: Mapping[str, Any]) -> tuple[lis
     return inputs, {name: by_topic for name, by_topic in limits.items() if by_topic}
 
 
-def plan_as_run(reference: str, rules: Mapping[str, Any]) -> Plan:
-    """The plan with the rules of an earlier batch. Rules that are not known have their current values."""
-    return plan_of(with_rules(reference, _service_rules(reference, rules)), _codes(rules))
-
-
 def check_runs(service: Service[Any]) -> None:
     """Raises ServiceError for declarations that are valid but cannot run: names that the platform uses itself."""
     clash = sorted({f.name for f in _fields(service)} & {*PLATFORM_RULES, *RESERVED})

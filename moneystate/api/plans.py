@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,7 @@ from typing import Any
 from moneystate.api.folders import folder_of
 from moneystate.api.json_fields import NOTED, marked
 from moneystate.api.plan import Plan
-from moneystate.api.reference import made_at
+from moneystate.api.reference import made_at, with_rules
 from moneystate.api.schema import fingerprint_of
 from moneystate.errors import ServiceError
 
@@ -37,6 +39,14 @@ def _read(path: Path) -> Any:
             "restore the file: a released schema is never edited.",
         ) from None
     return schema
+
+
+def plan_as_run(reference: str, rules: Mapping[str, Any]) -> Plan:
+    """The plan with the rules of an earlier batch. Rules that are not known have their current values."""
+    own = made_at(reference).rules
+    names = [] if own is None else [f.name for f in fields(own)]
+    known = {name: rules[name] for name in names if name in rules}
+    return plan_of(with_rules(reference, known), tuple(sorted(rules.get("topics", {}).items())))
 
 
 def _json_fields(releases: Path) -> dict[str, list[str]]:

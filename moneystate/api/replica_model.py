@@ -16,9 +16,8 @@ from moneystate.api.cells import Cell, RecordKind, TimerKind
 from moneystate.api.function_code import code_text
 from moneystate.api.handles import AnyIndex
 from moneystate.api.index_order import END, Span
-from moneystate.api.job import plan_as_run
 from moneystate.api.plan import Plan
-from moneystate.api.plans import plan_of
+from moneystate.api.plans import plan_as_run, plan_of
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.errors import MoneystateError, ServiceError
 from moneystate.ports.replica import Entries, Unindexed

@@ -10,7 +10,7 @@ from moneystate.api import exact_json, layout
 from moneystate.api.cells import DUE, NEVER, Cell, RecordKind, SeenKind, decode_entry
 from moneystate.api.layout import Place
 from moneystate.api.plan import Plan
-from moneystate.api.plans import plan_of
+from moneystate.api.plans import plan_as_run, plan_of
 from moneystate.api.type_names import has_type_field
 from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed, read_long
 from moneystate.engine.items import VALUE, Item
@@ -29,6 +29,7 @@ class ServiceState:
     def __init__(self, reference: str, codes: Mapping[str, int] | None = None) -> None:
         self.reference = reference  # and not a plan, so that this object can be pickled into Spark's tasks
         self.codes = codes  # the topics' numbers in the state; None: no saved numbers
+        self.as_run: tuple[Mapping[str, Any], Plan] | None = None  # the plan with the rules that were last asked for
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ServiceState, (self.reference, self.codes)
@@ -36,6 +37,13 @@ class ServiceState:
     @cached_property
     def plan(self) -> Plan:
         return plan_of(self.reference, tuple(sorted((self.codes or {}).items())))
+
+    def plan_at(self, rules: Mapping[str, Any]) -> Plan:
+        """The plan with the rules of a run: they decide what has expired."""
+        if self.as_run is None or self.as_run[0] is not rules:
+            topics = {} if self.codes is None else {"topics": self.codes}
+            self.as_run = rules, plan_as_run(self.reference, {**rules, **topics})
+        return self.as_run[1]
 
     @property
     def kinds(self) -> bytes:
@@ -69,7 +77,7 @@ class ServiceState:
 
     def facts(self, key: bytes, value: bytes, watermark: int, rules: Mapping[str, Any]) -> Iterator[Fact]:
         """Each entry is one fact. The time of its next sweep is left out, because it does not affect results."""
-        place, cell = self._open(key, value)
+        place, cell = self._open(key, value, rules)
         if cell.has_expired(watermark):
             return
         counts = cell.kind.expires() and cell.changed_at != NEVER  # without a TTL, the time has no effect
@@ -82,8 +90,8 @@ class ServiceState:
             content = (value[HEADER_BYTES:],)
         yield Fact(USERS, f"{_NAMES[place.kind]} {place.name}", place.owner, (place.id,), content)
 
-    def _open(self, key: bytes, value: bytes) -> tuple[Place, Cell]:
-        place, kind = layout.place_of(key), self.plan.kind_of(key)
+    def _open(self, key: bytes, value: bytes, rules: Mapping[str, Any]) -> tuple[Place, Cell]:
+        place, kind = layout.place_of(key), self.plan_at(rules).kind_of(key)
         if place is None or kind is None:
             raise Malformed(f"the service does not declare the entry with the key {key!r}")
         return place, decode_entry(kind, value, place.owner, place.id)
@@ -102,7 +110,7 @@ class ServiceState:
         """Values and maps by name, then timers and seen ids."""
         values: Row = {name: [] for name in self.titles}
         for key, value in sorted(entries):
-            place, cell = self._open(key, value)
+            place, cell = self._open(key, value, rules)
             if cell.has_expired(watermark):
                 continue
             id = {"id": place.id.decode()} if self._has_id(place) else {}

@@ -10,7 +10,9 @@ import pytest
 
 import moneystate as ms
 from moneystate.api.cells import decode_entry
+from moneystate.api.replica_model import ServiceReplica
 from moneystate.api.runtime import ServiceProcessor
+from moneystate.api.state_model import ServiceState
 from moneystate.engine.avro import Malformed
 from moneystate.errors import StepError
 from moneystate.testing import Bench
@@ -251,3 +253,40 @@ def test_tools_name_an_entry_that_cannot_be_upgraded() -> None:
         decode_entry(plan.kinds["account"], entry, b"eve")
     with pytest.raises(StepError, match=r"entry of account with key 'eve': .*Do: correct the function, and run"):
         ServiceProcessor(plan).rewrite(iter([(key, entry)]), 1)
+
+
+def declared(rules: Rules) -> ms.Service[Rules]:
+    service = ms.Service("kept-by-rule", rules=rules)
+    put = service.input("put", Put, key="shop", time="at")
+    parts = service.map("parts", Part, ttl_ms=lambda rules: rules.keep_ms)
+
+    @service.on(put, parts)
+    def step(ctx: ms.Context[Rules], e: Put, parts: ms.Entries[Part]) -> None:
+        parts.put(e.id, Part(1))
+
+    return service
+
+
+def test_tools_read_state_with_the_rules_of_its_run() -> None:
+    """Not with those that the service declares: a savepoint of a run with another TTL has other facts."""
+    bench = Bench(declared(Rules(10 * S)), bound_ms=0, key_groups=1)
+    bench.send(Put("a", "1", S))
+    ((key, entry),) = stored(bench, b"m").items()
+    state = ServiceState("tests.api.test_entry_forms:declared")
+    facts = {keep_ms: list(state.facts(key, entry, 12 * S, {"keep_ms": keep_ms})) for keep_ms in (0, 10 * S, 20 * S)}
+    assert [len(found) for found in facts.values()] == [1, 0, 1]
+    assert [found[0].content[0] for found in facts.values() if found] == [None, S]
+    assert state.view([(key, entry)], 12 * S, {"keep_ms": 10 * S})["parts"] == []
+    assert len(state.view([(key, entry)], 12 * S, {})["parts"]) == 1
+
+
+@pytest.mark.parametrize(("of_run", "of_server"), [(10 * S, 0), (0, 10 * S)])
+def test_a_replica_indexes_entries_of_a_run_with_other_rules(of_run: int, of_server: int) -> None:
+    """The server is started with its own rules. What has expired is decided by those of the run."""
+    bench = Bench(declared(Rules(of_run)), bound_ms=0, key_groups=1)
+    bench.send(Put("a", "1", S))
+    ((_, entry),) = stored(bench, b"m").items()
+    replica = ServiceReplica(f'tests.api.test_entry_forms:declared {{"keep_ms":{of_server}}}')
+    assert replica.schema(entry) == ("parts", 1)
+    assert decode_entry(replica.plan.kinds["parts"], entry).value == Part(1)
+    assert replica.plan_at({"keep_ms": of_run}).kinds["parts"].ttl_ms == of_run
