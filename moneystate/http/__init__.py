@@ -1,7 +1,7 @@
 """HTTP calls, all of them by one library (aiohttp).
 
-`message` has calls, replies and errors. `sender` sends over a bounded pool of connections, in an event loop. `once`
-sends over a connection of its own, for callers without an event loop. `urls` checks a URL from the settings.
+`message` has calls, replies and errors. `sender` sends over a bounded pool of connections (`pool`), in an event loop.
+`once` sends over a connection of its own, for callers without an event loop. `urls` checks a URL from the settings.
 `docs/adr/0021-http-client.md` says why.
 """
 

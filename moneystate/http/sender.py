@@ -11,21 +11,15 @@ replaced, with whatever its library has lost count of. From then on each call op
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
-from typing import Final
-from urllib.request import getproxies, proxy_bypass
+from typing import TYPE_CHECKING, Final
 
-import aiohttp
-from yarl import URL
+from moneystate.http.message import HttpCall, HttpReply, HttpTimeout
 
-from moneystate.http.message import HttpCall, HttpFailure, HttpReply, HttpTimeout, HttpUnsendable
+if TYPE_CHECKING:
+    from moneystate.http.pool import Pool
 
 TIMEOUTS_IN_A_ROW: Final = 3  # one or two may be due to their calls
-IDLE_S: Final = 15.0  # an unused connection is closed after it; proxies and firewalls forget one after a minute or more
-CLOSE_S: Final = 1.0  # a peer that reads nothing would delay the end of a connection with unsent bytes for ever
-NO_URL: Final = "the URL is not valid"
-NEVER: Final = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
 
 
 class HttpSender:
@@ -37,7 +31,7 @@ class HttpSender:
         self._most = most
         self._tls = tls
         self._places = asyncio.Semaphore(most)
-        self._pool: _Pool | None = None
+        self._pool: Pool | None = None
         self._timeouts = 0  # in a row
 
     async def send(self, call: HttpCall, timeout_s: float) -> HttpReply:
@@ -62,12 +56,15 @@ class HttpSender:
             await self._pool.close()
             self._pool = None
 
-    def _opened(self) -> _Pool:
+    def _opened(self) -> Pool:
         if self._pool is None:
-            self._pool = _Pool(self._most, self._tls)
+            # aiohttp takes 0.15 s to import. Most processes that import this module never call anyone.
+            from moneystate.http.pool import Pool
+
+            self._pool = Pool(self._most, self._tls)
         return self._pool
 
-    def _timed_out(self, pool: _Pool) -> None:
+    def _timed_out(self, pool: Pool) -> None:
         if pool is not self._pool:
             return  # it has been replaced
         self._timeouts += 1
@@ -75,73 +72,7 @@ class HttpSender:
             self._pool, self._timeouts = None, 0
             self.renewals += 1
 
-    async def _end_if_unused(self, pool: _Pool) -> None:
+    async def _end_if_unused(self, pool: Pool) -> None:
         """A pool that was replaced lives until its last call is over."""
         if pool is not self._pool and not pool.running:
             await pool.close()
-
-
-class _Pool:
-    def __init__(self, most: int, tls: ssl.SSLContext | None) -> None:
-        self.running = 0
-        self._proxies = getproxies()
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=most, keepalive_timeout=IDLE_S, ssl=True if tls is None else tls),
-            timeout=NEVER,  # `exchange` limits the whole call
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,  # what nobody asked for is not unpacked: its size is unknown
-            headers={"Accept-Encoding": "identity"},
-        )
-
-    async def exchange(self, call: HttpCall, timeout_s: float) -> HttpReply:
-        url = _url(call)
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await self._exchange(call, url)
-        except TimeoutError:
-            raise HttpTimeout(f"no answer within {timeout_s:.3g} s") from None
-        except aiohttp.InvalidURL:
-            raise HttpUnsendable(NO_URL) from None
-        except ValueError:
-            raise HttpFailure("a header cannot be sent") from None
-        except (
-            aiohttp.ClientResponseError,
-            aiohttp.ClientPayloadError,
-        ) as e:
-            # without their texts, which quote the reply and the URL
-            raise HttpFailure(f"the answer is not valid HTTP ({type(e).__name__})") from None
-        except (aiohttp.ClientError, OSError) as e:
-            raise HttpFailure(f"{type(e).__name__}: {e}") from None
-
-    async def _exchange(self, call: HttpCall, url: URL) -> HttpReply:
-        request = self._session.request(
-            call.method, url, headers=call.headers, data=call.body, allow_redirects=False, proxy=self._proxy(url)
-        )
-        async with request as response:
-            body = bytearray()
-            async for part in response.content.iter_any():
-                body += part
-                if len(body) > call.max_reply_bytes:
-                    response.close()  # and its connection
-                    return HttpReply(response.status, response.headers, bytes(body), is_cut=True)
-            return HttpReply(response.status, response.headers, bytes(body))
-
-    def _proxy(self, url: URL) -> str | None:
-        """By the variables HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY. `trust_env` of aiohttp would read ~/.netrc
-        besides."""
-        proxy = self._proxies.get(url.scheme) or self._proxies.get("all")
-        if not proxy or proxy_bypass(url.host_port_subcomponent or ""):
-            return None
-        return proxy if "://" in proxy else f"http://{proxy}"
-
-    async def close(self) -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_S):
-                await self._session.close()
-
-
-def _url(call: HttpCall) -> URL:
-    try:
-        return URL(call.url, encoded=True)
-    except ValueError:
-        raise HttpUnsendable(NO_URL) from None
