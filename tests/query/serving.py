@@ -45,7 +45,9 @@ class Server:
 
     def __enter__(self) -> Server:
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-        self.process = subprocess.Popen(self.command, stdout=self.log, stderr=self.log, env=environment)
+        self.process = subprocess.Popen(
+            self.command, stdout=self.log, stderr=self.log, env=environment, process_group=0
+        )
         self.address = wait_for(self._listening, self.output)
         return self
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -122,6 +123,15 @@ def forget_under_way(channel: grpc.Channel) -> Any:
     forget = ADMIN(channel).ForgetUser.future(admin_pb2.ForgetUserRequest(user_id="ann"))
     QUERY(channel).GetUser(query_pb2.GetUserRequest(user_id="ann"), timeout=UP_S)
     return forget
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_for_the_whole_group_ends_it_in_good_order(
+    broker: DevBroker, tmp_path: Path, number: signal.Signals
+) -> None:
+    with Server(new_cluster(broker), tmp_path / "replica") as server:
+        os.killpg(server.process.pid, number)
+        assert server.process.wait(UP_S) == 0, server.output()
 
 
 def test_a_call_that_is_under_way_at_sigterm_is_answered(ending: Server, broker: DevBroker) -> None:
