@@ -147,6 +147,9 @@ class Replay:
     def _output(self, replayed: Savepoint, notes: list[str]) -> OutputComparison | None:
         o = self.options
         topic = self.prefix + self.job.streams[0]
+        if self.job.dead_letter_stream == 0:
+            notes.append(f"{topic}: not compared, because the service has no outputs.")
+            return None
         admin = admin_client(o.bootstrap_servers, o.kafka_config)
         partitions = [(topic, p) for p in topic_states(admin, [topic])[topic].partitions]
         starts, ends = log_starts(admin, partitions), log_ends(admin, partitions)

@@ -345,13 +345,16 @@ class ServiceProcessor:
         self.undo_counts.clear()
 
     def _emit_dead_letter(self, reason: str, detail: str) -> None:
-        """Writes the current record to the dead letters, in its canonical form. A timer has no value there."""
+        """Writes the current record to the dead letters. Its canonical value is replaced by the original record before
+        the letter is written (`deadletter.restored`). A timer has no value there."""
         item = self.item
         assert item is not None
         topic, partition, offset = where_of(self.plan, item)
-        value = own_value(item[VALUE]) if item[RANK] < TIMER_RANK else None
+        is_event = item[RANK] < TIMER_RANK
+        value = own_value(item[VALUE]) if is_event else None
         letter = Letter(topic, partition, offset, -1, item[KEY], value, [])
         key, content, headers = deadletter.write(letter, reason, detail)
+        headers.append((deadletter.ORIGIN, deadletter.STEP if is_event else deadletter.TIMER))
         self.effects.emit(self.plan.dead_letter_stream, key, content, headers)
         self.effects.count(COUNT_PREFIX + reason)
 

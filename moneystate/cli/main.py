@@ -10,7 +10,18 @@ import typer
 from typer.exceptions import Abort, TyperException
 
 from moneystate import log
-from moneystate.cli import ask, checkpoint, core, kafka, registry, schemas, state, transactions, usage_errors
+from moneystate.cli import (
+    ask,
+    checkpoint,
+    core,
+    dead_letters,
+    kafka,
+    registry,
+    schemas,
+    state,
+    transactions,
+    usage_errors,
+)  # fmt: skip
 from moneystate.cli.archive import archive
 from moneystate.cli.bootstrap import bootstrap
 from moneystate.cli.check import check
@@ -39,6 +50,7 @@ for name, command in registry.COMMANDS.items():
 add(app, doctor, "doctor", JOBS, rules_take=True)
 add(app, heartbeat, "heartbeat", JOBS, logs=True)
 app.add_typer(transactions.app, rich_help_panel=JOBS)
+app.add_typer(dead_letters.app, rich_help_panel=JOBS)
 add(app, serve, "serve", QUERIES, logs=True)
 app.add_typer(state.app, rich_help_panel=QUERIES)
 add(app, ask.command, "ask", QUERIES, numbers_take=True)

@@ -30,8 +30,8 @@ from moneystate.errors import ConfigError
 RUN, PLAN, DOCTOR = "run", "plan", "doctor"  # plan and doctor take the flags of run
 # commands for any service: tables that belong to no command are services'
 OF_SERVICES: Final = (
-    RUN, PLAN, "archive", "ask", "bootstrap", "check", "checkpoint", DOCTOR, "heartbeat", "schemas", "serve", "state",
-    "transactions", "verify-replay",
+    RUN, PLAN, "archive", "ask", "bootstrap", "check", "checkpoint", "dead-letters", DOCTOR, "heartbeat", "schemas",
+    "serve", "state", "transactions", "verify-replay",
 )  # fmt: skip
 ARGUMENTS: Final = "moneystate.arguments"  # where a command keeps its arguments, in its context
 NO_OPTIONS: Final = ("help", "config")  # only on the command line

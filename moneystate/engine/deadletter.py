@@ -2,6 +2,9 @@
 
 Key, value and headers are the original ones; headers that begin with `moneystate.` are added. If a record is too large
 to be written again, the dead letter has its coordinates and the SHA-256 of its value instead.
+
+A step rejects a record that has gone through the buffer, where only its canonical value was kept. Such a letter has the
+header `moneystate.origin`. Before it is written, `restored` gives it the original record, which is still in the log.
 """
 
 from __future__ import annotations
@@ -26,6 +29,9 @@ REASONS: Final = [
 ]
 PREFIX: Final = "moneystate."
 COUNT_PREFIX: Final = "dead_letters."
+ORIGIN: Final = PREFIX + "origin"  # which part of the service rejected the record; absent: the source, which reads it
+STEP: Final = b"step"
+TIMER: Final = b"timer"  # there is no record: the coordinates are those of the event that set the timer
 MAX_BYTES: Final = 900_000  # below the broker's default max.message.bytes, with room for the headers
 LARGEST: Final = MAX_BYTES + 4096  # with them
 DETAIL_CHARACTERS: Final = 500  # a detail may name a path in a foreign schema
@@ -71,6 +77,36 @@ def write(letter: Letter, reason: str, detail: str) -> tuple[bytes | None, bytes
     about.append((PREFIX + "value-bytes", str(len(value)).encode()))
     about.append((PREFIX + "value-sha256", hashlib.sha256(value).hexdigest().encode()))
     return None, None, about
+
+
+Place = tuple[str, int, int]
+"""Topic, partition and offset of the rejected record."""
+
+
+def texts_of(headers: list[Header]) -> dict[str, str]:
+    """What the headers say about the rejection, by name without the prefix."""
+    return {
+        name[len(PREFIX) :]: (content or b"").decode("utf-8", "replace")
+        for name, content in headers
+        if name.startswith(PREFIX)
+    }
+
+
+def place_of_step(headers: list[Header]) -> Place | None:
+    """Of a letter that a step wrote about a record; None: of another one."""
+    if (ORIGIN, STEP) not in headers:
+        return None
+    about = texts_of(headers)
+    return about["topic"], int(about["partition"]), int(about["offset"])
+
+
+def restored(headers: list[Header], original: Letter) -> tuple[bytes | None, bytes | None, list[Header]]:
+    """Key, value and headers of a step's letter, with the original record."""
+    about = texts_of(headers)
+    o = original
+    named = Letter(about["topic"], o.partition, o.offset, o.timestamp_ms, o.key, o.value, o.headers)
+    key, value, new_headers = write(named, about["reason"], about["detail"])
+    return key, value, [*new_headers, (ORIGIN, STEP)]
 
 
 def _size(letter: Letter) -> int:

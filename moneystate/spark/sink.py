@@ -17,10 +17,12 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from moneystate.engine.items import END_OF_TIME, NO_TIME
+from moneystate.engine.deadletter import place_of_step
+from moneystate.engine.items import END_OF_TIME, NO_TIME, Output
 from moneystate.engine.marker import Decision
 from moneystate.errors import LateAttemptError
 from moneystate.kafka.convert import converted, writers
+from moneystate.kafka.originals import Originals
 from moneystate.kafka.sink import BatchId, PartitionSink, SinkConfig, cached_sink
 from moneystate.spark import sink_host
 from moneystate.spark.figures import WORKER_MEMORY, Figures, Stopwatch
@@ -44,6 +46,7 @@ class SinkSpec:
     formats: dict[str, str] = field(default_factory=dict)  # value formats of topics that are not written as Avro
     registry_url: str | None = None
     schemas: str = ""  # as in `JobSpec`
+    dead_letter_stream: int = -1
 
 
 @dataclass
@@ -167,6 +170,15 @@ def _noted(rows: Iterator[bytes], read: list[bytes]) -> Iterator[bytes]:
         yield row
 
 
+def _with_originals(spec: SinkSpec, outputs: list[Output]) -> list[Output]:
+    """The outputs; dead letters of steps have the original records."""
+    letters = [o for o in outputs if o[0] == spec.dead_letter_stream and place_of_step(o[3])]
+    if not letters:
+        return outputs
+    originals = Originals(spec.config.bootstrap_servers, spec.config.extra, spec.topic_prefix)
+    return originals.restored(outputs, spec.dead_letter_stream)
+
+
 def _write_once(spec: SinkSpec, sink: PartitionSink, batch: BatchId, rows: Iterable[bytes]) -> Report:
     """Writes the batch in one transaction, unless its marker is there."""
     convert = writers(spec.formats, spec.stream_names, spec.topic_prefix, spec.registry_url, spec.schemas)
@@ -180,7 +192,7 @@ def _write_once(spec: SinkSpec, sink: PartitionSink, batch: BatchId, rows: Itera
             groups.append(result.key_group)
             if report.written:
                 with writing:
-                    outputs = result.outputs
+                    outputs = _with_originals(spec, result.outputs)
                     sink.write([converted(o, convert) for o in outputs] if convert else outputs)
                     sink.write_changes(result.key_group, result.changes)
         if report.written:

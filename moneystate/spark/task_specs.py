@@ -77,7 +77,10 @@ class TaskSpecs:
         o = self.options
         partitions = self.checkpoint.settings()[startup.CHANGELOG_PARTITIONS]
         config = self.sink_config(partitions, self.checkpoint.start()["superseded"])
-        return SinkSpec(config, self.spec.streams, o.topic_prefix, o.formats, o.registry_url, self.spec.schemas)
+        return SinkSpec(
+            config, self.spec.streams, o.topic_prefix, o.formats, o.registry_url, self.spec.schemas,
+            self.spec.dead_letter_stream,
+        )  # fmt: skip
 
     def sink_config(self, changelog_partitions: int, superseded: list[str]) -> SinkConfig:
         o = self.options

@@ -16,7 +16,7 @@ from moneystate.api.platform_records import Heartbeat
 from moneystate.api.runtime import ServiceProcessor, Work
 from moneystate.api.whole import WholeReader
 from moneystate.engine.avro import HEADER_BYTES
-from moneystate.engine.deadletter import PREFIX, Letter
+from moneystate.engine.deadletter import PREFIX, Letter, Place, place_of_step, restored
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import Header, Item, UnorderedRecord
 from moneystate.engine.keys import is_engines
@@ -135,6 +135,7 @@ class Run:
         formats = {declared.topic: declared.format for declared in plan.service.inputs}
         self.raw = {code: WholeReader(decoder, code, formats[topic], None) for topic, code in read.items()}
         self.canonical = {code: WholeReader(decoder, code, AVRO, None, functions=False) for code in read.values()}
+        self.originals: dict[Place, Whole] = {}  # those records, by topic, partition and offset
         self.sent_raw: set[tuple[int, int, int]] = set()  # topic code, partition, offset of records in their format
         self.sim = Simulation(
             decoder, topics, every, self._processor, bound_ms, key_groups=key_groups,
@@ -175,11 +176,25 @@ class Run:
                 self.order[self.plan.topics[sent.topic], sent.partition, sent.offset] = len(self.order)
                 if sent.whole is not None and sent.whole.raw:
                     self.sent_raw.add((sent.topic, sent.partition, sent.offset))
+                    self.originals[self.plan.topics[sent.topic], sent.partition, sent.offset] = sent.whole
                 records.append(sent.record())
         if any(isinstance(sent, Crash) for sent in log):
             self._lose(records, drain)
+        written = len(self.sim.outputs)
         self.sim.batch(records, drain)
+        self._restore_letters(written)
         assert not self.differences, f"a step gets another record in other batches: {self.differences[0]}"
+
+    def _restore_letters(self, first: int) -> None:
+        """Gives the dead letters of steps their original records, as the sink does. `first`: of the outputs."""
+        outputs = self.sim.outputs
+        for n in range(first, len(outputs)):
+            stream, _, _, headers = outputs[n]
+            place = place_of_step(headers) if stream == self.plan.dead_letter_stream else None
+            if place is not None and place in self.originals:
+                sent = self.originals[place]
+                letter = Letter(*place, sent.timestamp_ms, sent.key, sent.value, [*sent.headers.items()])
+                outputs[n] = (stream, *restored(headers, letter))
 
     def _lose(self, records: list[Input], drain: bool) -> None:
         """Runs the batch and discards the result, as if the process had ended before writing."""

@@ -14,7 +14,7 @@ from moneystate.errors import StepError
 from moneystate.testing import Bench
 from moneystate.testing.generated import check_batches
 from tests.api.services import mailbox
-from tests.api.services.mailbox import Data, Event, Letter, Ping, Poisoned, Posted, Reading
+from tests.api.services.mailbox import Data, Event, Letter, Ping, Posted, Reading
 
 S = 1_000
 POST = {"ce_id": "1", "ce_source": "/shop", "ce_type": "note", "ce_time": "1970-01-01T00:00:05Z"}
@@ -126,11 +126,11 @@ def test_the_fallbacks_record_advances_time() -> None:
     b = bench()
     b.send_raw("letters", "no json", key="eve", headers={"at": "9000"})
     assert b.latest == 9 * S
-    assert [type(b.plan.codec(Poisoned, "").decode(item)) for item in dead_letter_values(b)] == [Poisoned]
+    assert dead_letter_values(b) == [b"no json"]
 
 
 def dead_letter_values(b: Bench) -> list[bytes]:
-    """Of a step, which has the record in its canonical form."""
+    """Of a step that has rejected the record of a fallback."""
     b.dead_letters()
     return [value or b"" for stream, _, value, _ in b.run.sim.outputs if stream == b.plan.dead_letter_stream]
 

@@ -262,9 +262,14 @@ def test_a_killed_and_rescaled_service_puts_out_what_bench_says(services: Servic
     wanted = [json.loads(closed.to_json(record)) for record in bench.out(orders.closed)]
     assert by_key(services.json("orders-closed"), "orderId") == by_key(wanted, "orderId")
     assert wanted
-    reasons = [dict(r.headers)["moneystate.reason"] for r in services.read("orders-dead-letters")]
+    letters = services.read("orders-dead-letters")
+    reasons = [dict(r.headers)["moneystate.reason"] for r in letters]
     assert sorted((reason or b"").decode() for reason in reasons) == sorted(bench.dead_letters())
-    assert reasons
+    placed = next(i.codec for its in bench.plan.inputs.values() for i in its.values() if i.topic == "orders")
+    sent = {placed.to_json(event) for event in EVENTS if isinstance(event, orders.OrderPlaced)}
+    values = [r.value for r in letters if dict(r.headers)["moneystate.topic"] == b"orders"]
+    assert values
+    assert set(values) <= sent, "a dead letter of a step is the record as it was sent, in JSON"
 
 
 def test_a_service_beside_it_without_prefix_is_not_disturbed(services: Services) -> None:
