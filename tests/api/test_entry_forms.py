@@ -274,8 +274,8 @@ def test_tools_read_state_with_the_rules_of_its_run() -> None:
     ((key, entry),) = stored(bench, b"m").items()
     state = ServiceState("tests.api.test_entry_forms:declared")
     facts = {keep_ms: list(state.facts(key, entry, 12 * S, {"keep_ms": keep_ms})) for keep_ms in (0, 10 * S, 20 * S)}
-    assert [len(found) for found in facts.values()] == [1, 0, 1]
-    assert [found[0].content[0] for found in facts.values() if found] == [None, S]
+    assert [len(listed) for listed in facts.values()] == [1, 0, 1]
+    assert [listed[0].content[0] for listed in facts.values() if listed] == [None, S]
     assert state.view([(key, entry)], 12 * S, {"keep_ms": 10 * S})["parts"] == []
     assert len(state.view([(key, entry)], 12 * S, {})["parts"]) == 1
 

@@ -56,16 +56,16 @@ def take(ctx: ms.Context[Limits], e: Came) -> None: ...
 
 def prepared(*words: str) -> Prepared:
     """The job that `run` would start."""
-    found: list[Prepared] = []
+    jobs: list[Prepared] = []
 
     def command(prepared: list[Prepared]) -> None:
-        found.extend(prepared)
+        jobs.extend(prepared)
 
     app = typer.Typer()
     app.command(context_settings={"ignore_unknown_options": True})(flagged(command, "prepared", prepare))
     result = CliRunner().invoke(app, [ORDERS, "--bootstrap-servers", "127.0.0.1:1", *words], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    return found[0]
+    return jobs[0]
 
 
 @pytest.fixture
