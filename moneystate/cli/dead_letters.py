@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import getpass
 import json
+import os
 import re
 from itertools import islice
 from typing import Annotated, Any
@@ -131,7 +132,7 @@ def _resend(
         sends, gone = log.planned(letters)
         if confirm and sends:
             _log.info(
-                f"resending {len(sends):,} dead letters of {log.topic}", user=getpass.getuser(), topic=log.topic,
+                f"resending {len(sends):,} dead letters of {log.topic}", user=_user(), topic=log.topic,
                 records=len(sends), reasons=sorted(some.reasons), since_ms=some.since_ms, until_ms=some.until_ms,
                 chosen=len(some.places), by_key=some.key is not None,
             )  # fmt: skip
@@ -154,6 +155,14 @@ def _checked(places: list[str]) -> frozenset[str]:
         if not re.fullmatch(r"[0-9]{1,9}/[0-9]{1,18}", place):
             raise ConfigError(f"{place}: expected PARTITION/OFFSET.", "take it from moneystate dead-letters list.")
     return frozenset(places)
+
+
+def _user() -> str:
+    """The user of this machine; in a container it may have no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def _no_progress(done: int, total: int) -> None:

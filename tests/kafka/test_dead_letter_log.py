@@ -95,7 +95,10 @@ def test_records_are_listed_and_sent_again_as_they_were(
         "--confirm",
     )
     assert (sent["sent"], sent["gone"]) == (3, 1)
-    assert "3 dead letters" in log
+    audit = [json.loads(line) for line in log.splitlines() if "dead letters of" in line]
+    assert [(line["topic"], line["records"]) for line in audit] == [(dead, 3)] * 2
+    assert audit[0]["user"]
+    assert audit[0]["reasons"] == ["malformed", "not_positive"]
     records = [
         r
         for r in read_log(cluster.bootstrap_servers, [orders], "")[0]
