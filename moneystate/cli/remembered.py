@@ -30,6 +30,13 @@ class Before(NamedTuple):
     settings: Mapping[str, Any]
 
 
+class Note(NamedTuple):
+    """A line of the log."""
+
+    event: str
+    about: dict[str, Any]
+
+
 def is_given(context: typer.Context, option: str) -> bool:
     """Whether a flag, a variable or a configuration file gives the option."""
     source = context.get_parameter_source(option)
@@ -72,14 +79,27 @@ def left_out(context: typer.Context, rules: Mapping[str, str], earlier: Before) 
     }
 
 
-def log_changes(
-    spec: JobSpec, options: RunOptions, stay: Mapping[str, tuple[Any, Any]], log: Callable[..., object] = LOG.info
-) -> None:
-    """Logs what a start changes, and which rules stay as they are although the service declares another value now."""
+def notes_of(spec: JobSpec, options: RunOptions, stay: Mapping[str, tuple[Any, Any]]) -> list[Note]:
+    """What a start changes, and which rules stay as they are although the service declares another value now."""
     checkpoint = Checkpoint(options.checkpoint)
     o = options.named(spec)
     settings = settings_of(spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix)
-    for change in [] if checkpoint.is_new() or o.finish_batch else changes(spec, settings, checkpoint):
-        log(f"{change.part} {change.name} changes", before=change.before, after=change.after, effect=change.effect)
-    for name, (value, declared) in stay.items():
-        log(f"rule {name} stays as in the checkpoint", value=value, declared=declared)
+    changed = [] if checkpoint.is_new() or o.finish_batch else changes(spec, settings, checkpoint)
+    notes = [
+        Note(f"{c.part} {c.name} changes", {"before": c.before, "after": c.after, "effect": c.effect}) for c in changed
+    ]
+    return notes + [
+        Note(f"rule {name} stays as in the checkpoint", {"value": value, "declared": declared})
+        for name, (value, declared) in stay.items()
+    ]
+
+
+def telling(started: Callable[[int, str], None], notes: list[Note]) -> Callable[[int, str], None]:
+    """`started`, and then the notes in the log: a start that is refused has only its error to tell."""
+
+    def on_start(batch: int, epoch: str) -> None:
+        started(batch, epoch)
+        for note in notes:
+            LOG.info(note.event, **note.about)
+
+    return on_start

@@ -15,7 +15,7 @@ from moneystate.cli.display import Display
 from moneystate.cli.option import PATH, Panel, flagged, option
 from moneystate.cli.options import Json, Quiet
 from moneystate.cli.plan import check_approved
-from moneystate.cli.remembered import log_changes
+from moneystate.cli.remembered import notes_of, telling
 from moneystate.cli.service_jobs import Prepared, prepare
 from moneystate.cli.watching import Watching, watching_options
 from moneystate.spark.job import Job, run_together
@@ -46,8 +46,6 @@ def run_services(
     if approved is not None:
         check_approved(approved, prepared)
     log.add_fields(service=", ".join(one.spec.name for one in prepared))
-    for one in prepared:
-        log_changes(one.spec, one.options, one.stay)
     displays = [Display(quiet, one.spec.name, len(prepared) == 1, one.spec.counters) for one in prepared]
     jobs = [_job(one, display) for one, display in zip(prepared, displays, strict=True)]
     with watching.over(jobs):
@@ -66,7 +64,7 @@ def _job(prepared: Prepared, display: Display) -> Job:
         on_publish=display.publishing,
         on_new_inputs=display.new_inputs,
         on_warning=display.warning,
-        on_start=display.started,
+        on_start=telling(display.started, notes_of(*prepared)),
     )
 
 

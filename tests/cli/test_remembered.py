@@ -14,7 +14,7 @@ import moneystate as ms
 from moneystate.api.job import plain_job
 from moneystate.api.rules import plain, read
 from moneystate.cli.option import flagged
-from moneystate.cli.remembered import log_changes
+from moneystate.cli.remembered import notes_of
 from moneystate.cli.rule_flags import rules_by_service
 from moneystate.cli.service_jobs import Prepared, prepare
 from moneystate.engine import plan as plans
@@ -133,9 +133,7 @@ def test_functions_that_changed_since_the_last_start_are_noted(checkpoint: Check
 
 
 def logged(job: Prepared) -> list[tuple[str, dict[str, Any]]]:
-    lines: list[tuple[str, dict[str, Any]]] = []
-    log_changes(job.spec, job.options, job.stay, lambda event, **about: lines.append((event, about)))
-    return lines
+    return [(note.event, note.about) for note in notes_of(*job)]
 
 
 @pytest.mark.parametrize(

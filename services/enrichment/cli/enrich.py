@@ -34,7 +34,7 @@ from moneystate.cli.options import (
     SessionWait,
     formats,
 )
-from moneystate.cli.remembered import before, left_out, log_changes, with_settings
+from moneystate.cli.remembered import before, left_out, notes_of, telling, with_settings
 from moneystate.cli.service_jobs import Prepared
 from moneystate.cli.watching import Watching, watching_options
 from moneystate.kafka.starting import parse_start
@@ -95,9 +95,8 @@ def _enrich(prepared: Prepared, watching: Watching, json_output: Json = False, q
     Output is exactly once, and events are processed in event-time order. The command ends with code 0 after
     --until-caught-up or SIGTERM, once the current batch is finished.
     """
-    spec, options, stay = prepared
+    spec, options, _ = prepared
     log.add_fields(service=spec.name)
-    log_changes(spec, options, stay)
     with Display(quiet, spec.name, counters=spec.counters) as display:
         job = Job(
             spec,
@@ -106,7 +105,7 @@ def _enrich(prepared: Prepared, watching: Watching, json_output: Json = False, q
             on_publish=display.publishing,
             on_new_inputs=display.new_inputs,
             on_warning=display.warning,
-            on_start=display.started,
+            on_start=telling(display.started, notes_of(*prepared)),
         )
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: job.stop())
