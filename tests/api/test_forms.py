@@ -375,11 +375,11 @@ def test_a_value_that_a_field_cannot_hold_is_refused(name: str, value: Any, expe
 
 
 def test_a_record_of_exact_types_is_not_read_again_but_one_that_a_step_gave_is() -> None:
-    kept: list[Any] = []
+    leaked: list[Any] = []
 
     def step(e: Event, state: State) -> object:
         line = state.lines.get("a")
-        kept.append(line)
+        leaked.append(line)
         if e.n == 0:
             state.lines.put("a", Line(1))
         elif e.n == 1:
@@ -389,7 +389,7 @@ def test_a_record_of_exact_types_is_not_read_again_but_one_that_a_step_gave_is()
         return None
 
     texts(step, "one")
-    first, second, third, fourth = kept[:4]
+    first, second, third, fourth = leaked[:4]
     assert first is None
     assert second is third  # it was read, and has the declared types
     assert fourth is not third  # it had not

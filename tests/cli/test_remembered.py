@@ -43,11 +43,11 @@ class Limits:
 @dataclass(frozen=True)
 class Came:
     id: str
-    at: ms.Millis
+    came_at: ms.Millis
 
 
 limited = ms.Service("limited", rules=Limits())
-came = limited.input("came", Came, key="id", time="at")
+came = limited.input("came", Came, key="id", time="came_at")
 
 
 @limited.on(came)

@@ -311,8 +311,8 @@ def events_of(its: Kind, seed: int) -> list[Any]:
     events = []
     for n in range(chance.randint(2, 7)):
         words = chance.choices(["z", "y", "a"], k=chance.randrange(3))
-        at = START_MS + 10 * n - chance.choice([0, 0, 5, 60]) + chance.choice([0, 0, 0, 400])
-        events.append(its.event(chance.choice("kkl"), chance.randrange(2**40), words, at))
+        event_time_ms = START_MS + 10 * n - chance.choice([0, 0, 5, 60]) + chance.choice([0, 0, 0, 400])
+        events.append(its.event(chance.choice("kkl"), chance.randrange(2**40), words, event_time_ms))
     return events
 
 
