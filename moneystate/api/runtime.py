@@ -437,8 +437,9 @@ class ServiceProcessor:
         for kind in self.plan.by_prefix.values():
             for cell in self.cells.cells_of(kind, self.owner):
                 self.cells.decode(cell)
-                self.changes.begin_change(cell)
-                cell.value = None
+                if cell.value is not None:  # a cell without an entry is there only if the batch has asked for it before
+                    self.changes.begin_change(cell)
+                    cell.value = None
 
     def source(self) -> EventSource:
         assert self.item is not None

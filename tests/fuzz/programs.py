@@ -349,7 +349,7 @@ def run(its: Kind, batches: list[list[Any]]) -> Result:
     return Result(outputs, entries, clock.decode(state.entries[clock.KEY]).counts)
 
 
-@target("service.programs", PROGRAMS)
+@target("service.programs", PROGRAMS, (379, 924169))
 def check_program(program: tuple[int, int]) -> None:
     """One batch, and a batch for each event."""
     number, seed = program
