@@ -16,6 +16,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 PIN = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)")
+PARTLY = re.compile(r"^([A-Za-z0-9._-]+)==.*sys_platform ==", re.MULTILINE)
 Pins = dict[str, list[Version]]
 
 
@@ -55,12 +56,15 @@ def missing(wanted: Iterable[Requirement], pins: Pins) -> Iterator[str]:
 
 
 def problems(run_time: str, development: str) -> dict[str, list[str]]:
-    """By file. Development has the packages of a run, too, so none may be in both."""
+    """By file. Development has the packages of a run, too, so none may be in both, but for what a run needs on some
+    platforms only."""
     needed, of_run_time = pins_of(run_time)
     more, of_development = pins_of(development)
     of_run_time += missing(wanted_by_a_run(), needed)
     of_development += missing(wanted_by_development(), {**more, **needed})
-    of_development += [f"{name} is in {RUN_TIME.name}, too" for name in sorted(needed.keys() & more.keys())]
+    partly = {canonicalize_name(name) for name in PARTLY.findall(run_time)}
+    both = needed.keys() & more.keys() - partly
+    of_development += [f"{name} is in {RUN_TIME.name}, too" for name in sorted(both)]
     return {RUN_TIME.name: of_run_time, DEVELOPMENT.name: of_development}
 
 

@@ -12,7 +12,8 @@ lock() {
 }
 
 lock pyproject.toml --all-extras --output-file requirements.lock "$@"
+# What a run needs on some platforms only, development may need on all: such a package stands in both.
 # shellcheck disable=SC2046 # one word for each package
 lock requirements.in --constraint requirements.lock \
-    $(sed -n 's/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package=\1/p' requirements.lock | sort -u) \
+    $(sed -n '/sys_platform ==/!s/^\([A-Za-z0-9._-]*\)==.*/--no-emit-package=\1/p' requirements.lock | sort -u) \
     --output-file requirements-dev.lock "$@"

@@ -47,9 +47,10 @@ def bom() -> Bom:
     made = Bom()
     made.metadata.component = project = _project()
     made.metadata.timestamp = _time()
-    packages = [
-        (pin, _package(pin, file == RUN_TIME)) for file in (RUN_TIME, DEVELOPMENT) for pin in pins(file.read_text())
-    ]
+    of_run, of_development = pins(RUN_TIME.read_text()), pins(DEVELOPMENT.read_text())
+    packages = [(pin, _package(pin, True)) for pin in of_run]
+    in_both = {pin.name for pin in of_run}  # on some platforms a run needs them, on the others development alone
+    packages += [(pin, _package(pin, False)) for pin in of_development if pin.name not in in_both]
     broker = Component(
         name="moneystate-development-broker", version=KAFKA_VERSION, type=ComponentType.APPLICATION,
         bom_ref=f"development-broker@{KAFKA_VERSION}", scope=ComponentScope.EXCLUDED,
