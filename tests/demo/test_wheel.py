@@ -70,7 +70,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
 
 
 def without_a_compiler(path: str, folder: Path) -> str:
-    """A folder of links to the programs of a PATH, but to no compiler."""
+    """A folder of links to the programs of a PATH, but to no compiler. It is named `bin`: JAVA_HOME follows from it."""
     folder.mkdir()
     for place in path.split(os.pathsep):
         for program in Path(place).glob("*"):
@@ -176,7 +176,7 @@ def test_it_runs_in_an_environment_that_has_nothing_else(built: Built, tmp_path:
     folder.mkdir()
     temporary.mkdir()
     variables = {k: v for k, v in environment(temporary).items() if k not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    variables["PATH"] = f"{built.bin}{os.pathsep}{without_a_compiler(variables['PATH'], tmp_path / 'programs')}"
+    variables["PATH"] = f"{built.bin}{os.pathsep}{without_a_compiler(variables['PATH'], tmp_path / 'bin')}"
     run(sys.executable, "-m", "pip", "--python", built.bin / "python", "check", folder=folder)
     where = run(built.bin / "python", "-c", "import moneystate; print(moneystate.__file__)", folder=folder)
     assert Path(where).is_relative_to(built.bin.parent)
