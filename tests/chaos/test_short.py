@@ -28,6 +28,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     world.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("schedule", "kind"), [(late_attempt(), "zombie"), (DAMAGE, "damage")], ids=["zombie", "damage"]
 )

@@ -88,8 +88,8 @@ def test_a_server_that_cannot_be_reached_is_code_3(moneystate: Moneystate) -> No
     assert "Do: check --address" in done.err
 
 
-def test_a_port_that_is_taken_is_code_3(moneystate: Moneystate, server: Server) -> None:
-    done = moneystate("serve", *server.command[4:], "--listen", server.address)
+def test_a_port_that_is_taken_is_code_3(moneystate: Moneystate, server: Server, tmp_path: Path) -> None:
+    done = moneystate("serve", *server.command[4:], "--data", str(tmp_path), "--listen", server.address)
     assert done.code == 3
     assert "expected a free port" in done.err
 

@@ -69,6 +69,7 @@ def at(client: Client) -> int:
     return int(status.header.version.batch) if status.caught_up else -1
 
 
+@pytest.mark.long
 def test_answers_are_the_references_after_replica_job_and_broker_were_killed(
     own_broker: DevBroker, tmp_path: Path
 ) -> None:

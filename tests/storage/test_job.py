@@ -17,7 +17,8 @@ BATCHES = ("--max-records-per-batch", "250", "--quiet")
 BOUNDED = ("--until-caught-up", "--json", *BATCHES)
 
 
-@pytest.mark.parametrize("store", ["hdfs", pytest.param("s3", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("store", ["hdfs", "s3"])
 def test_a_job_is_killed_moved_and_replayed_with_its_state_in_a_store(
     setup: Setup, store: str, request: pytest.FixtureRequest
 ) -> None:
