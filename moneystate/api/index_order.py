@@ -54,7 +54,7 @@ def encode_all(by: Callable[[Any], Any], record: Any, where: str) -> set[bytes]:
     return {encode(value, where) for value in values} if isinstance(values, list) else {encode(values, where)}
 
 
-def check(by: Callable[[Any], Any], record: Any, where: str) -> None:
+def check(by: Callable[[Any], Any], record: Any, where: object) -> None:
     """Raises ServiceError if an index cannot have the value of the record, and any error of the function."""
     value = by(record)
     if value is None or type(value) is str:
@@ -63,7 +63,7 @@ def check(by: Callable[[Any], Any], record: Any, where: str) -> None:
         encode(one, where)
 
 
-def encode(value: Any, where: str) -> bytes:
+def encode(value: Any, where: object) -> bytes:
     parts = value if isinstance(value, tuple) else (value,)
     encoded = b"".join([_part(part, where) for part in parts])
     if not encoded or len(encoded) > MAX_VALUE_BYTES:
@@ -97,7 +97,7 @@ def end_of_value(buf: bytes, pos: int) -> int:
     return pos
 
 
-def _part(part: Any, where: str) -> bytes:
+def _part(part: Any, where: object) -> bytes:
     if isinstance(part, str):
         content = part.encode("utf-8", "surrogatepass")
         encoded = text(content)
@@ -112,7 +112,7 @@ def _part(part: Any, where: str) -> bytes:
     )
 
 
-def _number(n: int, where: str) -> bytes:
+def _number(n: int, where: object) -> bytes:
     size = (abs(n).bit_length() + 7) // 8
     if size > MAX_NUMBER_BYTES:
         raise ServiceError(

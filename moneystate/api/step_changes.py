@@ -11,7 +11,7 @@ from moneystate.api.working_set import WorkingSet
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import CLEANUP_RANK, TIME, Item
 from moneystate.engine.sweep import sweep_time
-from moneystate.errors import StepError
+from moneystate.errors import ServiceError, StepError
 
 ENTRY_OVERHEAD: Final = 64  # of an entry's schema and times
 # A cell as it was: the cell, its body (of another kind than a record: its value), changed_at, sweep_at, decoded, dirty
@@ -170,7 +170,10 @@ class StepChanges:
         if kind.indices:
             record = cell.value if kind.is_plain else kind.codec.read_own_body(body, 0)[0]
             for index in kind.indices:
-                index_order.check(index.by, record, f"{_place(cell)}: {index!r}")
+                try:
+                    index_order.check(index.by, record, index)
+                except ServiceError as e:
+                    raise StepError(f"{_place(cell)}: {e}") from e
 
     def _too_large(self, cell: Cell, body: bytes) -> StepError:
         return StepError(
