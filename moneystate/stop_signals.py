@@ -1,4 +1,4 @@
-"""Stops commands that run until SIGTERM or Ctrl-C."""
+"""Stops commands that run until SIGTERM or Ctrl-C, and keeps these signals from their helper processes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import select
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
+
+# A terminal sends the last two to a process group, `timeout` the first. systemd sends it to all processes of a unit.
+FOR_THE_COMMAND: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class StopSignals:
@@ -42,3 +46,10 @@ def stop_signals() -> Iterator[StopSignals]:
             signal.signal(number, handler)
         os.close(readable)
         os.close(writable)
+
+
+def leave_stop_signals() -> None:
+    """For a helper process: ignores the signals, as do the processes that it starts. Else it could end while the
+    command, which gets them too, still needs it. It must notice by itself when the command ends."""
+    for number in FOR_THE_COMMAND:
+        signal.signal(number, signal.SIG_IGN)

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 from moneystate.spark.fork_client import CODE, SERVER, SIZE, SOCKET
+from moneystate.stop_signals import leave_stop_signals
 
 # As Spark's scripts set it for the JVM and so for its Python; and no threads of numpy's
 ENVIRONMENT: Final = {"PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -44,7 +45,14 @@ def start(folder: Path, log: IO[bytes] | int) -> None:
     place.mkdir(exist_ok=True)
     command = [sys.executable, "-m", __name__, str(place)]
     environment = {**os.environ, **ENVIRONMENT}
-    _running = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)
+    _running = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=log,
+        env=environment,
+        preexec_fn=leave_stop_signals,  # its forks ignore them, too
+    )
     os.environ[SERVER] = str(place)
 
 
@@ -172,7 +180,6 @@ def _nothing(*_: Any) -> None:
 
 def main() -> None:
     os.setpgid(0, 0)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Spark's processes end with the job, which handles it
     here, own = os.getcwd(), os.environ.get("PYTHONPATH", "").split(os.pathsep)
     path = [folder for folder in sys.path if folder not in ("", here, *own)]
     server = Server(Path(sys.argv[1]))

@@ -11,7 +11,6 @@ import contextlib
 import os
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -28,6 +27,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.serializers import UTF8Deserializer, read_int
 
 from moneystate.spark.local_path import existing_part
+from moneystate.stop_signals import leave_stop_signals
 
 POLL_S: Final = 0.02
 GATEWAY: Final = ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET")  # how PySpark is told of a JVM that runs
@@ -49,7 +49,7 @@ class JvmProcess:
             stdout=log,
             stderr=log,
             env={**os.environ, **where},
-            preexec_fn=_leave_interrupts_to_us,
+            preexec_fn=leave_stop_signals,  # a JVM keeps ignoring what it finds ignored
         )
         atexit.register(self.end)
 
@@ -94,13 +94,6 @@ def give_name(file: IO[bytes], log: Path) -> bool:
         os.link(f"/proc/self/fd/{file.fileno()}", log, src_dir_fd=file.fileno())
         return True
     return False
-
-
-def _leave_interrupts_to_us() -> None:
-    """Ctrl-C goes to all processes of the group, and so does SIGTERM of `timeout` and of service managers. A JVM keeps
-    ignoring what it finds ignored. It ends at the end of its stdin."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager

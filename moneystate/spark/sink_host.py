@@ -22,7 +22,6 @@ import contextlib
 import os
 import pickle
 import select
-import signal
 import socket
 import sys
 import threading
@@ -34,6 +33,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from moneystate.errors import JobError, MoneystateError
+from moneystate.stop_signals import leave_stop_signals
 
 WATCH_MS = 1000  # how often the host checks for the daemon, in case it dies before its workers
 END = b""
@@ -106,10 +106,10 @@ def _gone() -> JobError:
 
 
 def _stand_alone() -> None:
-    """Detaches the host from Ctrl-C and from signals to the workers, because it ends after them, and from the daemon's
+    """Detaches the host from signals to the job and to the workers, because it ends after them, and from the daemon's
     stdin and stdout, through which the JVM talks to the daemon."""
     os.setpgid(0, 0)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    leave_stop_signals()
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)

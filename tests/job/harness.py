@@ -107,6 +107,13 @@ class JobProcess:
         os.killpg(self.process.pid, signal.SIGTERM)
         return self.finish()
 
+    def stop_all(self) -> Finished:
+        """As systemd does it: SIGTERM for every process, also those in groups of their own, and wait for the end."""
+        for process in self.tree():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.terminate()
+        return self.finish()
+
     def finish(self, deadline_s: float = RUN_S) -> Finished:
         """Wait for the end of the run by itself. Raises AssertionError where it does not come."""
         try:

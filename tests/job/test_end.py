@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import psutil
 import pytest
 
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.run_folder import RunFolder
-from tests.job.harness import JobProcess, Setup, small_workload
+from tests.job.harness import Finished, JobProcess, Setup, small_workload
 from tests.log_lines import kinds, parsed
 from tests.ports import free_port
+from tests.waiting import until
 
 FAILED = 5
 AT_ONCE_S = 30.0  # far less than the trigger interval, far more than a busy machine takes to end the job
@@ -52,12 +54,16 @@ def test_it_ends_while_it_waits_for_the_next_trigger(setup: Setup, monkeypatch: 
     assert done.totals["batch"] == 0
 
 
-def test_a_signal_for_the_whole_group_ends_it_after_its_batch(setup: Setup) -> None:
+@pytest.mark.parametrize("stop", [JobProcess.stop_group, JobProcess.stop_all])
+def test_a_signal_for_all_its_processes_ends_it_after_its_batch(
+    setup: Setup, stop: Callable[[JobProcess], Finished]
+) -> None:
     setup.create_inputs()
     setup.send(small_workload("--events", "3000"))
     with setup.start("--quiet", "--json", "--max-records-per-batch", "50") as job:
         done_with_batch_0(job, setup)
-        done = job.stop_group()  # batches follow each other, so it is within one
+        done = stop(job)  # batches follow each other, so it is within one
+        until(lambda: not job.tree(), lambda: f"{job.tree()} live on", AT_ONCE_S)
     assert (done.code, done.err) == (0, "")
     planned, committed = (
         max(int(path.name) for path in (setup.checkpoint / folder).iterdir() if path.name.isdigit())

@@ -22,11 +22,13 @@ from tests.waiting import until
 
 DEADLINE_S = 60.0
 MODULE = """
-import json, os, sys
+import json, os, signal, sys
 told = [sys.argv[1:], os.getcwd(), os.environ["COLOUR"], "PYTHONHASHSEED" in os.environ, os.getpid(), os.getppid()]
 print(json.dumps([*told, "pandas" in sys.modules]), flush=True)
 if "wait" in sys.argv:
     sys.stdin.read()
+while "hang" in sys.argv:
+    signal.pause()
 sys.exit(7)
 """
 
@@ -81,13 +83,33 @@ def test_a_fork_has_the_arguments_folder_environment_and_modules_it_needs_and_it
     assert process.returncode == 7
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_fork_ends_with_its_client(server: subprocess.Popen[bytes], tmp_path: Path, number: signal.Signals) -> None:
+def test_a_fork_ends_with_its_client(server: subprocess.Popen[bytes], tmp_path: Path) -> None:
     with started(tmp_path, "wait") as process:
         pid = first_line(process)[4]
-        process.send_signal(number)
+        process.kill()
         until(lambda: has_ended(pid), lambda: "the fork lives on", DEADLINE_S)
         assert process.wait(DEADLINE_S) != 0
+
+
+def test_signals_for_all_processes_end_none_of_them(server: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    with started(tmp_path, "wait") as process:
+        pid = first_line(process)[4]
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            for each in (server.pid, pid, process.pid):
+                os.kill(each, number)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert process.wait(DEADLINE_S) == 7, "by itself, after its input"
+    assert server.poll() is None
+
+
+def test_a_fork_that_does_not_end_with_its_input_is_killed(server: subprocess.Popen[bytes], tmp_path: Path) -> None:
+    with started(tmp_path, "hang") as process:
+        pid = first_line(process)[4]
+        assert process.stdin is not None
+        process.stdin.close()  # as Spark does it to a process that it gives up
+        until(lambda: has_ended(pid), lambda: "the fork lives on", DEADLINE_S)
+        assert process.wait(DEADLINE_S) not in (0, 7)
 
 
 def test_a_fork_that_is_killed_ends_its_client(server: subprocess.Popen[bytes], tmp_path: Path) -> None:
