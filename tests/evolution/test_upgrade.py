@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.spark.checkpoint import Checkpoint
@@ -50,6 +52,7 @@ def versions_in_state(setup: Setup) -> set[tuple[str, str]]:
     return {(f["schema"], f["versions"]) for f in done.totals["findings"] if f["rule"] == "entries"}
 
 
+@pytest.mark.long
 def test_an_upgrade_goes_on_after_a_kill_and_a_downgrade_gives_the_earlier_bytes(setup: Setup) -> None:
     restored = restore(1, setup)
     checkpoint = Checkpoint(str(setup.checkpoint))

@@ -36,6 +36,7 @@ def home(key: bytes, partitions: int) -> int:
     return key_group_of(owner_of(key) or b"", KEY_GROUPS) % partitions
 
 
+@pytest.mark.long
 def test_the_job_is_refused_finishes_its_batch_and_goes_on_with_its_state_written_anew(setup: Setup) -> None:
     setup.create_inputs()
     log = small_workload("--events", "1200")

@@ -26,6 +26,7 @@ DECOMMISSION = (
 )
 
 
+@pytest.mark.long
 def test_told_to_stop_it_finishes_the_batch_in_hand(setup: Setup) -> None:
     setup.create_inputs()
     records = small_workload("--events", "700")
