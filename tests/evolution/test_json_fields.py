@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from moneystate.api.folders import folder_of
-from moneystate.api.plans import plan_of
 from moneystate.errors import ConfigError, ServiceError
 from moneystate.schemas.check import Finding, check_against
 from moneystate.schemas.services import check_released, findings_of, release_service, released_tree
-from tests.evolution.test_service_state import HEAD, SERVICE, V1, V2, Shop, bad, written
+from tests.evolution.module_file import ModuleFile
+from tests.evolution.test_service_state import HEAD, MODULE, SERVICE, V1, V2, Shop, bad, written
 
 OF_STATE = "    note: {0} = {1}\n"
 TEXT, JSON = OF_STATE.format("str", '"n"'), OF_STATE.format("ms.Json", 'ms.Json("1")')
@@ -22,12 +20,8 @@ IN_EVENT = HEAD + "    notes: list[{0} | None]\n"
 
 
 @pytest.fixture
-def changing(tmp_path: Path) -> Iterator[Shop]:
-    sys.path.insert(0, str(tmp_path))
-    yield Shop(tmp_path)
-    sys.path.remove(str(tmp_path))
-    sys.modules.pop("changing_shop", None)
-    plan_of.cache_clear()
+def changing(module_file: Callable[[str], ModuleFile]) -> Shop:
+    return Shop(module_file(MODULE))
 
 
 def judged(findings: list[Finding]) -> list[tuple[str, str, str]]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -14,6 +12,7 @@ from moneystate.api.plans import plan_of
 from moneystate.errors import ServiceError
 from moneystate.kafka.convert import converters
 from moneystate.schemas.services import check_released, findings_of, release_service
+from tests.evolution.module_file import ModuleFile
 
 MODULE = "renamed_fields"
 SERVICE = f"{MODULE}:service"
@@ -47,21 +46,12 @@ CHANGES = [
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    sys.path.insert(0, str(tmp_path))
-    yield tmp_path
-    sys.path.remove(str(tmp_path))
-    forget()
+def file(module_file: Callable[[str], ModuleFile]) -> ModuleFile:
+    return module_file(MODULE)
 
 
-def forget() -> None:
-    sys.modules.pop(MODULE, None)
-    plan_of.cache_clear()
-
-
-def write(folder: Path, **parts: str) -> None:
-    forget()
-    (folder / f"{MODULE}.py").write_text(SOURCE.format(**parts))
+def write(file: ModuleFile, **parts: str) -> None:
+    file.write(SOURCE.format(**parts))
 
 
 def input_codec() -> Codec:
@@ -70,12 +60,12 @@ def input_codec() -> Codec:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_records_and_state_of_before_are_read_under_the_new_names(folder: Path, change: dict[str, str]) -> None:
-    write(folder, **PLAIN)
+def test_records_and_state_of_before_are_read_under_the_new_names(file: ModuleFile, change: dict[str, str]) -> None:
+    write(file, **PLAIN)
     release_service(SERVICE)
     written, kind = input_codec(), plan_of(SERVICE).kinds["total"]
     value, entry = written.encode(written.record.cls("a", 5)), kind.codec.encode(kind.codec.record.cls(3))
-    write(folder, **change)
+    write(file, **change)
     with pytest.raises(ServiceError, match="found changes: events/Sold, state/Total"):
         check_released(SERVICE)
     release_service(SERVICE)
@@ -91,11 +81,11 @@ def test_records_and_state_of_before_are_read_under_the_new_names(folder: Path, 
     assert kind.earlier_records[entry[:10]](entry, 10)[0].items_sold == 3
 
 
-def test_a_name_that_is_taken_back_is_told(folder: Path) -> None:
-    write(folder, **CHANGES[1])
+def test_a_name_that_is_taken_back_is_told(file: ModuleFile) -> None:
+    write(file, **CHANGES[1])
     release_service(SERVICE)
-    write(folder, **PLAIN)
+    write(file, **PLAIN)
     assert {f.rule for f in findings_of(SERVICE) if not f.ok} >= {"field renamed without alias"}
-    write(folder, **{**PLAIN, "id": 'Annotated[str, ms.Wire("shopId", was=("shop",))]', "n": CHANGES[1]["n"]})
+    write(file, **{**PLAIN, "id": 'Annotated[str, ms.Wire("shopId", was=("shop",))]', "n": CHANGES[1]["n"]})
     assert release_service(SERVICE) == ["events/Sold/v2"]
     assert [f for f in findings_of(SERVICE) if not f.ok] == []

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
-from importlib.util import cache_from_source
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,6 +20,7 @@ from moneystate.errors import ConfigError, ServiceError
 from moneystate.schemas.check import Finding
 from moneystate.schemas.services import check_released, findings_of, release_service
 from moneystate.testing import Bench
+from tests.evolution.module_file import ModuleFile
 
 MODULE = "changing_shop"
 SERVICE = f"{MODULE}:service"
@@ -98,15 +97,11 @@ IN_EUROS, IN_CENTS = "total.euros += e.euros", "total.cents += e.euros * 100"
 class Shop:
     """The service's module, which can be written anew."""
 
-    def __init__(self, folder: Path) -> None:
-        self.file = folder / f"{MODULE}.py"
+    def __init__(self, module: ModuleFile) -> None:
+        self.module = module
 
     def write(self, *records: str, step: str = IN_EUROS, part: str = PART, head: str = HEAD) -> None:
-        self.file.write_text("".join([head, part, *records, TAIL.format(step=step)]))
-        # Python takes compiled code for that of a file of the same size and second
-        Path(cache_from_source(str(self.file))).unlink(missing_ok=True)
-        sys.modules.pop(MODULE, None)
-        plan_of.cache_clear()
+        self.module.write("".join([head, part, *records, TAIL.format(step=step)]))
 
     def bench(self, entries: dict[bytes, bytes] | None = None) -> Bench:
         """With the state of an earlier program."""
@@ -125,12 +120,8 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    sys.path.insert(0, str(tmp_path))
-    yield Shop(tmp_path)
-    sys.path.remove(str(tmp_path))
-    sys.modules.pop(MODULE, None)
-    plan_of.cache_clear()
+def shop(module_file: Callable[[str], ModuleFile]) -> Shop:
+    return Shop(module_file(MODULE))
 
 
 def written(shop: Shop) -> dict[bytes, bytes]:

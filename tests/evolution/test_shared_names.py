@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
@@ -14,6 +12,7 @@ from moneystate.api.job import plain_job
 from moneystate.api.plans import plan_of
 from moneystate.kafka.convert import converters
 from moneystate.schemas.services import check_released, findings_of, release_service
+from tests.evolution.module_file import ModuleFile
 
 MODULE = "shared_names"
 SERVICE = f"{MODULE}:service"
@@ -62,29 +61,16 @@ def click(ctx, e: WebSold, clicked: WebTotal) -> None:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    sys.path.insert(0, str(tmp_path))
-    yield tmp_path
-    sys.path.remove(str(tmp_path))
-    forget()
-
-
-def forget() -> None:
-    sys.modules.pop(MODULE, None)
-    plan_of.cache_clear()
-
-
-def write(folder: Path, text: str) -> None:
-    forget()
-    (folder / f"{MODULE}.py").write_text(text)
+def file(module_file: Callable[[str], ModuleFile]) -> ModuleFile:
+    return module_file(MODULE)
 
 
 def released() -> set[str]:
     return set(json.loads((folder_of(SERVICE) / "released.json").read_text()))
 
 
-def test_two_records_of_one_short_name_are_both_released(folder: Path) -> None:
-    write(folder, SHOP + WEB.format(more=""))
+def test_two_records_of_one_short_name_are_both_released(file: ModuleFile) -> None:
+    file.write(SHOP + WEB.format(more=""))
     release_service(SERVICE)
     assert released() == {
         "events/Heartbeat", "events/shop.Sold", "events/web.Sold", "state/shop.Total", "state/web.Total",
@@ -93,19 +79,19 @@ def test_two_records_of_one_short_name_are_both_released(folder: Path) -> None:
     assert findings_of(SERVICE) == []
 
 
-def test_a_released_record_keeps_its_name_when_another_one_comes(folder: Path) -> None:
-    write(folder, SHOP)
+def test_a_released_record_keeps_its_name_when_another_one_comes(file: ModuleFile) -> None:
+    file.write(SHOP)
     release_service(SERVICE)
-    write(folder, SHOP + WEB.format(more=""))
+    file.write(SHOP + WEB.format(more=""))
     assert release_service(SERVICE) == ["events/web.Sold", "state/web.Total/v1"]
-    write(folder, SHOP + WEB.format(more="\n    more: int = 0"))
+    file.write(SHOP + WEB.format(more="\n    more: int = 0"))
     assert release_service(SERVICE) == ["events/web.Sold/v2", "state/web.Total/v2"]
     check_released(SERVICE)
     assert [f for f in findings_of(SERVICE) if not f.ok] == []
 
 
-def test_earlier_versions_of_both_are_read(folder: Path) -> None:
-    write(folder, SHOP + WEB.format(more=""))
+def test_earlier_versions_of_both_are_read(file: ModuleFile) -> None:
+    file.write(SHOP + WEB.format(more=""))
     release_service(SERVICE)
     plan = plan_of(SERVICE)
     values = {
@@ -113,9 +99,9 @@ def test_earlier_versions_of_both_are_read(folder: Path) -> None:
         for by_header in plan.inputs.values()
         for i in by_header.values()
     }
-    write(folder, SHOP + WEB.format(more="\n    more: int = 7"))
+    file.write(SHOP + WEB.format(more="\n    more: int = 7"))
     release_service(SERVICE)
-    forget()
+    file.forget()
     job, plan = plain_job(SERVICE, {}), plan_of(SERVICE)
     converts = converters({}, job.inputs, None, schemas=SERVICE)
     read = {
