@@ -129,11 +129,8 @@ class StepChanges:
         """Whether the step has left any record other than it was. Timers are none."""
         for cell, before, _, _, _, was_dirty in self.before:
             kind = cell.kind
-            if isinstance(kind, RecordKind):
-                if not was_dirty:
-                    before = None if cell.stored is None else kind.stored_body(cell.stored)
-                if cell.body != before:
-                    return True
+            if isinstance(kind, RecordKind) and cell.body != _body_before(cell, kind, before, was_dirty):
+                return True
         return False
 
     def _settle_record(self, cell: Cell, kind: RecordKind, before: Any, changed_at: int, was_dirty: bool) -> None:
@@ -159,8 +156,7 @@ class StepChanges:
     ) -> None:
         """Restarts the TTL and checks the index values of a record, if the step has changed it."""
         assert self.item is not None
-        if not was_dirty and cell.stored is not None:
-            before = kind.stored_body(cell.stored)
+        before = _body_before(cell, kind, before, was_dirty)
         if kind.ttl_ms != NO_TTL and changed_at != NEVER and self.item[TIME] >= changed_at + kind.ttl_ms:
             before = None  # it had expired
         if body == before:
@@ -214,6 +210,13 @@ class StepChanges:
 def _before(cell: Cell) -> Before:
     value = cell.body if isinstance(cell.kind, RecordKind) else cell.value
     return cell, value, cell.changed_at, cell.sweep_at, cell.decoded, cell.dirty
+
+
+def _body_before(cell: Cell, kind: RecordKind, body: Any, was_dirty: bool) -> Any:
+    """How the step found a record. `body`: what the cell had, if an earlier step of the batch may have changed it."""
+    if was_dirty:
+        return body
+    return None if cell.stored is None else kind.stored_body(cell.stored)
 
 
 def _place(cell: Cell) -> str:
