@@ -34,6 +34,18 @@ class Until:
         return self.remaining_s
 
 
+class Turns:
+    """Counts the turns of the event loop."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    async def take(self) -> None:
+        while True:
+            self.taken += 1
+            await asyncio.sleep(0)
+
+
 @pytest.fixture
 def replica() -> Iterator[Market]:
     made = Market()
@@ -80,18 +92,11 @@ def test_a_short_query_runs_at_once() -> None:
 
 
 def test_a_long_query_gives_the_same_from_a_thread_and_lets_others_run(replica: Market) -> None:
-    turns = 0
-
-    async def beside() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
-
-    count, thread = run(replica, slow, Until(60.0), beside)
+    turns = Turns()
+    count, thread = run(replica, slow, Until(60.0), turns.take)
     assert count == SELLERS
     assert thread.startswith("query")
-    assert turns > 3
+    assert turns.taken > 3
 
 
 def test_a_long_query_ends_at_its_deadline(replica: Market) -> None:
@@ -140,13 +145,7 @@ def test_a_query_whose_caller_left_reads_no_more(replica: Market) -> None:
 
 
 def test_a_query_that_only_computes_leaves_the_loop(replica: Market) -> None:
-    turns = 0
-
-    async def beside() -> None:
-        nonlocal turns
-        while True:
-            turns += 1
-            await asyncio.sleep(0)
+    turns = Turns()
 
     def computes(view: ms.View) -> str:
         view.get(market.seller, "a")
@@ -155,8 +154,8 @@ def test_a_query_that_only_computes_leaves_the_loop(replica: Market) -> None:
                 pass
         return threading.current_thread().name
 
-    assert run(replica, computes, Until(60.0), beside) == "query"
-    assert turns > 0
+    assert run(replica, computes, Until(60.0), turns.take) == "query"
+    assert turns.taken > 0
 
 
 def test_a_query_of_another_caller_does_not_wait_for_long_ones(replica: Market) -> None:
