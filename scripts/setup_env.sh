@@ -226,6 +226,11 @@ fetch_stores() {
     printf '%s\n' "$key" >"$(stamp stores)"
 }
 
+# The server of tests that need one. It says itself that it fetches, where none is installed.
+fetch_postgres() {
+    .venv/bin/python -m moneystate.devpostgres binaries >/dev/null || exit 3
+}
+
 # Whether words for pytest may take tests of one of the folders. Words without a folder of tests take all.
 take() {
     local words=$1 folder word any=
@@ -247,6 +252,7 @@ tools() {
     if take "$*" tests/ops; then fetch_promtool; fi
     if take "$*" tests/chaos; then fetch_faketime; fi
     if take "$*" tests/chaos tests/storage; then fetch_stores; fi
+    if take "$*" tests/devpostgres; then fetch_postgres; fi
 }
 
 # --- layers -----------------------------------------------------------------------------------------------------------
