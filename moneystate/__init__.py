@@ -23,7 +23,19 @@ if TYPE_CHECKING:
     from moneystate.api.rules import Rule
     from moneystate.api.salvage import salvage
     from moneystate.api.service import Service
-    from moneystate.api.types import Decimal, Digits, Header, Json, Millis, Name, Unavailable, Wire, named, personal
+    from moneystate.api.types import (
+        Decimal,
+        Digits,
+        Header,
+        Json,
+        Millis,
+        Name,
+        Unavailable,
+        Wire,
+        arrival,
+        named,
+        personal,
+    )
     from moneystate.api.upgrades import upgrade
     from moneystate.api.view import View, first
     from moneystate.errors import ArgumentError
@@ -52,6 +64,7 @@ _HOMES = {
         "Name",
         "Unavailable",
         "Wire",
+        "arrival",
         "named",
         "personal",
     ),
@@ -88,6 +101,7 @@ __all__ = [
     "Value",
     "View",
     "Wire",
+    "arrival",
     "first",
     "named",
     "personal",

@@ -133,7 +133,7 @@ class Replay:
             prepared = Bootstrap(self.job, o, on_progress).run(SparkTasks(session))
             export(session, self.job.state, self.checkpoint, scratch / "live")
         replayed, live = Savepoint(o.out), Savepoint(scratch / "live")
-        if self.plan.drain or self._idle():
+        if self.plan.drain or self._idle() or self.plan.clock_ms is not None:
             replayed = one_more_batch(replayed, scratch / "finished", self.plan, self.job)
         state = compare(self.job.state, live, replayed, self.most)
         notes = self._notes()
@@ -194,7 +194,7 @@ def one_more_batch(replayed: Savepoint, out: Path, plan: Plan, job: JobSpec) -> 
     """Applies the idle partitions and the drain of `plan` with a batch without records."""
     ordered = Inputs(t for t in job.inputs if t.ordered)
     marks = [
-        (*ordered.place(tp), NO_TIME, 0 if planned.state == plans.IDLE else 1)
+        (*ordered.place(tp), NO_TIME, 0 if planned.state == plans.IDLE else 1, planned.clock_ms or NO_TIME)
         for tp, planned in plan.partitions.items()
         if ordered.of(tp[0])
     ]

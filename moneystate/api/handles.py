@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 from moneystate.api.entries import Entries
 from moneystate.api.message import Message
 from moneystate.api.reading import Key, Time
-from moneystate.api.types import Unavailable
+from moneystate.api.types import Arrival, Unavailable
 
 E = TypeVar("E")
 O = TypeVar("O")  # noqa: E741
@@ -51,6 +51,7 @@ class Input(Source[E]):
         # `moneystate.api.service.Service.input` explains these
         self.key = key
         self.time = time
+        self.arrival = isinstance(time, Arrival)
         self.unique = unique
         self.within_ms = within_ms
         self.bound_ms = bound_ms

@@ -29,6 +29,7 @@ from moneystate.engine.avro import MAGIC
 from moneystate.engine.inputs import is_pattern, matches
 from moneystate.engine.processor import InputTopic
 from moneystate.ports.service import (
+    ARRIVALS,
     JSON_FIELDS,
     STATE_SCHEMAS,
     STATE_VERSIONS,
@@ -48,6 +49,7 @@ PLATFORM_RULES: Final[Mapping[str, Any]] = {  # rules that every service has, wi
     "on_error": FAIL,
 }
 RESERVED: Final = (
+    ARRIVALS,
     "bounds",
     JSON_FIELDS,
     "known_schemas",
@@ -226,6 +228,7 @@ def with_limits(inputs: list[InputTopic], rules: Mapping[str, Any]) -> tuple[lis
         "bounds": {t.name: t.bound_ms for t in inputs if t.bound_ms is not None},
         "max_futures": {t.name: t.max_future_ms for t in inputs if t.max_future_ms is not None},
         TIMED: [t.name for t in inputs if t.timed],
+        ARRIVALS: [t.name for t in inputs if t.arrival],
     }
     return inputs, {name: by_topic for name, by_topic in limits.items() if by_topic}
 
@@ -236,7 +239,7 @@ def check_runs(service: Service[Any]) -> None:
     if clash:
         service.fail(f"rules: {clash[0]} is a rule that every service has.", "rename it.")
     topics = [o.topic for o in service.outputs]
-    platforms = [f"{service.name}-state", f"{service.name}-commits", f"{service.name}-dead-letters"]
+    platforms = [f"{service.name}-{own}" for own in ("state", "commits", "dead-letters", "clock")]
     for reserved in platforms:
         if reserved in topics or any(i.topic == reserved for i in service.inputs):
             service.fail(f"{reserved} is a topic that the platform writes for this service.", "rename the topic.")

@@ -209,7 +209,7 @@ class Plan:
         topics = []
         for number, topic in enumerate(dict.fromkeys([i.topic for i in self.service.inputs])):
             declared = [i for i in self.service.inputs if i.topic == topic]
-            if len({(i.rank, i.ordered, i.timed, i.bound_ms, i.max_future_ms) for i in declared}) > 1:
+            if len({(i.rank, i.ordered, i.timed, i.arrival, i.bound_ms, i.max_future_ms) for i in declared}) > 1:
                 self.service.fail(
                     f"input {topic!r}: declared with different ranks, orders or bounds.", "use the same for the topic."
                 )
@@ -223,6 +223,7 @@ class Plan:
                     bound_ms=self._limit(declared[0], "bound_ms"),
                     max_future_ms=self._limit(declared[0], "max_future_ms"),
                     timed=declared[0].timed,
+                    arrival=declared[0].arrival,
                 )
             )
         return sorted(topics)

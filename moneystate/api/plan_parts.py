@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from moneystate.api.cells import Read, RecordKind, SeenKind, TimerKind
 from moneystate.api.codec import Codec
 from moneystate.api.handles import Input, Output
-from moneystate.api.reading import Key, KeyReader, Time, time_reader
+from moneystate.api.reading import Key, KeyReader, Time, elsewhere, time_reader
 from moneystate.api.shapes import Record
 from moneystate.api.types import Header
 from moneystate.api.unavailable import KeptRows, UnavailableColumns
@@ -30,22 +30,18 @@ class HandlerPlan:
         self.states = states
 
 
-def _no_time(record: object) -> int:
-    """For timed streams: the Kafka header with the place has the time, and the record does not."""
-    return 0
-
-
 class InputPlan:
     def __init__(self, input: Input[Any], code: int, codec: Codec, keys: KeyReader | None, where: str) -> None:
         self.code = code
         self.topic = input.topic
         self.ordered = input.ordered
         self.timed = input.timed
+        self.arrival = input.arrival
         self.format = input.format
         self.codec = codec
         self.keys = keys
         self.time: Callable[[Any], int] = (
-            _no_time if input.time is None else time_reader(codec.record, input.time, where)
+            elsewhere if input.time is None else time_reader(codec.record, input.time, where)
         )
         self.time_header = input.time.name if isinstance(input.time, Header) else ""
         self.decode = input.decode

@@ -6,6 +6,7 @@ key=("shop", "order_id")            composite: the JSON array of its parts, `["s
 key=ms.Header("ce_source")          a Kafka header
 key=lambda e: [e.payer, e.payee]    several keys; the record is processed once for each
 time="placed_at", time=ms.Header("ce_time"), time=lambda e: e.seconds * 1000
+time=ms.arrival                     the record's Kafka timestamp, which the source reads
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, Final, TypeAlias
 from moneystate.api import iso_time
 from moneystate.api.json_text import quote
 from moneystate.api.shapes import MILLIS_KIND, Maybe, Plain, Record, Shape, Symbols
-from moneystate.api.types import Header
+from moneystate.api.types import Arrival, Header
 from moneystate.engine.avro import Malformed
 from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
 from moneystate.errors import ServiceError
@@ -31,7 +32,7 @@ _KEY_KINDS: Final = ("string", "long")
 
 
 Key: TypeAlias = str | Header | tuple[str | Header, ...] | Callable[[Any], Any]
-Time: TypeAlias = str | Header | Callable[[Any], int]
+Time: TypeAlias = str | Header | Arrival | Callable[[Any], int]
 Headers = Mapping[str, bytes | None]
 NO_HEADERS: Final[Headers] = {}
 
@@ -77,11 +78,12 @@ def time_reader(record: Record, time: Time, where: str) -> Callable[[Any], int]:
                 f"declare the field {record.cls.__name__}.{time} as ms.Millis.",
             )
         return read
-    return _in_header if isinstance(time, Header) else time
+    return elsewhere if isinstance(time, (Header, Arrival)) else time
 
 
-def _in_header(record: Any) -> int:
-    """A placeholder for a time in a header: the record alone does not have it. `header_time` reads it."""
+def elsewhere(record: Any) -> int:
+    """A placeholder for a time that the record itself does not have: `header_time` reads it from a header, and the
+    source takes the Kafka timestamp or, in a timed stream, the place."""
     return 0
 
 

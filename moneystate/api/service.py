@@ -28,7 +28,7 @@ from moneystate.api.on import On
 from moneystate.api.reading import Key, Time
 from moneystate.api.rules import problem_of
 from moneystate.api.shapes import CAMEL, STYLES
-from moneystate.api.types import Unavailable
+from moneystate.api.types import Arrival, Unavailable
 from moneystate.api.view import View
 from moneystate.engine.inputs import is_pattern
 from moneystate.errors import ServiceError
@@ -101,10 +101,11 @@ class Service(On[R]):
 
         - `topic`: its name, or a topic pattern such as `orders-*`, which reads every topic of such a name.
         - `key`: how to read the key. Without it, the records only advance time.
-        - `time`: how to read the event time.
+        - `time`: how to read the event time. `ms.arrival`: the input is in arrival order.
         - `unique`: a field. Of several records of the topic with the same key and the same value in this field, only
           the first within `within_ms` is processed.
-        - `bound_ms`: how far the topic's records may be out of order. None: the run's bound.
+        - `bound_ms`: how far the topic's records may be out of order. None: the run's bound; in arrival order 0, which
+          needs a topic with the broker's timestamps.
         - `max_future_ms`: how far event times may be ahead of Kafka timestamps. None: the run's limit.
         - `rank`: the order of inputs at the same time. None: the order of their declarations.
         - `ordered`: False: the input takes no part in the watermark (`docs/glossary.md`, unordered input).
@@ -125,6 +126,11 @@ class Service(On[R]):
             self.fail(f"{where}: timed=True with a time or limits.", "remove them: the records carry their times.")
         if time is None and not timed:
             self.fail(f"{where}: expected time=, found none.", "name a field as time=.")
+        if isinstance(time, Arrival) and (max_future_ms is not None or not ordered):
+            self.fail(
+                f"{where}: time=ms.arrival with max_future_ms or ordered=False.",
+                "remove them: the time of arrival is never ahead, and orders the records.",
+            )
         if unique is not None and within_ms == NO_LIMIT:
             self.fail(
                 f"{where}: unique={unique!r} without within_ms.", "say for how long, for example within_ms=86_400_000."

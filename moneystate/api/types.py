@@ -4,6 +4,7 @@ placed_at: ms.Millis                            a time: milliseconds since the e
 amount: ms.Decimal                              an exact number: 20 digits, 4 of them after the point
 rate: Annotated[ms.Decimal, ms.Digits(38, 12)]  an exact number of other digits
 details: ms.Json                                any JSON
+time=ms.arrival                                 an input in arrival order
 email: Annotated[str, ms.personal]              masked in answers to callers who may not read it
 source: Annotated[str, ms.Header("ce_source")]  from a Kafka header, not from the value
 id: Annotated[str, ms.Wire("order_id")]         another name in JSON and Avro
@@ -17,7 +18,19 @@ from typing import Annotated, Final, TypeVar
 
 from moneystate.api.json_value import Json
 
-__all__ = ["Decimal", "Digits", "Header", "Json", "Millis", "Name", "Unavailable", "Wire", "named", "personal"]
+__all__ = [
+    "Decimal",
+    "Digits",
+    "Header",
+    "Json",
+    "Millis",
+    "Name",
+    "Unavailable",
+    "Wire",
+    "arrival",
+    "named",
+    "personal",
+]
 
 Decimal = decimal.Decimal
 C = TypeVar("C", bound=type)
@@ -52,6 +65,17 @@ class Header:
     header is UTF-8. A time is ISO-8601 or milliseconds."""
 
     name: str
+
+
+class Arrival:
+    """The type of `arrival`, the time of an input in arrival order: each record has the time at which the broker
+    received it (`docs/arrival.md`)."""
+
+    def __repr__(self) -> str:
+        return "ms.arrival"
+
+
+arrival: Final = Arrival()
 
 
 @dataclass(frozen=True)

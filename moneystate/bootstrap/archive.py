@@ -73,7 +73,7 @@ class Archiver:
         self.cut: Cut = parse_cut(o.as_of, names)
         self.highs = read_initial_highs(o.initial_highs, names)
         converts = converters(o.formats, inputs, o.registry_url, schemas=o.schemas)
-        self.times = EventTimes(decoder, o.formats, converts)
+        self.times = EventTimes(decoder, o.formats, converts, inputs)
         check_reachable(o.bootstrap_servers, o.kafka_config)
         self.admin: AdminClient = admin_client(o.bootstrap_servers, o.kafka_config)
         begin = resolve_start(self.admin, o.starting_offsets, o.topic_prefix, inputs)

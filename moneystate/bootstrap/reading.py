@@ -13,6 +13,7 @@ from moneystate.bootstrap.shuffle_files import shuffle_path, write_shuffle_file
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.inputs import Inputs
 from moneystate.engine.intake import Intake
+from moneystate.engine.items import NO_TIME
 from moneystate.kafka.ranges import discard_readers
 from moneystate.kafka.source_spec import SourceSpec
 from moneystate.spark.source import TaskPlan, open_intake, take_in
@@ -45,10 +46,10 @@ def _blocks(spec: SourceSpec, unit: ReadUnit, chunk: Chunk, cursors: dict[tuple[
     in_kafka, planned = [], []
     for p in unit.partitions:
         start, end = chunk[p.tp]
-        planned.append((p.topic, p.partition, start, end, 1))
+        planned.append((p.topic, p.partition, start, end, 1, NO_TIME))
         kafka_from = end if p.kafka_from is None else max(start, p.kafka_from)
         if kafka_from < end:
-            in_kafka.append((p.topic, p.partition, kafka_from, end, 1))
+            in_kafka.append((p.topic, p.partition, kafka_from, end, 1, NO_TIME))
     intake = open_intake(spec, TaskPlan(unit.task, unit.tasks, False, planned, None))
     for p in unit.partitions:
         start, end = chunk[p.tp]

@@ -165,7 +165,9 @@ class _Inspection:
     def __call__(self, file_and_topic: tuple[ArchiveFile, int]) -> FileFacts:
         s = self.spec
         convert = converters(s.formats, s.inputs, s.registry_url, schemas=s.schemas)
-        return Inspector(EventTimes(load_decoder(s.decoder), s.formats, convert), self.at_ms).inspect(*file_and_topic)
+        return Inspector(EventTimes(load_decoder(s.decoder), s.formats, convert, s.inputs), self.at_ms).inspect(
+            *file_and_topic
+        )
 
 
 def initial_highs(history: History, inputs: list[InputTopic]) -> Mapping[tuple[int, int], int]:

@@ -57,6 +57,16 @@ def job_options(
             DURATION,
         ),
     ] = "30s",
+    broker_skew: Annotated[
+        str,
+        option(
+            "broker-skew",
+            "How far the clocks of the brokers may differ, for inputs in arrival order. Default: 0s with one broker, "
+            "50ms with several.",
+            Panel.run,
+            DURATION,
+        ),
+    ] = "",
     starting_offsets: StartingOffsets = EARLIEST,
     application_id: ApplicationId = "",
     new_epoch: Annotated[
@@ -117,6 +127,7 @@ def job_options(
         bounded=until_caught_up or drain,
         drain=drain,
         idle_timeout_s=parse_ms(idle_timeout, "--idle-timeout", 1) / 1000,
+        broker_skew_ms=parse_ms(broker_skew, "--broker-skew") if broker_skew else None,
         starting_offsets=starting_offsets,
         new_epoch=new_epoch,
         initial_state=initial_state,

@@ -15,6 +15,7 @@ from typing import Final
 from moneystate.engine.items import Header
 
 TOO_MANY_KEYS: Final = "too_many_keys"
+BAD_TIMESTAMP: Final = "bad_timestamp"
 REASONS: Final = [
     "null_value",
     "unknown_schema",
@@ -26,6 +27,7 @@ REASONS: Final = [
     "too_large",
     "no_place",
     TOO_MANY_KEYS,
+    BAD_TIMESTAMP,
 ]
 PREFIX: Final = "moneystate."
 COUNT_PREFIX: Final = "dead_letters."

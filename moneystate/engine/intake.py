@@ -12,7 +12,7 @@ from moneystate.engine.block import Block
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.failure import StepFailed, step_error
 from moneystate.engine.inputs import partition_in
-from moneystate.engine.items import Mark
+from moneystate.engine.items import MAX_EVENT_TIME, NO_TIME, Mark
 from moneystate.engine.keygroup import key_group_of
 from moneystate.engine.limits import MAX_COPIES, MAX_KEYS
 from moneystate.engine.order import Partition, RangeOrder
@@ -29,10 +29,11 @@ HEARTBEATS = "heartbeats"
 class PlannedPartition:
     """A partition as the plan of the batch has it."""
 
-    def __init__(self, topic: int, partition: int, holds: int) -> None:
+    def __init__(self, topic: int, partition: int, holds: int, clock: int = NO_TIME) -> None:
         self.topic = topic
         self.partition = partition
         self.holds = holds  # 1: it holds the watermark back; 0: it is idle
+        self.clock = clock  # as in a mark
 
 
 class Intake:
@@ -63,6 +64,7 @@ class Intake:
         }
         self.key_groups = key_groups
         self.max_futures = {t.code: max_future_ms if t.max_future_ms is None else t.max_future_ms for t in inputs}
+        self.arrivals = {t.code for t in inputs if t.arrival}
         self.dead_letter_stream = dead_letter_stream
         self.converts = converts  # for topics not in canonical form: makes a value canonical (raises Rejected)
         self.max_record_bytes = max_record_bytes  # limit of an event's canonical value; 0: no limit
@@ -145,6 +147,10 @@ class Intake:
     ) -> Rejected | None:  # fmt: skip
         if key is not None and 0 < self.max_record_bytes < len(canonical):
             return Rejected("too_large", f"{len(canonical)} bytes, the limit is {self.max_record_bytes}")
+        if topic in self.arrivals:
+            if not 0 <= timestamp_ms <= MAX_EVENT_TIME:
+                return Rejected(deadletter.BAD_TIMESTAMP, "no Kafka timestamp before the year 10000 to order it by")
+            time = timestamp_ms
         # in an unordered topic, a record with a key has no event time of its own
         timed = key is None or self.inputs[topic].ordered
         if timed and timestamp_ms >= 0 and time > timestamp_ms + self.max_futures[topic]:
@@ -218,7 +224,7 @@ class Intake:
         for p in self.partitions:
             order = self.orders.get((p.topic, p.partition))
             if order is not None:
-                self.marks.append((p.topic, p.partition, order.high, p.holds))
+                self.marks.append((p.topic, p.partition, order.high, p.holds, p.clock))
         return [block.pack(marked is None or group in marked) for group, block in enumerate(self.blocks)]
 
     def reject(self, letter: Letter, why: Rejected) -> None:

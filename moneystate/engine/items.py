@@ -40,5 +40,6 @@ Header = tuple[str, bytes | None]
 Output = tuple[int, bytes | None, bytes | None, list[Header]]
 
 # A mark, which a batch has for each partition of an ordered input: topic, partition, the highest event time in the
-# batch or NO_TIME, and whether the partition holds the watermark back (1) or is idle (0).
-Mark = tuple[int, int, int, int]
+# batch or NO_TIME, whether the partition holds the watermark back (1) or is idle (0), and the time that its plan gives
+# to a quiet partition in arrival order (`PartitionPlan.clock_ms`) or NO_TIME.
+Mark = tuple[int, int, int, int, int]

@@ -72,6 +72,7 @@ class BatchResult:
         self.holder = holder  # the partition that holds it back most
         self.oldest = clock.oldest()  # since when something is held; NO_TIME: nothing is
         self.highs = clock.highs  # the highest event time of each partition
+        self.due = clock.due()
 
 
 def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bounds: dict[int, int]) -> BatchResult:

@@ -50,17 +50,18 @@ def advance(highs: dict[Partition, int], marks: list[Mark], bounds: dict[int, in
     """Raises `highs` by a batch's marks and returns the watermark after the batch, which never goes back. `bounds` are
     by topic. A timed stream has none: its high is its last mark, which is the end of time once its writer is drained.
 
-    The watermark stays where it is if an active partition has never had a record, or if all partitions are idle.
+    The watermark stays where it is if an active partition has never had a record, or if all partitions are idle. The
+    clock of a mark counts for the watermark only: it is no high, so it makes no record of its partition late.
     """
-    for topic, partition, high, _ in marks:
+    for topic, partition, high, _, _ in marks:
         if high > highs.get((topic, partition), NO_TIME):
             highs[topic, partition] = high
     if drain:
         return END_OF_TIME
     least = END_OF_TIME
-    for topic, partition, _, holds in marks:
+    for topic, partition, _, holds, clock in marks:
         if holds:
-            high = highs.get((topic, partition), NO_TIME)
+            high = max(highs.get((topic, partition), NO_TIME), clock)
             if high == NO_TIME:
                 return watermark
             reached = high - bounds.get(topic, 0)
@@ -72,15 +73,15 @@ def advance(highs: dict[Partition, int], marks: list[Mark], bounds: dict[int, in
 
 
 def _all_ended(highs: dict[Partition, int], marks: list[Mark]) -> bool:
-    return all(highs.get((topic, partition), NO_TIME) == END_OF_TIME for topic, partition, _, _ in marks)
+    return all(highs.get((topic, partition), NO_TIME) == END_OF_TIME for topic, partition, _, _, _ in marks)
 
 
 def holder(highs: dict[Partition, int], marks: list[Mark], bounds: dict[int, int]) -> list[Partition]:
     """The partition that holds the watermark back most, as a list of one; empty if all are idle."""
     least: list[tuple[int, int, int]] = []
-    for topic, partition, _, holds in marks:
+    for topic, partition, _, holds, clock in marks:
         if holds:
-            high = highs.get((topic, partition), NO_TIME)
+            high = max(highs.get((topic, partition), NO_TIME), clock)
             place = (high if high == NO_TIME else high - bounds.get(topic, 0), topic, partition)
             if not least or place < least[0]:
                 least = [place]
@@ -89,4 +90,8 @@ def holder(highs: dict[Partition, int], marks: list[Mark], bounds: dict[int, int
 
 def silent(highs: dict[Partition, int], marks: list[Mark]) -> list[Partition]:
     """The partitions that hold the watermark back because they have never had a record."""
-    return [(topic, partition) for topic, partition, _, holds in marks if holds and (topic, partition) not in highs]
+    return [
+        (topic, partition)
+        for topic, partition, _, holds, clock in marks
+        if holds and clock == NO_TIME and (topic, partition) not in highs
+    ]

@@ -8,10 +8,12 @@ batch runs, and compares it as text. So its keys are sorted:
      "topics": {"<name>": {"id": "<topic id>", "partitions": {"0": {"end": 7, "state": "active"}}}}, "version": 1}
 
 `end`: the first offset that the batch does not read. `state`: `empty` (never had a record), `active` or `idle` (does
-not hold the watermark back). `stateVersion`: the highest version of any state schema that the planning program writes.
-`drain`: the watermark goes to infinity; nothing follows. `tick`: raised to make a batch without data. `rewrite`, only
-in plans of `upgrade` and `downgrade`: with `{"share": 0, "shares": 16, "version": 2}` the batch rewrites the entries of
-the key groups g with g mod shares = share in that state version.
+not hold the watermark back). `clock`, only of a partition in arrival order whose end the batch reads: the time (ms)
+that the partition has reached although it has no record of that time. A plan with a clock has version 2.
+`stateVersion`: the highest version of any state schema that the planning program writes. `drain`: the watermark goes to
+infinity; nothing follows. `tick`: raised to make a batch without data. `rewrite`, only in plans of `upgrade` and
+`downgrade`: with `{"share": 0, "shares": 16, "version": 2}` the batch rewrites the entries of the key groups g with g
+mod shares = share in that state version.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-VERSION = 1
+VERSION = 2  # the highest that this program reads and writes
+FIRST_VERSION = 1  # of a plan without a clock
 STATE_VERSION = 2  # the highest version of any state schema that this program writes
 EMPTY, ACTIVE, IDLE = "empty", "active", "idle"
 
@@ -51,6 +54,11 @@ def check_version(offset: Mapping[str, Any]) -> None:
 class PartitionPlan:
     end: int
     state: str
+    clock_ms: int | None = None  # None: the plan gives it no time
+
+    def to_json(self) -> dict[str, Any]:
+        entry: dict[str, Any] = {"end": self.end, "state": self.state}
+        return entry if self.clock_ms is None else {"clock": self.clock_ms, **entry}
 
 
 @dataclass(frozen=True)
@@ -87,19 +95,28 @@ class Plan:
         topics: dict[str, Any] = {}
         for (topic, partition), planned in sorted(self.partitions.items(), key=lambda kv: (kv[0][0], str(kv[0][1]))):
             entry = topics.setdefault(topic, {"id": self.topic_ids[topic], "partitions": {}})
-            entry["partitions"][str(partition)] = {"end": planned.end, "state": planned.state}
+            entry["partitions"][str(partition)] = planned.to_json()
         offset: dict[str, Any] = {
             "drain": self.drain,
             "rules": self.rules,
             "stateVersion": self._state_version(),
             "tick": self.tick,
             "topics": topics,
-            "version": VERSION,
+            "version": FIRST_VERSION if self.clock_ms is None else VERSION,
         }
         if self.rewrite is not None:
             r = self.rewrite
             offset["rewrite"] = {"share": r.share, "shares": r.shares, "version": r.version}
         return dict(sorted(offset.items()))
+
+    @property
+    def clock_ms(self) -> int | None:
+        """The latest clock of its partitions."""
+        return max((p.clock_ms for p in self.partitions.values() if p.clock_ms is not None), default=None)
+
+    def reads_like(self, other: Plan) -> bool:
+        """Whether both end at the same offsets with the same states, whatever their clocks."""
+        return _without_clocks(self.partitions) == _without_clocks(other.partitions)
 
     def _state_version(self) -> int:
         """Lower than this program's version only once all entries are. Then an older program may start."""
@@ -114,6 +131,10 @@ class Plan:
 
     def with_partitions(self, partitions: Mapping[TopicPartition, PartitionPlan]) -> Plan:
         return replace(self, partitions=partitions)
+
+
+def _without_clocks(partitions: Mapping[TopicPartition, PartitionPlan]) -> dict[TopicPartition, PartitionPlan]:
+    return {tp: replace(planned, clock_ms=None) for tp, planned in partitions.items()}
 
 
 def next_share(plan: Plan, shares: int, version: int) -> int:
@@ -135,7 +156,9 @@ def from_offset(offset: Mapping[str, Any]) -> Plan:
         ids[topic] = _text(entry, "id")
         for number in _object(entry, "partitions"):
             planned = _object(entry["partitions"], number)
-            partitions[topic, _partition(number)] = PartitionPlan(_whole(planned, "end"), _state(planned))
+            partitions[topic, _partition(number)] = PartitionPlan(
+                _whole(planned, "end"), _state(planned), _clock(planned)
+            )
     drain = offset.get("drain")
     if type(drain) is not bool:
         raise Unreadable("expected drain as true or false")
@@ -178,6 +201,10 @@ def _state(planned: Mapping[str, Any]) -> str:
     if state not in (EMPTY, ACTIVE, IDLE):
         raise Unreadable(f"expected empty, active or idle as state, found {state[:40]!r}")
     return state
+
+
+def _clock(planned: Mapping[str, Any]) -> int | None:
+    return None if planned.get("clock") is None else _whole(planned, "clock")
 
 
 def _partition(number: str) -> int:

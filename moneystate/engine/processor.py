@@ -31,11 +31,18 @@ class InputTopic(NamedTuple):
     bound_ms: int | None = None  # how far its records may be out of order; None: the job's
     max_future_ms: int | None = None  # how far they may be ahead of their Kafka timestamps; None: the job's
     timed: bool = False  # a timed stream: its records carry their places, and only marks move its time
+    arrival: bool = False  # in arrival order: the event time of a record is its Kafka timestamp
 
 
 def bounds_of(inputs: Iterable[InputTopic], bound_ms: int) -> dict[int, int]:
-    """The bound of each ordered input, by its code; timed streams have none. `bound_ms`: the job's."""
-    return {t.code: bound_ms if t.bound_ms is None else t.bound_ms for t in inputs if t.ordered and not t.timed}
+    """The bound of each ordered input, by its code; timed streams have none. `bound_ms`: the job's, which does not
+    hold for inputs in arrival order."""
+    bounds: dict[int, int] = {}
+    for t in inputs:
+        if t.ordered and not t.timed:
+            default = 0 if t.arrival else bound_ms
+            bounds[t.code] = default if t.bound_ms is None else t.bound_ms
+    return bounds
 
 
 class Rejected(Exception):

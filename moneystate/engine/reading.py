@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.failure import StepFailed, step_error
 from moneystate.engine.items import END_OF_TIME
-from moneystate.engine.processor import Convert, Decoder, Rejected
+from moneystate.engine.processor import Convert, Decoder, InputTopic, Rejected
 from moneystate.errors import MoneystateError, StepError
 
 
 class EventTimes:
     """Reads the event times of records."""
 
-    def __init__(self, decoder: Decoder, formats: Mapping[str, str], converts: Mapping[int, Convert]) -> None:
+    def __init__(
+        self, decoder: Decoder, formats: Mapping[str, str], converts: Mapping[int, Convert],
+        inputs: Sequence[InputTopic],
+    ) -> None:  # fmt: skip
         self.decoder = decoder
+        self.arrivals = {t.code for t in inputs if t.arrival}
         self.converts = converts  # as in `moneystate.engine.intake.Intake`
         self.reads = decoder.reads(formats, converts)
 
@@ -23,7 +27,8 @@ class EventTimes:
         """The event time in ms; None: the record does not count. Raises Rejected, and StepError if a function of the
         service fails."""
         try:
-            return self._event_time(topic, record)
+            event_time_ms = self._event_time(topic, record)
+            return record.timestamp_ms if topic in self.arrivals and event_time_ms is not None else event_time_ms
         except Rejected:
             raise
         except Exception as e:

@@ -7,7 +7,7 @@ offset, so that a batch that runs again is the same batch (DESIGN.md section 5).
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,9 +21,10 @@ from moneystate.engine.plan import Backlog, PartitionPlan, Plan
 from moneystate.engine.processor import Convert, Decoder, Rejected
 from moneystate.engine.reading import EventTimes
 from moneystate.errors import BrokerError, RetentionError, SetupError, StepError, UnknownSchemaId
+from moneystate.kafka.arrivals import Arrivals, LogEnds
 from moneystate.kafka.client import admin_client, is_end_of_partition, letter_of, place, range_consumer, reason
 from moneystate.kafka.input_topics import input_topics
-from moneystate.kafka.offsets import TopicState, high_watermarks, log_ends, log_starts
+from moneystate.kafka.offsets import FullPartition, TopicState, high_watermarks, log_ends, log_starts
 from moneystate.kafka.source_spec import SourceSpec
 
 METADATA_EVERY_S = 5.0  # how soon a new partition is noticed
@@ -48,20 +49,21 @@ class Planner:
         self.inputs = Inputs(self.spec.inputs)
         self.admin: AdminClient = admin_client(self.spec.bootstrap_servers, self.spec.extra)
         self.idleness = plans.Idleness(None if self.spec.bounded else self.spec.idle_timeout_s)
-        self.target: dict[plans.TopicPartition, int] | None = None
+        self.target: LogEnds | None = None
         self.topics: dict[str, TopicState] = {}
         self.topics_at = float("-inf")
         self.timed = {t.name for t in self.spec.inputs if t.timed}
+        self.arrivals = Arrivals(self.spec, self.admin, self._log_ends)
         self.unordered = {t.name for t in self.spec.inputs if not t.ordered}
         self.replies_until: float | None = None
         self._peeker: Consumer | None = None
-        self.times = EventTimes(self.decoder, self.spec.formats, self.converts)
+        self.times = EventTimes(self.decoder, self.spec.formats, self.converts, self.spec.inputs)
         self.sizes: dict[plans.TopicPartition, list[int]] = {}  # sizes of sampled records
         self.sizes_at = float("-inf")
 
     def fix_target(self) -> None:
         """Remembers the current ends of the logs as the target of a bounded run."""
-        self.target = self._log_ends()
+        self.target = self.arrivals.look(self._partitions())
 
     def next_offset(self, start: dict[str, Any]) -> dict[str, Any]:
         """The end offset of the next batch; `start` itself if there is nothing to do.
@@ -101,7 +103,7 @@ class Planner:
         try:
             ends = {tp: end for tp, end in self._log_ends().items() if tp[0] in self.unordered}
             self._check(plan, ends)
-            following = replace(self._following(plan, ends), drain=True)
+            following = replace(self._following(plan, LogEnds(ends)), drain=True)
         except KafkaException as e:
             raise self._no_plan(e) from None
         return start if following.partitions == plan.partitions else following.to_offset()
@@ -114,13 +116,13 @@ class Planner:
 
     def _next(self, plan: Plan, start: dict[str, Any]) -> dict[str, Any]:
         try:
-            ends = self._log_ends() if self.target is None else self.target
             still_read = self._still_read(plan)
-            self._check(still_read, ends)
+            ends = self.arrivals.look_for_news(still_read, self._partitions()) if self.target is None else self.target
+            self._check(still_read, ends.ends)
             following = self._following(still_read, ends)
         except KafkaException as e:
             raise self._no_plan(e) from None
-        if following.partitions != plan.partitions or following.tick != plan.tick:
+        if not following.reads_like(plan) or following.tick != plan.tick or self.arrivals.is_due(plan, following):
             return following.to_offset()
         if self.spec.bounded and self.spec.drain:
             return Plan(self.spec.rules, following.topic_ids, plan.partitions, True, plan.tick).to_offset()
@@ -138,7 +140,7 @@ class Planner:
         """Without topics that are no longer inputs, as the replies are after `--session-lookup none`."""
         return plan.with_partitions({tp: p for tp, p in plan.partitions.items() if self.inputs.of(tp[0])})
 
-    def _check(self, plan: Plan, ends: dict[plans.TopicPartition, int]) -> None:
+    def _check(self, plan: Plan, ends: Mapping[plans.TopicPartition, int]) -> None:
         """Checks that the topics are those that were read, and that their logs still have what the plan needs."""
         for name, state in self._topics().items():
             if plan.topic_ids.get(name, state.topic_id) != state.topic_id:
@@ -164,15 +166,16 @@ class Planner:
         stop.with_name(stop.name + ".seen").touch()
         return True
 
-    def _following(self, plan: Plan, ends: dict[plans.TopicPartition, int]) -> Plan:
+    def _following(self, plan: Plan, log: LogEnds) -> Plan:
+        ends = log.ends
         takes = self._share({tp: (p.end, ends.get(tp, p.end)) for tp, p in plan.partitions.items()})
         self.idleness.look(time.monotonic())
         news = {tp for tp, p in plan.partitions.items() if ends.get(tp, p.end) > p.end}
         news |= self._in_transaction(plan, news, ends)
-        partitions = {
-            tp: PartitionPlan(p.end + takes[tp], self._state(tp, p, takes[tp], tp in news))
-            for tp, p in plan.partitions.items()
-        }
+        partitions: dict[plans.TopicPartition, PartitionPlan] = {}
+        for tp, p in plan.partitions.items():
+            end = p.end + takes[tp]
+            partitions[tp] = PartitionPlan(end, self._state(tp, p, takes[tp], tp in news), log.clock_of(tp, end))
         fresh = {tp: (self.spec.topic(tp[0]), tp[1]) for tp in ends.keys() - partitions.keys()}
         self._check_fresh(fresh, plan)
         if fresh:
@@ -202,24 +205,30 @@ class Planner:
         due = [
             tp
             for tp, p in plan.partitions.items()
-            if tp[0] not in self.timed and tp in there and tp not in news and self.idleness.is_due(tp, p.state)
+            if self._can_be_idle(tp) and tp in there and tp not in news and self.idleness.is_due(tp, p.state)
         ]
         if not due:
             return set()
         highs = high_watermarks(self.admin, [(self.spec.topic(topic), number) for topic, number in due])
         return {tp for tp in due if highs[self.spec.topic(tp[0]), tp[1]] > plan.partitions[tp].end}
 
+    def _can_be_idle(self, tp: plans.TopicPartition) -> bool:
+        """Only marks advance a partition of a timed stream, and the broker's clock one in arrival order."""
+        return tp[0] not in self.timed and not self.arrivals.has(tp)
+
     def _state(self, tp: plans.TopicPartition, before: PartitionPlan, takes: int, news: bool) -> str:
-        """A partition whose records only wait for their turn is not idle, because they may be behind the others'. A
-        partition of a timed stream is never idle: only marks advance it."""
-        if tp[0] in self.timed:
+        """A partition whose records only wait for their turn is not idle, because they may be behind the others'."""
+        if not self._can_be_idle(tp):
             return plans.EMPTY if takes == 0 and before.state == plans.EMPTY else plans.ACTIVE
         state = self.idleness.state(tp, before.state, news)
         return before.state if takes == 0 and before.state == plans.EMPTY and state == plans.ACTIVE else state
 
-    def _log_ends(self) -> dict[plans.TopicPartition, int]:
+    def _partitions(self) -> dict[plans.TopicPartition, FullPartition]:
         wanted = [(name, p) for name, state in self._topics().items() for p in state.partitions]
-        topics = {tp: (self.spec.topic(tp[0]), tp[1]) for tp in wanted}
+        return {tp: (self.spec.topic(tp[0]), tp[1]) for tp in wanted}
+
+    def _log_ends(self) -> dict[plans.TopicPartition, int]:
+        topics = self._partitions()
         ends = log_ends(self.admin, list(topics.values()))
         return {tp: ends[full] for tp, full in topics.items()}
 

@@ -43,11 +43,18 @@ class SourceSpec:
     replies_s: float = 0.0  # how long a drained job keeps reading unordered inputs unless `drain_complete_file` appears
     max_record_bytes: int = 0  # limit of an event's canonical value; 0: no limit
     schemas: str = ""  # as in `JobSpec`
+    clock: str = ""  # the topic, without prefix, where the planner takes the broker's time
+    broker_skew_ms: int | None = None  # as in `BrokerClock`
 
     @property
     def drain_complete_file(self) -> str:
         """The batch loop makes it when a drained job waits for nothing more."""
         return self.stop_file + ".settled"
+
+    @property
+    def due_file(self) -> str:
+        """After each batch, the batch loop writes to it when the next event or timer may be due (`Clock.due`)."""
+        return self.stop_file + ".due"
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -16,6 +16,7 @@ from moneystate.kafka.offsets import log_ends, topic_states
 UP_S = 30.0  # until a new topic's partitions have their leaders
 POLL_S = 0.05
 MESSAGE_BYTES = "max.message.bytes"
+TIMESTAMPS, BROKERS = "message.timestamp.type", "LogAppendTime"
 BROKER_MESSAGE_BYTES = 1_048_588  # a broker's default
 MAY_BE_HIDDEN = "A topic on which this user may do nothing is hidden, too (docs/security.md)."
 
@@ -30,6 +31,9 @@ class TopicSpec:
     keep_for_good: bool = False
     at_least: bool = False  # an existing topic must have this many partitions, or gets them
     message_bytes: int = 0  # least `max.message.bytes` that is accepted; 0: any
+    broker_time: bool = False  # a new topic has the broker's timestamps
+    any_time: bool = True  # an existing one may have others
+    retention_ms: int = 0  # 0: the broker's default, unless `keep_for_good`
 
     def config(self) -> dict[str, str]:
         config: dict[str, str] = {}
@@ -37,6 +41,10 @@ class TopicSpec:
             config["cleanup.policy"] = "compact"
         if self.keep_for_good:
             config["retention.ms"] = "-1"
+        if self.retention_ms:
+            config["retention.ms"] = str(self.retention_ms)
+        if self.broker_time:
+            config[TIMESTAMPS] = BROKERS
         if self.message_bytes:
             config[MESSAGE_BYTES] = str(max(BROKER_MESSAGE_BYTES, self.message_bytes))
         return config
@@ -71,7 +79,19 @@ def check_topics(admin: AdminClient, wanted: list[TopicSpec], create: bool) -> l
     there = partition_counts(admin)
     missing = _check(wanted, there, create)
     _check_sizes(admin, [t for t in wanted if t.message_bytes and t.name in there])
+    _check_timestamps(admin, [t.name for t in wanted if not t.any_time and t.name in there])
     return missing
+
+
+def _check_timestamps(admin: AdminClient, names: list[str]) -> None:
+    for name, settings in topic_settings(admin, names).items():
+        kind = settings.get(TIMESTAMPS, BROKERS)
+        if kind != BROKERS:
+            raise SetupError(
+                f"{name}: expected {TIMESTAMPS}={BROKERS}, as an input in arrival order needs it, found {kind}.",
+                "change the topic's setting, or declare the input with a bound_ms that covers the way from its "
+                "producers to the broker.",
+            )
 
 
 def _check_sizes(admin: AdminClient, wanted: list[TopicSpec]) -> None:

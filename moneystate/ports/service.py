@@ -26,8 +26,10 @@ STATE_SCHEMAS = "state_schemas"
 TOPICS = "topics"
 # The inputs that are timed streams.
 TIMED = "timed"
+# The inputs in arrival order.
+ARRIVALS = "arrivals"
 # Rules with a part for each topic. A new topic has no part in the rules of earlier runs.
-_OF_TOPICS = (TOPICS, TIMED, "bounds", "max_futures")
+_OF_TOPICS = (TOPICS, TIMED, ARRIVALS, "bounds", "max_futures")
 
 TopicSchemas = Mapping[str, Sequence[Mapping[str, Any]]]
 AskedAgain = Callable[[bytes, bytes], Output | None]
@@ -114,6 +116,11 @@ class JobSpec:
     def bounds(self) -> dict[int, int]:
         """The out-of-orderness bounds, in the form that `run_batch` takes."""
         return bounds_of(self.inputs, self.bound_ms)
+
+    @property
+    def clock(self) -> str:
+        """The topic in which a run takes the broker's time; empty: no input is in arrival order."""
+        return f"{self.name}-clock" if any(t.arrival for t in self.inputs) else ""
 
     def is_program_of(self, saved: Mapping[str, Any]) -> bool:
         """Whether the rules in a checkpoint or savepoint are those of this version of the program."""

@@ -46,9 +46,10 @@ class BatchJob(Protocol):
 class BatchLoop:
     """The function for `foreachBatch`. When Spark calls it, the batch's offsets are in the checkpoint."""
 
-    def __init__(self, job: BatchJob, sink: SinkSpec, drain_complete_file: Path) -> None:
+    def __init__(self, job: BatchJob, sink: SinkSpec, drain_complete_file: Path, due_file: Path) -> None:
         self.job = job
         self.drain_complete_file = drain_complete_file
+        self.due_file = due_file
         self.sink = sink
         self.last = Report()
         self.meter = Meter(job.spec.bounds())
@@ -89,6 +90,7 @@ class BatchLoop:
         report = run_sink(results, self.sink, BatchId(epoch, number, plans.digest(start), plans.digest(end)))
         failpoint("sunk", number)
         self.last = report
+        self._tell_due(report.due)
         before, after = plans.from_offset(start), plans.from_offset(end)
         if after.drain:
             self._drained(number, report)
@@ -101,6 +103,12 @@ class BatchLoop:
         for observer in self.job.observers:
             observer.batch(progress)
         self.job.on_batch(progress)
+
+    def _tell_due(self, due_ms: int) -> None:
+        """The planner, in a process of its own, reads the file between batches."""
+        written = self.due_file.with_suffix(".tmp")
+        written.write_text(str(due_ms))
+        written.rename(self.due_file)
 
     def _drained(self, number: int, report: Report) -> None:
         """Record how many requests are open: for a later start, and for the planner, which reads replies until none

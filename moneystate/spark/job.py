@@ -131,7 +131,7 @@ class Job:
         source = self.specs.source(self.stop_file)
         blocks = session.readStream.format("moneystate").option(OPTION, source.to_json()).load()
         results = blocks.groupBy("key").transformWithState(self._operator(), RESULT_SCHEMA, "Append", "None")
-        self.loop = loop = BatchLoop(self, self.specs.sink(), Path(source.drain_complete_file))
+        self.loop = loop = BatchLoop(self, self.specs.sink(), Path(source.drain_complete_file), Path(source.due_file))
         writer = results.writeStream.foreachBatch(loop).option("checkpointLocation", self.checkpoint.folder.address)
         if o.bounded or o.finish_batch:
             writer = writer.trigger(availableNow=True)

@@ -52,6 +52,7 @@ class GroupResult(NamedTuple):
     silent: list[Partition]
     oldest: int
     holder: list[Partition]
+    due: int
     highs: dict[Partition, int]  # the same in all key groups, so only key group 0 has them
     figures: GroupFigures
 
@@ -159,7 +160,7 @@ def copy_of(savepoint: str) -> str:
 def pack(key_group: int, result: BatchResult, figures: GroupFigures) -> bytes:
     r = result
     packed = (key_group, r.outputs, r.changes, r.watermark, r.counts, r.buffered, r.silent, r.oldest, r.holder)
-    return marshal.dumps((*packed, r.highs if key_group == 0 else {}, tuple(figures)))
+    return marshal.dumps((*packed, r.due, r.highs if key_group == 0 else {}, tuple(figures)))
 
 
 def unpack(data: bytes) -> GroupResult:

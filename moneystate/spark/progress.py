@@ -108,7 +108,9 @@ class Meter:
         if not topic.ordered:
             return InputProgress(topic.name, records, {})
         idle = {names[place]: p.state == IDLE for place, p in mine.items()}
-        highs = [report.highs.get(place, NO_TIME) for place, p in mine.items() if p.state != IDLE]
+        highs = [
+            max(report.highs.get(place, NO_TIME), p.clock_ms or NO_TIME) for place, p in mine.items() if p.state != IDLE
+        ]
         least = min(highs, default=NO_TIME)
         known = least not in (NO_TIME, END_OF_TIME)
         return InputProgress(topic.name, records, idle, least - self.bounds.get(topic.code, 0) if known else None)

@@ -20,6 +20,7 @@ class RunOptions:
     drain: bool = False
     replies_s: float = 600.0
     idle_timeout_s: float = 30.0
+    broker_skew_ms: int | None = None  # as in `BrokerClock`
     starting_offsets: str = "earliest"
     new_epoch: bool = False
     initial_state: str = ""

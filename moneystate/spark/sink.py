@@ -64,6 +64,7 @@ class Report:
     holder: list[tuple[int, int]] = field(default_factory=list)
     highs: dict[tuple[int, int], int] = field(default_factory=dict)  # highest event time of each partition
     by_stream: dict[int, int] = field(default_factory=dict)  # of `outputs`
+    due: int = END_OF_TIME  # ms: when the next event or timer may be due, as `Clock.due` has it
     figures: Figures = field(default_factory=Figures)
 
     def add(self, result: GroupResult) -> None:
@@ -77,6 +78,7 @@ class Report:
         self.figures.add(result.figures)
         if result.oldest != NO_TIME:
             self.oldest = min(self.oldest, result.oldest)
+        self.due = min(self.due, result.due)
         _add(self.counts, result.counts)
         _add(self.by_stream, Counter(map(STREAM, result.outputs)))  # counted in C
 
@@ -90,6 +92,7 @@ class Report:
         self.highs = other.highs or self.highs
         self.figures.merge(other.figures)
         self.oldest = min(self.oldest, other.oldest)
+        self.due = min(self.due, other.due)
         self.changes += other.changes
         _add(self.counts, other.counts)
         _add(self.by_stream, other.by_stream)
@@ -97,7 +100,7 @@ class Report:
     def pack(self) -> bytes:
         first = (self.outputs, self.written, self.watermark, self.buffered)
         rest = (self.counts, self.silent, self.oldest, self.changes, self.holder, self.highs)
-        return marshal.dumps((*first, *rest, self.by_stream, astuple(self.figures)))
+        return marshal.dumps((*first, *rest, self.by_stream, self.due, astuple(self.figures)))
 
     @classmethod
     def unpack(cls, data: bytes) -> Report:

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, Suppor
 from moneystate.engine import plan as plans
 from moneystate.engine.inputs import Inputs
 from moneystate.engine.intake import Intake, PlannedPartition
+from moneystate.engine.items import NO_TIME
 from moneystate.kafka.client import letter_of
 from moneystate.kafka.convert import converters
 from moneystate.kafka.planner import Planner
@@ -32,7 +33,8 @@ OPTION = "spec"
 ARROW_BYTES = 512 * 1024 * 1024  # of blocks in one Arrow batch, which holds 2 GiB at most
 
 
-PlannedRange = tuple[str, int, int, int, int]  # topic, partition, start, end, whether it holds the watermark (1)
+# topic, partition, start, end, whether it holds the watermark (1), clock as in a mark
+PlannedRange = tuple[str, int, int, int, int, int]
 
 
 class TaskPlan(InputPartition):
@@ -125,7 +127,8 @@ def plan_tasks(start: plans.Plan, end: plans.Plan, spec: SourceSpec) -> list[Tas
         task = loads.index(min(loads))
         loads[task] += planned.end - begin(tp) + 1
         holds = 0 if planned.state == plans.IDLE else 1
-        ranges[task].append((*tp, begin(tp), planned.end, holds))
+        clock = NO_TIME if planned.clock_ms is None else planned.clock_ms
+        ranges[task].append((*tp, begin(tp), planned.end, holds, clock))
     r = end.rewrite
     rewrite = None if r is None else (r.share, r.shares, r.version)
     return [TaskPlan(task, tasks, end.drain, mine, rewrite) for task, mine in enumerate(ranges)]
@@ -147,7 +150,7 @@ def open_intake(spec: SourceSpec, plan: TaskPlan) -> Intake:
     intake = Intake(
         decoder,
         spec.inputs,
-        [PlannedPartition(*inputs.place((topic, number)), holds) for topic, number, _, _, holds in plan.ranges],
+        [PlannedPartition(*inputs.place((r[0], r[1])), r[4], r[5]) for r in plan.ranges],
         spec.key_groups,
         spec.bound_ms,
         spec.max_future_ms,
@@ -164,9 +167,9 @@ def open_intake(spec: SourceSpec, plan: TaskPlan) -> Intake:
 def take_in(intake: Intake, spec: SourceSpec, slot: int, planned: list[PlannedRange]) -> None:
     """Reads the records of the planned ranges with this process's reader number `slot`."""
     inputs = Inputs(spec.inputs)
-    topics = {spec.topic(topic): (*inputs.first(topic), inputs.name(topic)) for topic, _, _, _, _ in planned}
+    topics = {spec.topic(topic): (*inputs.first(topic), inputs.name(topic)) for topic, *_ in planned}
     reader = cached_reader(spec.bootstrap_servers, spec.extra, spec.group, slot, len(planned))
-    ranges = [Range(spec.topic(topic), partition, start, end) for topic, partition, start, end, _ in planned]
+    ranges = [Range(spec.topic(topic), partition, start, end) for topic, partition, start, end, *_ in planned]
     whole = intake.reads
     try:
         for message in reader.read(ranges):

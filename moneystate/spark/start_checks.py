@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from moneystate.engine import plan as plans
 from moneystate.engine.inputs import Inputs
 from moneystate.engine.marker import Marker
+from moneystate.kafka.broker_clock import RETENTION_MS
 from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.input_topics import matching
 from moneystate.kafka.markers import read_markers
@@ -144,7 +145,15 @@ class StartChecks:
         """Those of topic patterns are the ones that exist now."""
         o = self.options
         names = [*self.known.named, *matching(self.admin, self.known, o.topic_prefix)]
-        return [TopicSpec(o.topic_prefix + name, o.topic_partitions, keep_for_good=True) for name in names]
+        return [self._input(name) for name in names]
+
+    def _input(self, topic: str) -> TopicSpec:
+        """An input in arrival order that declares a bound may have the producers' timestamps."""
+        o, known = self.options, self.known.of(topic)
+        is_arrival = known is not None and known.arrival
+        any_time = known is None or not known.arrival or known.bound_ms is not None
+        name = o.topic_prefix + topic
+        return TopicSpec(name, o.topic_partitions, keep_for_good=True, broker_time=is_arrival, any_time=any_time)
 
     def outputs(self) -> list[TopicSpec]:
         o = self.options
@@ -154,7 +163,14 @@ class StartChecks:
             *(self._stream(name, sizes[name]) for name in self.spec.streams),
             TopicSpec(self.changelog, partitions, compacted=True, message_bytes=size),
             TopicSpec(self.commits, o.partitions, compacted=True, at_least=True),
+            *self._clock(),
         ]
+
+    def _clock(self) -> list[TopicSpec]:
+        name = self.options.topic_prefix + self.spec.clock
+        return (
+            [TopicSpec(name, 1, broker_time=True, any_time=False, retention_ms=RETENTION_MS)] if self.spec.clock else []
+        )
 
     def _stream(self, name: str, message_bytes: int) -> TopicSpec:
         how, o = self.spec.created.get(name, Stream()), self.options

@@ -71,6 +71,8 @@ class TaskSpecs:
             replies_s=o.replies_s if o.drain else 0.0,
             max_record_bytes=self.spec.max_record_bytes,
             schemas=self.spec.schemas,
+            clock=self.spec.clock,
+            broker_skew_ms=o.broker_skew_ms,
         )
 
     def sink(self) -> SinkSpec:

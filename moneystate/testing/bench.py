@@ -36,7 +36,7 @@ from moneystate.engine.items import MAX_EVENT_TIME
 from moneystate.errors import ServiceError
 from moneystate.testing.member import Cuts, Member, connect, in_order
 from moneystate.testing.purity import warn_once
-from moneystate.testing.run import CRASH, Crash, Run, Sent, Whole
+from moneystate.testing.run import CRASH, Crash, Entry, Run, Whole
 
 R = TypeVar("R")
 S = TypeVar("S")
@@ -94,7 +94,7 @@ class Bench:
         return self.first.run
 
     @property
-    def log(self) -> list[Sent | Crash]:
+    def log(self) -> list[Entry]:
         """The log of the first service."""
         return self.first.log
 
@@ -102,7 +102,7 @@ class Bench:
 
     def send(
         self, *records: Any, to: Input[Any] | None = None, order_time_ms: int | None = None,
-        headers: Mapping[str, str | bytes | None] = NO_HEADERS,
+        arrival_ms: int | None = None, headers: Mapping[str, str | bytes | None] = NO_HEADERS,
     ) -> None:  # fmt: skip
         """Sends records to their inputs. After a record, `CRASH` discards the result of the record's batch, which then
         runs again.
@@ -110,6 +110,8 @@ class Bench:
         - `to`: the input, if several take records of this type.
         - `headers`: of all records, for an input that reads its key or time from headers.
         - `order_time_ms`: of records in a timed stream whose writer is not in the bench.
+        - `arrival_ms`: when the broker receives records of an input in arrival order. None: now, by the bench's clock
+          (see `advance`).
         """
         for record in records:
             if isinstance(record, Crash):
@@ -119,21 +121,22 @@ class Bench:
             topic = self._topic(record, to)
             for member in self.members:
                 if topic in member.topics:
-                    self._note(self._send(member, topic, record, to, _encoded(headers), order_time_ms))
+                    content = _encoded(headers)
+                    self._note(self._send(member, topic, record, to, content, order_time_ms, arrival_ms))
 
     def _send(
         self, member: Member, topic: str, record: Any, to: Input[Any] | None, headers: Mapping[str, bytes | None],
-        order_time_ms: int | None,
+        order_time_ms: int | None, arrival_ms: int | None,
     ) -> int | None:  # fmt: skip
         plan = member.planned(record, to)
         if plan is not None:
-            return member.send(plan, record, headers, order_time_ms)
+            return member.send(plan, record, headers, order_time_ms, arrival_ms)
         # another service of the bench declares it, with its own record
         other = next(p for m in self.members if (p := m.planned(record, to)) is not None)
         value = other.codec.encode(record)
         if other.format == JSON:
             value = other.codec.transcode(value, HEADER_BYTES)
-        return member.take(topic, Whole(None, value, headers, -1, raw=True))
+        return member.take(topic, Whole(None, value, headers, -1 if arrival_ms is None else arrival_ms, raw=True))
 
     def send_raw(
         self, topic: str, value: bytes | str | None = None, key: bytes | str | None = None, *,
@@ -162,16 +165,32 @@ class Bench:
             raise ValueError("the bench has ended: send before end()")
         if time is not None:
             self.latest = time if self.latest is None else max(self.latest, time)
+        now_ms = max(member.now_ms for member in self.members)
+        for member in self.members:
+            member.now_ms = now_ms
+
+    def advance(self, ms: int) -> None:
+        """Lets `ms` pass: in all inputs, time goes on from the latest record that was sent, and every timer that is due
+        by then runs. For inputs in arrival order no record is needed for that, as in a job; other inputs get
+        heartbeats."""
+        if ms < 0:
+            raise ValueError(f"expected a number of ms from 0 on, found {ms}")
+        now_ms = max(self.latest or 0, *(member.now_ms for member in self.members)) + ms
+        self._note(now_ms)
+        for member in self.members:
+            member.beat(now_ms + 1)
+        self._advance(now_ms + 1)
 
     def _append(self, topic: int, partition: int, value: bytes) -> None:
         self.first.append(topic, partition, value)
 
     def _settle(self) -> None:
-        """Processes all sent records, up to the time of the latest one."""
+        """Processes all sent records, up to the time of the latest one. A late record has the time of the watermark,
+        and is processed once that goes on."""
         if self.latest is None or self.ended:
             self._batches()
         else:
-            self._advance(self.latest + 1)
+            self._advance(max(self.latest, *(member.run.sim.watermark for member in self.members)) + 1)
 
     def _batches(self) -> None:
         for member in self.members:

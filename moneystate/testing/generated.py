@@ -59,7 +59,9 @@ def run_generated(service: Service[Any], records: int, seed: int) -> Generated:
         record = random_value(plan.codec.record, chance, event_time_ms)
         to = declared[plan.topic, plan.codec.record.cls]
         order_time_ms = START_MS + STEP_MS * number if to.timed else None
-        bench.send(record, to=to, order_time_ms=order_time_ms, headers=_headers(plan, chance, event_time_ms))
+        arrival_ms = START_MS + STEP_MS * number if to.arrival else None
+        headers = _headers(plan, chance, event_time_ms)
+        bench.send(record, to=to, order_time_ms=order_time_ms, arrival_ms=arrival_ms, headers=headers)
         if chance.random() < 0.01:
             bench.send(CRASH)
     bench.end()
@@ -82,7 +84,7 @@ def _code_of(failure: str) -> str:
 def _odd_time(plan: InputPlan, chance: random.Random) -> str:
     """A warning if a function makes event times of another unit than ms of the record's times; "": it does not, or this
     cannot be seen."""
-    if plan.time_header or plan.timed or not plan.ordered:
+    if plan.time_header or plan.timed or plan.arrival or not plan.ordered:
         return ""
     state = chance.getstate()
     times = []

@@ -17,7 +17,7 @@ from moneystate.engine.inputs import Inputs
 from moneystate.engine.items import NO_TIME
 from moneystate.engine.place import MARK, PLACE, cause_of, partition_of, partitions_of, place_of, time_bytes
 from moneystate.engine.processor import InputTopic, bounds_of
-from moneystate.testing.run import Crash, Run, Sent, Whole
+from moneystate.testing.run import Advance, Entry, Run, Sent, Whole
 
 Cuts = Literal["random", "one", "each"]
 MAX_CUTS: Final = 12
@@ -32,12 +32,15 @@ class Member:
         self.plan = plan
         self.topics = {t.name: t for t in plan.input_topics()}
         self.bounds = bounds_of(self.topics.values(), bound_ms)
+        # of its inputs in arrival order; None: it has none
+        self.arrival_bound_ms = max((self.bounds[t.code] for t in self.topics.values() if t.arrival), default=None)
         self.partitions = partitions  # of each topic that it reads, except timed streams of the bench
         self.timed_partitions = timed_partitions  # of each timed stream that another member writes
         self.writers = writers  # number of output partitions that its key groups share
-        self.log: list[Sent | Crash] = []
+        self.log: list[Entry] = []
         self.processed = 0  # how many records of the log have been processed
         self.ends: dict[tuple[int, int], int] = {}  # by topic and partition: the next offset
+        self.now_ms = 0  # the broker's clock
         # topics that it writes, with their readers and the inputs of these
         self.links: list[tuple[str, InputTopic, Member]] = []
         self.streams: set[str] = set()  # timed streams that another member writes
@@ -79,12 +82,14 @@ class Member:
         return None
 
     def send(
-        self, plan: InputPlan, record: Any, headers: Mapping[str, bytes | None], order_time_ms: int | None
-    ) -> int | None:
+        self, plan: InputPlan, record: Any, headers: Mapping[str, bytes | None], order_time_ms: int | None,
+        arrival_ms: int | None,
+    ) -> int | None:  # fmt: skip
         """Appends a record to the log. Returns its time; None: it is outside the order."""
         if self.topics[plan.topic].timed:
             headers = {**headers, PLACE: self._place(plan.topic, order_time_ms)}
-        return self.take(plan.topic, Whole(None, plan.codec.encode(record), headers, -1, raw=False))
+        timestamp_ms = -1 if arrival_ms is None else arrival_ms
+        return self.take(plan.topic, Whole(None, plan.codec.encode(record), headers, timestamp_ms, raw=False))
 
     def _place(self, topic: str, order_time_ms: int | None) -> bytes:
         if topic in self.streams:
@@ -96,12 +101,20 @@ class Member:
         return place_of(cause_of((order_time_ms, 0, 0, 0, 0, len(self.log), order_time_ms, b"", b"")), 0)
 
     def take(self, topic: str, whole: Whole) -> int | None:
-        """Like `send`, for a complete Kafka record."""
+        """Like `send`, for a complete Kafka record. The broker gives one without a timestamp the time of its clock."""
         known = self.topics[topic]
+        if known.arrival:
+            whole = self._received(whole)
         time, key = self.run.time_and_key(known.code, whole)
-        needs_all = whole.raw or bool(whole.headers)
+        needs_all = whole.raw or bool(whole.headers) or known.arrival
         self.append(known.code, sum(key) % self.count(topic), whole.value or b"", whole if needs_all else None)
         return time if known.ordered else None
+
+    def _received(self, whole: Whole) -> Whole:
+        if whole.timestamp_ms < 0:
+            return whole._replace(timestamp_ms=self.now_ms)
+        self.now_ms = max(self.now_ms, whole.timestamp_ms)
+        return whole
 
     def append(self, topic: int, partition: int, value: bytes, whole: Whole | None = None) -> None:
         offset = self.ends.get((topic, partition), 0)
@@ -113,8 +126,12 @@ class Member:
 
     def beat(self, time_ms: int) -> None:
         """Advances time to `time_ms` in all partitions of its inputs, except timed streams that other members write."""
+        self.now_ms = max(self.now_ms, time_ms)
+        if self.arrival_bound_ms is not None:
+            self.log.append(Advance(time_ms + self.arrival_bound_ms))
         for name, topic in self.topics.items():
-            for partition in range(self.count(name) if topic.ordered and name not in self.streams else 0):
+            beats = topic.ordered and not topic.arrival and name not in self.streams
+            for partition in range(self.count(name) if beats else 0):
                 if topic.timed:
                     self.mark(topic.code, partition, time_ms)
                 else:
@@ -127,7 +144,7 @@ class Member:
         for batch in cut(pending, chance, cuts):
             self.batch(batch, chance)
 
-    def batch(self, log: list[Sent | Crash], chance: random.Random, drain: bool = False) -> None:
+    def batch(self, log: list[Entry], chance: random.Random, drain: bool = False) -> None:
         self.run.batch(log, drain)
         for topic, known, reader in self.links:
             if known.timed:
@@ -150,7 +167,9 @@ class Member:
     def _write(self, topic: str, known: InputTopic, reader: Member) -> None:
         for _, key, value, _ in self.run.written(topic):
             to = zlib.crc32(key or b"") % reader.count(known.name)
-            reader.append(known.code, to, b"", Whole(key, in_format(self.plan, topic, value), {}, -1, raw=True))
+            received_ms = reader.now_ms if known.arrival else -1
+            whole = Whole(key, in_format(self.plan, topic, value), {}, received_ms, raw=True)
+            reader.append(known.code, to, b"", whole)
 
     def _write_timed(self, topic: str, reader: Member, chance: random.Random) -> None:
         """Writes one output partition after the other, in random order, because each has its own transaction."""
@@ -182,7 +201,7 @@ def connect(members: list[Member], only_timed: bool) -> None:
             writer.link(reader, only_timed)
 
 
-def cut(log: list[Sent | Crash], chance: random.Random, cuts: Cuts) -> Iterator[list[Sent | Crash]]:
+def cut(log: list[Entry], chance: random.Random, cuts: Cuts) -> Iterator[list[Entry]]:
     if cuts == "one":
         ends = [len(log)]
     elif cuts == "each":
@@ -190,15 +209,14 @@ def cut(log: list[Sent | Crash], chance: random.Random, cuts: Cuts) -> Iterator[
     else:
         cut_at = chance.choices(range(len(log) + 1), k=chance.randint(0, min(len(log), MAX_CUTS)))
         ends = [*sorted(cut_at), len(log)]
+    ends = sorted({*ends, *(n for n, entry in enumerate(log, 1) if isinstance(entry, Advance))})
     start = 0
     for end in ends:
         yield log[start:end]
         start = max(start, end)
 
 
-def _merged(
-    one: Sequence[Sent | Crash], other: Sequence[Sent | Crash], chance: random.Random
-) -> Iterator[Sent | Crash]:
+def _merged(one: Sequence[Entry], other: Sequence[Entry], chance: random.Random) -> Iterator[Entry]:
     """Merges both sequences randomly. Each keeps its own order."""
     sides = [iter(one), iter(other)]
     turns = [0] * len(one) + [1] * len(other)

@@ -18,8 +18,9 @@ from moneystate.api.whole import WholeReader
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.engine.deadletter import PREFIX, Letter, Place, place_of_step, restored
 from moneystate.engine.effects import Effects
-from moneystate.engine.items import Header, Item, UnorderedRecord
+from moneystate.engine.items import NO_TIME, Header, Item, UnorderedRecord
 from moneystate.engine.keys import is_engines
+from moneystate.engine.order import Partition
 from moneystate.engine.place import cause_of
 from moneystate.engine.processor import Change, Decoded, Read
 from moneystate.engine.state import StateAccess
@@ -32,6 +33,12 @@ class Crash:
 
 
 CRASH = Crash()
+
+
+class Advance(NamedTuple):
+    """An entry of a log at which a batch ends: the broker's clock has reached `clock_ms`."""
+
+    clock_ms: int
 
 
 class Whole(NamedTuple):
@@ -59,6 +66,9 @@ class Sent(NamedTuple):
         key, value, headers, timestamp_ms, _ = self.whole
         place = (self.topic, self.partition, self.offset)
         return Input(*place, timestamp_ms, key, value, [*headers.items()], whole=True)
+
+
+Entry = Sent | Crash | Advance
 
 
 class Caused(NamedTuple):
@@ -128,6 +138,8 @@ class Run:
         topics = plan.input_topics()
         every = [(t.code, n) for t in topics for n in range(partitions[t.code])]
         read = {t.name: t.code for t in topics}  # the state may have more topics
+        self.arrivals = {t.code for t in topics if t.arrival}
+        self.clock_ms = NO_TIME  # of the last `Advance`: nothing earlier arrives after it
         self.caused: list[Caused] = []  # all outputs
         self.differences: list[str] = []  # see `Recorder`
         self.order: dict[tuple[str, int, int], int] = {}  # by topic, partition, offset: the record's place in the log
@@ -160,6 +172,7 @@ class Run:
         if decoded is None:
             return None, whole.key or b""
         _, time, keys = decoded
+        time = whole.timestamp_ms if topic in self.arrivals else time
         first = keys[0] if isinstance(keys, list) and keys else keys
         return time, first if isinstance(first, bytes) else b""
 
@@ -169,8 +182,10 @@ class Run:
     def heartbeat(self, time_ms: int) -> bytes:
         return self.plan.heartbeat.encode(Heartbeat(time_ms))
 
-    def batch(self, log: list[Sent | Crash], drain: bool = False) -> None:
+    def batch(self, log: Sequence[Entry], drain: bool = False) -> None:
         records = []
+        self.clock_ms = max([self.clock_ms, *(entry.clock_ms for entry in log if isinstance(entry, Advance))])
+        clocks = {place: self.clock_ms for place in self.sim.partitions if place[0] in self.arrivals}
         for sent in log:
             if isinstance(sent, Sent):
                 self.order[self.plan.topics[sent.topic], sent.partition, sent.offset] = len(self.order)
@@ -179,9 +194,9 @@ class Run:
                     self.originals[self.plan.topics[sent.topic], sent.partition, sent.offset] = sent.whole
                 records.append(sent.record())
         if any(isinstance(sent, Crash) for sent in log):
-            self._lose(records, drain)
+            self._lose(records, drain, clocks)
         written = len(self.sim.outputs)
-        self.sim.batch(records, drain)
+        self.sim.batch(records, drain, clocks=clocks)
         self._restore_letters(written)
         assert not self.differences, f"a step gets another record in other batches: {self.differences[0]}"
 
@@ -196,13 +211,13 @@ class Run:
                 letter = Letter(*place, sent.timestamp_ms, sent.key, sent.value, [*sent.headers.items()])
                 outputs[n] = (stream, *restored(headers, letter))
 
-    def _lose(self, records: list[Input], drain: bool) -> None:
+    def _lose(self, records: list[Input], drain: bool, clocks: Mapping[Partition, int]) -> None:
         """Runs the batch and discards the result, as if the process had ended before writing."""
         sim = copy.copy(self.sim)
         sim.states = copy.deepcopy(self.sim.states)
         sim.outputs, sim.changes = [], []
         caused, self.caused[:] = list(self.caused), []
-        sim.batch(records, drain)
+        sim.batch(records, drain, clocks=clocks)
         self.caused[:] = caused
 
     # Output

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Protocol
 
 from moneystate.engine.block import merge
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.intake import Intake, PlannedPartition
 from moneystate.engine.items import NO_TIME, Header, Output
 from moneystate.engine.keygroup import run_batch
+from moneystate.engine.order import Partition
 from moneystate.engine.plan import Rewrite
 from moneystate.engine.processor import Change, Decoder, InputTopic, Processor, Read, bounds_of
 from moneystate.engine.state import MemoryState
+
+NO_CLOCKS: Final[Mapping[Partition, int]] = MappingProxyType({})
 
 
 class Input(NamedTuple):
@@ -74,10 +78,12 @@ class Simulation:
         self,
         records: Iterable[Input],
         drain: bool = False,
-        idle: Sequence[tuple[int, int]] = (),
+        idle: Sequence[Partition] = (),
         rewrite: Rewrite | None = None,
+        clocks: Mapping[Partition, int] = NO_CLOCKS,
     ) -> None:
-        packed = self._source(list(records), drain, idle, rewrite)
+        """`clocks`: of partitions in arrival order, as in marks."""
+        packed = self._source(list(records), drain, idle, rewrite, clocks)
         self.counts = {}
         self.buffered = 0
         self.oldest = None
@@ -97,12 +103,15 @@ class Simulation:
                 self.counts[name] = self.counts.get(name, 0) + n
 
     def _source(
-        self, records: list[Input], drain: bool, idle: Sequence[tuple[int, int]], rewrite: Rewrite | None
-    ) -> list[list[bytes]]:
+        self, records: list[Input], drain: bool, idle: Sequence[Partition], rewrite: Rewrite | None,
+        clocks: Mapping[Partition, int],
+    ) -> list[list[bytes]]:  # fmt: skip
         packed = []
         for task in range(self.tasks):
             partitions = self.partitions[task :: self.tasks]
-            planned = [PlannedPartition(t, p, 0 if (t, p) in idle else 1) for t, p in partitions]
+            planned = [
+                PlannedPartition(t, p, 0 if (t, p) in idle else 1, clocks.get((t, p), NO_TIME)) for t, p in partitions
+            ]
             intake = Intake(
                 self.decoder, self.inputs, planned, self.key_groups, self.bound_ms, self.max_future_ms,
                 self.dead_letter_stream, {}, self.max_record_bytes, self.reads,

@@ -7,7 +7,7 @@ import pytest
 from moneystate.engine.block import Block, merge, unpack
 from moneystate.engine.items import NO_TIME, Item, Mark
 
-MARK: Mark = (1, 2, 3_000, 1)
+MARK: Mark = (1, 2, 3_000, 1, 4_000)
 ITEM: Item = (5, 1, 0, 1, 2, 7, 5, b"key", b"\x00value")
 
 
@@ -16,7 +16,7 @@ def block(task: int, tasks: int, marks: list[Mark] | None = None) -> Block:
 
 
 def test_a_block_survives_packing() -> None:
-    full = block(1, 3, [MARK, (1, 3, NO_TIME, 0)])
+    full = block(1, 3, [MARK, (1, 3, NO_TIME, 0, NO_TIME)])
     full.items.append(ITEM)
     full.unordered.append((0, 0, 4, b"k", b"v"))
     full.passed.append((2, None, b"v", [("h", None), ("i", b"x")]))
@@ -33,7 +33,7 @@ def vars_of(b: Block) -> tuple[object, ...]:
 
 
 def test_blocks_are_merged_in_the_order_of_their_tasks_however_they_come() -> None:
-    parts = [block(task, 3, [(1, task, 0, 1)]) for task in (2, 0, 1)]
+    parts = [block(task, 3, [(1, task, 0, 1, NO_TIME)]) for task in (2, 0, 1)]
     for part in parts:
         part.counts["n"] = part.task + 1
     whole = merge([part.pack() for part in parts])

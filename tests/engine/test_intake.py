@@ -40,7 +40,11 @@ def test_every_key_group_gets_a_block_with_all_marks() -> None:
     assert len(closed) == KEY_GROUPS
     for block in closed:
         # the highest time in the range, a heartbeat's too; unordered inputs have no mark
-        assert block.marks == [(ALPHA, 0, 500, 1), (ALPHA, 1, NO_TIME, 0), (BETA, 0, NO_TIME, 1)]
+        assert block.marks == [
+            (ALPHA, 0, 500, 1, NO_TIME),
+            (ALPHA, 1, NO_TIME, 0, NO_TIME),
+            (BETA, 0, NO_TIME, 1, NO_TIME),
+        ]
 
 
 def test_only_the_named_key_groups_get_the_marks_of_many_partitions() -> None:
@@ -72,7 +76,7 @@ def test_a_heartbeat_raises_the_high_and_goes_nowhere() -> None:
     made.add(BETA, 0, 1, -1, value_of(10, "b"))
     closed = blocks(made)
     assert [item[0] for block in closed for item in block.items] == [800]
-    assert closed[0].marks[2] == (BETA, 0, 900, 1)
+    assert closed[0].marks[2] == (BETA, 0, 900, 1, NO_TIME)
 
 
 def test_an_unordered_record_goes_aside_to_its_key_group() -> None:
@@ -114,7 +118,7 @@ def test_each_input_may_have_a_bound_and_a_limit_of_the_future_of_its_own() -> N
 def test_a_rejected_record_does_not_raise_the_high() -> None:
     made = intake()
     assert made.add(ALPHA, 0, 0, 0, value_of(10**6, "a")) is not None
-    assert blocks(made)[0].marks[0] == (ALPHA, 0, NO_TIME, 1)
+    assert blocks(made)[0].marks[0] == (ALPHA, 0, NO_TIME, 1, NO_TIME)
 
 
 def test_the_reasons_of_null_values_decoders_and_converters() -> None:

@@ -62,7 +62,7 @@ def test_an_order_time_behind_the_watermark_becomes_the_watermark() -> None:
 
 
 def mark(high: int, partition: int = 0, holds: int = 1) -> Mark:
-    return (ALPHA, partition, high, holds)
+    return (ALPHA, partition, high, holds, NO_TIME)
 
 
 def test_the_watermark_is_the_least_high_minus_the_bound() -> None:
@@ -213,16 +213,16 @@ def test_late_is_exactly_beyond_the_bound(lateness: int) -> None:
 def test_the_holder_is_the_partition_with_the_least_high_that_is_not_idle() -> None:
     highs = {(1, 0): 50, (1, 1): 40, (2, 0): 10}
     bounds = {1: BOUND, 2: BOUND, 3: 0}
-    assert holder(highs, [(1, 0, 0, 1), (1, 1, 0, 1), (2, 0, 0, 0)], bounds) == [(1, 1)]
-    assert holder(highs, [(1, 0, 0, 1), (3, 7, 0, 1)], bounds) == [(3, 7)]  # it has had no record
-    assert holder(highs, [(1, 0, 0, 0)], bounds) == []
+    assert holder(highs, [(1, 0, 0, 1, NO_TIME), (1, 1, 0, 1, NO_TIME), (2, 0, 0, 0, NO_TIME)], bounds) == [(1, 1)]
+    assert holder(highs, [(1, 0, 0, 1, NO_TIME), (3, 7, 0, 1, NO_TIME)], bounds) == [(3, 7)]  # it has had no record
+    assert holder(highs, [(1, 0, 0, 0, NO_TIME)], bounds) == []
 
 
 # Inputs with bounds of their own
 
 
 def test_each_input_holds_the_watermark_back_by_its_own_bound() -> None:
-    marks = [(ALPHA, 0, 100, 1), (BETA, 0, 90, 1)]
+    marks = [(ALPHA, 0, 100, 1, NO_TIME), (BETA, 0, 90, 1, NO_TIME)]
     assert advance({}, marks, {ALPHA: 50, BETA: 5}, NO_TIME, drain=False) == 50
     assert advance({}, marks, {ALPHA: 5, BETA: 5}, NO_TIME, drain=False) == 85
     assert holder({(ALPHA, 0): 100, (BETA, 0): 90}, marks, {ALPHA: 50, BETA: 5}) == [(ALPHA, 0)]
@@ -267,3 +267,26 @@ def _late(alpha_ms: int, beta_ms: int, events: list[Record]) -> int:
         before = [t for a, b, t in events[:n] if (a, b) == (topic, partition)]
         late += bool(before) and time < max(before) - (alpha_ms if topic == ALPHA else beta_ms)
     return late
+
+
+# Inputs in arrival order
+
+
+def test_the_clock_of_a_quiet_partition_moves_the_watermark_but_no_high() -> None:
+    highs = {(ALPHA, 0): 100}
+    marks = [(ALPHA, 0, NO_TIME, 1, 500), (ALPHA, 1, NO_TIME, 1, 500)]
+    assert advance(highs, marks, {ALPHA: 0}, 100, drain=False) == 500
+    assert highs == {(ALPHA, 0): 100}  # the next record of the partition is late only if it is behind the watermark
+    assert holder(highs, marks, {ALPHA: 0}) == [(ALPHA, 0)]
+    assert silent(highs, marks) == []
+
+
+def test_a_partition_without_a_clock_holds_the_watermark_at_its_own_time() -> None:
+    marks = [(ALPHA, 0, 300, 1, NO_TIME), (ALPHA, 1, NO_TIME, 1, 500)]
+    assert advance({}, marks, {ALPHA: 0}, NO_TIME, drain=False) == 300
+    assert advance({}, [(ALPHA, 0, NO_TIME, 1, NO_TIME), marks[1]], {ALPHA: 0}, 40, drain=False) == 40
+
+
+def test_a_clock_counts_less_the_bound_of_its_input() -> None:
+    marks = [(ALPHA, 0, 100, 1, 500), (BETA, 0, 700, 1, 500)]
+    assert advance({}, marks, {ALPHA: 50, BETA: 0}, NO_TIME, drain=False) == 450

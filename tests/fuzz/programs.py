@@ -22,7 +22,7 @@ from moneystate.api.runtime import ServiceProcessor
 from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
 from moneystate.engine import clock
 from moneystate.engine.block import Block
-from moneystate.engine.items import Output
+from moneystate.engine.items import NO_TIME, Output
 from moneystate.engine.keygroup import run_batch
 from moneystate.engine.keys import is_engines
 from moneystate.engine.order import RangeOrder
@@ -339,7 +339,7 @@ def run(its: Kind, batches: list[list[Any]]) -> Result:
             time = order.observe(e.at)
             block.items.append((time, 0, 0, 0, 0, offset, e.at, e.key.encode(), codec.encode(e)))
             offset += 1
-        block.marks.append((0, 0, order.high, 1))
+        block.marks.append((0, 0, order.high, 1, NO_TIME))
         processor = ServiceProcessor(plan, dead_letter_errors=True)
         if len(batches) == 1:
             processor.changes.on_settled = lambda cell: differences.extend(difference_of_cell(cell))

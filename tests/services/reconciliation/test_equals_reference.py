@@ -12,7 +12,7 @@ import pytest
 
 from moneystate.engine.keys import CLOCK
 from moneystate.testing import CRASH, Bench
-from moneystate.testing.run import Crash
+from moneystate.testing.run import Sent
 from services.reconciliation.completeness import completeness
 from services.reconciliation.records import InventoryItem
 from services.reconciliation.service import reconciliation
@@ -32,7 +32,7 @@ OUTCOMES = {
 def log_of(bench: Bench) -> list[Logged]:
     log = []
     for sent in bench.log:
-        if isinstance(sent, Crash):
+        if not isinstance(sent, Sent):
             continue
         topic = bench.plan.topics[sent.topic]
         plan = bench.plan.inputs[sent.topic].get(sent.value[:10])

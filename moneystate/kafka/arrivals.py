@@ -1,0 +1,103 @@
+"""The planner's view of inputs in arrival order: how far time has come in quiet partitions, and whether a batch is due
+because of it (docs/arrival.md)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+
+from moneystate.engine.inputs import Inputs
+from moneystate.engine.plan import Plan, TopicPartition
+from moneystate.kafka.broker_clock import BrokerClock
+from moneystate.kafka.offsets import FullPartition, high_watermarks
+from moneystate.kafka.source_spec import SourceSpec
+
+EVERY_MS = 1_000  # how often time goes on by itself while nothing is due: readers of the outputs wait for it
+
+
+@dataclass(frozen=True)
+class LogEnds:
+    """The ends of the logs, and how far time has come in partitions in arrival order."""
+
+    ends: Mapping[TopicPartition, int]
+    clock_ms: int | None = None  # the broker's time, taken before the ends were looked up
+    settled: Collection[TopicPartition] = ()  # in arrival order, and without an open transaction
+
+    def clock_of(self, tp: TopicPartition, end: int) -> int | None:
+        """The time that a partition has reached once it is read up to `end`; None: its records alone tell."""
+        return self.clock_ms if tp in self.settled and end == self.ends[tp] else None
+
+
+class Arrivals:
+    """Of one run. `log_ends` looks up the ends of all inputs for readers of committed records."""
+
+    def __init__(self, spec: SourceSpec, admin: AdminClient, log_ends: Callable[[], dict[TopicPartition, int]]) -> None:
+        self.spec = spec
+        self.admin = admin
+        self.log_ends = log_ends
+        self.inputs = Inputs(spec.inputs)
+        self.codes = {t.code for t in spec.inputs if t.arrival}
+        self.had_news = True  # in the last plan
+
+    @cached_property
+    def clock(self) -> BrokerClock:
+        s = self.spec
+        return BrokerClock(self.admin, s.bootstrap_servers, s.extra, s.topic(s.clock), s.broker_skew_ms)
+
+    def has(self, tp: TopicPartition) -> bool:
+        return bool(self.codes) and self.inputs.first(tp[0])[0] in self.codes
+
+    def look(self, partitions: Mapping[TopicPartition, FullPartition]) -> LogEnds:
+        """In this order: the broker's time, the ends with open transactions, the ends of what is committed. What is
+        written after the first has at least that time. What was written before it is below the second. So where the
+        third has reached the second, nothing with an earlier time will follow."""
+        arrivals = {tp: full for tp, full in partitions.items() if self.has(tp)}
+        if not arrivals:
+            return LogEnds(self.log_ends())
+        clock_ms = self.clock.time_ms()
+        highs = high_watermarks(self.admin, arrivals.values())
+        ends = self.log_ends()
+        return LogEnds(
+            ends, clock_ms, frozenset(tp for tp, full in arrivals.items() if ends.get(tp, -1) >= highs[full])
+        )
+
+    def look_for_news(self, plan: Plan, partitions: Mapping[TopicPartition, FullPartition]) -> LogEnds:
+        """Like `look`, but without the broker's time while there is nothing to read and nothing can be due: Spark asks
+        for plans more often than time is worth a record."""
+        if self.codes and not self.had_news:
+            ends = self.log_ends()
+            self.had_news = _has_news(plan, ends)
+            if not self.had_news and not self._may_be_due(plan):
+                return LogEnds(ends)
+        log = self.look(partitions)
+        self.had_news = _has_news(plan, log.ends)
+        return log
+
+    def _may_be_due(self, plan: Plan) -> bool:
+        """By this machine's clock, which only decides whether to ask the broker's."""
+        elapsed_ms = (time.monotonic() - self.clock.taken_at_s) * 1000
+        before = plan.clock_ms
+        return before is None or elapsed_ms >= min(EVERY_MS, self._due_ms() - before)
+
+    def is_due(self, plan: Plan, following: Plan) -> bool:
+        """Whether a batch without records is worth it, because time goes on in it."""
+        before, now = plan.clock_ms, following.clock_ms
+        if now is None or before == now:
+            return False
+        return before is None or self.spec.bounded or self._due_ms() < now or now - before >= EVERY_MS
+
+    def _due_ms(self) -> int:
+        """When the next event or timer may be due, after the last batch."""
+        try:
+            return int(Path(self.spec.due_file).read_text())
+        except FileNotFoundError:  # there was no batch yet in this run
+            return 0
+
+
+def _has_news(plan: Plan, ends: Mapping[TopicPartition, int]) -> bool:
+    return any(plan.end(*tp) < end for tp, end in ends.items())
