@@ -203,7 +203,7 @@ def one_more_batch(replayed: Savepoint, out: Path, plan: Plan, job: JobSpec) -> 
     states, outputs, total, watermark = [], [], Fingerprint(), m.watermark
     for group in range(m.key_groups):
         state = MemoryState(dict(replayed.entries(group)))
-        result = run_batch(Block(0, 1, plan.drain, marks), state, job.make(), job.bounds())
+        result = run_batch(Block(0, 1, plan.drain_to(), marks), state, job.make(), job.bounds())
         entries = sorted(state.entries.items())
         states.append(write_state(folder, group, entries))
         outputs.append(write_output(folder, group, chain(replayed.outputs(group), result.outputs)))

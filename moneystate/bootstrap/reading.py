@@ -50,7 +50,7 @@ def _blocks(spec: SourceSpec, unit: ReadUnit, chunk: Chunk, cursors: dict[tuple[
         kafka_from = end if p.kafka_from is None else max(start, p.kafka_from)
         if kafka_from < end:
             in_kafka.append((p.topic, p.partition, kafka_from, end, 1, NO_TIME))
-    intake = open_intake(spec, TaskPlan(unit.task, unit.tasks, False, planned, None))
+    intake = open_intake(spec, TaskPlan(unit.task, unit.tasks, NO_TIME, planned, None))
     for p in unit.partitions:
         start, end = chunk[p.tp]
         _take_files(intake, spec, p, cursors[p.tp].between(start, end))

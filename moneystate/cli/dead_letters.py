@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from moneystate.api.iso_time import from_ms, to_ms
+from moneystate.api.iso_time import from_ms
 from moneystate.cli import registry, services
 from moneystate.cli.command import add, new_group
 from moneystate.cli.option import TIME, Panel, flagged, option
@@ -29,8 +29,8 @@ from moneystate.cli.options import (
     kafka_settings,
 )
 from moneystate.cli.tables import Cell, print_fields, print_table
+from moneystate.cli.times import parse_time_ms
 from moneystate.cli.work_progress import WorkProgress
-from moneystate.engine.avro import Malformed
 from moneystate.errors import ConfigError
 from moneystate.kafka.client import check_reachable
 from moneystate.kafka.dead_letter_log import DeadLetterLog, Filter, StoredLetter
@@ -68,17 +68,10 @@ def _letters(
 def _filter(reason: Reasons = None, since: Since = "", until: Until = "", key: Key = "") -> Filter:
     return Filter(
         frozenset(reason or []),
-        _time(since, "--written-since"),
-        _time(until, "--written-until"),
+        parse_time_ms(since, "--written-since") if since else None,
+        parse_time_ms(until, "--written-until") if until else None,
         key.encode() if key else None,
     )
-
-
-def _time(text: str, flag: str) -> int | None:
-    try:
-        return to_ms(text) if text else None
-    except Malformed as e:
-        raise ConfigError(f"{flag} {text}: {e}.", "for example 2026-05-04T12:00:00Z.") from None
 
 
 def _list(log: DeadLetterLog, chosen: Filter, limit: Limit = 100, json_output: Json = False) -> None:

@@ -191,10 +191,8 @@ def _partitions(p: BatchProgress) -> list[tuple[str, str]]:
 
 
 def _time(p: BatchProgress) -> str:
-    if p.drained:
-        return "drained"
     if p.watermark_ms is None:
-        return "none yet"
+        return "drained" if p.drained else "none yet"
     return datetime.fromtimestamp(p.watermark_ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

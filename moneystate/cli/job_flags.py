@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.option import DURATION, NUMBER, PATH, PATH_OR_URI, Panel, check_given, option, pairs
+from moneystate.cli.option import DURATION, NUMBER, PATH, PATH_OR_URI, TIME, Panel, check_given, option, pairs
 from moneystate.cli.options import (
     ApplicationId,
     BootstrapServers,
@@ -27,6 +27,8 @@ from moneystate.cli.options import (
     kafka_settings,
     replication,
 )
+from moneystate.cli.times import parse_time_ms
+from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
 from moneystate.errors import CheckpointError, ConfigError
 from moneystate.kafka.starting import EARLIEST
 from moneystate.ports.service import JobSpec, ServiceSpec
@@ -48,6 +50,12 @@ def job_options(
             "drain", "At the end of a bounded run, release everything that waits. This ends the checkpoint.", Panel.run
         ),
     ] = False,
+    drain_until: Annotated[
+        str,
+        option(
+            "drain-until", "With --drain: run only what is due up to this event time, and all of it.", Panel.run, TIME
+        ),
+    ] = "",
     idle_timeout: Annotated[
         str,
         option(
@@ -114,7 +122,7 @@ def job_options(
 ) -> RunOptions:
     """Raises ConfigError for flags that contradict each other."""
     check_given(bootstrap_servers=bootstrap_servers, checkpoint=checkpoint)
-    _check_together(drain, until_caught_up)
+    _check_together(drain, until_caught_up, drain_until)
     _check_initial(initial_state, initial_offsets, starting_offsets)
     of_spark = pairs(spark_config or [], "--spark-config")
     jvm_settings.configure(of_spark, master)
@@ -126,6 +134,7 @@ def job_options(
         application_id=application_id,
         bounded=until_caught_up or drain,
         drain=drain,
+        drain_until_ms=_event_time_ms(drain_until, "--drain-until") if drain_until else None,
         idle_timeout_s=parse_ms(idle_timeout, "--idle-timeout", 1) / 1000,
         broker_skew_ms=parse_ms(broker_skew, "--broker-skew") if broker_skew else None,
         starting_offsets=starting_offsets,
@@ -148,8 +157,18 @@ def job_options(
     )
 
 
-def _check_together(drain: bool, until_caught_up: bool) -> None:
+def _event_time_ms(text: str, flag: str) -> int:
     """Raises ConfigError."""
+    time_ms = parse_time_ms(text, flag)
+    if not MIN_EVENT_TIME <= time_ms <= MAX_EVENT_TIME:
+        raise ConfigError(f"{flag} {text}: expected a year from 1 to 9999.", "give an event time.")
+    return time_ms
+
+
+def _check_together(drain: bool, until_caught_up: bool, drain_until: str) -> None:
+    """Raises ConfigError."""
+    if drain_until and not drain:
+        raise ConfigError("--drain-until: expected --drain as well.", "add --until-caught-up --drain.")
     if drain and not until_caught_up:
         raise ConfigError("--drain: expected a bounded run, found a live one.", "add --until-caught-up.")
 

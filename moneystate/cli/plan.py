@@ -95,7 +95,8 @@ def _of_checkpoint(one: Prepared) -> list[Change]:
     settings = settings_of(one.spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix)
     checkpoint = Checkpoint(o.checkpoint)
     begins = checkpoint.is_new() and o.initial_state
-    return changes(one.spec, settings, checkpoint, manifest_of(o.initial_state, "--initial-state") if begins else None)
+    savepoint = manifest_of(o.initial_state, "--initial-state") if begins else None
+    return changes(one.spec, settings, checkpoint, savepoint, o.drain_until_ms)
 
 
 def _of_topics(one: Prepared) -> list[Change]:

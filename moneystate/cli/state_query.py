@@ -13,13 +13,12 @@ import typer
 from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import Message
 
-from moneystate.api.iso_time import to_ms
 from moneystate.cli import state_tables as tables
 from moneystate.cli.command import add
 from moneystate.cli.connection import connected
 from moneystate.cli.option import TIME, VERSION, Panel, choice, option
 from moneystate.cli.options import AtTime, AtVersion, Count, Json, Limit, SinceVersion
-from moneystate.engine.avro import Malformed
+from moneystate.cli.times import parse_time_ms
 from moneystate.errors import ConfigError
 from moneystate.query.v1 import admin_pb2, header_pb2, query_pb2, status_pb2, user_pb2, watch_pb2
 from moneystate.serving.client import Client
@@ -262,10 +261,7 @@ def parse_at(
         return header_pb2.At(version=parse_version(version, version_flag))
     if not time_text:
         return None
-    try:
-        return header_pb2.At(event_time_ms=to_ms(time_text))
-    except Malformed as e:
-        raise ConfigError(f"{time_flag} {time_text}: {e}.", "for example 2026-05-04T12:00:00Z.") from None
+    return header_pb2.At(event_time_ms=parse_time_ms(time_text, time_flag))
 
 
 def parse_version(text: str, flag: str) -> header_pb2.Version:

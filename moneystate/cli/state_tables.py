@@ -12,10 +12,10 @@ from rich.text import Text
 
 from moneystate.api.iso_time import from_ms
 from moneystate.cli.tables import print_table
+from moneystate.engine.items import END_OF_TIME
 from moneystate.query.v1 import admin_pb2, header_pb2, query_pb2, status_pb2, user_pb2, watch_pb2
 
 PIPE_WIDTH = 1_000
-DRAINED_MS = 2**61  # a watermark from here on means that the input has ended
 
 # a pipe has no width, so rows must not be broken
 console = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else PIPE_WIDTH)
@@ -221,7 +221,7 @@ def place_of(event_source: header_pb2.Source) -> str:
 
 
 def time_of(ms: int) -> str:
-    return "the end (drained)" if ms >= DRAINED_MS else from_ms(ms)
+    return "the end (drained)" if ms >= END_OF_TIME else from_ms(ms)
 
 
 def _name(names: Callable[[Any], str], value: Any, prefix: str) -> str:

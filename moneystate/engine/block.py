@@ -16,10 +16,10 @@ from moneystate.engine.items import Item, Mark, Output, UnorderedRecord
 class Block:
     """The records of one source task for one key group."""
 
-    def __init__(self, task: int, tasks: int, drain: bool, marks: list[Mark]) -> None:
+    def __init__(self, task: int, tasks: int, drain_to: int, marks: list[Mark]) -> None:
         self.task = task
         self.tasks = tasks
-        self.drain = drain
+        self.drain_to = drain_to  # as in `order.advance`
         self.marks = marks  # of all partitions of the task, the same for each key group
         self.marked = True  # False: another key group's block has brought the marks (`pack`)
         self.items: list[Item] = []  # with order times as far as the task's ranges determine them
@@ -39,15 +39,15 @@ class Block:
     def pack(self, marked: bool = True) -> bytes:
         """`marked`: with the marks. A process that takes several key groups needs them once."""
         self.seal()
-        head = (self.task, self.tasks, self.drain, self.version, self.rewrite)
+        head = (self.task, self.tasks, self.drain_to, self.version, self.rewrite)
         marks = self.marks if marked else None
         return marshal.dumps((head, marks, self.sealed, self.unordered, self.passed, self.counts))
 
 
 def unpack(data: bytes) -> Block:
     head, marks, sealed, unordered, passed, counts = marshal.loads(data)
-    task, tasks, drain, version, rewrite = head
-    block = Block(task, tasks, drain, marks or [])
+    task, tasks, drain_to, version, rewrite = head
+    block = Block(task, tasks, drain_to, marks or [])
     block.marked = marks is not None
     block.version = version
     block.rewrite = rewrite
@@ -66,7 +66,7 @@ def merge(blocks: Iterable[bytes]) -> Block:
     first = parts[0]
     if [b.task for b in parts] != list(range(first.tasks)):
         raise ValueError(f"expected blocks of the tasks 0 to {first.tasks - 1}, found {[b.task for b in parts]}")
-    merged = Block(0, 1, first.drain, [])
+    merged = Block(0, 1, first.drain_to, [])
     merged.marked = all(part.marked for part in parts)
     merged.version = first.version
     merged.rewrite = first.rewrite

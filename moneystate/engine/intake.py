@@ -74,9 +74,9 @@ class Intake:
         self.blocks: list[Block] = []
         self.unsealed = 0
 
-    def open(self, task: int, tasks: int, drain: bool, rewrite: Rewrite | None = None) -> None:
-        """Begins the blocks of task number `task` of `tasks` in the batch."""
-        self.blocks = [Block(task, tasks, drain, self.marks) for _ in range(self.key_groups)]
+    def open(self, task: int, tasks: int, drain_to: int, rewrite: Rewrite | None = None) -> None:
+        """Begins the blocks of task number `task` of `tasks` in the batch. `drain_to`: as in `order.advance`."""
+        self.blocks = [Block(task, tasks, drain_to, self.marks) for _ in range(self.key_groups)]
         if rewrite is not None:
             for group, block in enumerate(self.blocks):
                 block.version = rewrite.version

@@ -81,7 +81,7 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
     clock = clocks.decode(state.get_many([clocks.KEY])[0])
     fresh = _finalize_order_times(block.items, clock, bounds)
     before = clock.watermark
-    clock.watermark = advance(clock.highs, block.marks, bounds, before, block.drain)
+    clock.watermark = advance(clock.highs, block.marks, bounds, before, block.drain_to)
     due: list[Item] = []
     later: list[Item] = []
     changes: dict[bytes, bytes | None] = dict(slots.take_due(clock.slots, state, clock.watermark, due, later))

@@ -46,9 +46,12 @@ def floors(highs: dict[Partition, int], bounds: dict[int, int]) -> dict[Partitio
     return {place: high - bounds[place[0]] for place, high in highs.items() if place[0] in bounds}
 
 
-def advance(highs: dict[Partition, int], marks: list[Mark], bounds: dict[int, int], watermark: int, drain: bool) -> int:
+def advance(
+    highs: dict[Partition, int], marks: list[Mark], bounds: dict[int, int], watermark: int, drain_to: int
+) -> int:
     """Raises `highs` by a batch's marks and returns the watermark after the batch, which never goes back. `bounds` are
     by topic. A timed stream has none: its high is its last mark, which is the end of time once its writer is drained.
+    `drain_to`: the watermark that a drain takes (`drained_watermark`), or NO_TIME.
 
     The watermark stays where it is if an active partition has never had a record, or if all partitions are idle. The
     clock of a mark counts for the watermark only: it is no high, so it makes no record of its partition late.
@@ -56,8 +59,8 @@ def advance(highs: dict[Partition, int], marks: list[Mark], bounds: dict[int, in
     for topic, partition, high, _, _ in marks:
         if high > highs.get((topic, partition), NO_TIME):
             highs[topic, partition] = high
-    if drain:
-        return END_OF_TIME
+    if drain_to != NO_TIME:
+        return max(watermark, drain_to)
     least = END_OF_TIME
     for topic, partition, _, holds, clock in marks:
         if holds:
@@ -70,6 +73,14 @@ def advance(highs: dict[Partition, int], marks: list[Mark], bounds: dict[int, in
     if least == END_OF_TIME:
         return END_OF_TIME if marks and _all_ended(highs, marks) else watermark
     return max(watermark, least)
+
+
+def drained_watermark(drain: bool, until_ms: int | None) -> int:
+    """The watermark that a batch takes at least; NO_TIME if it does not drain. `until_ms`: the last time that a drain
+    runs; None: all that is left."""
+    if not drain:
+        return NO_TIME
+    return END_OF_TIME if until_ms is None else until_ms + 1
 
 
 def _all_ended(highs: dict[Partition, int], marks: list[Mark]) -> bool:

@@ -9,11 +9,14 @@ batch runs, and compares it as text. So its keys are sorted:
 
 `end`: the first offset that the batch does not read. `state`: `empty` (never had a record), `active` or `idle` (does
 not hold the watermark back). `clock`, only of a partition in arrival order whose end the batch reads: the time (ms)
-that the partition has reached although it has no record of that time. A plan with a clock has version 2.
-`stateVersion`: the highest version of any state schema that the planning program writes. `drain`: the watermark goes to
-infinity; nothing follows. `tick`: raised to make a batch without data. `rewrite`, only in plans of `upgrade` and
-`downgrade`: with `{"share": 0, "shares": 16, "version": 2}` the batch rewrites the entries of the key groups g with g
-mod shares = share in that state version.
+that the partition has reached although it has no record of that time. `stateVersion`: the highest version of any state
+schema that the planning program writes. `drain`: the watermark goes to infinity; nothing follows. `drainUntil`, only
+with `--drain-until`: the drain takes the watermark to the millisecond after this time (ms), and only a drain up to a
+later time follows. `tick`: raised to make a batch without data. `rewrite`, only in plans of `upgrade` and `downgrade`:
+with `{"share": 0, "shares": 16, "version": 2}` the batch rewrites the entries of the key groups g with g mod shares =
+share in that state version.
+
+A plan with a clock or with `drainUntil` has version 2: a program that ignores these would take the watermark elsewhere.
 """
 
 from __future__ import annotations
@@ -24,8 +27,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
+from moneystate.engine.order import drained_watermark
+
 VERSION = 2  # the highest that this program reads and writes
-FIRST_VERSION = 1  # of a plan without a clock
+FIRST_VERSION = 1  # of a plan without a clock and `drainUntil`
 STATE_VERSION = 2  # the highest version of any state schema that this program writes
 EMPTY, ACTIVE, IDLE = "empty", "active", "idle"
 
@@ -90,6 +96,7 @@ class Plan:
     drain: bool = False
     tick: int = 0
     rewrite: Rewrite | None = None
+    drain_until_ms: int | None = None  # the last time that the drain runs; None: all that is left
 
     def to_offset(self) -> dict[str, Any]:
         topics: dict[str, Any] = {}
@@ -102,8 +109,10 @@ class Plan:
             "stateVersion": self._state_version(),
             "tick": self.tick,
             "topics": topics,
-            "version": FIRST_VERSION if self.clock_ms is None else VERSION,
+            "version": self._version(),
         }
+        if self.drain_until_ms is not None:
+            offset["drainUntil"] = self.drain_until_ms
         if self.rewrite is not None:
             r = self.rewrite
             offset["rewrite"] = {"share": r.share, "shares": r.shares, "version": r.version}
@@ -118,11 +127,23 @@ class Plan:
         """Whether both end at the same offsets with the same states, whatever their clocks."""
         return _without_clocks(self.partitions) == _without_clocks(other.partitions)
 
+    def _version(self) -> int:
+        return FIRST_VERSION if self.clock_ms is None and self.drain_until_ms is None else VERSION
+
     def _state_version(self) -> int:
         """Lower than this program's version only once all entries are. Then an older program may start."""
         if self.rewrite is not None and self.rewrite.is_last():
             return self.rewrite.version
         return STATE_VERSION
+
+    def drain_to(self) -> int:
+        """As in `order.advance`."""
+        return drained_watermark(self.drain, self.drain_until_ms)
+
+    def drains_on(self, until_ms: int | None) -> bool:
+        """Whether a drain up to that time continues the one of this plan."""
+        before = self.drain_until_ms
+        return self.drain and before is not None and until_ms is not None and until_ms > before
 
     def end(self, topic: str, partition: int) -> int:
         """Of a partition; 0 for one that is not in the plan."""
@@ -162,7 +183,17 @@ def from_offset(offset: Mapping[str, Any]) -> Plan:
     drain = offset.get("drain")
     if type(drain) is not bool:
         raise Unreadable("expected drain as true or false")
-    return Plan(_text(offset, "rules"), ids, partitions, drain, _whole(offset, "tick"), _rewrite(offset))
+    until_ms = _drain_until(offset, drain)
+    return Plan(_text(offset, "rules"), ids, partitions, drain, _whole(offset, "tick"), _rewrite(offset), until_ms)
+
+
+def _drain_until(offset: Mapping[str, Any], drain: bool) -> int | None:
+    until_ms = offset.get("drainUntil")
+    if until_ms is None:
+        return None
+    if not drain or type(until_ms) is not int or not MIN_EVENT_TIME <= until_ms <= MAX_EVENT_TIME:
+        raise Unreadable("expected drainUntil as an event time, in a drain only")
+    return until_ms
 
 
 def _rewrite(offset: Mapping[str, Any]) -> Rewrite | None:

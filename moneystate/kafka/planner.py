@@ -76,6 +76,8 @@ class Planner:
             return start if self._stopping() else self._next_share(plan, start, *self.spec.rewrite)
         give_up = time.monotonic() + BROKER_AWAY_S
         while not (self.spec.only_planned or self._stopping()):
+            if plan.drains_on(self.spec.drain_until_ms):
+                return self._drained(replace(plan, rules=self.spec.rules, rewrite=None))
             if plan.drain and self._is_drain_complete():
                 return start
             try:
@@ -103,7 +105,7 @@ class Planner:
         try:
             ends = {tp: end for tp, end in self._log_ends().items() if tp[0] in self.unordered}
             self._check(plan, ends)
-            following = replace(self._following(plan, LogEnds(ends)), drain=True)
+            following = replace(self._following(plan, LogEnds(ends)), drain=True, drain_until_ms=plan.drain_until_ms)
         except KafkaException as e:
             raise self._no_plan(e) from None
         return start if following.partitions == plan.partitions else following.to_offset()
@@ -125,8 +127,11 @@ class Planner:
         if not following.reads_like(plan) or following.tick != plan.tick or self.arrivals.is_due(plan, following):
             return following.to_offset()
         if self.spec.bounded and self.spec.drain:
-            return Plan(self.spec.rules, following.topic_ids, plan.partitions, True, plan.tick).to_offset()
+            return self._drained(replace(following, partitions=plan.partitions))
         return start
+
+    def _drained(self, plan: Plan) -> dict[str, Any]:
+        return replace(plan, drain=True, drain_until_ms=self.spec.drain_until_ms).to_offset()
 
     def _next_share(self, plan: Plan, start: dict[str, Any], shares: int, version: int) -> dict[str, Any]:
         """The batch after `plan`, which rewrites the next share of the state in `version`."""
@@ -134,7 +139,7 @@ class Planner:
         if share > shares:
             return start
         rewrite = plans.Rewrite(share, shares, version)
-        return Plan(self.spec.rules, plan.topic_ids, plan.partitions, plan.drain, plan.tick + 1, rewrite).to_offset()
+        return replace(plan, rules=self.spec.rules, tick=plan.tick + 1, rewrite=rewrite).to_offset()
 
     def _still_read(self, plan: Plan) -> Plan:
         """Without topics that are no longer inputs, as the replies are after `--session-lookup none`."""

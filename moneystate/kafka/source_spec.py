@@ -45,6 +45,7 @@ class SourceSpec:
     schemas: str = ""  # as in `JobSpec`
     clock: str = ""  # the topic, without prefix, where the planner takes the broker's time
     broker_skew_ms: int | None = None  # as in `BrokerClock`
+    drain_until_ms: int | None = None  # the last time that a drain runs; None: all that is left
 
     @property
     def drain_complete_file(self) -> str:

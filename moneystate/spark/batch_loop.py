@@ -11,7 +11,9 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame
 
+from moneystate.api.iso_time import from_ms
 from moneystate.engine import plan as plans
+from moneystate.engine.plan import Plan
 from moneystate.errors import MoneystateError, StepError
 from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.groups import GroupProgress
@@ -36,6 +38,7 @@ class BatchJob(Protocol):
     options: RunOptions
     checkpoint: Checkpoint
     on_batch: Callable[[BatchProgress], None]
+    on_warning: Callable[[str], None]
     health: JobHealth
     metrics: JobMetrics
     observers: list[JobObserver]
@@ -103,6 +106,22 @@ class BatchLoop:
         for observer in self.job.observers:
             observer.batch(progress)
         self.job.on_batch(progress)
+        if after.drain_to() != before.drain_to():
+            self._say_what_is_left(after, report)
+
+    def _say_what_is_left(self, after: Plan, report: Report) -> None:
+        if after.drain_until_ms is None:
+            return
+        until = from_ms(after.drain_until_ms)
+        if report.watermark > after.drain_to():
+            self.job.on_warning(
+                f"--drain-until {until}: the watermark had already passed this time, so the drain has run nothing."
+            )
+        if report.buffered:
+            self.job.on_warning(
+                f"--drain-until {until}: later events wait and have not been processed ({report.buffered:,}). A start "
+                "with a later --drain-until processes them."
+            )
 
     def _tell_due(self, due_ms: int) -> None:
         """The planner, in a process of its own, reads the file between batches."""

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from moneystate.api.iso_time import from_ms
 from moneystate.engine import plan as plans
 from moneystate.engine.json_object import read_object
 from moneystate.errors import CheckpointError, DrainedError, RulesError
@@ -155,16 +156,21 @@ class Checkpoint:
             return 0
         return int(self._member(name, "open", int))
 
-    def check_not_drained(self, reads_replies: bool) -> None:
-        """Raises DrainedError if nothing is left to do, or if replies are left and this run does not read them."""
+    def check_not_drained(self, reads_replies: bool, drain_until_ms: int | None = None) -> None:
+        """Raises DrainedError if nothing is left to do, or if replies are left and this run does not read them.
+        `drain_until_ms`: of this run."""
         last = self.last_committed()
         if last < 0 or not self.offset(last)["drain"] or self.last_planned() > last:
             return  # a planned batch of replies must be finished, whatever is open after it
+        until_ms = self.offset(last).get("drainUntil")
+        if until_ms is not None and drain_until_ms is not None and drain_until_ms > until_ms:
+            return
         open_requests = self.open_requests()
-        if not open_requests:
+        if not open_requests or drain_until_ms not in (None, until_ms):
+            ended, later = ("", "") if until_ms is None else (f" at {from_ms(until_ms)}", ", or a later --drain-until")
             raise DrainedError(
-                f"{self.root}: expected a checkpoint that can continue, found one that --drain has ended.",
-                "take a new checkpoint folder.",
+                f"{self.root}: expected a checkpoint that can continue, found one that --drain has ended{ended}.",
+                f"take a new checkpoint folder{later}.",
             )
         if not reads_replies:
             raise DrainedError(

@@ -30,10 +30,14 @@ class Change(NamedTuple):
 
 
 def changes(
-    spec: JobSpec, settings: Mapping[str, Any], checkpoint: Checkpoint, savepoint: Manifest | None = None
+    spec: JobSpec,
+    settings: Mapping[str, Any],
+    checkpoint: Checkpoint,
+    savepoint: Manifest | None = None,
+    drain_until_ms: int | None = None,
 ) -> list[Change]:
     """`settings`: the start's values of settings that are fixed for the life of a checkpoint; `savepoint`: from which a
-    new checkpoint would start."""
+    new checkpoint would start; `drain_until_ms`: of the start."""
     if checkpoint.is_new() and savepoint is not None:
         return _of_savepoint(spec, settings, savepoint)
     if checkpoint.is_new():
@@ -43,13 +47,17 @@ def changes(
     except MoneystateError as e:
         return [Change("start", spec.name, None, None, str(e), refused=True)]
     mine = _of_checkpoint(spec, settings, checkpoint)
-    return mine if any(change.refused for change in mine) else [*mine, *_start(spec, settings, checkpoint)]
+    if any(change.refused for change in mine):
+        return mine
+    return [*mine, *_start(spec, settings, checkpoint, drain_until_ms)]
 
 
-def _start(spec: JobSpec, settings: Mapping[str, Any], checkpoint: Checkpoint) -> Iterator[Change]:
+def _start(
+    spec: JobSpec, settings: Mapping[str, Any], checkpoint: Checkpoint, drain_until_ms: int | None
+) -> Iterator[Change]:
     """What else a start refuses."""
     try:
-        check_existing(checkpoint, settings, spec.rules, finish_batch=False, reads_replies=False)
+        check_existing(checkpoint, settings, spec.rules, False, False, drain_until_ms)
     except MoneystateError as e:
         yield Change("start", spec.name, None, None, str(e), refused=True)
 

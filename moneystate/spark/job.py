@@ -48,7 +48,7 @@ class Job:
         on_publish: Callable[[int], None] = lambda _: None,
         # called with the input topics that were missing and have been created
         on_new_inputs: Callable[[list[str]], None] = lambda _: None,
-        # called with what a person should know before the first batch
+        # called with what a person should know
         on_warning: Callable[[str], None] = lambda _: None,
         # called once the query runs, with the last finished batch and the epoch
         on_start: Callable[[int, str], None] = lambda *_: None,
@@ -56,6 +56,7 @@ class Job:
         self.spec = spec
         self.options = options = options.named(spec)
         self.on_batch = on_batch
+        self.on_warning = on_warning
         self.on_start = on_start
         self.precheck = precheck
         self.checkpoint = Checkpoint(options.checkpoint)

@@ -34,8 +34,8 @@ class BatchProgress:
     records: int  # read in this batch
     seconds: float
     outputs: int
-    watermark_ms: int | None  # None: none yet, or the end of time after a drain (`drained`)
-    drained: bool
+    watermark_ms: int | None  # None: none yet, or the end of time (`drained`)
+    drained: bool  # by --drain, or because all timed streams that it reads have ended
     buffered: int
     counts: dict[str, int] = field(default_factory=dict)
     # Partitions that hold the watermark back because they have had no record.
@@ -87,7 +87,7 @@ class Meter:
             seconds=seconds,
             outputs=report.outputs,
             watermark_ms=None if report.watermark in (NO_TIME, END_OF_TIME) else report.watermark,
-            drained=report.watermark == END_OF_TIME,
+            drained=end.drain or report.watermark == END_OF_TIME,
             buffered=report.buffered,
             counts=report.counts,
             silent=[place_text(names[place]) for place in report.silent],

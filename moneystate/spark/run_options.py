@@ -18,6 +18,7 @@ class RunOptions:
     application_id: str = ""
     bounded: bool = False
     drain: bool = False
+    drain_until_ms: int | None = None  # the last time that a drain runs; None: all that is left
     replies_s: float = 600.0
     idle_timeout_s: float = 30.0
     broker_skew_ms: int | None = None  # as in `BrokerClock`

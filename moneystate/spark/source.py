@@ -44,14 +44,14 @@ class TaskPlan(InputPartition):
         self,
         task: int,
         tasks: int,
-        drain: bool,
+        drain_to: int,
         ranges: list[PlannedRange],
         rewrite: tuple[int, int, int] | None,
     ) -> None:
         super().__init__(task)
         self.task = task
         self.tasks = tasks
-        self.drain = drain
+        self.drain_to = drain_to  # as in `order.advance`
         self.ranges = ranges
         self.rewrite = rewrite  # (share, shares, version) of a batch that rewrites state; None: the batch reads
 
@@ -131,7 +131,7 @@ def plan_tasks(start: plans.Plan, end: plans.Plan, spec: SourceSpec) -> list[Tas
         ranges[task].append((*tp, begin(tp), planned.end, holds, clock))
     r = end.rewrite
     rewrite = None if r is None else (r.share, r.shares, r.version)
-    return [TaskPlan(task, tasks, end.drain, mine, rewrite) for task, mine in enumerate(ranges)]
+    return [TaskPlan(task, tasks, end.drain_to(), mine, rewrite) for task, mine in enumerate(ranges)]
 
 
 def read_blocks(spec: SourceSpec, plan: TaskPlan, marked: set[int]) -> list[bytes]:
@@ -160,7 +160,8 @@ def open_intake(spec: SourceSpec, plan: TaskPlan) -> Intake:
         decoder.reads(spec.formats, converts),
         decoder.values(spec.formats),
     )
-    intake.open(plan.task, plan.tasks, plan.drain, None if plan.rewrite is None else plans.Rewrite(*plan.rewrite))
+    rewrite = None if plan.rewrite is None else plans.Rewrite(*plan.rewrite)
+    intake.open(plan.task, plan.tasks, plan.drain_to, rewrite)
     return intake
 
 

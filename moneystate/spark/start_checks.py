@@ -87,7 +87,9 @@ class StartChecks:
         o, checkpoint = self.options, self.checkpoint
         if not checkpoint.is_new():
             reads_replies = o.drain and self.spec.pending_counter is not None
-            startup.check_existing(checkpoint, self.settings, self.spec.rules, o.finish_batch, reads_replies)
+            startup.check_existing(
+                checkpoint, self.settings, self.spec.rules, o.finish_batch, reads_replies, o.drain_until_ms
+            )
             check_readable(self.spec, checkpoint.latest_rules(), str(checkpoint.root))
 
     def _open_initial_state(self) -> None:

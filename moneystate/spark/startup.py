@@ -106,6 +106,7 @@ def check_existing(
     rules: Mapping[str, Any],
     finish_batch: bool,
     reads_replies: bool,
+    drain_until_ms: int | None = None,
 ) -> None:
     if checkpoint.settings().get("format") != FORMAT:
         raise CheckpointError(
@@ -114,7 +115,7 @@ def check_existing(
         )
     checkpoint.check_settings(settings)
     checkpoint.check_version()
-    checkpoint.check_not_drained(reads_replies)
+    checkpoint.check_not_drained(reads_replies, drain_until_ms)
     _check_state_versions(checkpoint, rules)
     check_timed_inputs(checkpoint.latest_rules(), rules, str(checkpoint.root))
     if finish_batch and checkpoint.planned_rules() is None:

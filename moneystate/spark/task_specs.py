@@ -62,6 +62,7 @@ class TaskSpecs:
             first_tick=start["offset"]["tick"] + 1 if start.get("initial") else 0,
             bounded=o.bounded,
             drain=o.drain,
+            drain_until_ms=o.drain_until_ms,
             idle_timeout_s=o.idle_timeout_s,
             stop_file=str(stop_file),
             only_planned=o.finish_batch,

@@ -32,8 +32,8 @@ from moneystate.api.service import Service
 from moneystate.api.shapes import Shapes
 from moneystate.api.view import View
 from moneystate.engine.avro import HEADER_BYTES
-from moneystate.engine.items import MAX_EVENT_TIME
 from moneystate.errors import ServiceError
+from moneystate.testing.loops import advance_loops, advance_to
 from moneystate.testing.member import Cuts, Member, connect, in_order
 from moneystate.testing.purity import warn_once
 from moneystate.testing.run import CRASH, Crash, Entry, Run, Whole
@@ -44,7 +44,6 @@ T = TypeVar("T")
 P = ParamSpec("P")
 REPLAYS: Final = 2
 TIMED_PARTITIONS: Final = 3
-FAR: Final = MAX_EVENT_TIME - 366 * 86_400_000
 
 __all__ = ["CRASH", "Bench"]
 
@@ -179,7 +178,7 @@ class Bench:
         self._note(now_ms)
         for member in self.members:
             member.beat(now_ms + 1)
-        self._advance(now_ms + 1)
+        advance_to(self.members, now_ms + 1, self.random, self.cuts)
 
     def _append(self, topic: int, partition: int, value: bytes) -> None:
         self.first.append(topic, partition, value)
@@ -190,20 +189,12 @@ class Bench:
         if self.latest is None or self.ended:
             self._batches()
         else:
-            self._advance(max(self.latest, *(member.run.sim.watermark for member in self.members)) + 1)
+            time_ms = max(self.latest, *(member.run.sim.watermark for member in self.members)) + 1
+            advance_to(self.members, time_ms, self.random, self.cuts)
 
     def _batches(self) -> None:
         for member in self.members:
             member.batches(self.random, self.cuts)
-
-    def _advance(self, time_ms: int) -> None:
-        """Advances time to `time_ms`, writers before readers. Repeats as long as services in a loop send each other
-        records. Such records are late."""
-        while any(member.has_news() for member in self.members):
-            for member in self.members:
-                member.beat(time_ms)
-                member.batches(self.random, self.cuts)
-            time_ms += 1
 
     # Output
 
@@ -264,26 +255,29 @@ class Bench:
         self._settle()
         return self.members if of is None else [self._member(of.name)]
 
-    def end(self) -> None:
+    def end(self, until_ms: int | None = None) -> None:
         """Advances time to its end, writers before readers, so that every timer is due. Then runs everything again with
         different batches, key groups and partitions of timed streams. Raises AssertionError if outputs or state
-        differ."""
+        differ.
+
+        `until_ms`: the last time whose timers run, like `--drain-until`; not before the latest record.
+        """
+        if until_ms is not None and self.latest is not None and until_ms < self.latest:
+            raise ValueError(f"expected until_ms= from the latest record on ({self.latest}), found {until_ms}")
         self._settle()
         for member in self.members:
             member.run.check_indices()
-        if any(self.members.index(reader) <= n for n, m in enumerate(self.members) for _, _, reader in m.links):
-            self.members[0].beat(FAR)
-            self._advance(FAR)
+        advance_loops(self.members, until_ms, self.random, self.cuts)
         self.ended = True
         for member in self.members:
             member.batches(self.random, self.cuts)
-            member.batch([], self.random, drain=True)
+            member.batch([], self.random, True, until_ms)
             member.run.check_indices()
         for replay in range(1, REPLAYS + 1):
             chance = random.Random(self.seed + replay)
             others = self._members(chance, chance.randint(1, 5), chance.randint(1, 4), replay=True)
             for live, other in zip(self.members, others, strict=True):
-                other.replay(live, chance, self.cuts)
+                other.replay(live, chance, self.cuts, until_ms)
 
 
 @functools.lru_cache(256)

@@ -44,6 +44,7 @@ class Member:
         # topics that it writes, with their readers and the inputs of these
         self.links: list[tuple[str, InputTopic, Member]] = []
         self.streams: set[str] = set()  # timed streams that another member writes
+        self.sent = 0  # how many records it has written for members to read
 
     def count(self, topic: str) -> int:
         return self.timed_partitions if topic in self.streams else self.partitions
@@ -144,28 +145,29 @@ class Member:
         for batch in cut(pending, chance, cuts):
             self.batch(batch, chance)
 
-    def batch(self, log: list[Entry], chance: random.Random, drain: bool = False) -> None:
-        self.run.batch(log, drain)
+    def batch(self, log: list[Entry], chance: random.Random, drain: bool = False, until_ms: int | None = None) -> None:
+        self.run.batch(log, drain, until_ms)
         for topic, known, reader in self.links:
             if known.timed:
                 self._write_timed(topic, reader, chance)
             else:
                 self._write(topic, known, reader)
 
-    def replay(self, live: Member, chance: random.Random, cuts: Cuts) -> None:
+    def replay(self, live: Member, chance: random.Random, cuts: Cuts, until_ms: int | None) -> None:
         """Processes the log of `live` in different batches. The records of timed streams come from the replays of their
         writers instead."""
         linked = {self.topics[topic].code for topic in self.streams}
         own = [sent for sent in live.log[: live.processed] if not isinstance(sent, Sent) or sent.topic not in linked]
         self.log = list(_merged(own, self.log, chance))
         self.batches(chance, cuts)
-        self.batch([], chance, drain=True)
+        self.batch([], chance, True, until_ms)
         live.run.check_same(self.run)
 
     # Output for the readers of its topics
 
     def _write(self, topic: str, known: InputTopic, reader: Member) -> None:
         for _, key, value, _ in self.run.written(topic):
+            self.sent += 1
             to = zlib.crc32(key or b"") % reader.count(known.name)
             received_ms = reader.now_ms if known.arrival else -1
             whole = Whole(key, in_format(self.plan, topic, value), {}, received_ms, raw=True)
@@ -180,6 +182,7 @@ class Member:
                 if group % self.writers == writer:
                     to = partition_of(key, writer, self.writers, reader.count(topic))
                     content = in_format(self.plan, topic, value)
+                    self.sent += 1
                     reader.append(code, to, b"", Whole(key, content, dict(headers), -1, raw=True))
             if watermark != NO_TIME:
                 for to in partitions_of(writer, self.writers, reader.count(topic)):

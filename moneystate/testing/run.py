@@ -182,7 +182,7 @@ class Run:
     def heartbeat(self, time_ms: int) -> bytes:
         return self.plan.heartbeat.encode(Heartbeat(time_ms))
 
-    def batch(self, log: Sequence[Entry], drain: bool = False) -> None:
+    def batch(self, log: Sequence[Entry], drain: bool = False, until_ms: int | None = None) -> None:
         records = []
         self.clock_ms = max([self.clock_ms, *(entry.clock_ms for entry in log if isinstance(entry, Advance))])
         clocks = {place: self.clock_ms for place in self.sim.partitions if place[0] in self.arrivals}
@@ -194,9 +194,9 @@ class Run:
                     self.originals[self.plan.topics[sent.topic], sent.partition, sent.offset] = sent.whole
                 records.append(sent.record())
         if any(isinstance(sent, Crash) for sent in log):
-            self._lose(records, drain, clocks)
+            self._lose(records, drain, clocks, until_ms)
         written = len(self.sim.outputs)
-        self.sim.batch(records, drain, clocks=clocks)
+        self.sim.batch(records, drain, clocks=clocks, drain_until_ms=until_ms)
         self._restore_letters(written)
         assert not self.differences, f"a step gets another record in other batches: {self.differences[0]}"
 
@@ -211,13 +211,15 @@ class Run:
                 letter = Letter(*place, sent.timestamp_ms, sent.key, sent.value, [*sent.headers.items()])
                 outputs[n] = (stream, *restored(headers, letter))
 
-    def _lose(self, records: list[Input], drain: bool, clocks: Mapping[Partition, int]) -> None:
+    def _lose(
+        self, records: list[Input], drain: bool, clocks: Mapping[Partition, int], until_ms: int | None = None
+    ) -> None:
         """Runs the batch and discards the result, as if the process had ended before writing."""
         sim = copy.copy(self.sim)
         sim.states = copy.deepcopy(self.sim.states)
         sim.outputs, sim.changes = [], []
         caused, self.caused[:] = list(self.caused), []
-        sim.batch(records, drain, clocks=clocks)
+        sim.batch(records, drain, clocks=clocks, drain_until_ms=until_ms)
         self.caused[:] = caused
 
     # Output

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
+from moneystate.engine import slots
 from moneystate.engine.block import merge
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.intake import Intake, PlannedPartition
-from moneystate.engine.items import NO_TIME, Header, Output
+from moneystate.engine.items import NO_TIME, RANK, TIME, TIMER_RANK, Header, Item, Output
 from moneystate.engine.keygroup import run_batch
-from moneystate.engine.order import Partition
+from moneystate.engine.order import Partition, drained_watermark
 from moneystate.engine.plan import Rewrite
 from moneystate.engine.processor import Change, Decoder, InputTopic, Processor, Read, bounds_of
 from moneystate.engine.state import MemoryState
@@ -81,9 +82,10 @@ class Simulation:
         idle: Sequence[Partition] = (),
         rewrite: Rewrite | None = None,
         clocks: Mapping[Partition, int] = NO_CLOCKS,
+        drain_until_ms: int | None = None,
     ) -> None:
         """`clocks`: of partitions in arrival order, as in marks."""
-        packed = self._source(list(records), drain, idle, rewrite, clocks)
+        packed = self._source(list(records), drained_watermark(drain, drain_until_ms), idle, rewrite, clocks)
         self.counts = {}
         self.buffered = 0
         self.oldest = None
@@ -102,8 +104,19 @@ class Simulation:
             for name, n in result.counts.items():
                 self.counts[name] = self.counts.get(name, 0) + n
 
+    def latest_timer(self, until_ms: int) -> int:
+        """When the last of the timers that wait and are due up to `until_ms` is due; NO_TIME: none waits."""
+        items: list[Item] = []
+        for state in self.states:
+            for key, entry in state.entries.items():
+                if key.startswith(slots.PREFIX):
+                    count, block = slots.open_chunk(entry)
+                    slots.decode_items(block, count, items)
+        timers = [item[TIME] for item in items if item[RANK] == TIMER_RANK and item[TIME] <= until_ms]
+        return max(timers, default=NO_TIME)
+
     def _source(
-        self, records: list[Input], drain: bool, idle: Sequence[Partition], rewrite: Rewrite | None,
+        self, records: list[Input], drain_to: int, idle: Sequence[Partition], rewrite: Rewrite | None,
         clocks: Mapping[Partition, int],
     ) -> list[list[bytes]]:  # fmt: skip
         packed = []
@@ -116,7 +129,7 @@ class Simulation:
                 self.decoder, self.inputs, planned, self.key_groups, self.bound_ms, self.max_future_ms,
                 self.dead_letter_stream, {}, self.max_record_bytes, self.reads,
             )  # fmt: skip
-            intake.open(task, self.tasks, drain, rewrite)
+            intake.open(task, self.tasks, drain_to, rewrite)
             for record in records:
                 if (record.topic, record.partition) in partitions:
                     self._add(intake, record)

@@ -136,6 +136,7 @@ SAMPLES = [
     (["run"], "bootstrap-servers", "a:1,b:2", "a:1,b:2"),
     (["run"], "partitions", "3", 3),
     (["run"], "drain", "true", True),
+    (["run"], "drain-until", "2026-01-31T00:00:00Z", "2026-01-31T00:00:00Z"),
     (["run"], "create-topics", "false", False),
     (["run"], "on-error", "dead-letter", "dead-letter"),
     (["run"], "approved", "plan.json", Path("plan.json")),

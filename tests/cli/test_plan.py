@@ -281,6 +281,11 @@ def test_plan_tells_what_else_a_start_refuses(tmp_path: Path) -> None:
     refused = [change for change in changes(spec, SETTINGS, checkpoint) if change.refused]
     assert [change.part for change in refused] == ["start"]
     assert "--drain has ended" in refused[0].effect
+    until = replace(drained, drain_until_ms=1_000)
+    (tmp_path / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(until.to_offset())}")
+    for later, is_refused in ((None, True), (999, True), (1_000, True), (1_001, False)):
+        told = changes(spec, SETTINGS, checkpoint, drain_until_ms=later)
+        assert any(change.refused for change in told) is is_refused
 
 
 def test_plan_tells_that_a_newer_program_wrote_the_checkpoint(tmp_path: Path) -> None:

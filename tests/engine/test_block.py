@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from moneystate.engine.block import Block, merge, unpack
-from moneystate.engine.items import NO_TIME, Item, Mark
+from moneystate.engine.items import END_OF_TIME, NO_TIME, Item, Mark
 
 MARK: Mark = (1, 2, 3_000, 1, 4_000)
 ITEM: Item = (5, 1, 0, 1, 2, 7, 5, b"key", b"\x00value")
 
 
 def block(task: int, tasks: int, marks: list[Mark] | None = None) -> Block:
-    return Block(task, tasks, False, marks or [])
+    return Block(task, tasks, NO_TIME, marks or [])
 
 
 def test_a_block_survives_packing() -> None:
@@ -29,7 +29,7 @@ def test_a_block_survives_packing() -> None:
 
 
 def vars_of(b: Block) -> tuple[object, ...]:
-    return (b.task, b.tasks, b.drain, b.marks, b.unordered, b.passed, b.counts)
+    return (b.task, b.tasks, b.drain_to, b.marks, b.unordered, b.passed, b.counts)
 
 
 def test_blocks_are_merged_in_the_order_of_their_tasks_however_they_come() -> None:
@@ -48,7 +48,7 @@ def test_a_missing_or_doubled_task_is_refused(tasks: list[int]) -> None:
 
 
 def test_a_drain_is_every_tasks_drain() -> None:
-    assert merge([Block(task, 2, True, []).pack() for task in (0, 1)]).drain
+    assert merge([Block(task, 2, END_OF_TIME, []).pack() for task in (0, 1)]).drain_to == END_OF_TIME
 
 
 def test_marks_are_left_out_where_another_block_brings_them_and_nobody_takes_them_for_none() -> None:

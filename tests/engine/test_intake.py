@@ -24,7 +24,7 @@ PLANNED = [(ALPHA, 0, 1), (ALPHA, 1, 0), (BETA, 0, 1), (NOTES, 0, 1)]
 def intake(converts: dict[int, Convert] | None = None, max_future_ms: int = 1_000) -> Intake:
     planned = [PlannedPartition(*place) for place in PLANNED]
     made = Intake(TinyDecoder(), INPUTS, planned, KEY_GROUPS, 100, max_future_ms, DEAD_LETTERS, converts or {})
-    made.open(0, 1, False)
+    made.open(0, 1, NO_TIME)
     return made
 
 
@@ -52,7 +52,7 @@ def test_only_the_named_key_groups_get_the_marks_of_many_partitions() -> None:
     sizes = []
     for marked in (None, {0, 1}):
         made = Intake(TinyDecoder(), INPUTS, planned, 64, 100, 1_000, DEAD_LETTERS, {})
-        made.open(0, 1, False)
+        made.open(0, 1, NO_TIME)
         made.add(ALPHA, 0, 0, -1, value_of(500))
         packed = made.close(marked)
         sizes.append(sum(map(len, packed)))
@@ -103,7 +103,7 @@ def test_each_input_may_have_a_bound_and_a_limit_of_the_future_of_its_own() -> N
     own = {ALPHA: (300, 5_000), BETA: (0, None)}
     inputs = [InputTopic(*t[:4], *own.get(t.code, (None, None))) for t in INPUTS]
     made = Intake(TinyDecoder(), inputs, planned, KEY_GROUPS, 100, 1_000, DEAD_LETTERS, {})
-    made.open(0, 1, False)
+    made.open(0, 1, NO_TIME)
     assert made.add(ALPHA, 0, 0, 0, value_of(5_000, "a")) is None
     assert made.add(ALPHA, 0, 1, 0, value_of(5_001, "a")) is not None
     made.add(ALPHA, 0, 2, -1, value_of(0, "a"))

@@ -7,7 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moneystate.engine.items import END_OF_TIME, MAX_EVENT_TIME, MIN_EVENT_TIME, NO_TIME, TIMER_RANK, Mark
-from moneystate.engine.order import Partition, RangeOrder, advance, finalize_order_time, holder, silent
+from moneystate.engine.order import (
+    Partition,
+    RangeOrder,
+    advance,
+    drained_watermark,
+    finalize_order_time,
+    holder,
+    silent,
+)
 from tests.budget import examples
 from tests.engine.tiny import ALPHA, BETA, BOUND_MS, TinyRun
 
@@ -67,35 +75,41 @@ def mark(high: int, partition: int = 0, holds: int = 1) -> Mark:
 
 def test_the_watermark_is_the_least_high_minus_the_bound() -> None:
     highs: dict[Partition, int] = {}
-    assert advance(highs, [mark(100), mark(70, 1)], BOUNDS, NO_TIME, drain=False) == 60
+    assert advance(highs, [mark(100), mark(70, 1)], BOUNDS, NO_TIME, drain_to=NO_TIME) == 60
     assert highs == {(ALPHA, 0): 100, (ALPHA, 1): 70}
 
 
 def test_a_partition_without_news_stands_where_it_stood() -> None:
     highs = {(ALPHA, 0): 100, (ALPHA, 1): 70}
-    assert advance(highs, [mark(200), mark(NO_TIME, 1)], BOUNDS, 60, drain=False) == 60
+    assert advance(highs, [mark(200), mark(NO_TIME, 1)], BOUNDS, 60, drain_to=NO_TIME) == 60
 
 
 def test_one_empty_partition_holds_the_watermark_and_is_named() -> None:
     highs: dict[Partition, int] = {}
     marks = [mark(100), mark(NO_TIME, 1)]
-    assert advance(highs, marks, BOUNDS, NO_TIME, drain=False) == NO_TIME
+    assert advance(highs, marks, BOUNDS, NO_TIME, drain_to=NO_TIME) == NO_TIME
     assert silent(highs, marks) == [(ALPHA, 1)]
 
 
 def test_an_idle_partition_does_not_hold_the_watermark() -> None:
     highs = {(ALPHA, 1): 20}
-    assert advance(highs, [mark(100), mark(NO_TIME, 1, holds=0)], BOUNDS, 10, drain=False) == 90
+    assert advance(highs, [mark(100), mark(NO_TIME, 1, holds=0)], BOUNDS, 10, drain_to=NO_TIME) == 90
     assert silent({}, [mark(NO_TIME, 1, holds=0)]) == []
 
 
 def test_the_watermark_stays_when_all_partitions_are_idle_or_there_are_none() -> None:
-    assert advance({(ALPHA, 0): 99}, [mark(NO_TIME, holds=0)], BOUNDS, 50, drain=False) == 50
-    assert advance({}, [], BOUNDS, 50, drain=False) == 50
+    assert advance({(ALPHA, 0): 99}, [mark(NO_TIME, holds=0)], BOUNDS, 50, drain_to=NO_TIME) == 50
+    assert advance({}, [], BOUNDS, 50, drain_to=NO_TIME) == 50
 
 
 def test_a_drain_takes_the_watermark_to_the_end_whatever_is_silent() -> None:
-    assert advance({}, [mark(NO_TIME)], BOUNDS, 50, drain=True) == END_OF_TIME
+    assert advance({}, [mark(NO_TIME)], BOUNDS, 50, drain_to=drained_watermark(True, None)) == END_OF_TIME
+
+
+def test_a_drain_up_to_a_time_passes_this_time_and_never_takes_the_watermark_back() -> None:
+    for until_ms, after in ((49, 50), (50, 51), (9_000, 9_001)):
+        assert advance({}, [mark(100)], BOUNDS, 50, drain_to=drained_watermark(True, until_ms)) == after
+    assert drained_watermark(False, 9_000) == NO_TIME
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 2), times, st.integers(0, 1)), max_size=4), max_size=12))
@@ -103,7 +117,7 @@ def test_the_watermark_does_not_reverse(batches: list[list[tuple[int, int, int]]
     highs: dict[Partition, int] = {}
     watermark = NO_TIME
     for batch in batches:
-        after = advance(highs, [mark(high, p, holds) for p, high, holds in batch], BOUNDS, watermark, drain=False)
+        after = advance(highs, [mark(high, p, holds) for p, high, holds in batch], BOUNDS, watermark, drain_to=NO_TIME)
         assert after >= watermark
         watermark = after
 
@@ -223,8 +237,8 @@ def test_the_holder_is_the_partition_with_the_least_high_that_is_not_idle() -> N
 
 def test_each_input_holds_the_watermark_back_by_its_own_bound() -> None:
     marks = [(ALPHA, 0, 100, 1, NO_TIME), (BETA, 0, 90, 1, NO_TIME)]
-    assert advance({}, marks, {ALPHA: 50, BETA: 5}, NO_TIME, drain=False) == 50
-    assert advance({}, marks, {ALPHA: 5, BETA: 5}, NO_TIME, drain=False) == 85
+    assert advance({}, marks, {ALPHA: 50, BETA: 5}, NO_TIME, drain_to=NO_TIME) == 50
+    assert advance({}, marks, {ALPHA: 5, BETA: 5}, NO_TIME, drain_to=NO_TIME) == 85
     assert holder({(ALPHA, 0): 100, (BETA, 0): 90}, marks, {ALPHA: 50, BETA: 5}) == [(ALPHA, 0)]
 
 
@@ -275,7 +289,7 @@ def _late(alpha_ms: int, beta_ms: int, events: list[Record]) -> int:
 def test_the_clock_of_a_quiet_partition_moves_the_watermark_but_no_high() -> None:
     highs = {(ALPHA, 0): 100}
     marks = [(ALPHA, 0, NO_TIME, 1, 500), (ALPHA, 1, NO_TIME, 1, 500)]
-    assert advance(highs, marks, {ALPHA: 0}, 100, drain=False) == 500
+    assert advance(highs, marks, {ALPHA: 0}, 100, drain_to=NO_TIME) == 500
     assert highs == {(ALPHA, 0): 100}  # the next record of the partition is late only if it is behind the watermark
     assert holder(highs, marks, {ALPHA: 0}) == [(ALPHA, 0)]
     assert silent(highs, marks) == []
@@ -283,10 +297,10 @@ def test_the_clock_of_a_quiet_partition_moves_the_watermark_but_no_high() -> Non
 
 def test_a_partition_without_a_clock_holds_the_watermark_at_its_own_time() -> None:
     marks = [(ALPHA, 0, 300, 1, NO_TIME), (ALPHA, 1, NO_TIME, 1, 500)]
-    assert advance({}, marks, {ALPHA: 0}, NO_TIME, drain=False) == 300
-    assert advance({}, [(ALPHA, 0, NO_TIME, 1, NO_TIME), marks[1]], {ALPHA: 0}, 40, drain=False) == 40
+    assert advance({}, marks, {ALPHA: 0}, NO_TIME, drain_to=NO_TIME) == 300
+    assert advance({}, [(ALPHA, 0, NO_TIME, 1, NO_TIME), marks[1]], {ALPHA: 0}, 40, drain_to=NO_TIME) == 40
 
 
 def test_a_clock_counts_less_the_bound_of_its_input() -> None:
     marks = [(ALPHA, 0, 100, 1, 500), (BETA, 0, 700, 1, 500)]
-    assert advance({}, marks, {ALPHA: 50, BETA: 0}, NO_TIME, drain=False) == 450
+    assert advance({}, marks, {ALPHA: 50, BETA: 0}, NO_TIME, drain_to=NO_TIME) == 450

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
 from moneystate.engine.plan import (
     ACTIVE,
     EMPTY,
@@ -21,6 +22,7 @@ from moneystate.engine.plan import (
     PartitionPlan,
     Plan,
     Rewrite,
+    Unreadable,
     check_version,
     digest,
     from_offset,
@@ -37,7 +39,9 @@ places = st.tuples(st.sampled_from(["alpha", "beta", "beta-2"]), st.integers(0, 
 def plans(draw: st.DrawFn) -> Plan:
     partitions = draw(st.dictionaries(places, partition_plans, max_size=20))
     ids = {topic: f"id of {topic}" for topic, _ in partitions}
-    return Plan(draw(st.text(max_size=8)), ids, partitions, draw(st.booleans()), draw(st.integers(0, 9)))
+    until_ms = draw(st.none() | st.integers(MIN_EVENT_TIME, MAX_EVENT_TIME))
+    drain = until_ms is not None or draw(st.booleans())
+    return Plan(draw(st.text(max_size=8)), ids, partitions, drain, draw(st.integers(0, 9)), drain_until_ms=until_ms)
 
 
 @given(plans())
@@ -69,6 +73,29 @@ def test_the_text_of_an_offset_is_this() -> None:
         '"version": 1}'
     )
     assert digest(plan.to_offset()) == "8d5efe41710eed9b235d11d53f465468"
+
+
+def test_only_a_plan_with_the_end_of_a_drain_is_of_version_2() -> None:
+    assert json.dumps(Plan("r", {}, {}, drain=True, drain_until_ms=-7).to_offset()) == (
+        '{"drain": true, "drainUntil": -7, "rules": "r", "stateVersion": 2, "tick": 0, "topics": {}, "version": 2}'
+    )
+    assert Plan("r", {}, {}, drain=True).to_offset()["version"] == 1
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"drainUntil": "7"}, {"drainUntil": MAX_EVENT_TIME + 1}, {"drainUntil": True}, {"drain": False}], ids=str
+)
+def test_the_end_of_a_drain_is_an_event_time_of_a_drain(wrong: dict[str, object]) -> None:
+    offset = Plan("r", {}, {}, drain=True, drain_until_ms=7).to_offset()
+    with pytest.raises(Unreadable, match="expected drainUntil"):
+        from_offset({**offset, **wrong})
+
+
+def test_a_drain_up_to_a_time_continues_up_to_a_later_one_only() -> None:
+    drained = Plan("r", {}, {}, drain=True, drain_until_ms=7)
+    assert [drained.drains_on(until_ms) for until_ms in (None, 6, 7, 8)] == [False, False, False, True]
+    assert not replace(drained, drain_until_ms=None).drains_on(8)
+    assert not Plan("r", {}, {}).drains_on(8)
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def read_rows(rows: dict[bytes, bytes]) -> None:
 
 @target("engine.block", ITEMS, share=0.2)
 def block_round(items: list[Item]) -> None:
-    made = block.Block(0, 1, True, [(1, 2, 3, 1, 4)])
+    made = block.Block(0, 1, END_OF_TIME, [(1, 2, 3, 1, 4)])
     made.items = list(items)
     made.counts = {"a": 1}
     made.passed = [(0, None, b"v", [("h", None)])]

@@ -69,7 +69,7 @@ CHECKPOINT: dict[str, Any] = {
 @st.composite
 def checkpoints(draw: st.DrawFn) -> dict[str, bytes]:
     """The files of a checkpoint, one of them damaged."""
-    offset = draw(plans()).to_offset() | {"rules": rules_hash(RULES), "drain": draw(st.booleans())}
+    offset = draw(plans()).to_offset() | {"rules": rules_hash(RULES)}
     contents = dict(CHECKPOINT)
     contents[OWN + "start.json"] = {"offset": offset, "superseded": ["d"], "savepoint": None}
     files = {name: json.dumps(content).encode() for name, content in contents.items()}
@@ -95,7 +95,7 @@ def read_checkpoint(files: dict[str, bytes]) -> None:
         read = Checkpoint(str(folder))
         for call in (
             read.settings, read.start, read.latest_rules, read.epoch, read.check_version, read.code, read.open_requests,
-            read.planned_rules, lambda: read.check_not_drained(False), lambda: read.check_rules(RULES),
+            read.planned_rules, lambda: read.check_not_drained(False, 7), lambda: read.check_rules(RULES),
             lambda: read.check_settings({"format": 1}), lambda: read.changed_rules(RULES),
             lambda: read.offset(-1), lambda: read.offset(2), lambda: read.offset(3), lambda: read.replan(RULES),
         ):  # fmt: skip

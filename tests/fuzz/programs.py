@@ -22,7 +22,7 @@ from moneystate.api.runtime import ServiceProcessor
 from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
 from moneystate.engine import clock
 from moneystate.engine.block import Block
-from moneystate.engine.items import NO_TIME, Output
+from moneystate.engine.items import END_OF_TIME, NO_TIME, Output
 from moneystate.engine.keygroup import run_batch
 from moneystate.engine.keys import is_engines
 from moneystate.engine.order import RangeOrder
@@ -334,7 +334,7 @@ def run(its: Kind, batches: list[list[Any]]) -> Result:
     offset = 0
     for events in [*batches, []]:
         order = RangeOrder(BOUND_MS)
-        block = Block(0, 1, not events, [])
+        block = Block(0, 1, NO_TIME if events else END_OF_TIME, [])
         for e in events:
             time = order.observe(e.at)
             block.items.append((time, 0, 0, 0, 0, offset, e.at, e.key.encode(), codec.encode(e)))

@@ -163,6 +163,20 @@ def test_a_bounded_run_reads_what_was_there_at_its_start_and_then_drains(inputs:
     assert planned.offset == last
 
 
+def test_a_drain_up_to_a_time_is_continued_up_to_a_later_one(inputs: Cluster, tmp_path: Path) -> None:
+    planned = Planned(inputs, tmp_path, bounded=True, drain=True, drain_until_ms=7)
+    planned.next()
+    assert (planned.plan.drain, planned.plan.drain_until_ms) == (True, 7)
+    for until_ms, after in ((None, 7), (6, 7), (7, 7), (8, 8)):
+        planned.planner.spec = replace(planned.spec, drain_until_ms=until_ms)
+        planned.next()
+        assert (planned.plan.drain, planned.plan.drain_until_ms) == (True, after)
+    last = planned.offset
+    inputs.send(inputs.prefix + WALLET, beats([0]))
+    planned.next()
+    assert planned.offset == last, "it reads nothing new"
+
+
 def test_an_open_transaction_ends_what_can_be_planned(inputs: Cluster, tmp_path: Path) -> None:
     topic = inputs.prefix + WALLET
     inputs.send(topic, beats([0]))

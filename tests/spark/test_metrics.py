@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from prometheus_client import generate_latest
@@ -82,6 +83,14 @@ def test_without_a_watermark_there_is_no_lag() -> None:
     assert shown(measured(report(watermark=NO_TIME, highs=never))).values(JOB + "input_watermark_seconds") == {}
     drained = shown(measured(report(watermark=END_OF_TIME)))
     assert drained.values(JOB + "watermark_seconds") == drained.values(JOB + "watermark_lag_seconds") == {}
+
+
+def test_a_job_is_drained_by_its_plan_or_at_the_end_of_time() -> None:
+    """Up to a declared time, it is drained and has a watermark."""
+    until = replace(AFTER, drain=True, drain_until_ms=779_999)
+    batch = Meter(SPEC.bounds()).measure(7, BEFORE, until, report(), SPEC.inputs)
+    assert (batch.drained, batch.watermark_ms) == (True, 780_000)
+    assert (measured(report()).drained, measured(report(watermark=END_OF_TIME)).drained) == (False, True)
 
 
 def test_records_and_outputs_are_summed_over_batches_and_the_checkpoints_counts_are_not() -> None:
