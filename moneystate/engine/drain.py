@@ -7,8 +7,8 @@ state, as a step does that has something left to do, or after at most two in a r
 
 All of this depends on the log alone. At the last event's time, the timers that wait are the same wherever batches end
 and however many key groups there are. No step after that time has run before the drain, as no watermark passes the last
-event. Inputs in arrival order are an exception: their clocks may have passed it, and then the end counts from there. The
-clocks are in the plan of the drain.
+event. Inputs in arrival order are an exception: their clocks may have passed it, and then the end counts from there.
+The clocks are in the plan of the drain.
 """
 
 from __future__ import annotations
