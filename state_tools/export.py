@@ -32,6 +32,9 @@ SUMMARY = b""  # no entry has this key
 ROWS_PER_BATCH = "2000"  # entries are far smaller than the blocks of a running job
 
 
+FINISH_FIRST = "finish it first: start the job as before with --finish-batch, with the program that planned it."
+
+
 def open_checkpoint(folder: str) -> Checkpoint:
     """Opens a checkpoint that has state. Raises CheckpointError."""
     checkpoint = Checkpoint(folder)
@@ -52,7 +55,7 @@ def check_can_go_on(checkpoint: Checkpoint) -> None:
         raise CheckpointError(
             f"{checkpoint.root}: expected all planned batches to be finished, batch {checkpoint.last_planned()} is "
             "not: parts of it may be in Kafka.",
-            "stop the job and run moneystate enrich --finish-batch, then export.",
+            FINISH_FIRST,
         )
     if checkpoint.offset(checkpoint.last_committed())["drain"]:
         raise DrainedError(

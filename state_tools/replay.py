@@ -39,7 +39,7 @@ from moneystate.savepoint.fingerprint import Fingerprint, of_group
 from moneystate.savepoint.format import Savepoint, begin, finish, write_output, write_state
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.startup import check_logs
-from state_tools.export import export, open_checkpoint
+from state_tools.export import FINISH_FIRST, export, open_checkpoint
 from state_tools.offline import offline_session
 
 MAX_EXAMPLES = 5  # of missing records, and as many of additional ones
@@ -120,7 +120,8 @@ class Replay:
                 raise RetentionError(
                     f"{tp[0]}, partition {tp[1]}: expected all records from offset {start}, found a log that begins at "
                     f"{first}: retention has deleted records.",
-                    "bootstrap from an archive, then compare with it: moneystate checkpoint compare.",
+                    "bootstrap from an archive, then compare its savepoint: moneystate checkpoint compare "
+                    f"{self.checkpoint.root} SAVEPOINT.",
                 )
 
     def _start_of(self, tp: TopicPartition) -> int:
@@ -268,6 +269,6 @@ def open_for_replay(folder: str) -> Checkpoint:
     if checkpoint.planned_rules() is not None:
         raise CheckpointError(
             f"{folder}: expected all planned batches to be finished, batch {checkpoint.last_planned()} is not.",
-            "run moneystate enrich --finish-batch first.",
+            FINISH_FIRST,
         )
     return checkpoint

@@ -80,7 +80,7 @@ class Inspector:
             if needs_headers and not record.has_headers:
                 raise ArchiveError(
                     f"{path}: expected records with headers, which this input needs, found record {number} without.",
-                    "archive the topic with them (moneystate archive; Spark's source: includeHeaders).",
+                    "archive the topic with them: with moneystate archive, or with Spark's source and includeHeaders.",
                 )
             place = record.offset if has_offset else number
             if self.at_ms is not None and facts.first_at is None:

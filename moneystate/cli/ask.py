@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -238,14 +239,19 @@ def _get(question: Question) -> None:
         return
     tables.records(answer.header, answer.records)
     if answer.maps:
-        typer.echo(f"There are entries in {', '.join(answer.maps)}. Do: ask ... entries MAP {key}.", err=True)
+        typer.echo(_of_maps(question.schema.service, list(answer.maps), key), err=True)
+
+
+def _of_maps(service: str, maps: list[str], key: str) -> str:
+    command = f"moneystate ask {service} entries {maps[0]} {shlex.quote(key)}"
+    return f"There are entries in {', '.join(maps)}. Do: {command}."
 
 
 def _list(question: Question) -> None:
     if not question.words:
         raise ConfigError(
             "ask: expected list STATE [PREFIX] or list INDEX [PART...], found no argument.",
-            "moneystate ask SERVICE schema names states and indices.",
+            f"name one of moneystate ask {question.schema.service} schema.",
         )
     name, *parts = question.words
     request = s.ListRequest(at=question.read_at)

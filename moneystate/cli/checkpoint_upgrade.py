@@ -48,6 +48,7 @@ from moneystate.spark.progress import BatchProgress
 from moneystate.spark.run_options import RunOptions
 from moneystate.spark.storage import jvm_settings
 from state_tools.downgrade_check import check_downgrade
+from state_tools.export import FINISH_FIRST
 
 Batches = Annotated[
     int,
@@ -133,7 +134,7 @@ def _check_no_input_planned(checkpoint: Checkpoint) -> None:
     if planned > checkpoint.last_committed() and plans.from_offset(checkpoint.offset(planned)).rewrite is None:
         raise CheckpointError(
             f"{checkpoint.root}: expected all batches of the job to be finished, found batch {planned} unfinished.",
-            "finish it first: start the job as before with --finish-batch, with the program that planned it.",
+            FINISH_FIRST,
         )
 
 

@@ -5,6 +5,7 @@ would be refused.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,7 +28,6 @@ from moneystate.spark.startup import settings_of
 from moneystate.spark.storage.savepoints import manifest_of
 
 REFUSED_EXIT_CODE = 1
-NEW_PLAN = "run moneystate plan --save with the same flags, and approve its file."
 MOST_TEXT = 60  # characters of a value in the table
 
 
@@ -60,19 +60,18 @@ plan = flagged(plan_services, "prepared", prepare)
 def check_approved(file: Path, prepared: list[Prepared]) -> None:
     """Raises ConfigError if a start would make a change that is not in `file`. Changes in the file that are already
     made are fine, so that a job can be started again with the same file."""
+    save = f"moneystate plan --save {shlex.quote(str(file))}"
+    do = f"run {save} with the services and flags of this run, and approve that."
     try:
         approved = json.loads(file.read_bytes())
     except (OSError, ValueError) as e:
-        raise ConfigError(f"--approved {file}: expected a file of moneystate plan --save, but {e}.", NEW_PLAN) from None
+        raise ConfigError(f"--approved {file}: expected a file of moneystate plan --save, but {e}.", do) from None
     if not isinstance(approved, dict) or not all(isinstance(mine, list) for mine in approved.values()):
-        raise ConfigError(f"--approved {file}: expected a file of moneystate plan --save, found other JSON.", NEW_PLAN)
+        raise ConfigError(f"--approved {file}: expected a file of moneystate plan --save, found other JSON.", do)
     different = _difference(approved, json.loads(json.dumps(_as_json(_planned(prepared)))))
     if not different:
         return
-    raise ConfigError(
-        f"--approved {file}: expected to change what was approved, but {different} differs.",
-        NEW_PLAN,
-    )
+    raise ConfigError(f"--approved {file}: expected to change what was approved, but {different} differs.", do)
 
 
 def _difference(approved: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -126,7 +127,7 @@ def _counted(count: status_pb2.SchemaCount) -> str:
 
 def forget(user_id: str, answer: admin_pb2.ForgetUserResponse) -> None:
     say(f"asked to forget {user_id}: request {answer.request_id} at {place_of(answer.request)}")
-    say("`moneystate state forgotten` shows the proof once the job has erased the user.")
+    say(f"`moneystate state forgotten {shlex.quote(user_id)}` shows the proof once the job has erased the user.")
 
 
 def forgotten(user_id: str, answer: admin_pb2.GetForgottenResponse) -> None:

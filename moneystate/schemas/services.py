@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
@@ -60,7 +61,7 @@ def typed(reference: str) -> str:
     file = Path(source).resolve()
     root = file.parents[module.count(".") + (file.name == "__init__.py")]
     importable = root in (Path.cwd(), PACKAGE.parent) or root.name == "site-packages"
-    return path if importable else f"{os.path.relpath(file)}:{name}"
+    return path if importable else shlex.quote(f"{os.path.relpath(file)}:{name}")
 
 
 def released_tree(service: str) -> Tree:

@@ -19,7 +19,7 @@ def saved_state(folder: str) -> SavedState:
     if m.changelog is None:
         raise SavepointError(
             f"--from-snapshot {folder}: expected a savepoint with a position of the changelog, found one without.",
-            "make it with moneystate checkpoint export --bootstrap-servers.",
+            "make it with moneystate checkpoint export and its flag --bootstrap-servers.",
         )
 
     def entries(group: int) -> Iterator[tuple[bytes, bytes]]:
