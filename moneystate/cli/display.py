@@ -12,6 +12,7 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 
 from moneystate import log
+from moneystate.api import odd_times
 from moneystate.cli import core
 from moneystate.cli.tables import fitting
 from moneystate.engine.deadletter import COUNT_PREFIX
@@ -40,6 +41,7 @@ class Display:
         self.outputs = 0
         self.live: Live | None = None
         self.logged_at = float("-inf")
+        self.warned: set[str] = set()  # inputs with early event times
 
     def __enter__(self) -> Display:
         if not self.quiet and not self.title and self.console.is_terminal and not log.is_json():
@@ -73,6 +75,7 @@ class Display:
     def batch(self, progress: BatchProgress) -> None:
         self.recent.append(progress)
         self.last = progress
+        self._warn_of_early(progress)
         self.records += progress.records
         self.outputs += progress.outputs
         if self.live is not None:
@@ -85,6 +88,13 @@ class Display:
             self.log.debug(
                 "batch", **_place(progress), records=progress.records, outputs=progress.outputs, seconds=seconds
             )
+
+    def _warn_of_early(self, progress: BatchProgress) -> None:
+        """Once for each input: a wrong unit makes every event early."""
+        for topic, event in progress.early.items():
+            if topic not in self.warned:
+                self.warned.add(topic)
+                self.warning(odd_times.warning(event.place, event.key, event.time_ms))
 
     def _report(self, event: str, before: str = "", **more: Any) -> None:
         """The progress as a line: fields for programs, a text for people, which begins with `before`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import marshal
 from collections.abc import Iterable
 
-from moneystate.engine.items import Item, Mark, Output, UnorderedRecord
+from moneystate.engine.items import EarlyEvent, Item, Mark, Output, UnorderedRecord
 
 
 class Block:
@@ -27,6 +27,7 @@ class Block:
         self.unordered: list[UnorderedRecord] = []
         self.passed: list[Output] = []  # dead letters, ready to write
         self.counts: dict[str, int] = {}
+        self.early: list[EarlyEvent] = []  # the task's first one of each topic
         self.version = 0  # of the state that the batch leaves; 0: the program's own
         self.rewrite = False  # rewrite all entries of the key group in that version
 
@@ -41,11 +42,11 @@ class Block:
         self.seal()
         head = (self.task, self.tasks, self.drain_to, self.version, self.rewrite)
         marks = self.marks if marked else None
-        return marshal.dumps((head, marks, self.sealed, self.unordered, self.passed, self.counts))
+        return marshal.dumps((head, marks, self.sealed, self.unordered, self.passed, self.counts, self.early))
 
 
 def unpack(data: bytes) -> Block:
-    head, marks, sealed, unordered, passed, counts = marshal.loads(data)
+    head, marks, sealed, unordered, passed, counts, early = marshal.loads(data)
     task, tasks, drain_to, version, rewrite = head
     block = Block(task, tasks, drain_to, marks or [])
     block.marked = marks is not None
@@ -56,6 +57,7 @@ def unpack(data: bytes) -> Block:
     block.unordered = unordered
     block.passed = passed
     block.counts = counts
+    block.early = early
     return block
 
 
@@ -75,6 +77,7 @@ def merge(blocks: Iterable[bytes]) -> Block:
         merged.items.extend(part.items)
         merged.unordered.extend(part.unordered)
         merged.passed.extend(part.passed)
+        merged.early.extend(part.early)
         for name, n in part.counts.items():
             merged.counts[name] = merged.counts.get(name, 0) + n
     return merged

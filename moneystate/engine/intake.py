@@ -12,7 +12,7 @@ from moneystate.engine.block import Block
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.failure import StepFailed, step_error
 from moneystate.engine.inputs import partition_in
-from moneystate.engine.items import MAX_EVENT_TIME, NO_TIME, Mark
+from moneystate.engine.items import LIKELY_SINCE, MAX_EVENT_TIME, NO_TIME, Mark
 from moneystate.engine.keygroup import key_group_of
 from moneystate.engine.limits import MAX_COPIES, MAX_KEYS
 from moneystate.engine.order import Partition, RangeOrder
@@ -73,6 +73,8 @@ class Intake:
         self.marks: list[Mark] = []
         self.blocks: list[Block] = []
         self.unsealed = 0
+        # topics that have had an event with an early time; those by the broker's clock need no warning
+        self.early: set[int] = set(self.arrivals)
 
     def open(self, task: int, tasks: int, drain_to: int, rewrite: Rewrite | None = None) -> None:
         """Begins the blocks of task number `task` of `tasks` in the batch. `drain_to`: as in `order.advance`."""
@@ -159,6 +161,8 @@ class Intake:
             rejected = _too_many(key, canonical)
             if rejected is not None:
                 return rejected
+        if time < LIKELY_SINCE and key and timed and topic not in self.early:
+            self._note_early(topic, partition, offset, time, key[0] if isinstance(key, list) else key)
         order = self.orders.get((topic, partition))
         order_time = time if order is None else order.observe(time)
         if name and key:
@@ -171,6 +175,11 @@ class Intake:
             for one in key:
                 self._take(topic, partition, offset, order_time, time, one, canonical)
         return None
+
+    def _note_early(self, topic: int, partition: int, offset: int, time: int, key: bytes) -> None:
+        """One event of each topic is enough for a warning."""
+        self.early.add(topic)
+        self.blocks[key_group_of(key, self.key_groups)].early.append((topic, partition, offset, time, key))
 
     def _take(
         self, topic: int, partition: int, offset: int, order_time: int, time: int, key: bytes, canonical: bytes

@@ -28,6 +28,7 @@ from moneystate.engine.items import (
     TIMER_RANK,
     TOPIC,
     VALUE,
+    EarlyEvent,
     Item,
     Output,
     UnorderedRecord,
@@ -62,6 +63,7 @@ class BatchResult:
         clock: Clock,
         silent: list[Partition],
         holder: list[Partition],
+        early: list[EarlyEvent],
     ) -> None:
         self.outputs = outputs
         self.changes = changes  # entries of the processor, for the changelog
@@ -73,6 +75,7 @@ class BatchResult:
         self.oldest = clock.oldest()  # since when something is held; NO_TIME: nothing is
         self.highs = clock.highs  # the highest event time of each partition
         self.due = clock.due()
+        self.early = early  # some events whose times are probably in another unit
 
 
 def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bounds: dict[int, int]) -> BatchResult:
@@ -110,7 +113,8 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
     changes[clocks.KEY] = clocks.encode(clock, block.version or STATE_VERSION)
     state.apply(list(changes.items()))
     highs, marks = clock.highs, block.marks
-    return BatchResult(effects.outputs, processor_changes, clock, silent(highs, marks), holder(highs, marks, bounds))
+    held = silent(highs, marks), holder(highs, marks, bounds)
+    return BatchResult(effects.outputs, processor_changes, clock, *held, block.early)
 
 
 def _rewritten(

@@ -17,7 +17,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from moneystate.engine.block import Block, merge
 from moneystate.engine.failure import StepFailed, step_error
-from moneystate.engine.items import Mark, Output
+from moneystate.engine.items import EarlyEvent, Mark, Output
 from moneystate.engine.keygroup import BatchResult, run_batch
 from moneystate.engine.log_structured import LogStructuredState
 from moneystate.engine.order import Partition
@@ -54,6 +54,7 @@ class GroupResult(NamedTuple):
     holder: list[Partition]
     due: int
     highs: dict[Partition, int]  # the same in all key groups, so only key group 0 has them
+    early: list[EarlyEvent]
     figures: GroupFigures
 
 
@@ -160,7 +161,7 @@ def copy_of(savepoint: str) -> str:
 def pack(key_group: int, result: BatchResult, figures: GroupFigures) -> bytes:
     r = result
     packed = (key_group, r.outputs, r.changes, r.watermark, r.counts, r.buffered, r.silent, r.oldest, r.holder)
-    return marshal.dumps((*packed, r.due, r.highs if key_group == 0 else {}, tuple(figures)))
+    return marshal.dumps((*packed, r.due, r.highs if key_group == 0 else {}, r.early, tuple(figures)))
 
 
 def unpack(data: bytes) -> GroupResult:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from moneystate.engine.deadletter import COUNT_PREFIX
 from moneystate.engine.inputs import Inputs, place_text
-from moneystate.engine.items import END_OF_TIME, NO_TIME
+from moneystate.engine.items import END_OF_TIME, NO_TIME, EarlyEvent
 from moneystate.engine.order import Partition
 from moneystate.engine.plan import IDLE, Plan, TopicPartition
 from moneystate.engine.processor import InputTopic
@@ -24,6 +25,14 @@ class InputProgress:
     records: int
     partitions: dict[TopicPartition, bool]  # whether each is idle; empty: an input without part in the watermark
     watermark_ms: int | None = None  # None: none yet, at the end of time, or all partitions are idle
+
+
+class EarlyTime(NamedTuple):
+    """An event whose time is probably in another unit."""
+
+    place: str
+    key: bytes
+    time_ms: int
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,7 @@ class BatchProgress:
     inputs: list[InputProgress] = field(default_factory=list)
     figures: Figures = field(default_factory=Figures)
     epoch: str = ""
+    early: dict[str, EarlyTime] = field(default_factory=dict)  # by topic: an event whose time is too early to be true
     outputs_by_topic: dict[str, int] = field(default_factory=dict)  # of `outputs`, by topic without prefix
 
     def count(self, name: str) -> int:
@@ -97,6 +107,7 @@ class Meter:
             changes=report.changes,
             inputs=by_input,
             figures=report.figures,
+            early={t.name: _early(report.early[t.code], names) for t in inputs if t.code in report.early},
         )
 
     def _input(
@@ -114,6 +125,12 @@ class Meter:
         least = min(highs, default=NO_TIME)
         known = least not in (NO_TIME, END_OF_TIME)
         return InputProgress(topic.name, records, idle, least - self.bounds.get(topic.code, 0) if known else None)
+
+
+def _early(event: EarlyEvent, names: Mapping[Partition, TopicPartition]) -> EarlyTime:
+    code, number, offset, time_ms, key = event
+    topic, partition = names[code, number]
+    return EarlyTime(f"{topic}, partition {partition}, offset {offset}", key, time_ms)
 
 
 def _oldest_wait(report: Report) -> int | None:

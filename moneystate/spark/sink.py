@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from moneystate.engine.deadletter import place_of_step
-from moneystate.engine.items import END_OF_TIME, NO_TIME, Output
+from moneystate.engine.items import END_OF_TIME, NO_TIME, EarlyEvent, Output
 from moneystate.engine.marker import Decision
 from moneystate.errors import LateAttemptError
 from moneystate.kafka.convert import converted, writers
@@ -65,6 +65,7 @@ class Report:
     highs: dict[tuple[int, int], int] = field(default_factory=dict)  # highest event time of each partition
     by_stream: dict[int, int] = field(default_factory=dict)  # of `outputs`
     due: int = END_OF_TIME  # ms: when the next event or timer may be due, as `Clock.due` has it
+    early: dict[int, EarlyEvent] = field(default_factory=dict)  # the first one of each topic, by its code
     figures: Figures = field(default_factory=Figures)
 
     def add(self, result: GroupResult) -> None:
@@ -81,6 +82,7 @@ class Report:
         self.due = min(self.due, result.due)
         _add(self.counts, result.counts)
         _add(self.by_stream, Counter(map(STREAM, result.outputs)))  # counted in C
+        self._add_early(result.early)
 
     def merge(self, other: Report) -> None:
         self.outputs += other.outputs
@@ -96,11 +98,16 @@ class Report:
         self.changes += other.changes
         _add(self.counts, other.counts)
         _add(self.by_stream, other.by_stream)
+        self._add_early(other.early.values())
+
+    def _add_early(self, events: Iterable[EarlyEvent]) -> None:
+        for event in events:
+            self.early[event[0]] = min(event, self.early.get(event[0], event))
 
     def pack(self) -> bytes:
         first = (self.outputs, self.written, self.watermark, self.buffered)
         rest = (self.counts, self.silent, self.oldest, self.changes, self.holder, self.highs)
-        return marshal.dumps((*first, *rest, self.by_stream, self.due, astuple(self.figures)))
+        return marshal.dumps((*first, *rest, self.by_stream, self.due, self.early, astuple(self.figures)))
 
     @classmethod
     def unpack(cls, data: bytes) -> Report:

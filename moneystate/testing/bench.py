@@ -7,7 +7,8 @@
 Every record is encoded to Avro and back, and every batch encodes its state. Before you read outputs or state,
 heartbeats in all inputs advance time past the latest sent record. A record that you send afterwards with an earlier
 time is late, as it would be in a job. `end` runs everything again with different batches, and fails if anything
-differs. The first bench of a service warns about code that `moneystate check` would report.
+differs. The first bench of a service warns about code that `moneystate check` would report. A bench warns about an
+input whose event times look like seconds.
 
     bench = Bench(orders.service, customers.service)
 
@@ -33,6 +34,7 @@ from moneystate.api.shapes import Shapes
 from moneystate.api.view import View
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.errors import ServiceError
+from moneystate.testing.event_times import TimeJudge
 from moneystate.testing.loops import advance_loops, advance_to
 from moneystate.testing.member import Cuts, Member, connect, in_order
 from moneystate.testing.purity import warn_once
@@ -74,6 +76,7 @@ class Bench:
         self.first = next(member for member in self.members if member.plan is self.plan)
         self.latest: int | None = None  # time of the latest sent record
         self.ended = False
+        self.times = TimeJudge()
 
     def _members(
         self, chance: random.Random, key_groups: int, timed_partitions: int, replay: bool = False
@@ -191,6 +194,7 @@ class Bench:
         else:
             time_ms = max(self.latest, *(member.run.sim.watermark for member in self.members)) + 1
             advance_to(self.members, time_ms, self.random, self.cuts)
+        self.times.judge(self.members)
 
     def _batches(self) -> None:
         for member in self.members:

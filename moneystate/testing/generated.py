@@ -6,20 +6,24 @@ import random
 import re
 import warnings
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import Any, NamedTuple
 
 from moneystate.api.failures import EXCEPTION
 from moneystate.api.iso_time import from_ms
 from moneystate.api.json_value import Json
+from moneystate.api.odd_times import ADVICE
 from moneystate.api.plan_parts import InputPlan
 from moneystate.api.service import Service
 from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
 from moneystate.api.types import Header
+from moneystate.engine.items import LIKELY_SINCE
 from moneystate.testing.bench import CRASH, Bench
+from moneystate.testing.event_times import EventTimeWarning
 from moneystate.testing.purity import ImpureWarning
 
-EARLIEST_MS = 631_152_000_000  # 1990: earlier event times are probably in another unit
 _FURTHER_MS = 1_000_000_000
 _LINE_OF_CODE = re.compile(r"\w+ at \S+:\d+")
 START_MS = 1_700_000_000_000
@@ -45,11 +49,19 @@ def check_batches(service: Service[Any], records: int, seed: int) -> tuple[int, 
     return ran.outputs, ran.dead_letters
 
 
+@contextmanager
+def _in_silence() -> Iterator[None]:
+    """`moneystate check` reports by itself what a bench warns of."""
+    with warnings.catch_warnings():
+        for category in (ImpureWarning, EventTimeWarning):
+            warnings.simplefilter("ignore", category)
+        yield
+
+
+@_in_silence()
 def run_generated(service: Service[Any], records: int, seed: int) -> Generated:
     """Like `check_batches`."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ImpureWarning)  # `moneystate check` reports these itself
-        bench = Bench(service, seed=seed, partitions=2, dead_letter_errors=True)
+    bench = Bench(service, seed=seed, partitions=2, dead_letter_errors=True)
     inputs = [inp for inputs_of_topic in bench.plan.inputs.values() for inp in inputs_of_topic.values()]
     chance = random.Random(seed)
     declared = {(i.topic, i.record): i for i in service.inputs}
@@ -96,11 +108,11 @@ def _odd_time(plan: InputPlan, chance: random.Random) -> str:
             return ""
     if type(times[0]) is not int or type(times[1]) is not int or times[0] == times[1]:
         return ""
-    if times[0] >= EARLIEST_MS and times[1] - times[0] == _FURTHER_MS:
+    if times[0] >= LIKELY_SINCE and times[1] - times[0] == _FURTHER_MS:
         return ""
     return (
         f"input {plan.topic!r} of {plan.codec.record.short}: warning: a time of {from_ms(START_MS)} became "
-        f"{from_ms(times[0])}. Do: return ms from time=, for seconds the number times 1,000."
+        f"{from_ms(times[0])}. Do: {ADVICE}"
     )
 
 

@@ -10,7 +10,7 @@ from moneystate.engine import slots
 from moneystate.engine.block import merge
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.intake import Intake, PlannedPartition
-from moneystate.engine.items import NO_TIME, RANK, TIME, TIMER_RANK, Header, Item, Output
+from moneystate.engine.items import NO_TIME, RANK, TIME, TIMER_RANK, EarlyEvent, Header, Item, Output
 from moneystate.engine.keygroup import run_batch
 from moneystate.engine.order import Partition, drained_watermark
 from moneystate.engine.plan import Rewrite
@@ -74,6 +74,7 @@ class Simulation:
         self.buffered = 0
         self.watermark = NO_TIME
         self.oldest: int | None = None
+        self.early: list[EarlyEvent] = []
 
     def batch(
         self,
@@ -95,6 +96,7 @@ class Simulation:
             merged = merge([blocks[group] for blocks in packed])
             result = run_batch(merged, self.states[group], self.make(), bounds)
             self.outputs.extend(result.outputs)
+            self.early.extend(result.early)
             self.last.append(result.outputs)
             self.changes.extend(result.changes)
             self.watermark = result.watermark
