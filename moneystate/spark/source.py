@@ -26,6 +26,7 @@ from moneystate.kafka.ranges import Range, cached_reader, discard_readers
 from moneystate.kafka.source_spec import SourceSpec, load_decoder, source_spec
 from moneystate.spark.collector import no_collection
 from moneystate.spark.placement import first_groups, placed_keys
+from moneystate.stop_signals import leave_stop_signals
 
 SCHEMA = "key int, block binary, source_ms int"
 ARROW_SCHEMA = pa.schema([("key", pa.int32()), ("block", pa.binary()), ("source_ms", pa.int32())])
@@ -202,4 +203,7 @@ class MoneystateSource(DataSource):
         return SCHEMA
 
     def streamReader(self, schema: Any) -> DataSourceStreamReader:
+        """Spark calls this in the process beside the driver that plans. A service manager signals that, too; the driver
+        ends it by closing its connection, once the batch is finished."""
+        leave_stop_signals()
         return KafkaStreamReader(source_spec(self.options[OPTION]))

@@ -64,7 +64,7 @@ def test_an_order_expires_by_heartbeats_alone(broker: DevBroker, topic_prefix: s
             check_metrics(pages[-1])
             check_healthy(pages[-1], "moneystate_job_", tmp_path)
             assert heartbeats.process.poll() is None
-            beaten = heartbeats.stop()
+            beaten = heartbeats.stop_group()  # a service manager signals the whole group
             assert beaten.code == 0
         assert job.stop().code == 0
         check_lineage(receiver.events(), broker.bootstrap_servers, topic_prefix)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import random
 import signal
+from collections.abc import Callable
 
 import pytest
 
 from moneystate.spark.checkpoint import Checkpoint
-from tests.job.harness import Setup, counts, small_workload
+from tests.job.harness import Finished, JobProcess, Setup, counts, small_workload
 from tests.job.spark_cluster import cluster, submitted
 from tests.reference.model import Rules
+from tests.waiting import until
 
 KILLS = 1  # each costs the start of a JVM and of its Python; `make chaos ARGS=executors` has more
+AT_ONCE_S = 20.0
 DYNAMIC = (
     "spark.dynamicAllocation.enabled=true",
     "spark.dynamicAllocation.shuffleTracking.enabled=true",
@@ -27,7 +30,9 @@ DECOMMISSION = (
 
 
 @pytest.mark.long
-def test_told_to_stop_it_finishes_the_batch_in_hand(setup: Setup) -> None:
+@pytest.mark.parametrize("stop", [JobProcess.stop, JobProcess.stop_group, JobProcess.stop_all])
+def test_told_to_stop_it_finishes_the_batch_in_hand(setup: Setup, stop: Callable[[JobProcess], Finished]) -> None:
+    """The process that plans is one that Spark starts itself here: without the fork server of a local run."""
     setup.create_inputs()
     records = small_workload("--events", "700")
     setup.send(records[: len(records) // 2])
@@ -36,7 +41,8 @@ def test_told_to_stop_it_finishes_the_batch_in_hand(setup: Setup) -> None:
         job.wait_for(lambda: checkpoint.last_committed() >= 0, "batch 0")
         setup.send(records[len(records) // 2 :])
         job.wait_for(lambda: checkpoint.last_planned() > checkpoint.last_committed(), "a batch in hand")
-        done = job.stop()
+        done = stop(job)
+        until(lambda: not job.tree(), lambda: f"{job.tree()} live on", AT_ONCE_S)
     assert done.code == 0, done.err
     assert checkpoint.last_planned() == checkpoint.last_committed() > 0
 

@@ -43,7 +43,7 @@ def test_topics_in_json_metrics_and_an_end_in_good_order(lookups: Lookups, tmp_p
         assert (health(port), health(port, "/livez")) == ((200, "ready"), (200, "alive"))
         sockets = psutil.Process(worker.process.pid).net_connections("tcp")
         assert {s.laddr.ip for s in sockets if s.laddr.port == port} == {"127.0.0.1"}
-        done = worker.stop()
+        done = worker.stop_group()  # a service manager signals the whole group
     check_healthy(Scrape(shown), "moneystate_lookup_", tmp_path)
     assert (done.code, done.totals["replies"], done.totals["calls"]) == (0, 1, 1), done.err
     assert done.err == ""  # which at other levels tells of its index and its partitions
