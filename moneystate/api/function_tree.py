@@ -15,6 +15,7 @@ from types import CodeType, FunctionType
 from typing import NamedTuple
 
 Tree = ast.FunctionDef | ast.Lambda
+Span = tuple[int, int, int | None, int | None]  # line and column where it begins, and where it ends
 LAMBDA = "<lambda>"
 
 
@@ -34,8 +35,26 @@ def tree_of(function: FunctionType) -> Tree | None:
         return None
     there = [tree for tree in file.trees if _name(tree) == code.co_name and _first_line(tree) == code.co_firstlineno]
     if code.co_name == LAMBDA and len(there) > 1:
-        there = [tree for tree in there if _place(tree) == _place_of_code(code)]
+        there = _lambdas(there, code)
     return there[0] if len(there) == 1 else None
+
+
+def _lambdas(there: list[Tree], code: CodeType) -> list[Tree]:
+    """Those of several lambdas on one line whose code it is. Python 3.12 does not say where a constant is returned, so
+    a lambda that is a constant is found by the constant. Equal ones are the same."""
+    place = _place_of_code(code)
+    if place is not None:
+        return [tree for tree in there if _place(tree) == place]
+    return [tree for tree in there if _content(_code_alone(tree)) == _content(code)][:1]
+
+
+def _code_alone(tree: Tree) -> CodeType:
+    assert isinstance(tree, ast.Lambda)
+    return next(_codes(compile(ast.Expression(tree), "", "eval", dont_inherit=True)))
+
+
+def _content(code: CodeType) -> tuple[bytes, str]:
+    return code.co_code, repr(code.co_consts)  # as text: 1, 1.0 and True are equal
 
 
 @lru_cache(maxsize=64)
@@ -61,14 +80,14 @@ def _first_line(tree: Tree) -> int:
     return min([tree.lineno, *(decorator.lineno for decorator in decorators)])
 
 
-def _place(tree: Tree) -> tuple[int, int, int | None, int | None]:
+def _place(tree: Tree) -> Span:
     body = tree.body
     assert isinstance(body, ast.expr)
     return body.lineno, body.col_offset, body.end_lineno, body.end_col_offset
 
 
-def _place_of_code(code: CodeType) -> tuple[int, int, int | None, int | None]:
-    """Where the expression of a lambda begins and ends. Several lambdas may be on one line."""
+def _place_of_code(code: CodeType) -> Span | None:
+    """Where the expression of a lambda begins and ends; None: the code does not say."""
     begin: tuple[int, int] | None = None
     end: tuple[int, int] | None = None
     for line, end_line, column, end_column in code.co_positions():
@@ -76,4 +95,4 @@ def _place_of_code(code: CodeType) -> tuple[int, int, int | None, int | None]:
             continue
         begin = (line, column) if begin is None else min(begin, (line, column))
         end = (end_line, end_column) if end is None else max(end, (end_line, end_column))
-    return (0, 0, None, None) if begin is None or end is None else (*begin, *end)
+    return None if begin is None or end is None else (*begin, *end)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import operator
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 import pytest
 
 import moneystate as ms
+from moneystate.api import function_tree
 from moneystate.api.function_tree import tree_of
 from moneystate.api.personal import reads_personal
 from moneystate.api.plan import Plan
@@ -187,7 +189,7 @@ FREE: list[Any] = [
     lambda c: len(c.box), lambda c: c.box.size, lambda c: min(c.orders, LIMIT), lambda c: c.by_kind["home"].city,
     lambda c: operator.attrgetter("home.city")(c), lambda c: c.orders % 7 == 0 and c.name in ("a", "b"),
     lambda c: next((p.city for p in c.places), ""), lambda c: (n := c.name) + n, branches,
-    lambda c: "all",
+    lambda c: "all", lambda c: "none", lambda c: 1, lambda c: True, lambda c: -1.0, lambda c: ("a", 7), lambda c: None,
 ]  # fmt: skip
 
 
@@ -200,6 +202,24 @@ def test_an_index_that_is_not_proven_free_needs_the_scope(by: Any) -> None:
 def test_an_index_of_other_fields_is_open(by: Any) -> None:
     by(Customer(places=[Address("Bonn")], by_kind={"home": Address("Ulm")}))
     assert not reads_personal(by, Shapes("test").record(Customer, "here"))
+
+
+CONSTANTS: list[Any] = [
+    lambda: 1, lambda: True, lambda: 1.0, lambda: ("a", 7), lambda: None, lambda: [].append, lambda: 1,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("knows_places", [True, False])
+def test_each_of_several_constants_on_a_line_has_its_own_tree(
+    knows_places: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python 3.12 does not say where the constant of a lambda is."""
+    of_code = function_tree._place_of_code
+    if not knows_places:
+        monkeypatch.setattr(function_tree, "_place_of_code", lambda code: of_code(code) if code.co_names else None)
+    made: list[Any] = [tree_of(function) for function in CONSTANTS]
+    assert None not in made
+    assert [ast.unparse(tree.body) for tree in made] == ["1", "True", "1.0", "('a', 7)", "None", "[].append", "1"]
 
 
 def test_a_function_whose_source_is_not_that_of_its_code_has_no_tree() -> None:
