@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from moneystate.engine import plan as plans
 from moneystate.engine.inputs import Inputs, is_pattern
-from moneystate.errors import MoneystateError
 from moneystate.ports.service import JSON_FIELDS, STATE_SCHEMAS, STATE_VERSIONS, TIMED, TOPICS, JobSpec, rule_changes
 from moneystate.savepoint.manifest import Manifest
+from moneystate.spark import refusals
 from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.startup import changed_timed, check_existing
+from moneystate.spark.refusals import Refusal
 from moneystate.spark.state_checks import unreadable
 
 NEW: Final = "new"
-FIXED: Final = ("key_groups", "partitions", "application_id", "topic_prefix")
 
 
 class Change(NamedTuple):
@@ -42,31 +41,28 @@ def changes(
         return _of_savepoint(spec, settings, savepoint)
     if checkpoint.is_new():
         return [Change("checkpoint", spec.name, None, NEW, "the job starts from the beginning")]
-    try:
-        checkpoint.check_version()
-    except MoneystateError as e:
-        return [Change("start", spec.name, None, None, str(e), refused=True)]
-    mine = _of_checkpoint(spec, settings, checkpoint)
-    if any(change.refused for change in mine):
-        return mine
-    return [*mine, *_start(spec, settings, checkpoint, drain_until_ms)]
+    refused = _refused(refusals.of_checkpoint(checkpoint, settings, spec.rules, drain_until_ms=drain_until_ms))
+    if any(change.part == "start" for change in refused):
+        return refused
+    return [*refused, *_without(refused, _of_checkpoint(spec, checkpoint))]
 
 
-def _start(
-    spec: JobSpec, settings: Mapping[str, Any], checkpoint: Checkpoint, drain_until_ms: int | None
-) -> Iterator[Change]:
-    """What else a start refuses."""
-    try:
-        check_existing(checkpoint, settings, spec.rules, False, False, drain_until_ms)
-    except MoneystateError as e:
-        yield Change("start", spec.name, None, None, str(e), refused=True)
+def _refused(refusals_of: Iterable[Refusal]) -> list[Change]:
+    return [
+        Change(one.part, one.name, one.before, one.after, one.effect or str(one.error), True) for one in refusals_of
+    ]
 
 
-def _of_checkpoint(spec: JobSpec, settings: Mapping[str, Any], checkpoint: Checkpoint) -> list[Change]:
+def _without(refused: list[Change], changes: Iterable[Change]) -> Iterator[Change]:
+    """The changes that are not refused already."""
+    told = {(change.part, change.name) for change in refused}
+    return (change for change in changes if (change.part, change.name) not in told)
+
+
+def _of_checkpoint(spec: JobSpec, checkpoint: Checkpoint) -> list[Change]:
     before = checkpoint.latest_rules()
     read = plans.from_offset(checkpoint.offset(checkpoint.last_planned())).topic_ids
     return [
-        *_settings(settings, checkpoint),
         *_batch(spec.rules, checkpoint),
         *_rules(spec.rules, before, "from the next batch on; a replay of everything would differ"),
         *_inputs(spec, before, set(read)),
@@ -77,44 +73,27 @@ def _of_checkpoint(spec: JobSpec, settings: Mapping[str, Any], checkpoint: Check
 
 
 def _of_savepoint(spec: JobSpec, settings: Mapping[str, Any], savepoint: Manifest) -> list[Change]:
-    before, fixed = savepoint.rules, {"job": savepoint.job, "key_groups": savepoint.key_groups}
+    before = savepoint.rules
     read = spec_topics(spec) if savepoint.plan is None else set(plans.from_offset(savepoint.plan).topic_ids)
-    refused = "as in the savepoint: start with its rules, a later start may change them"
-    return [
-        Change("checkpoint", spec.name, None, NEW, "the job starts from the savepoint"),
-        *[
-            Change("setting", name, was, settings[name], "as in the savepoint", refused=True)
-            for name, was in fixed.items()
-            if was != settings[name]
-        ],
-        *[change._replace(refused=change.name in before) for change in _rules(spec.rules, before, refused)],
+    refused = _refused(refusals.of_savepoint(savepoint, spec.name, settings["key_groups"], spec.rules, spec.streams))
+    others = [
+        *_rules(spec.rules, before, "from the first batch on"),
         *_inputs(spec, before, read),
         *_versions(spec.rules, before),
         *_state(spec, before),
     ]
+    begins = Change("checkpoint", spec.name, None, NEW, "the job starts from the savepoint")
+    return [begins, *refused, *_without(refused, others)]
 
 
 def spec_topics(spec: JobSpec) -> set[str]:
     return {topic.name for topic in spec.inputs}
 
 
-def _settings(settings: Mapping[str, Any], checkpoint: Checkpoint) -> Iterator[Change]:
-    before = checkpoint.settings()
-    for name in ("job", *FIXED):
-        if before.get(name) != settings[name]:
-            effect = "fixed for the life of a checkpoint"
-            yield Change("setting", name, before.get(name), settings[name], effect, refused=True)
-
-
 def _batch(rules: Mapping[str, Any], checkpoint: Checkpoint) -> Iterator[Change]:
-    if not checkpoint.changed_rules(rules):
-        return
-    number = checkpoint.last_planned()
-    if checkpoint.changed_flags(rules):
-        effect = "planned with other rules: finish it first, with --finish-batch and these rules"
-        yield Change("batch", str(number), "planned", None, effect, refused=True)
-    else:
-        yield Change("batch", str(number), "planned", None, "this program takes it over if no part of it is written")
+    if checkpoint.changed_rules(rules):
+        effect = "this program takes it over if no part of it is written"
+        yield Change("batch", str(checkpoint.last_planned()), "planned", None, effect)
 
 
 def _rules(rules: Mapping[str, Any], before: Mapping[str, Any], effect: str) -> Iterator[Change]:
@@ -135,11 +114,6 @@ def _inputs(spec: JobSpec, before: Mapping[str, Any], topics: set[str]) -> Itera
         yield Change(
             "input", topic, "read", None, "no longer read; its buffered events become dead letters (removed_input)"
         )
-    for topic in changed_timed(before, spec.rules):
-        kinds = ("ordinary", "timed")
-        is_timed = topic in spec.rules.get(TIMED, [])
-        effect = "its buffered events have no place in the other order"
-        yield Change("input", topic, kinds[not is_timed], kinds[is_timed], effect, refused=True)
 
 
 def _versions(rules: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Change]:
@@ -155,13 +129,10 @@ def _versions(rules: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[C
         yield Change("schema", "JSON fields", was_json, is_json, effect)
     was, versions = before.get(STATE_VERSIONS), rules.get(STATE_VERSIONS)
     if was != versions and versions is not None:
-        older = was is not None and versions < was
-        effect = (
-            "this program cannot read the state" if older else "entries are rewritten when they change; no way back"
-        )
+        effect = "entries are rewritten when they change; no way back"
         if records := _new_records(rules, before):
             effect = f"{', '.join(records)}: {effect}"
-        yield Change("state", "versions", was, versions, effect, refused=older)
+        yield Change("state", "versions", was, versions, effect)
     if before.get("logic") != rules.get("logic"):
         effect = "the same logs can give other records"
         yield Change("program", "logic", before.get("logic"), rules.get("logic"), effect)

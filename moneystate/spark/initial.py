@@ -16,13 +16,13 @@ from moneystate.engine.keys import is_engines
 from moneystate.engine.marker import Marker, marker_key
 from moneystate.engine.plan import Plan
 from moneystate.engine.processor import InputTopic
-from moneystate.errors import ConfigError, DrainedError, MarkerError, SavepointError
+from moneystate.errors import ConfigError, MarkerError, SavepointError
 from moneystate.kafka.input_topics import input_topics
 from moneystate.kafka.starting import offsets_from_file
-from moneystate.ports.service import STATE_VERSIONS, AskedAgain, rule_changes
+from moneystate.ports.service import AskedAgain
 from moneystate.savepoint.format import Savepoint
 from moneystate.savepoint.manifest import NAME, Manifest
-from moneystate.spark.startup import check_timed_inputs
+from moneystate.spark import refusals
 from moneystate.spark.storage.folder import folder_at
 from moneystate.spark.storage.savepoints import fetched, is_savepoint
 
@@ -77,44 +77,8 @@ def check_same(folder: str, note: Mapping[str, str] | None) -> None:
 
 
 def check_fits(manifest: Manifest, job: str, key_groups: int, rules: Mapping[str, Any], streams: list[str]) -> None:
-    """Raises SavepointError that names what differs."""
-    if manifest.job != job:
-        raise SavepointError(
-            f"--initial-state: expected a savepoint of {job}, found one of {manifest.job}.",
-            f"give a savepoint of {job}.",
-        )
-    if manifest.key_groups != key_groups:
-        raise SavepointError(
-            f"--initial-state: expected --key-groups {manifest.key_groups} as in the savepoint, found {key_groups}.",
-            f"give --key-groups {manifest.key_groups}, or make another with moneystate checkpoint export --key-groups "
-            f"{key_groups}.",
-        )
-    check_timed_inputs(manifest.rules, rules, "--initial-state")
-    # a savepoint is meant for other versions of the program
-    changed = rule_changes(manifest.rules, rules).items()
-    other = [f"{name} {value}, found {now}" for name, (value, now) in changed if name in manifest.rules]
-    if other:
-        raise SavepointError(
-            f"--initial-state: expected the rules of the savepoint: {'; '.join(other)}.",
-            "start with its rules; a later start may change them.",
-        )
-    versions, written = rules.get(STATE_VERSIONS), manifest.rules.get(STATE_VERSIONS)
-    if versions is not None and written is not None and written > versions:
-        raise SavepointError(
-            f"--initial-state: expected state of the {versions} released versions of records that this program has, "
-            f"found that of a program with {written}.",
-            "start the newer program, or from an older savepoint.",
-        )
-    if manifest.output and manifest.streams != streams:
-        raise SavepointError(
-            f"--initial-state: expected output for {', '.join(streams)}, found {', '.join(manifest.streams)}.",
-            "make the savepoint with this version of the program.",
-        )
-    if manifest.plan is not None and manifest.plan["drain"]:
-        raise DrainedError(
-            "--initial-state: expected a savepoint that can continue, found a drained one.",
-            "bootstrap from the logs instead.",
-        )
+    """Raises SavepointError or RulesError that names what differs."""
+    refusals.raise_first(refusals.of_savepoint(manifest, job, key_groups, rules, streams))
 
 
 def check_origin(

@@ -13,11 +13,12 @@ from moneystate.engine import plan as plans
 from moneystate.engine.inputs import Inputs
 from moneystate.engine.marker import Marker, marker_key
 from moneystate.engine.processor import InputTopic
-from moneystate.errors import CheckpointError, MarkerError, RetentionError, RulesError, SetupError
+from moneystate.errors import MarkerError, RetentionError, RulesError, SetupError
 from moneystate.kafka import sizes
 from moneystate.kafka.offsets import existing_states, log_ends, log_starts, topic_states
 from moneystate.kafka.topics import partition_counts
-from moneystate.ports.service import STATE_VERSIONS, TIMED, TOPICS, JobSpec
+from moneystate.ports.service import JobSpec
+from moneystate.spark import refusals
 from moneystate.spark.checkpoint import FORMAT, Checkpoint
 
 # Of the settings. `changelog_settings` completes them in a checkpoint of an earlier version.
@@ -108,50 +109,10 @@ def check_existing(
     reads_replies: bool,
     drain_until_ms: int | None = None,
 ) -> None:
-    if checkpoint.settings().get("format") != FORMAT:
-        raise CheckpointError(
-            f"{checkpoint.root}: expected checkpoint format {FORMAT}, found {checkpoint.settings().get('format')}.",
-            "run it with the version that made it.",
-        )
-    checkpoint.check_settings(settings)
-    checkpoint.check_version()
-    checkpoint.check_not_drained(reads_replies, drain_until_ms)
-    _check_state_versions(checkpoint, rules)
-    check_timed_inputs(checkpoint.latest_rules(), rules, str(checkpoint.root))
-    if finish_batch and checkpoint.planned_rules() is None:
-        raise CheckpointError(
-            f"{checkpoint.root}: expected a planned batch to finish, all are finished.", "start without --finish-batch."
-        )
-    checkpoint.check_rules(rules)
-
-
-def changed_timed(before: Mapping[str, Any], rules: Mapping[str, Any]) -> list[str]:
-    """Inputs that have become timed streams, or have ceased to be. Their buffered events have no place in the other
-    order."""
-    timed = {*before.get(TIMED, [])} ^ {*rules.get(TIMED, [])}
-    return sorted(timed & {*before.get(TOPICS, {})})
-
-
-def check_timed_inputs(before: Mapping[str, Any], rules: Mapping[str, Any], where: str) -> None:
-    """Raises RulesError for inputs of `changed_timed`."""
-    for topic in changed_timed(before, rules):
-        kinds = ("an ordinary input", "a timed stream")
-        is_timed = topic in rules.get(TIMED, [])
-        raise RulesError(
-            f"{where}: expected {kinds[not is_timed]} in {topic}, as when it was made, found {kinds[is_timed]}.",
-            "declare it as before, or start a new checkpoint without state.",
-        )
-
-
-def _check_state_versions(checkpoint: Checkpoint, rules: Mapping[str, Any]) -> None:
-    """For a plain service: a program that lacks a version of its records cannot read the state of a newer program."""
-    known, written = rules.get(STATE_VERSIONS), checkpoint.latest_rules().get(STATE_VERSIONS)
-    if known is not None and written is not None and written > known:
-        raise CheckpointError(
-            f"{checkpoint.root}: expected state of the {known} released versions of records that this program has, "
-            f"found that of a program with {written}.",
-            "start the newer program, or an older checkpoint or savepoint.",
-        )
+    """Raises CheckpointError."""
+    refusals.raise_first(
+        refusals.of_checkpoint(checkpoint, settings, rules, finish_batch, reads_replies, drain_until_ms)
+    )
 
 
 def check_markers(

@@ -17,9 +17,9 @@ from moneystate.devbroker import DevBroker
 from moneystate.engine import plan as plans
 from moneystate.engine.marker import Marker, marker_key
 from moneystate.engine.plan import PartitionPlan, Plan
-from moneystate.errors import CheckpointError, ConfigError, RulesError
+from moneystate.errors import CheckpointError, ConfigError, MoneystateError, RulesError
 from moneystate.ports.service import JobSpec
-from moneystate.savepoint.manifest import Manifest
+from moneystate.savepoint.manifest import FileInfo, Manifest
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.deployment import Change, changes
 from moneystate.spark.initial import check_fits
@@ -295,3 +295,40 @@ def test_plan_tells_that_a_newer_program_wrote_the_checkpoint(tmp_path: Path) ->
     (tmp_path / "offsets" / "0").write_text(f"v1\n{{}}\n{json.dumps(offset)}")
     (change,) = changes(spec, SETTINGS, checkpoint)
     assert (change.part, change.refused) == ("start", True)
+
+
+def test_plan_and_a_start_from_a_savepoint_refuse_the_same(tmp_path: Path) -> None:
+    new, spec = Checkpoint(str(tmp_path / "new")), plain_job(ORDERS, {})
+    whole = savepoint(dict(spec.rules), ("orders", "payments"))
+    drained = Plan("", {}, {}, drain=True).to_offset()
+    refused = [
+        replace(whole, job="stock"), replace(whole, key_groups=8), replace(whole, plan=drained),
+        replace(whole, output=[FileInfo("output/group-00000.avro", 0, 0, "")], streams=["others"]),
+        replace(whole, rules={**spec.rules, "wait_ms": 1}), replace(whole, rules={**spec.rules, "state_versions": 99}),
+        replace(whole, rules={**spec.rules, "timed": ["orders"]}),
+        replace(whole, rules={**spec.rules, "topics": {"orders": 1, "payments": 0}}),
+    ]  # fmt: skip
+    for manifest in refused:
+        with pytest.raises(MoneystateError):
+            check_fits(manifest, "orders", 64, spec.rules, spec.streams)
+        assert [c.part for c in changes(spec, SETTINGS, new, manifest) if c.refused] != []
+    check_fits(whole, "orders", 64, spec.rules, spec.streams)
+    assert [c.part for c in changes(spec, SETTINGS, new, whole)] == ["checkpoint"]
+
+
+def test_plan_and_a_start_on_a_checkpoint_refuse_the_same(tmp_path: Path) -> None:
+    spec, topics = plain_job(ORDERS, {}), ("orders", "payments")
+    rules = dict(spec.rules)
+    same = existing(tmp_path / "same", rules, topics)
+    cases: list[tuple[Checkpoint, dict[str, Any]]] = [
+        (same, {"job": "stock"}), (same, {"key_groups": 8}), (same, {"partitions": 8}), (same, {"topic_prefix": "a-"}),
+        (same, {"application_id": "a"}), (existing(tmp_path / "a", {**rules, "state_versions": 99}, topics), {}),
+        (existing(tmp_path / "b", {**rules, "timed": ["orders"]}, topics), {}),
+        (existing(tmp_path / "c", {**rules, "wait_ms": 1}, topics, unfinished=True), {}),
+    ]  # fmt: skip
+    for checkpoint, settings in cases:
+        with pytest.raises(MoneystateError):
+            check_existing(checkpoint, {**SETTINGS, **settings}, rules, finish_batch=False, reads_replies=False)
+        assert [c.part for c in changes(spec, {**SETTINGS, **settings}, checkpoint) if c.refused] != []
+    check_existing(same, SETTINGS, rules, finish_batch=False, reads_replies=False)
+    assert changes(spec, SETTINGS, same) == []
