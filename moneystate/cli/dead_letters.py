@@ -14,7 +14,6 @@ import typer
 from rich.console import Console
 
 from moneystate.api.iso_time import from_ms
-from moneystate.cli import registry, services
 from moneystate.cli.command import add, new_group
 from moneystate.cli.option import TIME, Panel, flagged, option
 from moneystate.cli.options import (
@@ -26,13 +25,12 @@ from moneystate.cli.options import (
     PlainService,
     Quiet,
     TopicPrefix,
-    kafka_settings,
 )
+from moneystate.cli.service_broker import reach
 from moneystate.cli.tables import Cell, print_fields, print_table
 from moneystate.cli.times import parse_time_ms
 from moneystate.cli.work_progress import WorkProgress
 from moneystate.errors import ConfigError
-from moneystate.kafka.client import check_reachable
 from moneystate.kafka.dead_letter_log import DeadLetterLog, Filter, StoredLetter
 from moneystate.log import get_log
 
@@ -59,9 +57,7 @@ def _letters(
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
 ) -> DeadLetterLog:
-    job = registry.chosen(services.chosen(context, service)).job({})
-    settings = kafka_settings(kafka_config_file, kafka_config)
-    check_reachable(bootstrap_servers, settings)
+    job, settings = reach(context, bootstrap_servers, service, kafka_config_file, kafka_config)
     return DeadLetterLog(bootstrap_servers, settings, topic_prefix + job.streams[job.dead_letter_stream], topic_prefix)
 
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from moneystate.cli import registry, services
 from moneystate.cli.command import add, new_group
 from moneystate.cli.option import Panel, flagged, option
 from moneystate.cli.options import (
@@ -22,10 +21,9 @@ from moneystate.cli.options import (
     KafkaConfigFile,
     PlainService,
     TopicPrefix,
-    kafka_settings,
 )
+from moneystate.cli.service_broker import reach
 from moneystate.cli.tables import Cell, print_table
-from moneystate.kafka.client import check_reachable
 from moneystate.kafka.transaction_log import Transaction
 from moneystate.kafka.transactions import Application
 
@@ -43,9 +41,7 @@ def _application(
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
 ) -> Application:
-    job = registry.chosen(services.chosen(context, service)).job({})
-    settings = kafka_settings(kafka_config_file, kafka_config)
-    check_reachable(bootstrap_servers, settings)
+    job, settings = reach(context, bootstrap_servers, service, kafka_config_file, kafka_config)
     chosen = application_id or job.application_id(topic_prefix)
     return Application(bootstrap_servers, settings, chosen, topic_prefix + job.commits)
 

@@ -15,7 +15,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.accumulators import AccumulatorTCPServer
 from pyspark.sql import SparkSession
 
-from moneystate.devbroker.java import find_java
+from moneystate.devbroker.java import find_java, java_home
 from moneystate.errors import SetupError
 from moneystate.log import get_log
 from moneystate.spark import fork_server
@@ -116,7 +116,7 @@ def _conf(
 ) -> SparkConf:
     if not under_spark_submit():
         java = find_java()
-        os.environ["JAVA_HOME"] = str(java.parent.parent)
+        os.environ["JAVA_HOME"] = str(java_home(java))
         master = master or "local[*]"
         os.environ.setdefault("PYSPARK_PYTHON", worker_python(more.get("spark.master", master)))
         if master.startswith("local"):

@@ -24,12 +24,27 @@ from moneystate.spark.session import (
     DEFAULTS,
     JAVA_OPTIONS,
     WORKER_PYTHON,
+    _conf,
     use_our_checkpoint_files,
     with_our_classes,
     worker_python,
 )
 
 JAVA = find_java()
+
+
+def test_java_home_is_the_folder_of_the_java_that_a_link_leads_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").symlink_to(JAVA)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.setenv("JAVA_HOME", "")
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    _conf("test", "spark://host:7077", 1, {}, None)
+    assert Path(os.environ["JAVA_HOME"], "bin", "java").samefile(JAVA)
+    assert os.environ["JAVA_HOME"] != str(tmp_path)
 
 
 @pytest.fixture

@@ -11,13 +11,16 @@ from dataclasses import dataclass
 import grpc
 
 from moneystate.errors import JobError
+from moneystate.log import text_of
 from moneystate.query.v1 import query_pb2
 from moneystate.serving.client import Client, Target
+from services.enrichment.demo.job import AGAIN
 
 CAUGHT_UP_S = 30.0
 POLL_S = 0.1
 CALL_S = 5.0
 COMMAND_S = 30.0
+BUSY = "run the demo again on a machine with less to do."
 
 WAITED = "99afd170-babe-4e97-9044-e3d0a2385871"  # money that waited for its session (step 9)
 LOOKED_UP = "99afd170-babe-4e97-9044-e3d0a2385860"  # money whose session is looked up (steps 11 and 12)
@@ -52,10 +55,7 @@ def _await(address: str) -> None:
     with Client(Target(address), CALL_S) as client:
         while not _knows(client):
             if time.monotonic() > deadline:
-                raise JobError(
-                    f"{address}: expected the replica to have caught up within {CAUGHT_UP_S:.0f} s.",
-                    "run the demo again.",
-                )
+                raise JobError(f"{address}: expected the replica to have caught up within {CAUGHT_UP_S:.0f} s.", BUSY)
             time.sleep(POLL_S)
 
 
@@ -69,18 +69,19 @@ def _knows(client: Client) -> bool:
 
 def _answer(question: tuple[str, ...], address: str, environment: Mapping[str, str]) -> Answer:
     command = [sys.executable, "-m", "moneystate.cli.main", "state", *question, "--address", address]
-    done = subprocess.run(
-        command,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=COMMAND_S,
-        check=False,
-        env=dict(environment),
-    )
-    if done.returncode:
-        raise JobError(
-            f"moneystate state {' '.join(question)}: expected an answer, found {done.stderr.strip()}",
-            "run the demo again.",
+    asked = " ".join(("moneystate state", *question))
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_S,
+            check=False,
+            env=dict(environment),
         )
-    return Answer(" ".join(("moneystate state", *question)), done.stdout)
+    except subprocess.TimeoutExpired:
+        raise JobError(f"{asked}: expected an answer within {COMMAND_S:.0f} s, found none.", BUSY) from None
+    if done.returncode:
+        raise JobError(f"{asked}: expected an answer, found {text_of(done.stderr.strip())}", AGAIN)
+    return Answer(asked, done.stdout)

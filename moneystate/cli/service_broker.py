@@ -1,0 +1,30 @@
+"""The broker of commands that look at a service's topics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import typer
+
+from moneystate.cli import registry, services
+from moneystate.cli.options import kafka_settings
+from moneystate.kafka.client import check_reachable
+from moneystate.ports.service import JobSpec
+
+
+class Reached(NamedTuple):
+    """A service with its declared rules, and the settings of clients that reach its broker."""
+
+    job: JobSpec
+    settings: dict[str, str]
+
+
+def reach(
+    context: typer.Context, bootstrap_servers: str, service: str, config_file: Path | None, config: list[str] | None
+) -> Reached:
+    """Raises BrokerError if no broker answers, and ConfigError."""
+    job = registry.chosen(services.chosen(context, service)).job({})
+    settings = kafka_settings(config_file, config)
+    check_reachable(bootstrap_servers, settings)
+    return Reached(job, settings)
