@@ -9,22 +9,22 @@ from moneystate.api.cells import Cell, RecordKind
 from moneystate.errors import StepError
 
 if TYPE_CHECKING:
-    from moneystate.api.runtime import ServiceProcessor
+    from moneystate.api.current_step import CurrentStep
 
 
 class MapCells:
     """`moneystate.api.entries.MapAccess`: the entries of a map under the key of the current step."""
 
-    def __init__(self, runtime: ServiceProcessor, kind: RecordKind) -> None:
-        self.runtime = runtime
+    def __init__(self, step: CurrentStep, kind: RecordKind) -> None:
+        self.step = step
         self.kind = kind
 
     def get(self, id: str) -> object | None:
-        cell = self._unexpired(self.runtime.cells.cell(self.kind, self.runtime.owner, id_bytes(id)))
+        cell = self._unexpired(self.step.cells.cell(self.kind, self.step.owner, id_bytes(id)))
         if cell is None:
             return None
         if not self.kind.immutable:
-            self.runtime.changes.begin_change(cell)
+            self.step.changes.begin_change(cell)
         value: object = cell.value
         return value
 
@@ -36,30 +36,30 @@ class MapCells:
                 f"map {kind.name!r}: expected {expected}, found {type(record).__name__}.",
                 f"put an object of {expected} itself: a subclass does not count.",
             )
-        cell = self.runtime.cells.cell(kind, self.runtime.owner, id_bytes(id))
-        self.runtime.changes.replace(cell, record)
+        cell = self.step.cells.cell(kind, self.step.owner, id_bytes(id))
+        self.step.changes.replace(cell, record)
         if kind.keeps_times:
-            self.runtime.changes.mark_written(cell)
+            self.step.changes.mark_written(cell)
 
     def delete(self, id: str) -> None:
-        self.runtime.changes.replace(self.runtime.cells.cell(self.kind, self.runtime.owner, id_bytes(id)), None)
+        self.step.changes.replace(self.step.cells.cell(self.kind, self.step.owner, id_bytes(id)), None)
 
     def has(self, id: str) -> bool:
-        return self._exists(self.runtime.cells.cell(self.kind, self.runtime.owner, id_bytes(id)))
+        return self._exists(self.step.cells.cell(self.kind, self.step.owner, id_bytes(id)))
 
     def ids(self, prefix: str) -> list[str]:
-        cells = self.runtime.cells.cells_of(self.kind, self.runtime.owner, prefix.encode())
+        cells = self.step.cells.cells_of(self.kind, self.step.owner, prefix.encode())
         return [cell.id.decode() for cell in cells if self._exists(cell)]
 
     def _exists(self, cell: Cell) -> bool:
-        exists = self.runtime.cells.exists(cell, self.runtime.now)
-        self.runtime.changes.begin_ttl(cell)
+        exists = self.step.cells.exists(cell, self.step.now)
+        self.step.changes.begin_ttl(cell)
         return exists
 
     def _unexpired(self, cell: Cell) -> Cell | None:
-        self.runtime.cells.decode(cell)
-        self.runtime.changes.begin_ttl(cell)
-        return None if cell.value is None or cell.has_expired(self.runtime.now) else cell
+        self.step.cells.decode(cell)
+        self.step.changes.begin_ttl(cell)
+        return None if cell.value is None or cell.has_expired(self.step.now) else cell
 
 
 def id_bytes(id: Any) -> bytes:

@@ -13,8 +13,9 @@ from moneystate.api.handles import Output
 from moneystate.api.json_topic import AVRO
 from moneystate.api.plan import Plan
 from moneystate.api.platform_records import Heartbeat
-from moneystate.api.runtime import ServiceProcessor, Work
+from moneystate.api.runtime import ServiceProcessor
 from moneystate.api.whole import WholeReader
+from moneystate.api.work import Work
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.engine.deadletter import PREFIX, Letter, Place, place_of_step, restored
 from moneystate.engine.effects import Effects

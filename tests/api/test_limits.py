@@ -282,5 +282,5 @@ def with_ttl(ttl_ms: Any) -> ms.Service[None]:
 
 def test_formats_of_the_run_decide_what_an_output_takes() -> None:
     plan = Bench(service_of([]), bound_ms=0).plan
-    assert ServiceProcessor(plan).emission.in_json == {"shown-json"}
-    assert ServiceProcessor(plan, formats={"shown": "json", "shown-json": "avro"}).emission.in_json == {"shown"}
+    assert ServiceProcessor(plan).current.emission.in_json == {"shown-json"}
+    assert ServiceProcessor(plan, formats={"shown": "json", "shown-json": "avro"}).current.emission.in_json == {"shown"}

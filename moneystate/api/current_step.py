@@ -1,0 +1,206 @@
+"""The step that runs: what it may change, how to undo that, and the calls of its context
+(`moneystate.api.context.Runs`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from moneystate.api import layout
+from moneystate.api.cells import Cell, RecordKind
+from moneystate.api.context import EventSource
+from moneystate.api.emission import Emission
+from moneystate.api.entries import Entries
+from moneystate.api.failures import where_of
+from moneystate.api.handles import MapTimer, Output, Timer
+from moneystate.api.map_cells import MapCells, id_bytes
+from moneystate.api.plan import Plan
+from moneystate.api.plan_parts import TimerPlan
+from moneystate.api.step_changes import StepChanges
+from moneystate.api.working_set import WorkingSet
+from moneystate.engine import deadletter
+from moneystate.engine.deadletter import COUNT_PREFIX, Letter
+from moneystate.engine.effects import Effects
+from moneystate.engine.items import (
+    END_OF_TIME,
+    KEY,
+    NO_TIME,
+    OFFSET,
+    PARTITION,
+    RANK,
+    TIME,
+    TIMER_RANK,
+    TOPIC,
+    VALUE,
+    Item,
+)
+from moneystate.engine.limits import MAX_CHAIN, MAX_COUNT, MAX_NAME_BYTES, largest_message
+from moneystate.engine.place import carried_over, own_value
+from moneystate.errors import StepError
+
+
+class CurrentStep:
+    """One object for all steps of a processor."""
+
+    def __init__(self, plan: Plan, largest: int, formats: Mapping[str, str]) -> None:
+        self.plan = plan
+        self.entries: dict[RecordKind, Entries[Any]] = {}  # what steps get for their maps
+        self.emission = Emission(plan, largest, {**{o.topic: o.format for o in plan.service.outputs}, **formats})
+        self.changes = StepChanges(largest_message(largest, in_json=False))
+        self.cells: WorkingSet  # of the batch
+        self.item: Item | None = None
+        self.owner = b""  # its key
+        self.now = 0  # its order time
+        self.timer: Cell | None = None  # the timer that runs
+        self.chain: dict[Cell, int] = {}  # how many timers before each have set one for the same order time
+        self.chained_at = NO_TIME  # that time
+        self.effects = Effects()
+        self.undo_counts: list[tuple[str, int]] = []
+
+    def begin_batch(self, cells: WorkingSet) -> None:
+        self.cells = self.changes.cells = cells
+        self.emission.begin_batch()
+
+    def begin_aside(self, item: Item, effects: Effects) -> None:
+        """Begins with an item on which no function of the service runs."""
+        self.item = item
+        self.effects = effects
+
+    def begin(self, item: Item, timer: TimerPlan | None, cell: Cell | None, effects: Effects) -> None:
+        """`timer` and `cell`: of the timer that runs."""
+        self.begin_aside(item, effects)
+        self.owner = item[KEY]
+        self.now = item[TIME]
+        self.timer = None if timer is None else cell
+        self.emission.begin_step(item, timer, effects)
+        self.changes.begin_step(item, effects)
+
+    def end(self) -> None:
+        """Forgets how to undo the step."""
+        self.changes.end_step()
+        self.undo_counts.clear()
+
+    def roll_back(self, outputs: int, timers: int) -> None:
+        effects = self.effects
+        del effects.outputs[outputs:]
+        del effects.timers[timers:]
+        self.changes.roll_back()
+        for name, n in self.undo_counts:
+            effects.count(name, -n)
+        self.undo_counts.clear()
+
+    def entries_of(self, kind: RecordKind) -> Entries[Any]:
+        """The map of the current key: one object for all steps."""
+        entries = self.entries.get(kind)
+        if entries is None:
+            entries = self.entries[kind] = Entries(MapCells(self, kind))
+        return entries
+
+    def emit_dead_letter(self, reason: str, detail: str) -> None:
+        """Writes the current record to the dead letters. Its canonical value is replaced by the original record before
+        the letter is written (`deadletter.restored`). A timer has no value there."""
+        item = self.item
+        assert item is not None
+        topic, partition, offset = where_of(self.plan, item)
+        is_event = item[RANK] < TIMER_RANK
+        value = own_value(item[VALUE]) if is_event else None
+        letter = Letter(topic, partition, offset, -1, item[KEY], value, [])
+        key, content, headers = deadletter.write(letter, reason, detail)
+        headers.append((deadletter.ORIGIN, deadletter.STEP if is_event else deadletter.TIMER))
+        self.effects.emit(self.plan.dead_letter_stream, key, content, headers)
+        self.effects.count(COUNT_PREFIX + reason)
+
+    def emit(self, output: Output[Any], record: object) -> None:
+        self.emission.emit(output, record)
+
+    def remove(self, output: Output[Any], key: tuple[Any, ...]) -> None:
+        self.emission.remove(output, key)
+
+    def set_timer(self, timer: Timer | MapTimer[Any], when: Any, id: str) -> None:
+        cell = self._timer_cell(timer, id)
+        item = self.item
+        assert item is not None
+        if type(when) is not int or when >= END_OF_TIME or when < 0 <= self.now:
+            raise StepError(
+                f"{timer!r}: expected a time in ms, found {when!r}.", "pass an int, for example ctx.now + 1000."
+            )
+        due = when if when > self.now else self.now
+        if due == self.now and self.timer is not None:
+            self._chain(timer, cell, self.timer)
+        self.changes.replace(cell, (due, item[TIME], item[TOPIC], item[PARTITION], item[OFFSET]))
+        value = carried_over(item[VALUE], layout.timer_value(cell.kind.prefix, cell.id))
+        self.effects.set_timer(due, TIMER_RANK, item, self.owner, value)
+
+    def _chain(self, timer: Timer | MapTimer[Any], cell: Cell, by: Cell) -> None:
+        """Counts timers that set each other without time going on."""
+        if self.chained_at != self.now:
+            self.chain.clear()
+            self.chained_at = self.now
+        length = self.chain.get(by, 0) + 1
+        if length > MAX_CHAIN:
+            raise StepError(
+                f"{timer!r} of the key {self.owner.decode()!r}: expected at most {MAX_CHAIN:,} timers that set each "
+                f"other at one order time, found more.",
+                "set a timer for a later time than ctx.now, or stop setting it.",
+            )
+        self.chain[cell] = length
+
+    def cancel(self, timer: Timer | MapTimer[Any], id: str) -> None:
+        self.changes.replace(self._timer_cell(timer, id), None)
+
+    def _timer_cell(self, timer: Any, id: Any) -> Cell:
+        plan = self.plan.timers.get(timer)
+        if plan is None:
+            if not isinstance(timer, (Timer, MapTimer)):
+                raise StepError(f"expected a timer, found {timer!r}.", "pass an object that timer() returned.")
+            raise StepError(
+                f"expected a timer of the service {self.plan.name!r}, found {timer!r} of {timer.service!r}.",
+                "use a timer of this service.",
+            )
+        return self.cells.cell(plan.kind, self.owner, id_bytes(id))
+
+    def count(self, name: Any, n: Any) -> None:
+        if type(name) is not str or type(n) is not int or not -MAX_COUNT <= n <= MAX_COUNT or not _is_name(name):
+            raise StepError(
+                f"count: expected a name of 1 to {MAX_NAME_BYTES:,} bytes and a whole number of at most 53 bits, found "
+                f"{name!r:.80} and {n!r:.80}.",
+                "correct the arguments.",
+            )
+        self.effects.count(name, n)
+        self.undo_counts.append((name, n))
+
+    def dead_letter(self, reason: Any, detail: Any) -> None:
+        if not isinstance(reason, str) or not isinstance(detail, str):
+            raise StepError(
+                f"dead_letter: expected two strings, found {reason!r} and {detail!r}.",
+                "pass the reason, and the detail if there is one, as strings.",
+            )
+        if not _is_name(reason):
+            raise StepError(
+                f"dead_letter: expected a reason of 1 to {MAX_NAME_BYTES:,} bytes, found {reason!r:.80}.",
+                "give a short reason, and the rest as the detail.",
+            )
+        self.emit_dead_letter(reason, detail)
+        self.undo_counts.append((COUNT_PREFIX + reason, 1))
+
+    def forget(self) -> None:
+        for kind in self.plan.by_prefix.values():
+            for cell in self.cells.cells_of(kind, self.owner):
+                self.cells.decode(cell)
+                if cell.value is not None:  # a cell without an entry is there only if the batch has asked for it before
+                    self.changes.begin_change(cell)
+                    cell.value = None
+
+    def source(self) -> EventSource:
+        assert self.item is not None
+        return EventSource(*where_of(self.plan, self.item))
+
+
+def _is_name(name: str) -> bool:
+    """Whether the name of a counter or a reason can be stored."""
+    if name.isascii():
+        return 0 < len(name) <= MAX_NAME_BYTES
+    try:
+        return len(name.encode()) <= MAX_NAME_BYTES
+    except UnicodeEncodeError:
+        return False
