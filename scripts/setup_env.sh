@@ -252,7 +252,7 @@ tools() {
     if take "$*" tests/ops; then fetch_promtool; fi
     if take "$*" tests/chaos; then fetch_faketime; fi
     if take "$*" tests/chaos tests/storage; then fetch_stores; fi
-    if take "$*" tests/devpostgres; then fetch_postgres; fi
+    if take "$*" tests/devpostgres tests/apply; then fetch_postgres; fi
 }
 
 # --- layers -----------------------------------------------------------------------------------------------------------

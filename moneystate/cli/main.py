@@ -11,6 +11,7 @@ from typer.exceptions import Abort, TyperException
 
 from moneystate import log
 from moneystate.cli import (
+    apply,
     ask,
     checkpoint,
     core,
@@ -49,6 +50,7 @@ for name, command in registry.COMMANDS.items():
     add(app, command, name, JOBS, logs=name in registry.LOGGING)
 add(app, doctor, "doctor", JOBS, rules_take=True)
 add(app, heartbeat, "heartbeat", JOBS, logs=True)
+app.add_typer(apply.app, rich_help_panel=JOBS)
 app.add_typer(transactions.app, rich_help_panel=JOBS)
 app.add_typer(dead_letters.app, rich_help_panel=JOBS)
 add(app, serve, "serve", QUERIES, logs=True)

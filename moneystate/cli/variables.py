@@ -15,7 +15,8 @@ SIMILAR: Final = 0.75  # as `difflib` measures it: a letter or two apart
 
 # read by the program, not by a flag
 OF_THE_PROGRAM: Final = frozenset(
-    PREFIX + name for name in ("CACHE", "FORK_SERVER", "IVY_SETTINGS", "PURE", "PYTHON", "PAUSE_AT", "PAUSE_FILE")
+    PREFIX + name
+    for name in ("CACHE", "FORK_SERVER", "IVY_SETTINGS", "POSTGRES", "PURE", "PYTHON", "PAUSE_AT", "PAUSE_FILE")
 )
 
 

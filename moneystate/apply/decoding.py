@@ -1,0 +1,197 @@
+"""Makes what reads a topic's records, from the topic's format and the type that a target takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any, Final
+
+from moneystate.api.json_number import Number
+from moneystate.api.json_topic import parse_value
+from moneystate.api.platform_records import HEARTBEAT_RECORD
+from moneystate.api.type_names import TYPE, is_heartbeat
+from moneystate.apply.debezium import ChangeReader
+from moneystate.apply.plain_values import PlainReader
+from moneystate.apply.records import (
+    HEARTBEAT,
+    OTHER_TYPE,
+    Decode,
+    Decoded,
+    Delete,
+    Ignored,
+    Put,
+    Record,
+    Refused,
+)
+from moneystate.engine.avro import Malformed
+from moneystate.engine.place import MARK
+from moneystate.engine.processor import InputTopic, Rejected
+from moneystate.errors import ConfigError
+from moneystate.kafka.convert import converters
+from moneystate.kafka.formats import SchemaSet, TypeSchema, Undecodable, make_format, plain
+from moneystate.kafka.formats.versions import AnyVersion
+
+AVRO, JSON, CONFLUENT, DEBEZIUM = "avro", "json", "confluent", "debezium"
+FORMATS: Final = (AVRO, JSON, CONFLUENT, DEBEZIUM)
+ToCanonical = Callable[[bytes], bytes]
+
+
+def decoder(topic: str, value_format: str, type_name: str, service: str, schemas: str, registry: str) -> Decode:
+    """What reads the records of a topic. `topic`: without prefix. `service`: MODULE:NAME of the service that writes it;
+    `schemas`: a file or folder with its schemas; both empty: the enrichment's. Raises ConfigError."""
+    if value_format == DEBEZIUM:
+        return _marked(_ChangeDecoder())
+    if value_format == JSON and not service and not schemas:
+        return _marked(_JsonDecoder(type_name))
+    known = schema_set(service, schemas)
+    return _marked(_TypedDecoder(known, _to_canonical(topic, value_format, service, registry, known), type_name))
+
+
+def schema_of(type_name: str, service: str, schemas: str) -> dict[str, Any] | None:
+    """The Avro schema of a type; None: there is none, as for JSON without a schema. Raises ConfigError."""
+    if not service and not schemas:
+        return None
+    return _type(schema_set(service, schemas), type_name).source
+
+
+def schema_set(service: str, schemas: str) -> SchemaSet:
+    """Raises ConfigError, and SetupError for damaged schemas."""
+    if service:
+        return plain.schema_set(service)
+    if not schemas:
+        return SchemaSet.load()
+    path = Path(schemas)
+    files = sorted(path.rglob("*.avsc")) if path.is_dir() else [path]
+    try:
+        sources = [json.loads(file.read_text()) for file in files]
+    except (OSError, ValueError) as e:
+        raise ConfigError(
+            f"schemas {schemas}: expected Avro schemas, but {e}.", "name a file or folder of them."
+        ) from None
+    if not sources:
+        raise ConfigError(f"schemas {schemas}: expected files *.avsc, found none.", "name a file or folder of schemas.")
+    return SchemaSet(sources)
+
+
+def _type(known: SchemaSet, name: str) -> TypeSchema:
+    """The wanted type; without a name the only one beside heartbeats."""
+    known_types = {t.full_name: t for t in known.by_fingerprint.values() if t.full_name != HEARTBEAT_RECORD.name}
+    mine = [t for t in known_types.values() if not name or name in (t.name, t.full_name)]
+    if len(mine) != 1:
+        raise ConfigError(
+            f"type {name!r}: expected one record type of that name, found {len(mine)}.",
+            f"use one of {', '.join(sorted(known_types)[:20])}.",
+        )
+    return mine[0]
+
+
+def _to_canonical(topic: str, value_format: str, service: str, registry: str, known: SchemaSet) -> ToCanonical:
+    if service:
+        made = converters({topic: value_format}, [InputTopic(0, topic, True, 0)], registry or None, schemas=service)
+        return made.get(0, _as_it_is)
+    if value_format == AVRO:
+        return AnyVersion(known).to_canonical
+    return make_format(value_format, known, registry or None).to_canonical
+
+
+def _as_it_is(value: bytes) -> bytes:
+    return value
+
+
+def _marked(decode: Decode) -> Decode:
+    """Marks of timed streams are heartbeats of some format."""
+
+    def read(record: Record) -> Decoded:
+        if record.headers and record.key is None and any(name == MARK for name, _ in record.headers):
+            return Ignored(HEARTBEAT)
+        return decode(record)
+
+    return read
+
+
+class _TypedDecoder:
+    """Records with a schema."""
+
+    def __init__(self, known: SchemaSet, to_canonical: ToCanonical, type_name: str) -> None:
+        self._known = known
+        self._to_canonical = to_canonical
+        self._wanted = _type(known, type_name)
+        self._reader = PlainReader(self._wanted)
+
+    def __call__(self, record: Record) -> Decoded:
+        if record.value is None:
+            return Delete()
+        try:
+            value = self._to_canonical(record.value)
+            schema = self._known.open(value)
+        except (Undecodable, Rejected) as e:
+            raise Refused(e.reason, e.detail) from None
+        if schema is not self._wanted:
+            return Ignored(HEARTBEAT if schema.full_name == HEARTBEAT_RECORD.name else OTHER_TYPE)
+        return Put(self._reader.read(value))
+
+
+class _JsonDecoder:
+    """JSON objects without a schema. `type_name`: other types are ignored; empty: all are taken."""
+
+    def __init__(self, type_name: str) -> None:
+        self._type = type_name
+
+    def __call__(self, record: Record) -> Decoded:
+        if record.value is None:
+            return Delete()
+        document = parsed(record.value)
+        if type(document) is not dict:
+            raise Refused("malformed", "not an object")
+        if is_heartbeat(document):
+            return Ignored(HEARTBEAT)
+        if self._type and document.get(TYPE) != self._type:
+            return Ignored(OTHER_TYPE)
+        return Put(document)
+
+
+class _ChangeDecoder:
+    def __init__(self) -> None:
+        self._reader = ChangeReader()
+
+    def __call__(self, record: Record) -> Decoded:
+        key = None if record.key is None else _key_document(record.key)
+        if record.value is None:
+            return Delete(self._reader.key_fields(key))
+        document = parsed(record.value)
+        if type(document) is dict and is_heartbeat(document):
+            return Ignored(HEARTBEAT)
+        return self._reader.read(document, key)
+
+
+def parsed(value: bytes) -> Any:
+    """The document of a JSON value. Raises Refused."""
+    try:
+        return parse_value(value)
+    except Malformed as e:
+        raise Refused("malformed", str(e)) from None
+
+
+def _key_document(key: bytes) -> Any:
+    try:
+        return parse_value(key)
+    except Malformed:
+        return None
+
+
+def natural(value: Any) -> Any:
+    """A parsed JSON value with int and Decimal as numbers, as handlers take it."""
+    if isinstance(value, Number):
+        return int(value) if value.lstrip("-").isdigit() else _decimal_or_text(value)
+    if type(value) is dict:
+        return {name: natural(item) for name, item in value.items()}
+    return [natural(item) for item in value] if type(value) is list else value
+
+
+def _decimal_or_text(text: Number) -> Any:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise Refused("malformed", "a number beyond all bounds") from None

@@ -1,0 +1,231 @@
+"""The process: a worker for each target, the relay, and what they tell about themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
+
+import psycopg
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from moneystate.apply.bookkeeping import Bookkeeping
+from moneystate.apply.config import HandlerTarget, RowsTarget, Settings, Start, StateTarget, Target
+from moneystate.apply.database import Connected, Database, Unavailable, judge, said
+from moneystate.apply.handler_target import Handler
+from moneystate.apply.relay import Relay
+from moneystate.apply.rows_target import Rows
+from moneystate.apply.sqlstates import Verdict
+from moneystate.apply.targets import Applied
+from moneystate.apply.worker import Choices, Worker
+from moneystate.errors import ConfigError, JobError, MoneystateError
+from moneystate.kafka.client import admin_client
+from moneystate.kafka.topics import TopicSpec, ensure_topics
+from moneystate.log import get_log
+from moneystate.monitoring import Health
+
+_log = get_log(__name__)
+
+TURN_S: Final = 0.2
+END_S: Final = 60.0
+PREFIX: Final = "moneystate_apply_"
+
+
+def applied(target: Target, settings: Settings) -> Applied:
+    """Raises ConfigError."""
+    if isinstance(target, RowsTarget):
+        return Rows(target, settings.topic_prefix, settings.schema_registry)
+    if isinstance(target, HandlerTarget):
+        return Handler(target, settings.application, settings.topic_prefix, settings.schema_registry)
+    raise ConfigError(f"[state.{target.name}]: expected a target of rows or a handler.", "leave it out.")
+
+
+def start_of(target: Target) -> Start:
+    return Start.earliest if isinstance(target, StateTarget) else target.source.start
+
+
+class Stopped(Protocol):
+    """Tells whether the process is to end, as `StopSignals` does."""
+
+    def wait(self, timeout_s: float | None = None) -> bool: ...
+
+
+class Process:
+    """All targets of a configuration."""
+
+    def __init__(self, settings: Settings, choices: Choices) -> None:
+        self.settings = settings
+        self.database = Database(settings)
+        self.books = Bookkeeping(settings.schema, settings.application)
+        self.relay = Relay(settings, self.database, self.books)
+        made = [(applied(target, settings), start_of(target)) for target in settings.targets]
+        self.workers = [
+            Worker(
+                target, start, settings, self.database, self.books, choices, self.relay.wake,
+                self._lead if n == 0 else None,
+            )
+            for n, (target, start) in enumerate(made)
+        ]  # fmt: skip
+
+    def ensure_topics(self) -> None:
+        """Creates the topics of the outbox that are missing. Raises SetupError and BrokerError."""
+        s = self.settings
+        wanted = [
+            TopicSpec(s.cursors_topic, 1, compacted=True, keep_for_good=True),
+            TopicSpec(s.dead_letters_topic, 1, keep_for_good=True),
+        ]
+        ensure_topics(admin_client(s.bootstrap_servers, dict(s.kafka)), wanted, create=True)
+
+    def check(self, create_tables: bool) -> bool:
+        """Looks at the database. False: it does not answer at the moment. Raises ConfigError and SetupError for what is
+        wrong with it."""
+        try:
+            with self.database.connect() as connection:
+                if create_tables:
+                    self._create(connection)
+                elif not self.books.exist(connection):
+                    raise ConfigError(
+                        f"the database: expected the tables of positions, outbox and versions in the schema "
+                        f"{self.settings.schema}, found not all of them.",
+                        "start with --create-tables, or run what moneystate apply ddl prints.",
+                    )
+                for worker in self.workers:
+                    worker.target.prepare(connection)
+                return True
+        except Unavailable as e:
+            if e.refused:
+                raise ConfigError(
+                    f"the database: expected to be let in, but {e}.", "check the connection string and the roles."
+                ) from None
+            why = str(e)
+        except psycopg.Error as e:
+            if judge(e) is not Verdict.again:
+                raise database_error(e) from None
+            why = said(e)
+        _log.warning("the database is waited for", why=why)
+        return False
+
+    def _create(self, connection: Connected) -> None:
+        for statement in [*self.books.ddl(), *_missing(connection, self.settings)]:
+            connection.execute(statement)
+
+    def run(self, stopped: Stopped) -> None:
+        """Works until a signal, or until no target can go on. Raises MoneystateError for a target that cannot go on."""
+        for worker in self.workers:
+            worker.start()
+        try:
+            while not stopped.wait(TURN_S):
+                if any(worker.error for worker in self.workers) or self.relay.error:
+                    break
+                if all(self._is_done(worker) for worker in self.workers):
+                    break
+        finally:
+            for worker in self.workers:
+                worker.stop()
+            for worker in self.workers:
+                worker.join(END_S)
+            self.relay.stop()
+        self._raise()
+
+    def _is_done(self, worker: Worker) -> bool:
+        """Whether all partitions of the worker have stopped."""
+        begins = worker.begins
+        return bool(begins) and begins.keys() <= worker.counts.stopped.keys()
+
+    def _raise(self) -> None:
+        for error in [*(worker.error for worker in self.workers), self.relay.error]:
+            if error is not None:
+                raise error
+        for worker in self.workers:
+            for partition, why in worker.counts.stopped.items():
+                raise JobError(
+                    f"target {worker.target.name}, {partition.topic} partition {partition.number}, {why}",
+                    "correct the function or the table and start again; --on-error dead-letter goes on without the "
+                    "record.",
+                )
+
+    def _lead(self, leads: bool) -> None:
+        if leads:
+            self.relay.start()
+        else:
+            self.relay.stop()
+
+    # health and metrics
+
+    def live(self) -> Health:
+        answers = [worker.pulse.check() for worker in self.workers]
+        return next((answer for answer in answers if not answer.is_good), Health(True, "alive"))
+
+    def ready(self) -> Health:
+        for worker in self.workers:
+            name, counts = worker.target.name, worker.counts
+            if counts.trouble:
+                return Health(False, f"{name}: {counts.trouble}")
+            if counts.stopped:
+                return Health(False, f"{name}: {len(counts.stopped)} partitions have stopped")
+        return Health(True, "ready")
+
+
+def database_error(error: psycopg.Error) -> MoneystateError:
+    return JobError(f"the database: expected to use its tables, but {said(error)}.", "check the tables and the grants.")
+
+
+def ddl_of(settings: Settings) -> list[str]:
+    """The statements that make all tables, apart from those of records without a schema."""
+    books = Bookkeeping(settings.schema, settings.application)
+    rows = _rows(settings)
+    unknown = [
+        f"-- {one.where}: its records have no schema; create the table yourself" for one in rows if not one.has_schema
+    ]
+    return [*books.ddl(), *[one.ddl() for one in rows if one.has_schema], *unknown]
+
+
+def difference_of(settings: Settings) -> list[str]:
+    """What the tables in the database lack. Raises ConfigError."""
+    books = Bookkeeping(settings.schema, settings.application)
+    try:
+        with Database(settings).connect() as connection:
+            missing = [] if books.exist(connection) else books.ddl()
+            return [*missing, *_missing(connection, settings)]
+    except Unavailable as e:
+        raise ConfigError(f"the database: expected an answer, but {e}.", "check the connection string.") from None
+
+
+def _missing(connection: Connected, settings: Settings) -> list[str]:
+    return [line for rows in _rows(settings) if rows.has_schema for line in rows.diff(connection)]
+
+
+def _rows(settings: Settings) -> list[Rows]:
+    return [made for target in settings.targets if isinstance(made := applied(target, settings), Rows)]
+
+
+class Metrics(Collector):
+    """What Prometheus reads."""
+
+    def __init__(self, process: Process) -> None:
+        self._process = process
+
+    def collect(self) -> Iterable[Metric]:
+        counters: list[tuple[str, str, Callable[[Worker], float]]] = [
+            ("records", "Records whose effects are committed.", lambda w: w.counts.records),
+            ("transactions", "Transactions that ended.", lambda w: w.counts.transactions),
+            ("dead_letters", "Records that became dead letters.", lambda w: w.counts.letters),
+            ("notifications", "Rows put into the outbox.", lambda w: w.counts.outgoing),
+            ("retries", "Attempts that failed for a while.", lambda w: w.counts.retries),
+            ("skipped_offsets", "Lost offsets that were skipped.", lambda w: w.counts.skipped),
+        ]
+        for name, help, value in counters:
+            family = CounterMetricFamily(PREFIX + name, help, labels=["target"])
+            for worker in self._process.workers:
+                family.add_metric([worker.target.name], value(worker))
+            yield family
+        stopped = GaugeMetricFamily(PREFIX + "stopped_partitions", "Partitions that cannot go on.", labels=["target"])
+        assigned = GaugeMetricFamily(PREFIX + "partitions", "Partitions of this process.", labels=["target"])
+        for worker in self._process.workers:
+            stopped.add_metric([worker.target.name], len(worker.counts.stopped))
+            assigned.add_metric([worker.target.name], len(worker.begins))
+        yield stopped
+        yield assigned
+        yield CounterMetricFamily(
+            PREFIX + "published", "Records that the relay has published.", value=self._process.relay.published
+        )

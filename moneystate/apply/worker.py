@@ -1,0 +1,307 @@
+"""The thread of one target: reads records, applies them in transactions, and tries again what fails for a while."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+import psycopg
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from moneystate.apply.bookkeeping import Bookkeeping
+from moneystate.apply.chunks import Partition, cut, parts_of
+from moneystate.apply.config import OnError, Settings, Start
+from moneystate.apply.consuming import GroupConsumer
+from moneystate.apply.database import Connected, Database, Unavailable, judge, said
+from moneystate.apply.outbox import Stream
+from moneystate.apply.records import Record, read
+from moneystate.apply.sqlstates import Verdict
+from moneystate.apply.targets import Applied, Committed
+from moneystate.apply.topic_checks import begin_of, check_id, check_left, logs_of, position_in
+from moneystate.apply.transactions import Outcome, Transactions
+from moneystate.errors import BrokerError, JobError, MoneystateError
+from moneystate.kafka.client import admin_client, reason
+from moneystate.kafka.offsets import topic_states
+from moneystate.log import get_log
+from moneystate.monitoring import Pulse
+
+_log = get_log(__name__)
+
+FIRST_WAIT_S: Final = 0.1
+LONGEST_WAIT_S: Final = 10.0
+LOCKED_S: Final = 0.2  # until a position that another instance holds is tried again
+CHECK_S: Final = 10.0  # between two looks at the topics' ids
+OUTBOX_S: Final = 1.0  # between two looks at the size of the outbox
+
+
+@dataclass
+class Counts:
+    """What a target has done since the start of the process."""
+
+    records: int = 0
+    transactions: int = 0
+    letters: int = 0
+    outgoing: int = 0
+    retries: int = 0
+    skipped: int = 0
+    trouble: str = ""  # why nothing goes on at the moment; empty: it does
+    stopped: dict[Partition, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the command line chooses for a run."""
+
+    on_error: OnError = OnError.fail
+    skip_lost: bool = False
+
+
+class Worker:
+    """One target at work. `wake`: called when there are new rows in the outbox. `lead`: called with whether this
+    process has partition 0 of the first topic; None: the target is not the first."""
+
+    def __init__(
+        self, target: Applied, start: Start, settings: Settings, database: Database, books: Bookkeeping,
+        choices: Choices, wake: Callable[[], None], lead: Callable[[bool], None] | None,
+    ) -> None:  # fmt: skip
+        self.target = target
+        self.counts = Counts()
+        self.pulse = Pulse()
+        self.error: MoneystateError | None = None
+        self._start = start
+        self._settings = settings
+        self._database = database
+        self._books = books
+        self._choices = choices
+        self._wake = wake
+        self._lead = lead
+        self._stopped = threading.Event()
+        self._ids: dict[str, str] = {}  # of the topics, by name
+        self._connection: Connected | None = None
+        self._prepared = False
+        self._wait_s = FIRST_WAIT_S
+        self._checked_at = time.monotonic()
+        self._outbox_at = 0.0
+        self._outbox_full = False
+        self._consumer: GroupConsumer
+        self._transactions = Transactions(target, books, settings.dead_letters_topic, self._stream, choices.on_error)
+        self._thread = threading.Thread(target=self._run, name=target.name, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Asks for the end. The chunk in hand is ended first."""
+        self._stopped.set()
+
+    def join(self, timeout_s: float | None = None) -> bool:
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def begins(self) -> dict[Partition, int]:
+        return dict(self._consumer.begins) if hasattr(self, "_consumer") else {}
+
+    def _run(self) -> None:
+        s = self._settings
+        try:
+            self._consumer = GroupConsumer(
+                s.bootstrap_servers, dict(s.kafka), s.group(self.target.name), self.target.topics, self._revoked
+            )
+            admin = admin_client(s.bootstrap_servers, dict(s.kafka))
+            try:
+                while not self._stopped.is_set():
+                    self.pulse.beat()
+                    self._turn(admin)
+            finally:
+                self._consumer.close()
+                self._disconnect()
+        except MoneystateError as e:
+            self.error = e
+        except Committed as e:
+            self.error = JobError(str(e), "do not commit or roll back in a handler.")
+        finally:
+            self.pulse.end()
+
+    def _turn(self, admin: AdminClient) -> None:
+        if self._consumer.new and not self._in_order(lambda: self._begin(admin)):
+            return
+        if self._outbox_is_full():
+            self._consumer.attend(OUTBOX_S)
+            return
+        for records in cut(self._consumer.read()):
+            self._apply(records)
+        if time.monotonic() - self._checked_at > CHECK_S:
+            self._checked_at = time.monotonic()
+            self._in_order(lambda: self._check(admin))
+
+    def _apply(self, records: list[Record]) -> None:
+        """Applies records until they are applied, or no longer this instance's."""
+        while not self._stopped.is_set():
+            outcome = Outcome()
+
+            def once(outcome: Outcome = outcome) -> None:
+                mine = [r for r in records if self._is_mine(r)]
+                parts = parts_of(read(mine, self.target.read), self._consumer.begins)
+                if parts:
+                    outcome.add(self._transactions.apply(self._connected(), parts))
+
+            if self._in_order(once):
+                self._note(outcome)
+                return
+
+    def _is_mine(self, record: Record) -> bool:
+        partition = Partition(record.topic, record.partition)
+        return partition in self._consumer.begins and partition not in self._consumer.stopped
+
+    def _note(self, outcome: Outcome) -> None:
+        self._consumer.commit(outcome.ends)
+        for partition, offset in outcome.moved.items():
+            if partition in self._consumer.begins:
+                _log.info("another instance went on", topic=partition.topic, partition=partition.number, offset=offset)
+                self._consumer.begin(partition, offset)
+        for partition in outcome.locked:
+            if partition in self._consumer.begins:
+                self._consumer.rest(partition, LOCKED_S)
+        for partition, why in outcome.stopped.items():
+            self.counts.stopped[partition] = why
+            self._consumer.stop(partition)
+            _log.error("a partition stops", target=self.target.name, topic=partition.topic, partition=partition.number,
+                       why=why)  # fmt: skip
+        counts = self.counts
+        counts.records += outcome.records
+        counts.transactions += 1
+        counts.letters += outcome.letters
+        counts.outgoing += outcome.outgoing
+        if outcome.outgoing:
+            self._wake()
+
+    def _in_order(self, step: Callable[[], None]) -> bool:
+        """Runs a step. False: it failed for now. Some time was waited, during which partitions may have gone."""
+        try:
+            step()
+        except Unavailable as e:
+            self._fail(str(e))
+        except psycopg.Error as e:
+            if judge(e) is Verdict.stop:
+                raise JobError(
+                    f"target {self.target.name}: expected the database to take its rows, but {said(e)}.",
+                    "check the tables and the grants (docs/security.md).",
+                ) from None
+            self._fail(said(e))
+        except (BrokerError, KafkaException) as e:
+            self._fail(reason(e) if isinstance(e, KafkaException) else str(e))
+        else:
+            if self.counts.trouble:
+                _log.info("it goes on", target=self.target.name)
+            self.counts.trouble = ""
+            self._wait_s = FIRST_WAIT_S
+            return True
+        return False
+
+    def _fail(self, why: str) -> None:
+        self._disconnect()
+        self.counts.retries += 1
+        if why != self.counts.trouble:
+            _log.warning("tried again", target=self.target.name, why=why)
+        self.counts.trouble = why
+        deadline = time.monotonic() + self._wait_s
+        while not self._stopped.is_set() and (left := deadline - time.monotonic()) > 0:
+            self.pulse.beat()
+            self._consumer.attend(min(left, 0.5))
+        self._wait_s = min(self._wait_s * 2, LONGEST_WAIT_S)
+
+    # partitions
+
+    def _begin(self, admin: AdminClient) -> None:
+        """Looks up the positions of new partitions, and reads on from there."""
+        new = sorted(self._consumer.new)
+        connection = self._connected()
+        logs = logs_of(admin, sorted({p.topic for p in new}))
+        stored = self._books.stored(connection, self.target.name)
+        known = {p.topic for p in stored}
+        # All partitions at once, so that which process comes first decides nothing. A partition that is added later is
+        # read from its beginning.
+        absent = {
+            p: (begin_of(p, logs, Start.earliest if p.topic in known else self._start), logs.ids[p.topic])
+            for p in logs.starts
+            if p not in stored
+        }
+        if absent:
+            self._books.insert(connection, self.target.name, absent)
+            stored = self._books.stored(connection, self.target.name)
+        left = self._books.left_s(connection, self.target.name)
+        for p in new:
+            offset, topic_id, _ = stored[p]
+            check_id(self.target.name, p.topic, topic_id, logs.ids[p.topic])
+            if p not in absent:
+                check_left(self.target.name, p, logs, left[p])
+            begin, skipped = position_in(self.target.name, p, offset, logs, self._choices.skip_lost)
+            if skipped:
+                self.counts.skipped += skipped
+                self._books.set(connection, self.target.name, p, begin)
+                _log.warning("lost offsets were skipped", topic=p.topic, partition=p.number, offsets=skipped)
+            self._ids[p.topic] = topic_id
+            self._consumer.begin(p, begin)
+        self._tell_lead()
+
+    def _revoked(self, partitions: Iterable[Partition]) -> None:
+        gone = set(partitions)
+        if not self._stopped.is_set():  # at the end of the process they are its error
+            for p in gone:
+                self.counts.stopped.pop(p, None)
+        if self._lead is not None and self._leading() in gone:
+            self._lead(False)
+
+    def _leading(self) -> Partition:
+        return Partition(self.target.topics[0], 0)
+
+    def _tell_lead(self) -> None:
+        if self._lead is not None and self._leading() in self._consumer.begins:
+            self._lead(True)
+
+    def _check(self, admin: AdminClient) -> None:
+        """From time to time: the topics' ids, and which partitions have been read to their ends."""
+        for topic, state in topic_states(admin, sorted(self._ids)).items():
+            check_id(self.target.name, topic, self._ids[topic], state.topic_id)
+        at_end = {p: self._consumer.begins[p] for p in self._consumer.at_end if p in self._consumer.begins}
+        if at_end:
+            self._books.note_end(self._connected(), self.target.name, at_end)
+
+    def _stream(self, partition: Partition) -> Stream:
+        return Stream(self.target.name, partition.topic, self._ids[partition.topic], partition.number)
+
+    # database
+
+    def _connected(self) -> Connected:
+        if self._connection is None or self._connection.closed:
+            self._connection = self._database.connect()
+        if not self._prepared:
+            self.target.prepare(self._connection)
+            self._prepared = True
+        return self._connection
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection, self._prepared = None, False
+
+    def _outbox_is_full(self) -> bool:
+        """Whether the relay has to catch up first."""
+        if time.monotonic() - self._outbox_at > OUTBOX_S:
+            self._outbox_at = time.monotonic()
+            limit = self._settings.outbox_limit
+
+            def count() -> None:
+                self._outbox_full = self._books.count(self._connected(), limit) >= limit
+
+            self._in_order(count)
+        return self._outbox_full

@@ -1,0 +1,97 @@
+"""`moneystate apply`: records become rows of PostgreSQL, exactly once, and notifications follow them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from moneystate import log
+from moneystate.apply.config import OnError, Settings
+from moneystate.apply.config_file import read_settings
+from moneystate.apply.process import Metrics, Process, ddl_of, difference_of
+from moneystate.apply.worker import Choices
+from moneystate.cli.command import Command, Group
+from moneystate.cli.option import PATH, Panel, choice, option
+from moneystate.cli.options import LogLevel, MetricsHost, MetricsPort
+from moneystate.errors import ConfigError
+from moneystate.kafka.client import check_reachable
+from moneystate.monitoring import expose
+from moneystate.stop_signals import stop_signals
+
+_log = log.get_log(__name__)
+
+DATABASE_S = 1.0  # between two looks at a database that does not answer at the start
+
+File = Annotated[
+    Path | None,
+    typer.Option(
+        "--config", help="TOML file with the targets (docs/apply.md).", metavar=PATH, envvar="MONEYSTATE_CONFIG",
+        rich_help_panel=Panel.service.value,
+    ),
+]  # fmt: skip
+
+app = typer.Typer(
+    name="apply", cls=Group, invoke_without_command=True, rich_markup_mode=None, pretty_exceptions_enable=False
+)
+
+
+@app.callback()
+def apply(
+    context: typer.Context,
+    config: File = None,
+    create_tables: Annotated[bool, option("create-tables", "Create tables that are missing.", Panel.run)] = False,
+    skip_lost: Annotated[
+        bool, option("skip-lost", "Go on where the log no longer has the next records.", Panel.run)
+    ] = False,
+    on_error: Annotated[
+        OnError,
+        choice("on-error", "What an exception in a step does: end the job, or make a dead letter.", Panel.run, OnError),
+    ] = OnError.fail,
+    metrics_port: MetricsPort = 0,
+    metrics_host: MetricsHost = "127.0.0.1",
+    log_level: LogLevel = log.Level.info,
+) -> None:
+    """Apply records to PostgreSQL exactly once, then notify.
+
+    Without a command it applies until SIGTERM, and ends with code 0. Several processes with one configuration share
+    the partitions.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    log.set_up(log_level)
+    settings = _settings(config)
+    log.add_fields(service=settings.application)
+    check_reachable(settings.bootstrap_servers, dict(settings.kafka))
+    process = Process(settings, Choices(on_error, skip_lost))
+    process.ensure_topics()
+    if metrics_port:
+        expose(metrics_host, metrics_port, Metrics(process), process.live, process.ready)
+    with stop_signals() as stopped:
+        while not process.check(create_tables):
+            if stopped.wait(DATABASE_S):
+                return
+        _log.info("started", targets=", ".join(target.name for target in settings.targets))
+        process.run(stopped)
+    _log.info("stopped", records=sum(worker.counts.records for worker in process.workers))
+
+
+@app.command("ddl", cls=Command)
+def ddl(
+    config: File = None,
+    diff: Annotated[bool, option("diff", "Print only what the database lacks.", Panel.output)] = False,
+) -> None:
+    """Print the statements that make the tables.
+
+    They are those of the targets whose records have a schema, and those of positions, outbox and versions.
+    """
+    settings = _settings(config)
+    for statement in difference_of(settings) if diff else ddl_of(settings):
+        typer.echo(statement)
+
+
+def _settings(config: Path | None) -> Settings:
+    if config is None:
+        raise ConfigError("--config: expected a TOML file with the targets, found none.", "give --config FILE.")
+    return read_settings(config)
