@@ -42,11 +42,15 @@ def _read(path: Path) -> Any:
 
 
 def plan_as_run(reference: str, rules: Mapping[str, Any]) -> Plan:
-    """The plan with the rules of an earlier batch. Rules that are not known have their current values."""
+    """The plan with the rules of an earlier batch."""
+    return plan_of(reference_as_run(reference, rules), tuple(sorted(rules.get("topics", {}).items())))
+
+
+def reference_as_run(reference: str, rules: Mapping[str, Any]) -> str:
+    """The reference with the rules of a run. Rules that are not known have their current values."""
     own = made_at(reference).rules
     names = [] if own is None else [f.name for f in fields(own)]
-    known = {name: rules[name] for name in names if name in rules}
-    return plan_of(with_rules(reference, known), tuple(sorted(rules.get("topics", {}).items())))
+    return with_rules(reference, {name: rules[name] for name in names if name in rules})
 
 
 def _json_fields(releases: Path) -> dict[str, list[str]]:

@@ -7,8 +7,9 @@ can store it by version."""
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, NamedTuple
 
 from moneystate.api import index_order, layout
@@ -17,7 +18,10 @@ from moneystate.api.function_code import code_text
 from moneystate.api.handles import AnyIndex
 from moneystate.api.index_order import END, Span
 from moneystate.api.plan import Plan
-from moneystate.api.plans import plan_as_run, plan_of
+from moneystate.api.plans import plan_as_run, plan_of, reference_as_run
+from moneystate.api.reference import is_factory, made_at
+from moneystate.api.reference import path_of as module_of
+from moneystate.api.rules import plain
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.errors import MoneystateError, ServiceError
 from moneystate.ports.replica import Entries, Unindexed
@@ -52,6 +56,11 @@ def place_of(name: str, key: bytes) -> Place:
     return Place(key[start:value_end], owner, key[id_start:])
 
 
+def _encloses(by: Any) -> bool:
+    """Whether a function may have variables of the function that made it, such as a factory's configuration."""
+    return isinstance(by, partial) or getattr(by, "__closure__", None) is not None
+
+
 class ServiceReplica:
     """The replica's model of a plain service."""
 
@@ -73,6 +82,18 @@ class ServiceReplica:
     def plan_at(self, rules: Mapping[str, Any]) -> Plan:
         """The plan with the rules of an earlier batch, as far as the changelog records them."""
         return plan_as_run(self.reference, rules)
+
+    def as_run(self, rules: Mapping[str, Any]) -> ServiceReplica:
+        """A factory's functions can have its configuration, which is that of the run. A run with rules that this
+        program refuses is read with its own."""
+        run = reference_as_run(self.reference, rules) if rules else self.reference
+        if run == self.reference:
+            return self
+        try:
+            made_at(run)
+        except MoneystateError:
+            return self
+        return ServiceReplica(run)
 
     @cached_property
     def changelog(self) -> str:
@@ -97,6 +118,10 @@ class ServiceReplica:
             kind = self.plan.kinds[index.of.name]
             digest.update(f"{index.name} {index.of.name} {kind.header.hex()} ".encode())
             digest.update(code_text(index.by, kind.codec.record.cls).encode())
+        if any(_encloses(index.by) for index in self.plan.service.indices.values()) and is_factory(
+            module_of(self.reference)
+        ):
+            digest.update(json.dumps(plain(self.plan.rules), sort_keys=True).encode())
         return digest.hexdigest()[:16]
 
     @cached_property

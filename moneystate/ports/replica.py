@@ -89,6 +89,11 @@ class ReplicaModel(Protocol[View]):
         Empty: they depend on the entries alone."""
         ...
 
+    def as_run(self, rules: Mapping[str, Any]) -> ReplicaModel[View]:
+        """The model whose `index_keys` and `layout` are those of a run with these rules, as far as the log records
+        them."""
+        ...
+
     @property
     def fingerprint(self) -> str:
         """The fingerprint of the schema that owners are written with now, 16 hexadecimal digits."""

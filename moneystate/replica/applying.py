@@ -36,6 +36,7 @@ class Applier:
         """Applies a slice with the same number of key groups as the load. `exact`: no record of the batch is missing.
         Raises Rebuild."""
         end, record = batch_slice.end, self.store.record
+        self.store.check_rules(end.rules)
         batch = WriteBatch(raw_mode=True)
         if any(record.ended[group] < batch_slice.offset for group in end.groups):  # otherwise it is already applied
             batch = self._apply(batch, batch_slice, self.publisher.number_of(batch, end), exact)

@@ -126,7 +126,7 @@ class Follower:
             store = Store(files.open_primary(data, name), self.model)
             is_first_load = store.record.loading and not self.anew
             why = self.anew or _rebuild_reason(store.record, changelog)
-            if not why and read_layout(store.db) != self.model.layout:
+            if not why and read_layout(store.db) != store.indexing.layout:
                 why = "the service's indices have changed"
             if not why:
                 return store, SharedStatusFile(files.folder(data, name), write=True)

@@ -45,6 +45,9 @@ class Loader:
         for group, (offset, _) in ends.items():
             if group < total:
                 record.ended[group] = offset
+        if ends:
+            last = max((end for _, end in ends.values()), key=lambda end: end.written_at_ms)
+            self.store.index_as(last.rules)
         if total:
             self._take_loaded(partitions)
         batch = WriteBatch(raw_mode=True)

@@ -17,6 +17,7 @@ from moneystate.replica.rows import META, REVISION, long
 ROW = META + b"follower"
 BASE: Final = 1  # the revision of the state before the first version
 LAYOUT_ROW = META + b"layout"
+RULES_ROW = META + b"rules"
 
 
 @dataclass(slots=True)
@@ -71,10 +72,19 @@ def read_layout(db: Db) -> str:
     return (db.get(LAYOUT_ROW) or b"").decode()
 
 
-def write_layout(db: Db, layout: str) -> None:
+def read_rules(db: Db) -> Mapping[str, Any] | None:
+    """The rules of the run whose entries were indexed. None: not known."""
+    row = db.get(RULES_ROW)
+    rules: Mapping[str, Any] | None = None if row is None else json.loads(row)
+    return rules
+
+
+def write_layout(db: Db, layout: str, rules: Mapping[str, Any] | None = None) -> None:
     if layout:
         batch = WriteBatch(raw_mode=True)
         batch.put(LAYOUT_ROW, layout.encode())
+        if rules is not None:
+            batch.put(RULES_ROW, json.dumps(rules).encode())
         db.write(batch)
 
 

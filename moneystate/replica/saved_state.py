@@ -60,6 +60,7 @@ def unusable(saved: SavedState, changelog: Changelog) -> str:
 def load(store: Store, saved: SavedState) -> None:
     """Fills empty files. If it does not end, the next start begins with empty files again."""
     loader, record = Loader(store), store.record
+    store.index_as(saved.rules)
     batch = WriteBatch(raw_mode=True)
     for group in range(saved.key_groups):
         for key, value in saved.entries(group):

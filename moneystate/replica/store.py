@@ -6,7 +6,7 @@ Three modules do the work: the first load (`moneystate.replica.loading`), the ch
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rocksdict import WriteBatch
@@ -16,9 +16,9 @@ from moneystate.log import get_log
 from moneystate.ports.replica import ReplicaModel, Unindexed
 from moneystate.replica import rows
 from moneystate.replica.erasing import Erasure
-from moneystate.replica.files import Db
+from moneystate.replica.files import Db, Rebuild
 from moneystate.replica.publishing import Publisher
-from moneystate.replica.record import ROW, Record, read_record
+from moneystate.replica.record import ROW, Record, read_record, read_rules, write_layout
 
 log = get_log(__name__)
 
@@ -29,6 +29,8 @@ class Store:
         self.model = model
         self.wrote: Callable[[], None] = lambda: None  # called after each write, to notify readers at once
         self.record = read_record(db) or Record()
+        self.rules = read_rules(db)  # of the run whose entries are indexed; None: not known
+        self.indexing = model if self.rules is None else model.as_run(self.rules)
         self.committed = 0  # rows
         self.publisher = Publisher(db, self.record)
         self.reported: set[str] = set()  # kinds of records that cannot be used and were logged
@@ -53,10 +55,23 @@ class Store:
         self.committed += count
         self.wrote()
 
+    def index_as(self, rules: Mapping[str, Any]) -> None:
+        """For empty files: the rules of the run whose entries are to be indexed."""
+        self.rules, self.indexing = rules, self.model.as_run(rules)
+        write_layout(self.db, self.indexing.layout, rules)
+
+    def check_rules(self, rules: Mapping[str, Any]) -> None:
+        """Raises Rebuild if a run with these rules has other indices."""
+        if rules == self.rules:
+            return
+        if self.model.as_run(rules).layout != self.indexing.layout:
+            raise Rebuild("the configuration has changed, on which the service's indices depend")
+        self.rules = rules
+
     def index_keys(self, user: bytes, kind: bytes, rest: bytes, value: bytes, is_new: bool = False) -> set[bytes]:
         """The index keys of an entry, as far as it can be indexed. `is_new`: otherwise it is not counted again."""
         try:
-            return self.model.index_keys(user, kind, rest, value)
+            return self.indexing.index_keys(user, kind, rest, value)
         except Unindexed as e:
             keys, names = e.keys, e.indices
         except Exception:  # an entry that is damaged, or a function of the service that fails

@@ -72,6 +72,9 @@ class TinyReplica:
     layout = ""
     fingerprint = "0" * 16
 
+    def as_run(self, rules: Mapping[str, Any]) -> TinyReplica:
+        return self
+
     def split(self, key: bytes) -> tuple[bytes, bytes] | None:
         return (key[1:], b"") if key.startswith(KIND) else None
 

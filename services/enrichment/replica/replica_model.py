@@ -25,6 +25,9 @@ class EnrichmentReplica:
     layout = ""
     fingerprint = decode.WRITTEN_NOW
 
+    def as_run(self, rules: Mapping[str, Any]) -> EnrichmentReplica:
+        return self
+
     def split(self, key: bytes) -> tuple[bytes, bytes] | None:
         return decode.split(key)
 
