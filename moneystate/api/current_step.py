@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from moneystate.api import layout
@@ -17,7 +17,7 @@ from moneystate.api.map_cells import MapCells, id_bytes
 from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import TimerPlan
 from moneystate.api.step_changes import StepChanges
-from moneystate.api.working_set import WorkingSet
+from moneystate.api.working_set import AnyKind, WorkingSet
 from moneystate.engine import deadletter
 from moneystate.engine.deadletter import COUNT_PREFIX, Letter
 from moneystate.engine.effects import Effects
@@ -42,8 +42,9 @@ from moneystate.errors import StepError
 class CurrentStep:
     """One object for all steps of a processor."""
 
-    def __init__(self, plan: Plan, largest: int, formats: Mapping[str, str]) -> None:
+    def __init__(self, plan: Plan, largest: int, formats: Mapping[str, str], timers: Sequence[str]) -> None:
         self.plan = plan
+        self.kinds = _kinds_of_keys(plan, timers)  # of all entries that a key may have
         self.entries: dict[RecordKind, Entries[Any]] = {}  # what steps get for their maps
         self.emission = Emission(plan, largest, {**{o.topic: o.format for o in plan.service.outputs}, **formats})
         self.changes = StepChanges(largest_message(largest, in_json=False))
@@ -184,7 +185,7 @@ class CurrentStep:
         self.undo_counts.append((COUNT_PREFIX + reason, 1))
 
     def forget(self) -> None:
-        for kind in self.plan.by_prefix.values():
+        for kind in self.kinds:
             for cell in self.cells.cells_of(kind, self.owner):
                 self.cells.decode(cell)
                 if cell.value is not None:  # a cell without an entry is there only if the batch has asked for it before
@@ -194,6 +195,15 @@ class CurrentStep:
     def source(self) -> EventSource:
         assert self.item is not None
         return EventSource(*where_of(self.plan, self.item))
+
+
+def _kinds_of_keys(plan: Plan, timers: Sequence[str]) -> list[AnyKind]:
+    """Those that are declared, and those of removed declarations: timers of these names, and the seen ids of each
+    topic that was ever read."""
+    prefixes = [layout.prefix_of(layout.SEEN, topic) for topic in plan.codes]
+    prefixes += [layout.prefix_of(layout.TIMER, name) for name in timers]
+    removed = [plan.kind_at(prefix) for prefix in prefixes]
+    return list(dict.fromkeys([*plan.by_prefix.values(), *plan.every_kind(), *[k for k in removed if k is not None]]))
 
 
 def _is_name(name: str) -> bool:

@@ -34,6 +34,7 @@ from moneystate.ports.service import (
     STATE_SCHEMAS,
     STATE_VERSIONS,
     TIMED,
+    TIMER_STATE,
     TOPICS,
     JobSpec,
     ServiceSpec,
@@ -71,10 +72,13 @@ class Parts:
     dead_letter_errors: bool = False
     max_record_bytes: int = MAX_RECORD_BYTES
     formats: tuple[tuple[str, str], ...] = ()  # that the run gives its topics
+    timers: tuple[str, ...] = ()  # that were ever declared
 
     def processor(self) -> ServiceProcessor:
         plan = plan_of(self.reference, self.codes)
-        return ServiceProcessor(plan, self.dead_letter_errors, self.max_record_bytes, dict(self.formats))
+        return ServiceProcessor(
+            plan, self.dead_letter_errors, self.max_record_bytes, dict(self.formats), timers=self.timers
+        )
 
     def in_formats(self, formats: Mapping[str, str]) -> Callable[[], ServiceProcessor]:
         return replace(self, formats=tuple(sorted(formats.items()))).processor
@@ -116,7 +120,11 @@ def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
     service_rules = plain(plan.rules) or {}
     platform_rules = {name: rules.get(name, default) for name, default in PLATFORM_RULES.items()}
     codes = tuple(sorted(plan.codes.items()))
-    parts = Parts(reference, codes, platform_rules["on_error"] == DEAD_LETTER, platform_rules["max_record_bytes"])
+    state_schemas = _state_schemas(plan, rules)
+    parts = Parts(
+        reference, codes, platform_rules["on_error"] == DEAD_LETTER, platform_rules["max_record_bytes"],
+        timers=_timers(state_schemas.get(STATE_SCHEMAS, {})),
+    )  # fmt: skip
     inputs, limits = with_limits(plan.input_topics(), rules)
     return JobSpec(
         name=service.name,
@@ -135,7 +143,7 @@ def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
             "logic": LOGIC_VERSION,
             STATE_VERSIONS: len(released_state(reference)),
             TOPICS: dict(codes),
-            **_state_schemas(plan, rules),
+            **state_schemas,
             **_json_fields(plan),
             **limits,
         },
@@ -166,7 +174,14 @@ def _state_schemas(plan: Plan, rules: Mapping[str, Any]) -> dict[str, dict[str, 
     by_state = {name: {*schemas} for name, schemas in saved.items()}
     for kind in plan.kinds.values():
         by_state.setdefault(kind.title, set()).add(kind.header.hex())
+    for timer in plan.timers.values():
+        by_state.setdefault(TIMER_STATE + timer.kind.name, set()).add(timer.kind.header.hex())
     return {STATE_SCHEMAS: {name: sorted(schemas) for name, schemas in sorted(by_state.items())}}
+
+
+def _timers(state_schemas: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of all timers that the state may have."""
+    return tuple(name.removeprefix(TIMER_STATE) for name in state_schemas if name.startswith(TIMER_STATE))
 
 
 def _readable(plan: Plan) -> dict[str, list[str]]:

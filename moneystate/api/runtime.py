@@ -48,12 +48,13 @@ class ServiceProcessor:
 
     def __init__(
         self, plan: Plan, dead_letter_errors: bool = False, max_record_bytes: int = MAX_RECORD_BYTES,
-        formats: Mapping[str, str] = NO_FORMATS,
+        formats: Mapping[str, str] = NO_FORMATS, timers: Sequence[str] = (),
     ) -> None:  # fmt: skip
+        """`timers`: the names of those that were declared before, too."""
         self.plan = plan
         self.dead_letter_errors = dead_letter_errors  # a step's exception makes a dead letter instead of ending the job
         largest = plan.service.holds * max_record_bytes
-        self.current = CurrentStep(plan, largest, formats)
+        self.current = CurrentStep(plan, largest, formats, timers)
         self.changes = self.current.changes
         self.context: Context[Any] = Context(self.current, plan.rules)
         self.preparation = Preparation(plan)

@@ -21,6 +21,8 @@ JSON_FIELDS = "json_fields"
 # The schemas (in hex) of all entries that the state of a plain service may have, by state. None: not recorded, because
 # an unfinished batch of an earlier program does not have the rule.
 STATE_SCHEMAS = "state_schemas"
+# In it, "timer NAME" for each timer that was ever declared: their entries can be read without the declaration.
+TIMER_STATE = "timer "
 
 # The number of each topic in the state of a plain service.
 TOPICS = "topics"

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from moneystate.errors import CheckpointError
-from moneystate.ports.service import STATE_SCHEMAS, JobSpec
+from moneystate.ports.service import STATE_SCHEMAS, TIMER_STATE, JobSpec
 
 
 class Unreadable(NamedTuple):
@@ -24,6 +24,8 @@ def unreadable(spec: JobSpec, before: Mapping[str, Any]) -> list[Unreadable]:
     """`before`: the rules of the last batch. A program of before did not record the schemas: then nothing is known."""
     problems = []
     for state, schemas in sorted(before.get(STATE_SCHEMAS, {}).items()):
+        if state.startswith(TIMER_STATE):
+            continue
         readable = spec.readable.get(state)
         if readable is None:
             why = "the state may have its entries, and no longer declared, nobody could read or move them"

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import pytest
 
 import moneystate as ms
 from moneystate.api import layout
+from moneystate.api.cells import TimerKind
 from moneystate.api.handles import MapTimer, Timer
+from moneystate.api.job import plain_job
+from moneystate.api.runtime import ServiceProcessor
 from moneystate.api.state_model import ServiceState
 from moneystate.engine.deadletter import PREFIX
+from moneystate.ports.service import STATE_SCHEMAS
+from moneystate.spark.state_checks import unreadable
 from moneystate.testing import Bench
 from tests.api.handover import handed_over, stored
 
@@ -29,6 +36,7 @@ class Config:
     of_map: bool = True
     unique: bool = True
     parts: bool = True
+    forgets: bool = False  # whether an event of `b` forgets its key
 
 
 @dataclass(frozen=True)
@@ -95,6 +103,8 @@ def made(config: Config) -> ms.Service[Config]:
             @service.on(b)
             def tell(ctx: ms.Context[Config], e: B) -> None:
                 ctx.emit(told, Told(e.k, "b"))
+                if config.forgets:
+                    ctx.forget()
 
     return service
 
@@ -175,3 +185,25 @@ def test_tools_say_of_a_buffered_record_that_it_is_not_declared() -> None:
     record = Bench(made(Config())).plan.codec(B, "").encode(B("x", S))
     state = ServiceState(f'{REFERENCE} {{"b":false}}', {"a": 0, "b": 1})
     assert state.event_view(record) == {"undeclared": record[2:10].hex()}
+
+
+def test_forgetting_a_key_reaches_what_is_no_longer_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Bench(made(Config()), bound_ms=0, key_groups=1)
+    before.send(A("x", "1", S), A("y", "1", S))
+    assert {key[:1] for key in stored(before)} == {b"m", b"t", b"u"}
+    monkeypatch.setattr("moneystate.testing.run.ServiceProcessor", partial(ServiceProcessor, timers=("timer",)))
+    after = handed_over(before, made(Config(timer=False, unique=False, forgets=True)), bound_ms=0)
+    after.send(B("x", 2 * S))
+    assert {layout.owner_of(key) for key in stored(after)} == {b"y"}
+    after.send(B("y", 60 * S))
+    assert (stored(after), after.dead_letters(), after.count("removed_timers")) == ({}, [], 1)
+
+
+def test_a_job_knows_the_timers_that_were_declared_before() -> None:
+    before = plain_job(REFERENCE, {}).rules
+    assert "timer timer" in before[STATE_SCHEMAS]
+    job = plain_job(f'{REFERENCE} {{"timer":false}}', {STATE_SCHEMAS: before[STATE_SCHEMAS]})
+    processor: Any = job.make()
+    assert [kind.name for kind in processor.current.kinds if isinstance(kind, TimerKind)] == ["timer"]
+    assert job.rules[STATE_SCHEMAS] == before[STATE_SCHEMAS]
+    assert unreadable(job, before) == []
