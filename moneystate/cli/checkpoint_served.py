@@ -15,6 +15,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
+from moneystate.api import exact_json
 from moneystate.cli import facts_view, registry
 from moneystate.cli.connection import NO_ANSWER, Connect
 from moneystate.cli.work_progress import WorkProgress
@@ -141,12 +142,12 @@ def tell_comparison(comparison: ServedComparison, json_output: bool) -> None:
     first = comparison.result.first
     if json_output:
         about = {"compared": "users", "one": one.as_json(), "other": other.as_json()}
-        differences = [facts_view.as_json(d) for d in first]
-        typer.echo(json.dumps({"differences": comparison.result.total, "first": differences, **about}))
+        differences = [facts_view.as_json(STATE, d) for d in first]
+        typer.echo(exact_json.dumps({"differences": comparison.result.total, "first": differences, **about}))
         return
     console = Console(soft_wrap=True, highlight=False, markup=False)
     if first:
-        facts_view.print_differences(console, first, *comparison.places)
+        facts_view.print_differences(console, STATE, first, *comparison.places)
     console.print("compared: the users; a server has no buffered events")
     if one.watermark != other.watermark:
         console.print(

@@ -190,16 +190,13 @@ def compare_states(
     with open_state(state, one) as a, open_state(state, other) as b:
         comparison = compare(state, a, b, limit)
     if flags.json_output:
-        typer.echo(
-            json.dumps({"differences": comparison.total, "first": [facts_view.as_json(d) for d in comparison.first]})
-        )
+        first = [facts_view.as_json(state, d) for d in comparison.first]
+        typer.echo(exact_json.dumps({"differences": comparison.total, "first": first}))
     else:
-        console = Console(soft_wrap=True)
+        console = Console(soft_wrap=True, highlight=False, markup=False)
         if comparison.first:
-            facts_view.print_differences(console, comparison.first, one, other)
-        console.print(
-            "the same state" if not comparison.total else f"{comparison.total:,} differences", highlight=False
-        )
+            facts_view.print_differences(console, state, comparison.first, one, other)
+        console.print("the same state" if not comparison.total else f"{comparison.total:,} differences")
     raise typer.Exit(1 if comparison.total else 0)
 
 

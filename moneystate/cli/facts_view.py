@@ -7,7 +7,6 @@ from typing import Any
 from rich.console import Console
 
 from moneystate.api import exact_json
-from moneystate.cli.tables import print_table
 from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.ports import state
 from moneystate.ports.state import Field, Row, StateModel
@@ -51,16 +50,9 @@ def fields_text(fields: tuple[Field, ...] | None) -> str:
     return " ".join(field_text(field) for field in fields) or "there"
 
 
-def print_differences(console: Console, listed: list[Difference], one: str, other: str) -> None:
-    rows = [
-        [whole_text(d.user), d.kind, " ".join(map(whole_text, d.id)), fields_text(d.one), fields_text(d.other)]
-        for d in listed
-    ]
-    print_table(console, ["user", "what", "which", one, other], rows)
-
-
-def print_explained(console: Console, state: StateModel, listed: list[Difference], one: str, other: str) -> None:
-    """Shows the differences in the service's terms, once for each key. `one` and `other`: names of the states."""
+def print_differences(console: Console, state: StateModel, listed: list[Difference], one: str, other: str) -> None:
+    """Shows the differences in the service's terms, by key. `one` and `other`: names of the states, such as `the
+    replay`."""
     by_key: dict[bytes, list[Difference]] = {}
     for difference in listed:
         by_key.setdefault(difference.user, []).append(difference)
@@ -76,13 +68,11 @@ def what_differs(state: StateModel, d: Difference, one: str, other: str) -> str:
     was, now = _view(state, d.kind, d.one), _view(state, d.kind, d.other)
     if d.one is None or d.other is None:
         name, view, fields = (other, now, d.other) if d.one is None else (one, was, d.one)
-        return f"only in the {name}: {fields_text(fields) if view is None else _text(view)}"
+        return f"only in {name}: {fields_text(fields) if view is None else _text(view)}"
     if was is None or now is None or was == now:
-        return f"{fields_text(d.one)} in the {one}, {fields_text(d.other)} in the {other}"
+        return f"{fields_text(d.one)} in {one}, {fields_text(d.other)} in {other}"
     names = [name for name in {**was, **now} if was.get(name) != now.get(name)]
-    return ", ".join(
-        f"{name} {_text(was.get(name))} in the {one}, {_text(now.get(name))} in the {other}" for name in names
-    )
+    return ", ".join(f"{name} {_text(was.get(name))} in {one}, {_text(now.get(name))} in {other}" for name in names)
 
 
 def _view(state: StateModel, kind: str, content: tuple[Field, ...] | None) -> Row | None:
@@ -93,18 +83,22 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else exact_json.dumps(value)
 
 
-def explained_json(state: StateModel, d: Difference) -> dict[str, Any]:
-    return {**as_json(d), "one_record": _view(state, d.kind, d.one), "other_record": _view(state, d.kind, d.other)}
-
-
-def as_json(d: Difference) -> dict[str, Any]:
+def as_json(state: StateModel, d: Difference) -> dict[str, Any]:
     return {
         "user": whole_text(d.user),
         "kind": d.kind,
         "id": [_json(field) for field in d.id],
         "one": None if d.one is None else [_json(field) for field in d.one],
         "other": None if d.other is None else [_json(field) for field in d.other],
+        "one_record": _view(state, d.kind, d.one),
+        "other_record": _view(state, d.kind, d.other),
     }
+
+
+def content_text(state: StateModel, kind: str, content: tuple[Field, ...]) -> str:
+    """The content of a fact in the service's terms."""
+    view = _view(state, kind, content)
+    return fields_text(content) if view is None else _text(view)
 
 
 def _json(field: Field) -> Any:

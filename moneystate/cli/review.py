@@ -44,7 +44,7 @@ def review(state: StateModel, prepared: Prepared, checkpoint: str, yes: bool) ->
         with open_state(state, checkpoint) as live:
             comparison = compare(state, prepared.savepoint, live, DIFFERENCES)
         if comparison.first:
-            facts_view.print_differences(console, comparison.first, "bootstrap", "live")
+            facts_view.print_differences(console, state, comparison.first, "the bootstrap", "the live state")
         console.print(
             f"{comparison.total:,} differences from {checkpoint}" if comparison.total else f"the same as {checkpoint}"
         )
@@ -73,7 +73,9 @@ def _print_sample(console: Console, state: StateModel, savepoint: Savepoint) -> 
         for fact in user_facts:
             by_kind.setdefault(fact.kind, []).append(fact)
         for kind, facts_of_it in by_kind.items():
-            example = facts_view.fields_text((*facts_of_it[0].id, *facts_of_it[0].content))
+            first = facts_of_it[0]
+            id = " ".join(map(facts_view.whole_text, first.id))
+            example = f"{id} {facts_view.content_text(state, kind, first.content)}".strip()
             rows.append([facts_view.whole_text(user), kind, f"{len(facts_of_it):,}", example])
     print_table(console, ["user", "what", "how many", "for example"], rows, right=["how many"])
 

@@ -108,7 +108,7 @@ def _as_json(verdict: Verdict, state: StateModel) -> dict[str, object]:
         "records": verdict.records,
         "fingerprint": verdict.fingerprint,
         "state_differences": verdict.state.total,
-        "first": [facts_view.explained_json(state, d) for d in verdict.state.first],
+        "first": [facts_view.as_json(state, d) for d in verdict.state.first],
         "output_expected": None if output is None else output.expected,
         "output_missing": None if output is None else output.missing,
         "output_more": None if output is None else output.more,
@@ -119,7 +119,7 @@ def _as_json(verdict: Verdict, state: StateModel) -> dict[str, object]:
 def _tell(verdict: Verdict, model: StateModel) -> None:
     console = Console(soft_wrap=True, highlight=False)
     if verdict.state.first:
-        facts_view.print_explained(console, model, verdict.state.first, "checkpoint", "replay")
+        facts_view.print_differences(console, model, verdict.state.first, "the checkpoint", "the replay")
     state = f"{verdict.state.total:,} differences" if verdict.state.total else f"the same ({verdict.fingerprint})"
     console.print(f"{verdict.records:,} records replayed; state: {state}")
     output = verdict.output

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from moneystate.api import exact_json
+from moneystate.engine.avro import Malformed
 from moneystate.engine.items import Item
 from moneystate.kafka.formats.json_format import JsonFormat
 from moneystate.kafka.formats.schemas import SchemaSet
@@ -51,7 +52,13 @@ class EnrichmentState:
         return exact_json.loads(_json_format().from_canonical(value))
 
     def fact_view(self, kind: str, content: tuple[Field, ...]) -> Row | None:
-        return None
+        if kind != "buffered":
+            return view.fact_view(kind, content)
+        value = content[1]
+        try:
+            return {"event": self.event_view(value)} if isinstance(value, bytes) else None
+        except Malformed:
+            return None  # a timer
 
     def timer_view(self, item: Item) -> str:
         return view.timer_view(item)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from moneystate.engine.avro import read_bytes
 from moneystate.engine.items import CLEANUP_RANK, NO_TIME, RANK, VALUE, Item
-from moneystate.ports.state import Pair, Row, time_text
+from moneystate.ports.state import Field, Pair, Row, time_text
 from services.enrichment.page import POSITION_BYTES, Page
 from services.enrichment.source import decode_source
 from services.enrichment.state import (
@@ -28,6 +28,16 @@ from services.enrichment.topics import INPUTS
 TOPICS = {t.code: t.name for t in INPUTS}
 REASONS = ("LATE", "OLD", "SESSION_MISSING")
 OUTCOMES = ("FOUND", "NOT_FOUND", "FAILED")
+# What the content of a fact says (`services.enrichment.facts`)
+FACTS = {
+    "info": ("birthYear", "country"),
+    "money id": ("seenAt",),
+    "session": ("expires", "country"),
+    "waiting money": ("orderTime", "firstOccurrence", "requestedAt", "reason", "record"),
+    "forgotten": ("request", "requestedBy", "forgottenAt"),
+    "reply": ("outcome", "country"),
+}
+TIMES = {"seenAt", "expires", "orderTime", "requestedAt", "forgottenAt"}
 SECTIONS = ("moneyTypes", "moneyIds", "sessions", "waiting", "replies")
 TITLES = {
     "forgotten": "forgotten",
@@ -50,6 +60,20 @@ def user_view(entries: Iterable[Pair], watermark: int, dedup_ttl_ms: int) -> Row
     for row in view["moneyIds"]:
         row["over"] = row.pop("seenAtMs") + dedup_ttl_ms <= watermark
     return view
+
+
+def fact_view(kind: str, content: tuple[Field, ...]) -> Row | None:
+    """None: the content of such a fact has no names."""
+    names = FACTS.get(kind)
+    if names is None:
+        return None
+    return {name: _fact_field(name, field) for name, field in zip(names, content, strict=True)}
+
+
+def _fact_field(name: str, field: Field) -> str | int | None:
+    if isinstance(field, int):
+        return time_text(field) if name in TIMES else field
+    return field.hex() if name == "record" and field is not None else _text(field)
 
 
 def timer_view(item: Item) -> str:

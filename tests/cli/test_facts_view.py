@@ -9,11 +9,13 @@ from rich.console import Console
 from examples.orders import orders
 from examples.orders.orders import OrderPlaced
 from moneystate.api.state_model import ServiceState
-from moneystate.cli.facts_view import explained_json, print_explained
+from moneystate.cli.facts_view import as_json, print_differences
 from moneystate.ports.state import Fact
-from moneystate.savepoint.compare import compare_facts
+from moneystate.savepoint.compare import Difference, compare_facts
 from moneystate.testing import Bench
+from services.enrichment.state_model import STATE as ENRICHMENT
 from tests.api.handover import stored
+from tests.reference.codec import encode
 
 STATE = ServiceState("examples.orders.orders:service")
 
@@ -28,7 +30,9 @@ def test_what_differs_is_told_once_for_each_key() -> None:
     one, other = facts_of(700), facts_of(900, "b")
     listed = compare_facts(lambda _: one, lambda _: other, 1, 9).first
     written = io.StringIO()
-    print_explained(Console(file=written, soft_wrap=True, highlight=False), STATE, listed, "checkpoint", "replay")
+    print_differences(
+        Console(file=written, soft_wrap=True, highlight=False), STATE, listed, "the checkpoint", "the replay"
+    )
     lines = written.getvalue().splitlines()
     assert [line for line in lines if line.startswith("key ")] == ["key a", "key b"]
     assert "  value order: cents 700 in the checkpoint, 900 in the replay" in lines
@@ -40,7 +44,7 @@ def test_what_differs_is_told_once_for_each_key() -> None:
 def test_json_has_the_records() -> None:
     one, other = facts_of(700), facts_of(900)
     (difference,) = [d for d in compare_facts(lambda _: one, lambda _: other, 1, 9).first if d.kind == "value order"]
-    explained = explained_json(STATE, difference)
+    explained = as_json(STATE, difference)
     assert (explained["one_record"]["cents"], explained["other_record"]["cents"]) == (700, 900)
 
 
@@ -49,3 +53,22 @@ def test_a_buffered_event_is_shown_as_its_record() -> None:
     view = STATE.fact_view("buffered", (1_000, event))
     assert view is not None
     assert (view["event"]["orderId"], view["event"]["cents"]) == ("a", 7)
+
+
+def test_facts_of_the_enrichment_have_names_too() -> None:
+    first = Difference("info", b"ann", (), (1999, b"ES"), (1999, b"PT"))
+    other = Difference("session", b"ann", (b"s1",), None, (1_700_000_000_000, b"PT"))
+    written = io.StringIO()
+    print_differences(Console(file=written, soft_wrap=True, highlight=False), ENRICHMENT, [first, other], "a", "b")
+    assert written.getvalue().splitlines() == [
+        "key ann",
+        "  info: country ES in a, PT in b",
+        '  session s1: only in b: {"expires": "2023-11-14T22:13:20.000Z", "country": "PT"}',
+    ]
+
+
+def test_a_buffered_event_of_the_enrichment_is_shown_as_its_record() -> None:
+    event = encode("Heartbeat", {"processedAt": 1_700_000_000_000})
+    view = ENRICHMENT.fact_view("buffered", (1_700_000_000_000, event))
+    assert view is not None
+    assert view["event"]["type"] == "Heartbeat"

@@ -10,6 +10,7 @@ from rich.console import Console
 from moneystate.cli.facts_view import field_text, print_differences
 from moneystate.cli.tables import print_table
 from moneystate.savepoint.compare import Difference
+from services.enrichment.state_model import STATE
 
 ID = "6f1c2d3e-" * 9
 ROWS = [[ID, "12"], ["b", "3"]]
@@ -40,10 +41,9 @@ def test_a_pipe_has_no_width() -> None:
 
 
 def test_ids_are_whole_and_long_values_are_cut_off() -> None:
-    console = Console(file=io.StringIO(), width=60, force_terminal=True, color_system=None)
-    difference = Difference("session", ID.encode(), (ID.encode(),), None, (ID.encode(),))
-    print_differences(console, [difference], "one", "other")
+    console = Console(file=io.StringIO(), width=60, force_terminal=True, color_system=None, soft_wrap=True)
+    difference = Difference("other", ID.encode(), (ID.encode(),), None, (ID.encode(),))
+    print_differences(console, STATE, [difference], "one", "other")
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert text.splitlines()[0] == f"user   {ID}"
-    assert text.splitlines()[2] == f"which  {ID}"
+    assert text.splitlines() == [f"key {ID}", f"  other {ID}: only in other: {field_text(ID.encode())}"]
     assert field_text(ID.encode()).endswith("…")
