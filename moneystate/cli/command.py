@@ -34,7 +34,7 @@ class Command(TyperCommand):
         renamed.check_variables(os.environ)
         renamed.check_options(words, args)
         root = ctx.find_root().command
-        for line in [*renamed.warnings(words, os.environ), *variables.warnings(root, os.environ)]:
+        for line in [*renamed.warnings(words, os.environ), *variables.warnings(root, self, os.environ)]:
             self._warn(line)
         ctx.meta[settings_file.ARGUMENTS] = tuple(args)
         return super().parse_args(ctx, args)
@@ -84,6 +84,10 @@ class Group(TyperGroup):
         renamed.check_options(words_of(ctx), args[:1])
         return super().parse_args(ctx, args)
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Without a look at the commands, which may have to be imported."""
+        return list(self.commands)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         renamed.check_command([*words_of(ctx), *args[:1]])
         return super().resolve_command(ctx, args)
@@ -98,9 +102,9 @@ class Group(TyperGroup):
         _write(_rows(self, ctx, "option", HELP), OPTION_PANELS, formatter)
 
 
-def new_group(name: str, help: str) -> typer.Typer:
+def new_group(name: str, help: str, kind: type[Group] = Group) -> typer.Typer:
     return typer.Typer(
-        name=name, help=help, cls=Group, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+        name=name, help=help, cls=kind, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
     )
 
 

@@ -16,6 +16,13 @@ KNOWN: Final[dict[str, tuple[str, ...]]] = {
 }
 ENRICHMENT: Final = "enrichment"  # the service written by hand
 COMMANDS: Final = {ENRICHMENT: "enrich"}  # of services with a command of their own, by short name
+# Commands of services, by name: those that run for long, and log; others; and groups of them
+LOGGING: Final = {
+    "enrich": "services.enrichment.cli.enrich:enrich",
+    "lookup-worker": "services.enrichment.cli.lookup_worker:lookup_worker",
+}
+FAKES: Final = {"fake-session-service": "services.enrichment.cli.fake_session_service:fake_session_service"}
+GROUPS: Final = {"reconciliation": "services.reconciliation.cli.status:app"}
 DEMOS: Final[dict[str, str]] = {
     ENRICHMENT: "services.enrichment.cli.demo:demo",
     "entities": "services.entities.demo:demo",

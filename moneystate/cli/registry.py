@@ -1,10 +1,8 @@
-"""The services that the command line knows, with their own commands. No other module of the platform imports a
-service.
-"""
+"""The services that the command line knows. No other module of the platform imports a service; `known_services` has
+the places of their commands."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from moneystate.api.job import plain_service
@@ -17,23 +15,12 @@ from moneystate.errors import CheckpointError
 from moneystate.ports.service import ServiceSpec
 from moneystate.serving.face import Face
 from moneystate.serving.state.face import StateFace
-from services.enrichment.cli.enrich import enrich, prepared_enrichment
-from services.enrichment.cli.fake_session_service import fake_session_service
-from services.enrichment.cli.lookup_worker import lookup_worker
+from services.enrichment.cli.enrich import prepared_enrichment
 from services.enrichment.job import ENRICHMENT
 from services.enrichment.serving.face import QUERY
-from services.reconciliation.cli import status as reconciliation
 from state_tools.offline import job_of, rules_of
 
 SERVICES: Final = {service.name: service for service in [ENRICHMENT]}
-APPS: Final = [reconciliation.app]  # commands of a service, under its name
-COMMANDS: Final[dict[str, Callable[..., None]]] = {
-    "enrich": enrich,
-    "lookup-worker": lookup_worker,
-    "fake-session-service": fake_session_service,
-}
-# Those of them that run for long, and log
-LOGGING: Final = ("enrich", "lookup-worker")
 # Makes the job of a service written by hand, from the flags of its own command. By short name.
 PREPARED: Final = {ENRICHMENT_NAME: prepared_enrichment}
 # The service of commands that name none: they have its flags, and `query.v1` is its contract.

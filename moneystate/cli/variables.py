@@ -20,14 +20,16 @@ OF_THE_PROGRAM: Final = frozenset(
 )
 
 
-def warnings(root: Any, environ: Mapping[str, str]) -> list[str]:
-    """One line for each variable that no command reads. `root` is the group of all commands."""
-    given = {name for name in environ if name.startswith(PREFIX)} - OF_THE_PROGRAM
+def warnings(root: Any, command: Any, environ: Mapping[str, str]) -> list[str]:
+    """One line for each variable that no command reads. `root` is the group of all commands, `command` the one that is
+    called: only for variables that it does not read, the others are looked at, and so imported."""
     earlier = {name for names in renamed.VARIABLES_OF.values() for name in names}
-    known = set(_variables(root))
+    given = {name for name in environ if name.startswith(PREFIX)} - OF_THE_PROGRAM - earlier
+    unread = given.difference(_variables(command))
+    known = set(_variables(root)) if unread else set()
     return [
         f"warning: {name}: expected the variable of a flag, found none of that name. {_advice(name, known)}"
-        for name in sorted(given - earlier - known)
+        for name in sorted(unread - known)
     ]
 
 

@@ -34,7 +34,7 @@ def parsed(pod: Pod, objects: list[Object], folder: Path) -> dict[str, Any]:
     unknown = [word for word in words if VARIABLE.search(word)]
     if unknown:
         raise Refused(f"{unknown[0]}: the container has no such variable")
-    if warnings := variables.warnings(ROOT, given):
+    if warnings := variables.warnings(ROOT, ROOT, given):
         raise Refused(warnings[0])
     if CONFIG in given:
         text = read(pod, objects, given[CONFIG])
