@@ -42,9 +42,10 @@ class JvmProcess:
         self.address = self.folder / "address"  # the JVM writes it once it can be called
         settings = [part for name, value in conf.getAll() for part in ("--conf", f"{name}={value}")]
         words = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-        where = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self.address)}
+        home = _find_spark_home()
+        where = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self.address), "SPARK_HOME": home}
         self.process = subprocess.Popen(
-            [str(Path(_find_spark_home()) / "bin" / "spark-submit"), *settings, *words],
+            [str(Path(home) / "bin" / "spark-submit"), *settings, *words],
             stdin=subprocess.PIPE,  # the JVM ends when it does
             stdout=log,
             stderr=log,

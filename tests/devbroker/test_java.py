@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moneystate.devbroker.java import INSTALL_HINT, find_java, java_home
+from moneystate.devbroker.java import INSTALL_HINT, find_java, java_home, java_version
 from moneystate.errors import SetupError
 
 SUITABLE = "java.base@17.0.15\njdk.incubator.vector@17.0.15\n"
@@ -53,6 +53,20 @@ def test_no_java_at_all_says_what_to_install(tmp_path: Path) -> None:
     assert INSTALL_HINT in str(refused.value)
     for tool in ("apt-get install", "dnf install", "brew install"):
         assert tool in INSTALL_HINT
+
+
+def test_a_file_release_that_lists_the_modules_is_believed(tmp_path: Path) -> None:
+    """And saves a start of Java."""
+    whole, without, old = (fake_java(tmp_path / name, "", exit_code=1) for name in ("whole", "without", "old"))
+    (tmp_path / "whole" / "release").write_text('JAVA_VERSION="17.0.15"\nMODULES="java.base jdk.incubator.vector"\n')
+    (tmp_path / "without" / "release").write_text('JAVA_VERSION="21.0.1"\nMODULES="java.base java.logging"\n')
+    (tmp_path / "old" / "release").write_text('JAVA_VERSION="1.8.0_402"\n')
+    assert find_java(environ(tmp_path / "whole"), ()) == whole
+    assert java_version(whole) == "17.0.15"
+    with pytest.raises(SetupError, match="lacks the module"):
+        find_java(environ(tmp_path / "without", without), ())
+    with pytest.raises(SetupError, match="older than Java 9"):
+        find_java(environ(tmp_path / "old", old), ())
 
 
 def test_refusal_names_each_java_and_its_fault(tmp_path: Path) -> None:
