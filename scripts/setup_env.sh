@@ -285,6 +285,14 @@ archive() {
 # be in the cache.
 core() { .venv/bin/python scripts/compile_core.py "$@"; }
 
+# Where Python may not keep what it compiles. It comes last: stale compiled modules cannot be imported.
+byte_code() {
+    if [ -z "${PYTHONDONTWRITEBYTECODE:-}" ] || is_done byte-code "$(run_time_key)"; then return; fi
+    say "compiling what a run imports to byte code (once, 6 s), as PYTHONDONTWRITEBYTECODE keeps Python from it"
+    .venv/bin/python scripts/compile_imports.py
+    run_time_key >"$(stamp byte-code)"
+}
+
 # Two set-ups at once would spoil each other's .venv. (macOS has no flock: there it is the user's to mind.)
 exec 9>.env.lock
 if command -v flock >/dev/null; then flock 9; fi
@@ -301,3 +309,4 @@ while [ $# -gt 0 ]; do
     esac
     shift
 done
+byte_code
