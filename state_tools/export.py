@@ -23,7 +23,7 @@ from moneystate.savepoint.format import begin, check_free, finish, write_state
 from moneystate.savepoint.manifest import EXPORT, ChangelogPosition, FileInfo, Manifest
 from moneystate.savepoint.rescale import largest_bound_ms, rescaled, routed
 from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.session import ARROW_ROWS
+from moneystate.spark.jvm_start import ARROW_ROWS
 from state_tools.entries import entry_rows
 
 RESULT = pa.schema([("result", pa.binary())])

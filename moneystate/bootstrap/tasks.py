@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 
 from moneystate.errors import MoneystateError
 from moneystate.spark.failures import as_one_line
-from moneystate.spark.session import open_session, under_spark_submit
+from moneystate.spark.jvm_start import under_spark_submit
+from moneystate.spark.session import open_session
 
 POLL_S = 0.2
 

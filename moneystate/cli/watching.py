@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Annotated, NamedTuple
-
-from prometheus_client import Counter
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.option import DURATION, Panel, option
 from moneystate.cli.options import MetricsHost, MetricsPort, Openlineage, OpenlineageInterval, Traces
-from moneystate.monitoring import Labelled, all_of, expose
-from moneystate.spark.job import Job
+
+if TYPE_CHECKING:
+    from prometheus_client import Counter
+
+    from moneystate.spark.job import Job
 
 
 class Watching(NamedTuple):
@@ -36,6 +37,8 @@ class Watching(NamedTuple):
             yield
 
     def _expose(self, jobs: Sequence[Job]) -> None:
+        from moneystate.monitoring import Labelled, all_of, expose
+
         for job in jobs:
             job.on_trigger.append(job.metrics.trigger)
             job.health.stalled_after_s = self.stalled_after_s

@@ -18,6 +18,7 @@ from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.failures import as_one_line
 from moneystate.spark.health import JobHealth
 from moneystate.spark.jvm_signals import stop_with_jvm
+from moneystate.spark.jvm_start import ARROW_ROWS, begin_jvm, run_folder, under_spark_submit
 from moneystate.spark.local_path import is_local
 from moneystate.spark.metrics import JobMetrics
 from moneystate.spark.observer import Ending, JobObserver
@@ -25,10 +26,10 @@ from moneystate.spark.operator import RESULT_SCHEMA, KeyGroupOperator
 from moneystate.spark.preparation import Preparation
 from moneystate.spark.progress import BatchProgress
 from moneystate.spark.query_listener import OnTrigger, SparkProgress
-from moneystate.spark.run_folder import RunFolder, local_dirs
+from moneystate.spark.run_folder import RunFolder
 from moneystate.spark.run_options import RunOptions
 from moneystate.spark.running import Running, await_all
-from moneystate.spark.session import ARROW_ROWS, begin_jvm, open_session, under_spark_submit, use_our_checkpoint_files
+from moneystate.spark.session import begin_session, open_session, use_our_checkpoint_files
 from moneystate.spark.sink import Report
 from moneystate.spark.source import OPTION, MoneystateSource
 from moneystate.spark.task_specs import TaskSpecs
@@ -52,6 +53,7 @@ class Job:
         on_warning: Callable[[str], None] = lambda _: None,
         # called once the query runs, with the last finished batch and the epoch
         on_start: Callable[[int, str], None] = lambda *_: None,
+        own: RunFolder | None = None,  # of this run; None: a new one
     ) -> None:
         self.spec = spec
         self.options = options = options.named(spec)
@@ -62,8 +64,7 @@ class Job:
         self.checkpoint = Checkpoint(options.checkpoint)
         self.specs = TaskSpecs(spec, options, self.checkpoint)
         self.preparation = Preparation(self.specs, on_publish, on_new_inputs, on_warning)
-        job = f"{self.checkpoint.root} {options.application()}"
-        self.own = RunFolder(local_dirs(options.spark_config), job)
+        self.own = own or run_folder(spec, options)
         self.stop_file = self.own.path / "stop"
         self.stopped_file = self.own.path / "stop.seen"
         self.failure: MoneystateError | None = None
@@ -96,11 +97,11 @@ class Job:
         if self.preparation.watch is not None:
             self.preparation.watch.close()
 
-    def begin_jvm(self) -> None:
-        """For the application of this job and those that run with it."""
+    def begin_spark(self, name: str) -> None:
+        """The JVM, unless it has begun, and the session of this job and those that run with it."""
         o = self.options
-        if self.log is not None and is_local(o.checkpoint):  # else the checks start it
-            begin_jvm(o.master, o.partitions, o.spark_config, self.log, self.own)
+        begin_jvm(o, self.own)
+        begin_session(name, o.master, o.partitions, o.spark_config, self.own)
 
     def prepare(self) -> None:
         """Check everything, then create what is missing."""
@@ -175,8 +176,9 @@ def run_together(jobs: Sequence[Job]) -> list[Report]:
     """Run jobs in one Spark application until all have ended or are stopped. Returns each job's last report. If one job
     fails, the others finish their current batch and end. Raises the MoneystateError of the job that failed first."""
     is_whole = False
+    _silence_py4j()
     try:
-        jobs[0].begin_jvm()
+        jobs[0].begin_spark(", ".join(job.spec.name for job in jobs))
         for job in jobs:
             job.prepare()
             job.log = jobs[0].log
@@ -202,10 +204,6 @@ def _run_spark_or_fail(jobs: Sequence[Job]) -> list[Report]:
 
 def _run_spark(jobs: Sequence[Job]) -> list[Report]:
     first, o = jobs[0], jobs[0].options
-    # The error reports a JVM that has died; py4j would report it again, partly through the root logger.
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    logging.getLogger().addHandler(logging.NullHandler())
-    logging.getLogger().addFilter(_nothing)
     name = ", ".join(job.spec.name for job in jobs)
     session = open_session(name, o.master, o.partitions, o.spark_config, first.log, first.own)
     try:
@@ -217,6 +215,13 @@ def _run_spark(jobs: Sequence[Job]) -> list[Report]:
     finally:
         with contextlib.suppress(Exception):  # from a dead JVM: it must not hide the first error
             session.stop()
+
+
+def _silence_py4j() -> None:
+    """The error reports a JVM that has died; py4j would report it again, partly through the root logger."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addHandler(logging.NullHandler())
+    logging.getLogger().addFilter(_nothing)
 
 
 def _nothing(_: logging.LogRecord) -> bool:

@@ -27,10 +27,10 @@ from moneystate.engine.block import unpack
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import NO_TIME
 from moneystate.spark.job import Job
+from moneystate.spark.jvm_start import ARROW_ROWS
 from moneystate.spark.operator import KEY_SCHEMA, STATE_NAME, VALUE_SCHEMA
 from moneystate.spark.run_options import RunOptions
 from moneystate.spark.running import Running
-from moneystate.spark.session import ARROW_ROWS
 from moneystate.spark.sink import Report
 from moneystate.spark.source import OPTION, MoneystateSource
 from moneystate.spark.state_access import PublicAccess

@@ -11,7 +11,8 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
-IMPORTED, CHECKED, JVM, SESSION = "imports done", "checks done, claimed", "JVM answers", "Spark session"
+BEGUN, IMPORTED, CHECKED = "JVM begun", "imports done", "checks done, claimed"
+JVM, SESSION = "JVM answers", "Spark session"
 STARTED, PLANNED, COMMITTED = "query started", "first batch planned", "first batch committed"
 
 _reached: dict[str, float] = {}
@@ -46,21 +47,29 @@ def _before(owner: Any, name: str, note: Callable[[], None]) -> None:
     setattr(owner, name, noted)
 
 
-def main() -> None:
-    file, *arguments = sys.argv[1:]
-    out = Path(file)
-    sys.argv = ["moneystate", *arguments]
-    from moneystate.cli.main import main as command
-
-    _note(IMPORTED, out)
+def _watch(out: Path) -> None:
+    """Called where the command itself imports these modules."""
+    _note(BEGUN, out)
+    from moneystate.cli import running  # noqa: F401
     from moneystate.spark import batch_loop, job, preparation, session
 
+    _note(IMPORTED, out)
     _after(preparation.Preparation, "run", lambda: _note(CHECKED, out))
-    _after(session, "_launched", lambda: _note(JVM, out))
+    _after(session, "connected", lambda: _note(JVM, out))
     _after(job, "open_session", lambda: _note(SESSION, out))
     _after(job.Job, "start", lambda: _note(STARTED, out))
     _before(batch_loop, "run_sink", lambda: _note(PLANNED, out))
     _after(batch_loop, "run_sink", lambda: _note(COMMITTED, out))
+
+
+def main() -> None:
+    file, *arguments = sys.argv[1:]
+    out = Path(file)
+    sys.argv = ["moneystate", *arguments]
+    from moneystate.cli import run
+    from moneystate.cli.main import main as command
+
+    _after(run, "begin_run", lambda: _watch(out))
     command()
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,6 +68,14 @@ def moneystate(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
 def test_there_are_commands_and_options() -> None:
     assert len(COMMANDS) > 30
     assert len(OPTIONS) > 300
+
+
+def test_a_command_is_imported_when_it_is_looked_up_and_run_begins_without_pyspark() -> None:
+    """A job's JVM starts first. PySpark's import takes as long as half of that start."""
+    looked_up = "from moneystate.cli.tree import Commands; commands = Commands(); commands['run']"
+    check = f"{looked_up}; import sys; print([n for n in ('pyspark', 'pyarrow', 'grpc') if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=False)
+    assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
 
 
 def test_each_option_has_the_variable_of_its_name() -> None:

@@ -17,7 +17,7 @@ from moneystate.devbroker import DevBroker
 from moneystate.ports.service import JobSpec
 from moneystate.spark.run_options import RunOptions
 from moneystate.spark.sink import Report
-from services.enrichment.cli import enrich
+from services.enrichment.cli import enrich, running
 from tests.log_lines import kinds, shown
 
 NEEDED = ("--bootstrap-servers", "127.0.0.1:1", "--checkpoint", "no/such/folder")
@@ -41,7 +41,8 @@ class Recorder:
 @pytest.fixture
 def job(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     recorder = Recorder()
-    monkeypatch.setattr(enrich, "Job", recorder)
+    monkeypatch.setattr(running, "Job", recorder)
+    monkeypatch.setattr(enrich, "begin_run", lambda *_: None)
     return recorder
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from moneystate.api.plans import plan_of
-from moneystate.cli import main, run, service_jobs
+from moneystate.cli import main, run, running, service_jobs
 from moneystate.cli.rule_flags import parted, rules_by_service
 from moneystate.spark.job import Job
 from tests.log_lines import kinds
@@ -66,7 +66,8 @@ def jobs(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Sequence[Job]:
     def record(made: Sequence[Job]) -> Any:
         raise Ran(made)
 
-    monkeypatch.setattr(run, "run_together", record)
+    monkeypatch.setattr(run, "begin_run", lambda *_: None)
+    monkeypatch.setattr(running, "run_together", record)
     monkeypatch.setattr("sys.argv", ["moneystate", "run", *arguments, *NEEDED])
     with pytest.raises(Ran) as ran:
         main.main()

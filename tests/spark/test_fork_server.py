@@ -17,7 +17,7 @@ import pytest
 
 from moneystate.spark import fork_server
 from moneystate.spark.fork_client import SERVER, SOCKET
-from moneystate.spark.session import WORKER_PYTHON
+from moneystate.spark.jvm_start import WORKER_PYTHON
 from tests.waiting import until
 
 DEADLINE_S = 60.0

@@ -10,17 +10,19 @@ import pytest
 from moneystate.errors import ConfigError, JobError, MoneystateError, StepError
 from moneystate.spark import job as jobs
 from moneystate.spark.job import Job
+from tests.engine.tiny_service import tiny_job
 
 
 class Prepared:
     """A job, up to the start of Spark."""
 
+    spec = tiny_job()
     log: Path | None = None
     failure: MoneystateError | None = None
 
     def prepare(self) -> None: ...
 
-    def begin_jvm(self) -> None: ...
+    def begin_spark(self, name: str) -> None: ...
 
     def tell_end(self, is_whole: bool) -> None: ...
 

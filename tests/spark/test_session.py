@@ -18,17 +18,16 @@ from moneystate.errors import SetupError
 from moneystate.spark.class_archive import USE, archive_file, earlier_archives
 from moneystate.spark.jvm import make_class_archive
 from moneystate.spark.jvm.classes import LOCAL_CHECKPOINT_FILES, our_jar
-from moneystate.spark.session import (
-    CHECKPOINT_FILES,
+from moneystate.spark.jvm_start import (
     CLASS_PATH,
     DEFAULTS,
     JAVA_OPTIONS,
     WORKER_PYTHON,
-    _conf,
-    use_our_checkpoint_files,
+    spark_settings,
     with_our_classes,
     worker_python,
 )
+from moneystate.spark.session import CHECKPOINT_FILES, use_our_checkpoint_files
 
 JAVA = find_java()
 
@@ -42,7 +41,7 @@ def test_java_home_is_the_folder_of_the_java_that_a_link_leads_to(
     monkeypatch.setenv("JAVA_HOME", "")
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    _conf("test", "spark://host:7077", 1, {}, None)
+    spark_settings("test", "spark://host:7077", 1, {}, None)
     assert Path(os.environ["JAVA_HOME"], "bin", "java").samefile(JAVA)
     assert os.environ["JAVA_HOME"] != str(tmp_path)
 

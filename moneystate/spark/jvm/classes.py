@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import runpy
 import subprocess
 import tempfile
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
-
-from pyspark.find_spark_home import _find_spark_home
 
 from moneystate.devbroker.jars import cache_root
 from moneystate.errors import SetupError
@@ -25,9 +25,18 @@ JAR_TIME_S = 315_532_800  # one and the same, 1980: the class archive holds for 
 LOCAL_CHECKPOINT_FILES = "moneystate.LocalCheckpointFiles"
 
 
+def spark_home() -> Path:
+    """The folder of the Spark that would be started, as PySpark's module finds it, which runs without PySpark."""
+    package = find_spec("pyspark")
+    assert package is not None
+    assert package.origin is not None
+    finder = runpy.run_path(str(Path(package.origin).with_name("find_spark_home.py")))
+    return Path(finder["_find_spark_home"]())
+
+
 def spark_jars() -> list[Path]:
     """The jars of the Spark that would be started. Their names carry its version."""
-    return sorted((Path(_find_spark_home()) / "jars").glob("*.jar"))
+    return sorted((spark_home() / "jars").glob("*.jar"))
 
 
 def our_jar(java: Path, sources: Path = SOURCES) -> Path:

@@ -24,9 +24,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from moneystate.devbroker.java import find_java
 from moneystate.spark.class_archive import MAKE, USE, archive_file, earlier_archives
 from moneystate.spark.jvm.classes import our_jar
+from moneystate.spark.jvm_start import DEFAULTS, JAVA_OPTIONS
 from moneystate.spark.local_path import spark_path
 from moneystate.spark.operator import KEY_SCHEMA, RESULT_SCHEMA, STATE_NAME, VALUE_SCHEMA
-from moneystate.spark.session import DEFAULTS, JAVA_OPTIONS, open_session, use_our_checkpoint_files
+from moneystate.spark.session import open_session, use_our_checkpoint_files
 from moneystate.spark.state_access import stores_of
 
 QUERY_S = 120  # two batches take 5 to 10 s

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import signal
 from dataclasses import replace
 from typing import Annotated, Final
 
 import typer
 
 from moneystate import log
-from moneystate.cli.display import Display
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.job_flags import job_options, planned_job
 from moneystate.cli.option import DURATION, Panel, flagged, option
@@ -34,12 +31,11 @@ from moneystate.cli.options import (
     SessionWait,
     formats,
 )
-from moneystate.cli.remembered import before, left_out, notes_of, telling, with_settings
+from moneystate.cli.remembered import before, left_out, with_settings
 from moneystate.cli.service_jobs import Prepared
 from moneystate.cli.watching import Watching, watching_options
 from moneystate.kafka.starting import parse_start
-from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.job import Job
+from moneystate.spark.jvm_start import begin_run
 from moneystate.spark.run_options import RunOptions
 from services.enrichment.job import ENRICHMENT, FORMATTED, enrichment_job
 from services.enrichment.rules import Rules
@@ -95,35 +91,13 @@ def _enrich(prepared: Prepared, watching: Watching, json_output: Json = False, q
     Output is exactly once, and events are processed in event-time order. The command ends with code 0 after
     --until-caught-up or SIGTERM, once the current batch is finished.
     """
-    spec, options, _ = prepared
-    log.add_fields(service=spec.name)
-    with Display(quiet, spec.name, counters=spec.counters) as display:
-        job = Job(
-            spec,
-            options,
-            display.batch,
-            on_publish=display.publishing,
-            on_new_inputs=display.new_inputs,
-            on_warning=display.warning,
-            on_start=telling(display.started, notes_of(*prepared)),
-        )
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: job.stop())
-        with watching.over([job]):
-            job.run()
-    _say_goodbye(display, options, Checkpoint(options.checkpoint).open_requests())
-    if json_output:
-        typer.echo(json.dumps(display.totals()))
+    log.add_fields(service=prepared.spec.name)
+    own = begin_run(prepared.spec, prepared.options)
+    # here: its imports take as long as half of the JVM's start
+    from services.enrichment.cli.running import run_prepared
+
+    run_prepared(prepared, watching, own, json_output, quiet)
 
 
 _prepared = flagged(_enrich, "prepared", flagged(prepared_enrichment, "options", job_options))
 enrich = flagged(_prepared, "watching", watching_options)
-
-
-def _say_goodbye(display: Display, options: RunOptions, open_requests: int) -> None:
-    if open_requests and not display.quiet:
-        display.warning(
-            f"{open_requests:,} lookups are open: their money has not been put out. Run the same command again once "
-            "they are answered."
-        )
-    display.goodbye(options.bounded and not options.drain)

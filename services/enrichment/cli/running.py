@@ -1,0 +1,49 @@
+"""Runs the job that `moneystate enrich` has prepared, and shows it."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import typer
+
+from moneystate.cli.display import Display
+from moneystate.cli.remembered import notes_of, telling
+from moneystate.cli.service_jobs import Prepared
+from moneystate.cli.watching import Watching
+from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark.job import Job
+from moneystate.spark.run_folder import RunFolder
+from moneystate.spark.run_options import RunOptions
+
+
+def run_prepared(prepared: Prepared, watching: Watching, own: RunFolder, json_output: bool, quiet: bool) -> None:
+    """Raises MoneystateError."""
+    spec, options, _ = prepared
+    with Display(quiet, spec.name, counters=spec.counters) as display:
+        job = Job(
+            spec,
+            options,
+            display.batch,
+            on_publish=display.publishing,
+            on_new_inputs=display.new_inputs,
+            on_warning=display.warning,
+            on_start=telling(display.started, notes_of(*prepared)),
+            own=own,
+        )
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: job.stop())
+        with watching.over([job]):
+            job.run()
+    _say_goodbye(display, options, Checkpoint(options.checkpoint).open_requests())
+    if json_output:
+        typer.echo(json.dumps(display.totals()))
+
+
+def _say_goodbye(display: Display, options: RunOptions, open_requests: int) -> None:
+    if open_requests and not display.quiet:
+        display.warning(
+            f"{open_requests:,} lookups are open: their money has not been put out. Run the same command again once "
+            "they are answered."
+        )
+    display.goodbye(options.bounded and not options.drain)
