@@ -1,7 +1,8 @@
 """Verifies a checkpoint by replay: the logs up to its position must give the same state and output.
 
 The replay is a bootstrap (`moneystate.bootstrap`): the same core with different batches. Some decisions of the live run
-are not in the logs: which partitions are idle at the end, and a drain. The replay takes them from the last plan.
+are not in the logs: which partitions are idle, the broker's time for inputs in arrival order, and a drain. The
+checkpoint records the watermarks that came of them, and the replay follows these.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from moneystate.bootstrap.tasks import SparkTasks
 from moneystate.engine import plan as plans
 from moneystate.engine.block import Block
 from moneystate.engine.inputs import Inputs
-from moneystate.engine.items import NO_TIME
+from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.engine.keygroup import run_batch
 from moneystate.engine.place import MARK, header_of
-from moneystate.engine.plan import Plan, TopicPartition
+from moneystate.engine.plan import Plan, Reached, TopicPartition
 from moneystate.engine.processor import Convert
 from moneystate.engine.state import MemoryState
 from moneystate.errors import CheckpointError, RetentionError, SetupError
@@ -129,16 +130,25 @@ class Replay:
 
     def run(self, scratch: Path, on_progress: Callable[[Progress], None]) -> Verdict:
         """Replays into `scratch`, and compares. Raises MoneystateError."""
-        o = replace(self.options, out=scratch / "replay", work=None)
-        with offline_session(o.master, o.spark_config) as session:
-            prepared = Bootstrap(self.job, o, on_progress).run(SparkTasks(session))
+        with offline_session(self.options.master, self.options.spark_config) as session:
             export(session, self.job.state, self.checkpoint, scratch / "live")
-        replayed, live = Savepoint(o.out), Savepoint(scratch / "live")
-        if self.plan.drain or self._idle() or self.plan.clock_ms is not None:
-            replayed = one_more_batch(replayed, scratch / "finished", self.plan, self.job)
+            live = Savepoint(scratch / "live")
+            o = replace(self.options, out=scratch / "replay", work=None, reached=self._reached(live))
+            prepared = Bootstrap(self.job, o, on_progress).run(SparkTasks(session))
+        replayed = Savepoint(o.out)
+        if self.plan.drain:
+            replayed = drained(replayed, scratch / "drained", self.plan, self.job)
         state = compare(self.job.state, live, replayed, self.most)
         notes = self._notes()
         return Verdict(prepared.records, state, live.manifest.fingerprint, self._output(replayed, notes), notes)
+
+    def _reached(self, live: Savepoint) -> list[Reached]:
+        """The recorded watermarks, and that of the state, at which the run stands."""
+        reached, at_end = self.checkpoint.watermarks(), live.manifest.watermark
+        if not NO_TIME < at_end < END_OF_TIME:
+            return reached
+        ends = {tp: planned.end for tp, planned in self.plan.partitions.items()}
+        return [*reached, Reached(ends, at_end)]
 
     def _idle(self) -> list[TopicPartition]:
         return [tp for tp, planned in self.plan.partitions.items() if planned.state == plans.IDLE]
@@ -191,8 +201,8 @@ def changed_functions(checkpoint: Checkpoint, functions: Mapping[str, str]) -> l
     )
 
 
-def one_more_batch(replayed: Savepoint, out: Path, plan: Plan, job: JobSpec) -> Savepoint:
-    """Applies the idle partitions and the drain of `plan` with a batch without records."""
+def drained(replayed: Savepoint, out: Path, plan: Plan, job: JobSpec) -> Savepoint:
+    """Applies the time of `plan`, then its drain, each with a batch without records."""
     ordered = Inputs(t for t in job.inputs if t.ordered)
     marks = [
         (*ordered.place(tp), NO_TIME, 0 if planned.state == plans.IDLE else 1, planned.clock_ms or NO_TIME)
@@ -204,10 +214,11 @@ def one_more_batch(replayed: Savepoint, out: Path, plan: Plan, job: JobSpec) -> 
     states, outputs, total, watermark = [], [], Fingerprint(), m.watermark
     for group in range(m.key_groups):
         state = MemoryState(dict(replayed.entries(group)))
+        before = run_batch(Block(0, 1, NO_TIME, marks), state, job.make(), job.bounds())
         result = run_batch(Block(0, 1, plan.drain_to(), marks), state, job.make(), job.bounds())
         entries = sorted(state.entries.items())
         states.append(write_state(folder, group, entries))
-        outputs.append(write_output(folder, group, chain(replayed.outputs(group), result.outputs)))
+        outputs.append(write_output(folder, group, chain(replayed.outputs(group), before.outputs, result.outputs)))
         total += of_group(group, entries, job.state, m.rules)
         watermark = result.watermark
     finish(out, replace(m, state=states, output=outputs, fingerprint=str(total), watermark=watermark))

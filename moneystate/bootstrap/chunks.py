@@ -6,9 +6,11 @@ output.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import replace
 
 from moneystate.bootstrap.history import PartitionHistory
-from moneystate.engine.plan import Backlog, TopicPartition, share
+from moneystate.engine.plan import Backlog, Reached, TopicPartition, share
 
 POINTS_AHEAD = 8  # of each partition, among which the end of a chunk is searched
 
@@ -25,6 +27,22 @@ def cut_into_chunks(partitions: list[PartitionHistory], most: int) -> list[Chunk
         positions = {tp: end for tp, (_, end) in chunks[-1].items()}
         if all(positions[p.tp] == p.end for p in partitions):
             return chunks
+
+
+def cut_at(
+    partitions: list[PartitionHistory], most: int, reached: Sequence[Reached]
+) -> tuple[list[Chunk], dict[int, int]]:
+    """Like `cut_into_chunks`, but chunks also end where a run recorded its watermark. Also returns these watermarks, by
+    the number of the chunk that ends there."""
+    chunks: list[Chunk] = []
+    watermarks: dict[int, int] = {}
+    rest = partitions
+    for ends, watermark_ms in reached:
+        until = {p.tp: max(p.start, min(p.end, ends.get(p.tp, p.start))) for p in rest}
+        chunks += cut_into_chunks([replace(p, end=until[p.tp]) for p in rest], most)
+        watermarks[len(chunks) - 1] = watermark_ms
+        rest = [replace(p, start=until[p.tp]) for p in rest]
+    return chunks + cut_into_chunks(rest, most), watermarks
 
 
 def _backlog(p: PartitionHistory, position: int) -> Backlog:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,12 @@ from typing import Any
 from moneystate.bootstrap.shuffle_files import read_shuffle_file, shuffle_path
 from moneystate.bootstrap.work import write_json
 from moneystate.engine import clock as clocks
-from moneystate.engine.block import merge
+from moneystate.engine.block import Block, merge
 from moneystate.engine.clock import Clock
 from moneystate.engine.failure import StepFailed, step_error
 from moneystate.engine.items import NO_TIME, Output
 from moneystate.engine.keygroup import run_batch
-from moneystate.engine.order import Partition
+from moneystate.engine.order import Partition, marks_for
 from moneystate.engine.processor import Processor
 from moneystate.engine.state import MemoryState
 from moneystate.ports.state import Fact, StateModel
@@ -39,6 +39,8 @@ class GroupSpec:
     highs: dict[Partition, int]  # highest event times of partitions whose history does not start at their beginning
     with_output: bool
     topics: dict[int, str]  # topic names by their number in items, for errors
+    watermarks: Mapping[int, int]  # recorded ones, by the chunk after which they are reached
+    partitions: list[Partition]  # of all ordered inputs
 
 
 @dataclass(frozen=True)
@@ -101,13 +103,18 @@ class _Run:
         s = self.spec
         for chunk in range(s.chunks):
             blocks = [read_shuffle_file(shuffle_path(s.work, chunk, task), self.group) for task in range(s.tasks)]
-            try:
-                result = run_batch(merge(blocks), self.state, s.make(), s.bounds)
-            except StepFailed as e:
-                raise step_error(e, s.topics) from e
-            self.watermark, self.counts, self.buffered = result.watermark, result.counts, result.buffered
-            self.silent = result.silent
-            yield from result.outputs
+            yield from self._run(merge(blocks))
+            if chunk in s.watermarks:
+                yield from self._run(Block(0, 1, NO_TIME, marks_for(s.partitions, s.bounds, s.watermarks[chunk])))
+
+    def _run(self, block: Block) -> list[Output]:
+        try:
+            result = run_batch(block, self.state, self.spec.make(), self.spec.bounds)
+        except StepFailed as e:
+            raise step_error(e, self.spec.topics) from e
+        self.watermark, self.counts, self.buffered = result.watermark, result.counts, result.buffered
+        self.silent = result.silent
+        return result.outputs
 
 
 def _beginning(highs: dict[Partition, int]) -> dict[bytes, bytes]:

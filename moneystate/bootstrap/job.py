@@ -22,7 +22,7 @@ from typing import Any
 
 from moneystate.bootstrap import work as works
 from moneystate.bootstrap.archive_folder import fetch
-from moneystate.bootstrap.chunks import cut_into_chunks
+from moneystate.bootstrap.chunks import cut_at
 from moneystate.bootstrap.groups import GroupResult, GroupSpec, read_result, result_path, run_group
 from moneystate.bootstrap.history import History, check_unchanged
 from moneystate.bootstrap.options import BootstrapOptions
@@ -126,8 +126,8 @@ class Bootstrap:
     # The phases
 
     def _start(self, history: History, cores: int) -> BootstrapPlan:
-        chunks = cut_into_chunks(history.partitions, self.options.max_records_per_chunk)
-        started = BootstrapPlan(history, chunks, _spread(history, self.options.source_tasks or cores))
+        chunks, watermarks = cut_at(history.partitions, self.options.max_records_per_chunk, self.options.reached)
+        started = BootstrapPlan(history, chunks, _spread(history, self.options.source_tasks or cores), watermarks)
         works.begin(self.work, self._settings(), started)
         return started
 
@@ -156,6 +156,8 @@ class Bootstrap:
             dict(initial_highs(started.history, self.job.inputs)),
             self.options.with_output,
             {t.code: t.name for t in self.job.inputs},
+            started.watermarks,
+            [*Inputs(t for t in self.job.inputs if t.ordered).names(started.history.tps())],
         )
         groups = list(range(self.options.key_groups))
         sizes = {result_path(self.work, group): 1 for group in groups}
@@ -258,6 +260,7 @@ class Bootstrap:
             as_of=Path(o.as_of).read_text() if is_file(o.as_of) else o.as_of,
             starts=_listed(o.starts),
             ends=_listed(o.ends),
+            reached=[[_listed(ends), watermark_ms] for ends, watermark_ms in o.reached],
             initial_highs=highs,
             key_groups=o.key_groups,
             partitions=o.partitions,

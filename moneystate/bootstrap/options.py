@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from moneystate.engine.plan import TopicPartition
+from moneystate.engine.plan import Reached, TopicPartition
 from moneystate.errors import ConfigError
 from moneystate.spark.local_path import is_local, local_folder
 
@@ -25,6 +25,7 @@ class BootstrapOptions:
     starts: Mapping[TopicPartition, int] | None = None
     ends: Mapping[TopicPartition, int] | None = None  # offsets to stop at in Kafka; None: as `as_of` says
     initial_highs: Path | None = None
+    reached: Sequence[Reached] = ()  # watermarks that a run recorded, in the order in which it reached them
     with_output: bool = False
     bootstrap_servers: str = ""
     topic_prefix: str = ""  # must be the live job's even if only archives are read: dead letters contain it

@@ -12,7 +12,7 @@ import marshal
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from moneystate.bootstrap.history import FileRange, History, PartitionHistory
 from moneystate.errors import SetupError
 
 NAME = "bootstrap.json"
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class BootstrapPlan:
     history: History
     chunks: list[Chunk]
     tasks: list[list[int]]  # for each source task: indexes in the history of the partitions that it reads
+    # recorded ones, by the chunk after which they are reached
+    watermarks: Mapping[int, int] = field(default_factory=dict)
 
 
 def settings_of(rules: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -48,7 +50,9 @@ def resume(work: Path, settings: Mapping[str, Any]) -> BootstrapPlan | None:
         return None
     try:
         saved = json.loads((work / NAME).read_text())
-        started = BootstrapPlan(_history(saved["history"]), [_chunk(c) for c in saved["chunks"]], saved["tasks"])
+        chunks = [_chunk(c) for c in saved["chunks"]]
+        watermarks = {int(chunk): watermark_ms for chunk, watermark_ms in saved["watermarks"].items()}
+        started = BootstrapPlan(_history(saved["history"]), chunks, saved["tasks"], watermarks)
         before = saved["settings"]
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise SetupError(f"{work / NAME}: expected the plan of a bootstrap, but {e}.", "remove the folder.") from None
@@ -66,7 +70,8 @@ def begin(work: Path, settings: Mapping[str, Any], started: BootstrapPlan) -> No
         (work / folder).mkdir(parents=True, exist_ok=True)
     chunks = [[[t, p, start, end] for (t, p), (start, end) in chunk.items()] for chunk in started.chunks]
     history = asdict(started.history)
-    write_json(work / NAME, {"settings": settings, "history": history, "chunks": chunks, "tasks": started.tasks})
+    content = {"settings": settings, "history": history, "chunks": chunks, "tasks": started.tasks}
+    write_json(work / NAME, {**content, "watermarks": dict(started.watermarks)})
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -14,7 +14,7 @@ from moneystate.bootstrap.job import Bootstrap, Prepared
 from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.cli import facts_view, registry, services
 from moneystate.cli.durations import parse_ms
-from moneystate.cli.option import PATH, Panel, option, pairs, repeated
+from moneystate.cli.option import PATH, PATH_OR_URI, Panel, option, pairs, repeated
 from moneystate.cli.options import (
     BOUND,
     DEDUP_TTL,
@@ -59,6 +59,7 @@ from moneystate.errors import ConfigError
 from moneystate.spark.local_path import is_local
 from moneystate.spark.storage import jvm_settings
 from moneystate.spark.storage.savepoints import new_savepoint
+from state_tools.export import open_checkpoint
 
 
 def bootstrap(
@@ -99,6 +100,16 @@ def bootstrap(
     yes: Annotated[bool, option("yes", "With --review: do not ask.", Panel.run)] = False,
     work_folder: Annotated[Path | None, work("beside --out")] = None,
     initial_highs: InitialHighs = None,
+    like: Annotated[
+        str,
+        option(
+            "like",
+            "Checkpoint of a job: follow the watermarks that it recorded where idle partitions or the broker's clock "
+            "decided.",
+            Panel.input,
+            PATH_OR_URI,
+        ),
+    ] = "",
     bootstrap_servers: BootstrapServers = "",
     topic_prefix: TopicPrefix = "",
     bound: Bound = BOUND,
@@ -156,6 +167,7 @@ def bootstrap(
             work=work_folder,
             as_of=as_of,
             initial_highs=initial_highs,
+            reached=open_checkpoint(like).watermarks() if like else (),
             with_output=with_output,
             bootstrap_servers=bootstrap_servers,
             topic_prefix=topic_prefix,

@@ -74,6 +74,7 @@ class Display:
 
     def batch(self, progress: BatchProgress) -> None:
         self.recent.append(progress)
+        self._tell_idle(progress)
         self.last = progress
         self._warn_of_early(progress)
         self.records += progress.records
@@ -95,6 +96,17 @@ class Display:
             if topic not in self.warned:
                 self.warned.add(topic)
                 self.warning(odd_times.warning(event.place, event.key, event.time_ms))
+
+    def _tell_idle(self, p: BatchProgress) -> None:
+        """Warns once when all inputs have become idle, because the wall clock then decides what is late."""
+        if not _all_idle(p) or (self.last is not None and _all_idle(self.last)):
+            return
+        before = 0 if self.last is None else self.last.buffered
+        released = before + p.records - p.buffered
+        self.warning(
+            f"all inputs are idle: the watermark went on to {_time(p)}, which released {max(0, released):,} events. "
+            "Earlier events that still come are late."
+        )
 
     def _report(self, event: str, before: str = "", **more: Any) -> None:
         """The progress as a line: fields for programs, a text for people, which begins with `before`."""
@@ -168,6 +180,10 @@ class Display:
             "idle_partitions": None if p is None else p.idle,
             "watermark_held_by": None if p is None else p.held_by,
         }
+
+
+def _all_idle(p: BatchProgress) -> bool:
+    return bool(p.idle) and p.held_by is None and not p.drained
 
 
 def _place(p: BatchProgress) -> dict[str, Any]:

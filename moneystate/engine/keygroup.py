@@ -64,6 +64,8 @@ class BatchResult:
         silent: list[Partition],
         holder: list[Partition],
         early: list[EarlyEvent],
+        before: int,
+        behind: int,
     ) -> None:
         self.outputs = outputs
         self.changes = changes  # entries of the processor, for the changelog
@@ -76,14 +78,16 @@ class BatchResult:
         self.highs = clock.highs  # the highest event time of each partition
         self.due = clock.due()
         self.early = early  # some events whose times are probably in another unit
+        self.before = before  # the watermark before the batch
+        self.behind = behind  # events that a decision of a plan has put behind it
 
 
 def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bounds: dict[int, int]) -> BatchResult:
     """Processes a batch's merged block with the key group's entries in `state`. `bounds`: of each ordered input, in ms,
     by its code; a timed stream has none."""
     clock = clocks.decode(state.get_many([clocks.KEY])[0])
-    fresh = _finalize_order_times(block.items, clock, bounds)
     before = clock.watermark
+    fresh, behind = _finalize_order_times(block.items, clock, bounds)
     clock.watermark = advance(clock.highs, block.marks, bounds, before, block.drain_to)
     due: list[Item] = []
     later: list[Item] = []
@@ -114,7 +118,7 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
     state.apply(list(changes.items()))
     highs, marks = clock.highs, block.marks
     held = silent(highs, marks), holder(highs, marks, bounds)
-    return BatchResult(effects.outputs, processor_changes, clock, *held, block.early)
+    return BatchResult(effects.outputs, processor_changes, clock, *held, block.early, before, behind)
 
 
 def _rewritten(
@@ -127,21 +131,26 @@ def _rewritten(
     return list(changes.items())
 
 
-def _finalize_order_times(items: list[Item], clock: Clock, bounds: dict[int, int]) -> list[Item]:
-    """Finalizes order times with the highs from before this batch. Most items stay as they are."""
+def _finalize_order_times(items: list[Item], clock: Clock, bounds: dict[int, int]) -> tuple[list[Item], int]:
+    """Finalizes order times with the highs from before this batch. Most items stay as they are. Also returns how many
+    are behind the watermark, which only a decision of a plan can have advanced so far."""
     watermark = clock.watermark
     if watermark == NO_TIME and not clock.highs:
-        return items
+        return items, 0
+    behind = 0
     floor_of: dict[Partition, int] = floors(clock.highs, bounds)
     finalized: list[Item] = []
     for item in items:
         time = item[TIME]
-        order_time = finalize_order_time(time, floor_of.get((item[TOPIC], item[PARTITION]), NO_TIME), watermark)
+        floor = floor_of.get((item[TOPIC], item[PARTITION]), NO_TIME)
+        order_time = finalize_order_time(time, floor, watermark)
         if order_time != time:
+            if order_time > floor:
+                behind += 1
             _, rank, set_at, topic, partition, offset, event_time, key, value = item
             item = (order_time, rank, set_at, topic, partition, offset, event_time, key, value)
         finalized.append(item)
-    return finalized
+    return finalized, behind
 
 
 def _take_unordered(unordered: list[UnorderedRecord], processor: Processor[Any], effects: Effects) -> None:

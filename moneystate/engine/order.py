@@ -8,6 +8,8 @@ needs the other's state.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from moneystate.engine.items import END_OF_TIME, NO_TIME, Mark
 
 Partition = tuple[int, int]  # topic code, partition
@@ -53,8 +55,9 @@ def advance(
     by topic. A timed stream has none: its high is its last mark, which is the end of time once its writer is drained.
     `drain_to`: the watermark that a drain takes (`drained_watermark`), or NO_TIME.
 
-    The watermark stays where it is if an active partition has never had a record, or if all partitions are idle. The
-    clock of a mark counts for the watermark only: it is no high, so it makes no record of its partition late.
+    The watermark stays where it is if an active partition has never had a record. If all partitions are idle, nothing
+    is left to wait for: it goes to the time of the partition that is farthest ahead, as Flink's valve does. The clock
+    of a mark counts for the watermark only: it is no high, so it makes no record of its partition late.
     """
     for topic, partition, high, _, _ in marks:
         if high > highs.get((topic, partition), NO_TIME):
@@ -71,7 +74,7 @@ def advance(
             if reached < least:
                 least = reached
     if least == END_OF_TIME:
-        return END_OF_TIME if marks and _all_ended(highs, marks) else watermark
+        return END_OF_TIME if marks and _all_ended(highs, marks) else max(watermark, _farthest(highs, marks, bounds))
     return max(watermark, least)
 
 
@@ -81,6 +84,24 @@ def drained_watermark(drain: bool, until_ms: int | None) -> int:
     if not drain:
         return NO_TIME
     return END_OF_TIME if until_ms is None else until_ms + 1
+
+
+def _farthest(highs: dict[Partition, int], marks: list[Mark], bounds: dict[int, int]) -> int:
+    """The watermark of the partition that is farthest ahead, if all are idle; NO_TIME: a partition that has ended is
+    not idle, or none has had a record."""
+    farthest = NO_TIME
+    for topic, partition, _, holds, _ in marks:
+        if holds:
+            return NO_TIME
+        high = highs.get((topic, partition), NO_TIME)
+        if high != NO_TIME:
+            farthest = max(farthest, high - bounds.get(topic, 0))
+    return farthest
+
+
+def marks_for(partitions: Iterable[Partition], bounds: dict[int, int], watermark: int) -> list[Mark]:
+    """Marks that advance the watermark to a recorded one, whatever the logs say."""
+    return [(topic, partition, NO_TIME, 1, watermark + bounds.get(topic, 0)) for topic, partition in partitions]
 
 
 def _all_ended(highs: dict[Partition, int], marks: list[Mark]) -> bool:

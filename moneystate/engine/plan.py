@@ -25,7 +25,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
 from moneystate.engine.order import drained_watermark
@@ -123,6 +123,10 @@ class Plan:
         """The latest clock of its partitions."""
         return max((p.clock_ms for p in self.partitions.values() if p.clock_ms is not None), default=None)
 
+    def decides(self) -> bool:
+        """Whether it may advance the watermark by more than the logs say."""
+        return any(p.state == IDLE or p.clock_ms is not None for p in self.partitions.values())
+
     def reads_like(self, other: Plan) -> bool:
         """Whether both end at the same offsets with the same states, whatever their clocks."""
         return _without_clocks(self.partitions) == _without_clocks(other.partitions)
@@ -152,6 +156,13 @@ class Plan:
 
     def with_partitions(self, partitions: Mapping[TopicPartition, PartitionPlan]) -> Plan:
         return replace(self, partitions=partitions)
+
+
+class Reached(NamedTuple):
+    """A watermark that a run had reached once it had read up to `ends`, by decisions of its plans."""
+
+    ends: Mapping[TopicPartition, int]
+    watermark_ms: int
 
 
 def _without_clocks(partitions: Mapping[TopicPartition, PartitionPlan]) -> dict[TopicPartition, PartitionPlan]:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from moneystate.api.iso_time import from_ms
 from moneystate.engine import plan as plans
+from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.engine.plan import Plan
 from moneystate.errors import MoneystateError, StepError
 from moneystate.kafka.failpoints import failpoint
@@ -55,6 +56,8 @@ class BatchLoop:
         self.due_file = due_file
         self.sink = sink
         self.last = Report()
+        self.finished = -1  # the last batch of this run
+        self.has_decided = False  # whether a plan of this run has advanced the watermark by more than the logs
         self.meter = Meter(job.spec.bounds())
         o = job.options
         self.group = GroupProgress(o.bootstrap_servers, o.kafka_config, o.application(), o.topic_prefix)
@@ -93,6 +96,8 @@ class BatchLoop:
         report = run_sink(results, self.sink, BatchId(epoch, number, plans.digest(start), plans.digest(end)))
         failpoint("sunk", number)
         self.last = report
+        if report.behind:
+            checkpoint.keep_watermark(number - 1, report.before)
         self._tell_due(report.due)
         before, after = plans.from_offset(start), plans.from_offset(end)
         if after.drain:
@@ -101,6 +106,8 @@ class BatchLoop:
         by_topic = {self.job.spec.streams[stream]: n for stream, n in report.by_stream.items()}
         measured = self.meter.measure(number, before, after, report, self.job.spec.inputs)
         progress = replace(measured, epoch=epoch, outputs_by_topic=by_topic)
+        self.finished = number
+        self.has_decided = self.has_decided or after.decides()
         self.job.health.end(progress)
         self.job.metrics.batch(progress)
         for observer in self.job.observers:
@@ -122,6 +129,10 @@ class BatchLoop:
                 f"--drain-until {until}: later events wait and have not been processed ({report.buffered:,}). A start "
                 "with a later --drain-until processes them."
             )
+
+    def keep_watermark(self) -> None:
+        if self.has_decided and NO_TIME < self.last.watermark < END_OF_TIME:
+            self.job.checkpoint.keep_watermark(self.finished, self.last.watermark)
 
     def _tell_due(self, due_ms: int) -> None:
         """The planner, in a process of its own, reads the file between batches."""

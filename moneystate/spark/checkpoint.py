@@ -6,6 +6,7 @@ moneystate/start.json                    the offset that batch 0 starts at, repl
 moneystate/rules/<hash>.json             the rules of each run, by their hash in the plans
 moneystate/code.json                     digests of the service's functions at the last start, together and of each
 moneystate/awaited.json                  of a drained job: how many replies its last batch left open
+moneystate/watermarks/<batch>.json       the watermark after a batch, where a replay of the logs may not come to it
 """
 
 from __future__ import annotations
@@ -145,6 +146,21 @@ class Checkpoint:
         if code != self.code() or dict(functions) != self.functions():
             self._write(f"{OWN}/code.json", {"code": code, "functions": dict(functions)})
 
+    def keep_watermark(self, batch: int, watermark_ms: int) -> None:
+        """Records how far the watermark was after a batch, for a replay: an event of the next batch was behind it, or
+        the run ended there."""
+        ends = {f"{topic}/{p}": planned.end for (topic, p), planned in self._plan(batch).partitions.items()}
+        self._write(f"{OWN}/watermarks/{batch}.json", {"ends": ends, "watermark": watermark_ms})
+
+    def watermarks(self) -> list[plans.Reached]:
+        """The recorded watermarks, in the order of their batches."""
+        names = [name for name in self.folder.names(f"{OWN}/watermarks") if name.endswith(".json")]
+        read = [self._read(f"{OWN}/watermarks/{name}") for name in sorted(names, key=lambda n: int(n.split(".")[0]))]
+        return [plans.Reached({_place(place): end for place, end in r["ends"].items()}, r["watermark"]) for r in read]
+
+    def _plan(self, batch: int) -> plans.Plan:
+        return plans.from_offset(self.offset(batch))
+
     def save_open_requests(self, batch: int, n: int) -> None:
         """Records how many replies are open after a drained batch, before Spark writes its commit log."""
         self._write(f"{OWN}/awaited.json", {"batch": batch, "open": n})
@@ -251,6 +267,11 @@ class Checkpoint:
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
         self.folder.write(name, json.dumps(content, sort_keys=True, indent=1).encode())
+
+
+def _place(text: str) -> plans.TopicPartition:
+    topic, _, partition = text.rpartition("/")
+    return topic, int(partition)
 
 
 def _rules_file(rules_hash: str) -> str:

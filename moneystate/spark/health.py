@@ -11,6 +11,11 @@ from moneystate.monitoring import Health, Pulse
 from moneystate.spark.progress import BatchProgress
 
 STALLED_AFTER_S = 300.0
+WAITING_AFTER_S = 60.0
+ADVICE = (
+    "Write heartbeats into quiet topics (moneystate heartbeat), lower --idle-timeout, or declare the inputs with "
+    "time=ms.arrival."
+)
 
 
 class Stage(StrEnum):
@@ -33,6 +38,9 @@ class JobHealth:
         # When records arrived for the first and the last time since the watermark has moved.
         self.stands: tuple[float, float] | None = None
         self.running: tuple[int, float] | None = None  # the current batch, and when it began
+        self.waits_since: float | None = None  # events are buffered, and the watermark has not moved
+        self.on_waiting: Callable[[str], None] = _ignored
+        self.has_told = False  # of this wait
 
     # What happens
 
@@ -50,8 +58,20 @@ class JobHealth:
     def begin(self, number: int) -> None:
         self.running = number, self.clock()
 
+    def beat(self) -> None:
+        """The job's main loop is alive. Once for each wait, this tells `on_waiting` about events that wait long."""
+        self.pulse.beat()
+        waiting = self.waiting()
+        if waiting and not self.has_told:
+            self.has_told = True
+            self.on_waiting(waiting)
+
     def end(self, p: BatchProgress) -> None:
         now = self.clock()
+        if self._has_moved(p) or not p.buffered:
+            self.waits_since, self.has_told = (now if p.buffered else None), False
+        elif self.waits_since is None:
+            self.waits_since = now
         if self._has_moved(p):
             self.stands = None
         elif any(i.records for i in p.inputs if i.partitions):
@@ -74,6 +94,15 @@ class JobHealth:
         running = self.running
         return 0.0 if running is None else self.clock() - running[1]
 
+    def waiting(self) -> str:
+        """What to know of events that have waited for long, by the wall clock; empty: none has."""
+        since, p = self.waits_since, self.last
+        if since is None or p is None or self.clock() - since < WAITING_AFTER_S:
+            return ""
+        held = "all inputs are idle" if p.held_by is None else f"{p.held_by} holds the watermark back"
+        events = "1 event waits" if p.buffered == 1 else f"{p.buffered:,} events wait"
+        return f"{events} since {self.clock() - since:.0f} s: {held}. {ADVICE}"
+
     def live(self) -> Health:
         return self._of_this_job(self.pulse.check())
 
@@ -88,7 +117,8 @@ class JobHealth:
         running, running_s = self.running, self.batch_running_s()
         if running is not None and running_s > self.stalled_after_s:
             return Health(False, f"batch {running[0]} runs for {running_s:.0f} s")
-        return Health(True, "ready")
+        waiting = self.waiting()
+        return Health(True, f"ready; {waiting}" if waiting else "ready")
 
     def _why(self) -> str:
         p = self.last
@@ -102,3 +132,7 @@ class JobHealth:
 
     def _of_this_job(self, health: Health) -> Health:
         return Health(health.is_good, f"{self.name}: {health.text}")
+
+
+def _ignored(_: str) -> None:
+    pass

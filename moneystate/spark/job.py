@@ -70,6 +70,7 @@ class Job:
         self.failure: MoneystateError | None = None
         self.loop: BatchLoop | None = None
         self.health = JobHealth(spec.name)
+        self.health.on_waiting = on_warning
         self.metrics = JobMetrics(spec, self.health)
         self.observers: list[JobObserver] = []
         self.on_trigger: list[OnTrigger] = []  # get Spark's durations, which cost calls to the JVM
@@ -86,6 +87,11 @@ class Job:
     def last(self) -> Report:
         """The report of the last batch."""
         return Report() if self.loop is None else self.loop.last
+
+    def keep_watermark(self) -> None:
+        """At the end of the run, for replays: it may be ahead of what the logs say."""
+        if self.loop is not None:
+            self.loop.keep_watermark()
 
     def run(self) -> Report:
         """Run to the end, or until `stop`. Returns the last batch's report; raises MoneystateError."""
@@ -211,6 +217,8 @@ def _run_spark(jobs: Sequence[Job]) -> list[Report]:
             stop_with_jvm(session, partial(_stop, jobs))
         for stage in stages(jobs):
             await_all([job.start(session if len(jobs) == 1 else session.newSession()) for job in stage])
+            for job in stage:
+                job.keep_watermark()
         return [job.last for job in jobs]
     finally:
         with contextlib.suppress(Exception):  # from a dead JVM: it must not hide the first error

@@ -53,6 +53,8 @@ class GroupResult(NamedTuple):
     oldest: int
     holder: list[Partition]
     due: int
+    before: int
+    behind: int
     highs: dict[Partition, int]  # the same in all key groups, so only key group 0 has them
     early: list[EarlyEvent]
     figures: GroupFigures
@@ -161,7 +163,8 @@ def copy_of(savepoint: str) -> str:
 def pack(key_group: int, result: BatchResult, figures: GroupFigures) -> bytes:
     r = result
     packed = (key_group, r.outputs, r.changes, r.watermark, r.counts, r.buffered, r.silent, r.oldest, r.holder)
-    return marshal.dumps((*packed, r.due, r.highs if key_group == 0 else {}, r.early, tuple(figures)))
+    highs = r.highs if key_group == 0 else {}
+    return marshal.dumps((*packed, r.due, r.before, r.behind, highs, r.early, tuple(figures)))
 
 
 def unpack(data: bytes) -> GroupResult:

@@ -63,7 +63,7 @@ def await_all(running: Sequence[Running]) -> None:
     while left:
         for one in list(left):
             try:
-                one.job.health.pulse.beat()
+                one.job.health.beat()
                 if one.wait(POLL_S / len(left)):
                     left.remove(one)
                     one.job.health.ended()

@@ -66,6 +66,8 @@ class Report:
     by_stream: dict[int, int] = field(default_factory=dict)  # of `outputs`
     due: int = END_OF_TIME  # ms: when the next event or timer may be due, as `Clock.due` has it
     early: dict[int, EarlyEvent] = field(default_factory=dict)  # the first one of each topic, by its code
+    before: int = NO_TIME  # the watermark before the batch, the same in all key groups
+    behind: int = 0  # events that decisions of plans have put behind it
     figures: Figures = field(default_factory=Figures)
 
     def add(self, result: GroupResult) -> None:
@@ -80,6 +82,8 @@ class Report:
         if result.oldest != NO_TIME:
             self.oldest = min(self.oldest, result.oldest)
         self.due = min(self.due, result.due)
+        self.before = result.before
+        self.behind += result.behind
         _add(self.counts, result.counts)
         _add(self.by_stream, Counter(map(STREAM, result.outputs)))  # counted in C
         self._add_early(result.early)
@@ -95,6 +99,8 @@ class Report:
         self.figures.merge(other.figures)
         self.oldest = min(self.oldest, other.oldest)
         self.due = min(self.due, other.due)
+        self.before = max(self.before, other.before)
+        self.behind += other.behind
         self.changes += other.changes
         _add(self.counts, other.counts)
         _add(self.by_stream, other.by_stream)
@@ -107,7 +113,8 @@ class Report:
     def pack(self) -> bytes:
         first = (self.outputs, self.written, self.watermark, self.buffered)
         rest = (self.counts, self.silent, self.oldest, self.changes, self.holder, self.highs)
-        return marshal.dumps((*first, *rest, self.by_stream, self.due, self.early, astuple(self.figures)))
+        more = (self.by_stream, self.due, self.early, self.before, self.behind)
+        return marshal.dumps((*first, *rest, *more, astuple(self.figures)))
 
     @classmethod
     def unpack(cls, data: bytes) -> Report:

@@ -73,6 +73,8 @@ class Simulation:
         self.counts: dict[str, int] = {}
         self.buffered = 0
         self.watermark = NO_TIME
+        self.before = NO_TIME  # the watermark before the last batch
+        self.behind = 0  # events of the last batch that decisions of plans have put behind it
         self.oldest: int | None = None
         self.early: list[EarlyEvent] = []
 
@@ -89,6 +91,7 @@ class Simulation:
         packed = self._source(list(records), drained_watermark(drain, drain_until_ms), idle, rewrite, clocks)
         self.counts = {}
         self.buffered = 0
+        self.behind = 0
         self.oldest = None
         self.last = []
         bounds = bounds_of(self.inputs, self.bound_ms)
@@ -100,6 +103,8 @@ class Simulation:
             self.last.append(result.outputs)
             self.changes.extend(result.changes)
             self.watermark = result.watermark
+            self.before = result.before
+            self.behind += result.behind
             self.buffered += result.buffered
             if result.oldest != NO_TIME:
                 self.oldest = result.oldest if self.oldest is None else min(self.oldest, result.oldest)

@@ -47,3 +47,13 @@ def test_a_services_own_counters_follow_the_largest_first() -> None:
 def test_the_enrichment_shows_its_own() -> None:
     wanted = ["buffered 4", "waiting 1", "looking_up 0", "late 2", "duplicates 0", "dead letters 0"]
     assert shown(enrichment_job(Rules()), {"waiting": 1, "late": 2}) == wanted
+
+
+def test_the_first_batch_in_which_all_inputs_are_idle_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    display = Display(True, "notes")
+    active = BatchProgress(1, 3, 1.0, 0, 1_000, drained=False, buffered=3_818, idle=["a/0"], held_by="b/0")
+    idle = BatchProgress(2, 0, 1.0, 0, 5_000, drained=False, buffered=8, idle=["a/0", "b/0"])
+    for progress in (active, idle, idle):
+        display.batch(progress)
+    (line,) = [message for message in caplog.messages if "all inputs are idle" in message]
+    assert "the watermark went on to 1970-01-01T00:00:05.000Z, which released 3,810 events" in line

@@ -14,6 +14,7 @@ from moneystate.engine.order import (
     drained_watermark,
     finalize_order_time,
     holder,
+    marks_for,
     silent,
 )
 from tests.budget import examples
@@ -97,8 +98,7 @@ def test_an_idle_partition_does_not_hold_the_watermark() -> None:
     assert silent({}, [mark(NO_TIME, 1, holds=0)]) == []
 
 
-def test_the_watermark_stays_when_all_partitions_are_idle_or_there_are_none() -> None:
-    assert advance({(ALPHA, 0): 99}, [mark(NO_TIME, holds=0)], BOUNDS, 50, drain_to=NO_TIME) == 50
+def test_the_watermark_stays_when_there_are_no_partitions() -> None:
     assert advance({}, [], BOUNDS, 50, drain_to=NO_TIME) == 50
 
 
@@ -304,3 +304,21 @@ def test_a_partition_without_a_clock_holds_the_watermark_at_its_own_time() -> No
 def test_a_clock_counts_less_the_bound_of_its_input() -> None:
     marks = [(ALPHA, 0, 100, 1, 500), (BETA, 0, 700, 1, 500)]
     assert advance({}, marks, {ALPHA: 50, BETA: 0}, NO_TIME, drain_to=NO_TIME) == 450
+
+
+# All partitions are idle
+
+
+def test_if_all_partitions_are_idle_the_one_that_is_farthest_ahead_decides() -> None:
+    highs = {(ALPHA, 0): 100, (BETA, 0): 700}
+    idle: list[Mark] = [(ALPHA, 0, NO_TIME, 0, NO_TIME), (BETA, 0, NO_TIME, 0, NO_TIME)]
+    assert advance(highs, idle, {ALPHA: 10, BETA: 20}, 90, drain_to=NO_TIME) == 680
+    assert advance({}, idle, {ALPHA: 10, BETA: 20}, NO_TIME, drain_to=NO_TIME) == NO_TIME
+    assert advance(highs, idle, {ALPHA: 10, BETA: 20}, 690, drain_to=NO_TIME) == 690  # it does not go back
+
+
+def test_marks_for_a_recorded_watermark_advance_exactly_to_it() -> None:
+    highs = {(ALPHA, 0): 100}
+    bounds = {ALPHA: 10, BETA: 20}
+    assert advance(highs, marks_for([(ALPHA, 0), (BETA, 0)], bounds, 500), bounds, 90, drain_to=NO_TIME) == 500
+    assert highs == {(ALPHA, 0): 100}

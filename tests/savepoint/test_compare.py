@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from moneystate.engine import clock as clocks
-from moneystate.engine.plan import ACTIVE, IDLE, PartitionPlan, Plan
+from moneystate.engine.plan import ACTIVE, PartitionPlan, Plan
 from moneystate.engine.state import MemoryState
 from moneystate.savepoint.compare import compare
 from moneystate.savepoint.facts import facts
@@ -19,7 +19,7 @@ from services.enrichment.job import enrichment_job
 from services.enrichment.rules import Rules
 from services.enrichment.state_model import STATE
 from services.enrichment.topics import USER_EVENTS, WALLET_EVENTS
-from state_tools.replay import compared, digest_of, one_more_batch
+from state_tools.replay import compared, digest_of, drained
 from tests.enrichment.harness import inputs, simulation
 from tests.reference import model
 from tests.workloads.workload_log import workload_log
@@ -98,24 +98,20 @@ def test_users_are_shown_with_all_that_the_state_has_of_them() -> None:
     assert owner_view(STATE, b"nobody", entries, rules) is None
 
 
-def test_a_replay_takes_idle_partitions_and_a_drain_from_the_plan(tmp_path: Path) -> None:
-    """Idle partitions without a record hold nothing back; a drain puts all out."""
+def test_a_replay_takes_a_drain_from_the_plan(tmp_path: Path) -> None:
     job = enrichment_job(Rules(lookup=True))
     names = {t.code: t.name for t in job.inputs}
-    for name, drain in (("idle", False), ("drained", True)):
-        sim = ran()
-        sim.partitions += SILENT
-        one = written(tmp_path / name, sim.states)
-        states = {(names[t], p): IDLE if (t, p) in SILENT else ACTIVE for t, p in sim.partitions}
-        plan = Plan("", {}, {tp: PartitionPlan(0, state) for tp, state in states.items()}, drain)
-        replayed = one_more_batch(one, tmp_path / (name + " more"), plan, job)
-        before = len(sim.outputs)
-        sim.batch([], drain=drain, idle=SILENT)
-        want = written(tmp_path / (name + " want"), sim.states)
-        assert replayed.manifest.fingerprint == want.manifest.fingerprint
-        assert replayed.manifest.watermark == sim.watermark
-        put_out = [output for group in range(4) for output in replayed.outputs(group)]
-        assert sorted(map(repr, put_out)) == sorted(map(repr, sim.outputs[before:]))
+    sim = ran()
+    one = written(tmp_path / "one", sim.states)
+    plan = Plan("", {}, {(names[t], p): PartitionPlan(0, ACTIVE) for t, p in sim.partitions}, drain=True)
+    replayed = drained(one, tmp_path / "drained", plan, job)
+    before = len(sim.outputs)
+    sim.batch([], drain=True)
+    want = written(tmp_path / "want", sim.states)
+    assert replayed.manifest.fingerprint == want.manifest.fingerprint
+    assert replayed.manifest.watermark == sim.watermark
+    put_out = [output for group in range(4) for output in replayed.outputs(group)]
+    assert sorted(map(repr, put_out)) == sorted(map(repr, sim.outputs[before:]))
 
 
 A, B, C = (b"ana", b"1"), (b"ana", b"2"), (b"ben", b"1")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from moneystate.monitoring import PULSE_S
-from moneystate.spark.health import JobHealth
+from moneystate.spark.health import ADVICE, WAITING_AFTER_S, JobHealth
 from moneystate.spark.progress import BatchProgress, InputProgress
 
 TOPIC, REPLIES = "orders", "replies"
@@ -126,3 +128,28 @@ def test_a_loop_that_stands_still_is_not_alive(health: JobHealth, clock: Clock) 
     clock.now_s += PULSE_S
     assert health.live().is_good
     assert health.ready().is_good
+
+
+def test_events_that_wait_for_long_are_told_of_once_and_with_what_holds_them(health: JobHealth, clock: Clock) -> None:
+    told: list[str] = []
+    health.on_waiting = told.append
+    waits = replace(batch(5_000), buffered=3_818)
+    after(health, clock, batch(5_000), waits, apart_s=1.0)
+    health.beat()
+    assert health.ready() == (True, "shop: ready")
+    clock.now_s += WAITING_AFTER_S
+    health.beat()
+    health.beat()
+    expected = f"3,818 events wait since 60 s: {TOPIC}/1 holds the watermark back. {ADVICE}"
+    assert told == [expected]
+    assert health.ready() == (True, f"shop: ready; {expected}")
+
+
+def test_events_do_not_wait_while_the_watermark_moves(health: JobHealth, clock: Clock) -> None:
+    moving = [replace(batch(1_000 * n), buffered=7) for n in range(4)]
+    after(health, clock, *moving, apart_s=WAITING_AFTER_S - 1)
+    assert health.waiting() == ""
+    idle = replace(moving[-1], held_by=None)
+    after(health, clock, idle, apart_s=1.0)
+    clock.now_s += WAITING_AFTER_S
+    assert health.waiting().startswith("7 events wait since 61 s: all inputs are idle.")
