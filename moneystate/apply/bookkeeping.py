@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from moneystate.apply.chunks import Partition
 from moneystate.apply.database import Connected, Tx
 from moneystate.apply.outbox import Number, OutboxRow, Stream
 from moneystate.apply.sql import quoted_table
+from moneystate.apply.values import END_MS, FIRST_MS
 
 POSITIONS: Final = "moneystate_positions"
 OUTBOX: Final = "moneystate_outbox"
 VERSIONS: Final = "moneystate_versions"
 RELAY_ROWS: Final = 1_000  # of a Kafka transaction
+
+
+class StoredVersion(NamedTuple):
+    """A version of a service's state, as the database has it."""
+
+    epoch: str
+    batch: int
+    epochs: Sequence[str]  # all that have been seen, in order
+    groups: int  # key groups of the job
 
 
 class Bookkeeping:
@@ -42,6 +52,7 @@ class Bookkeeping:
             ") WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);",
             f"CREATE TABLE IF NOT EXISTS {self.versions} (\n"
             "    application text, target text, epoch text NOT NULL, batch bigint NOT NULL,\n"
+            "    epochs text[] NOT NULL, groups integer NOT NULL,\n"
             "    watermark timestamptz, watermark_ms bigint NOT NULL,\n"
             "    committed_at timestamptz NOT NULL DEFAULT now(),\n"
             "    PRIMARY KEY (application, target)\n);",
@@ -55,15 +66,23 @@ class Bookkeeping:
 
     # positions
 
-    def stored(self, connection: Connected, target: str) -> dict[Partition, tuple[int, str, bool]]:
-        """Next offset and topic id of each position, and whether it was read to the end within the time that
-        `is_recent` gives."""
+    def stored(self, connection: Connected, target: str) -> dict[Partition, tuple[int, str]]:
+        """Next offset and topic id of each position."""
         rows = connection.execute(
-            f"SELECT topic, partition, next_offset, topic_id, stopped FROM {self.positions} "
+            f"SELECT topic, partition, next_offset, topic_id FROM {self.positions} "
             "WHERE application = %s AND target = %s",
             (self.application, target),
         ).fetchall()
-        return {Partition(t, p): (offset, topic_id, stopped is not None) for t, p, offset, topic_id, stopped in rows}
+        return {Partition(t, p): (offset, topic_id) for t, p, offset, topic_id in rows}
+
+    def stops(self, connection: Connected, target: str) -> dict[Partition, str]:
+        """Why partitions cannot go on."""
+        rows = connection.execute(
+            f"SELECT topic, partition, stopped FROM {self.positions} "
+            "WHERE application = %s AND target = %s AND stopped IS NOT NULL",
+            (self.application, target),
+        ).fetchall()
+        return {Partition(t, p): why for t, p, why in rows}
 
     def left_s(self, connection: Connected, target: str) -> dict[Partition, float]:
         """How long ago each partition was last read to its end, in seconds."""
@@ -117,6 +136,20 @@ class Bookkeeping:
             (offset, self.application, target, partition.topic, partition.number),
         )
 
+    def lock_all(self, tx: Tx, target: str) -> dict[Partition, int]:
+        """Locks all positions of a target, in order. Another process waits, or leaves them for later."""
+        rows = tx.execute(
+            f"SELECT topic, partition, next_offset FROM {self.positions} WHERE application = %s AND target = %s "
+            "ORDER BY topic, partition FOR UPDATE",
+            (self.application, target),
+        ).fetchall()
+        return {Partition(t, p): offset for t, p, offset in rows}
+
+    def replace(self, tx: Tx, target: str, positions: Mapping[Partition, int], ids: Mapping[str, str]) -> None:
+        """Takes over new positions, perhaps of a topic that was made again."""
+        tx.execute(f"DELETE FROM {self.positions} WHERE application = %s AND target = %s", (self.application, target))
+        self.insert(tx.connection, target, {p: (offset, ids[p.topic]) for p, offset in positions.items()})
+
     def note_end(self, connection: Connected, target: str, begins: Mapping[Partition, int]) -> None:
         """Notes that everything up to these positions has been read."""
         for p, offset in sorted(begins.items()):
@@ -132,6 +165,39 @@ class Bookkeeping:
             "AND partition = %s",
             (why, self.application, target, partition.topic, partition.number),
         )
+
+    # versions
+
+    def version(self, connection: Connected, target: str) -> StoredVersion | None:
+        """The version that the tables of a state have; None: they have none."""
+        row = connection.execute(
+            f"SELECT epoch, batch, epochs, groups FROM {self.versions} WHERE application = %s AND target = %s",
+            (self.application, target),
+        ).fetchone()
+        return None if row is None else StoredVersion(*row)
+
+    def all_versions(self, connection: Connected) -> list[dict[str, Any]]:
+        """The versions that the tables of states have."""
+        rows = connection.execute(
+            "SELECT target, epoch, batch, watermark_ms, extract(epoch FROM committed_at)::float8 "
+            f"FROM {self.versions} WHERE application = %s ORDER BY target",
+            (self.application,),
+        ).fetchall()
+        names = ("target", "epoch", "batch", "watermark_ms", "committed_at_s")
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def put_version(self, tx: Tx, target: str, version: StoredVersion, watermark_ms: int) -> None:
+        shown = watermark_ms if FIRST_MS <= watermark_ms < END_MS else None
+        tx.execute(
+            f"INSERT INTO {self.versions} AS v "
+            "(application, target, epoch, batch, epochs, groups, watermark, watermark_ms, committed_at) "
+            "VALUES (%s, %s, %s, %s, %s, %s, to_timestamp(%s::float8 / 1000), %s, now()) "
+            "ON CONFLICT (application, target) DO UPDATE SET epoch = EXCLUDED.epoch, batch = EXCLUDED.batch, "
+            "epochs = EXCLUDED.epochs, groups = EXCLUDED.groups, watermark = EXCLUDED.watermark, "
+            "watermark_ms = EXCLUDED.watermark_ms, committed_at = EXCLUDED.committed_at",
+            (self.application, target, version.epoch, version.batch, list(version.epochs), version.groups, shown,
+             watermark_ms),
+        )  # fmt: skip
 
     # outbox
 

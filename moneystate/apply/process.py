@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final, Protocol
 
 import psycopg
@@ -10,13 +11,14 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from moneystate.apply.bookkeeping import Bookkeeping
-from moneystate.apply.config import HandlerTarget, RowsTarget, Settings, Start, StateTarget, Target
+from moneystate.apply.config import HandlerTarget, RowsTarget, Settings, Target
 from moneystate.apply.database import Connected, Database, Unavailable, judge, said
 from moneystate.apply.handler_target import Handler
 from moneystate.apply.relay import Relay
 from moneystate.apply.rows_target import Rows
 from moneystate.apply.sqlstates import Verdict
-from moneystate.apply.targets import Applied
+from moneystate.apply.state_target import State
+from moneystate.apply.state_worker import StateWorker
 from moneystate.apply.worker import Choices, Worker
 from moneystate.errors import ConfigError, JobError, MoneystateError
 from moneystate.kafka.client import admin_client
@@ -31,17 +33,16 @@ END_S: Final = 60.0
 PREFIX: Final = "moneystate_apply_"
 
 
-def applied(target: Target, settings: Settings) -> Applied:
+def applied(target: Target, settings: Settings) -> Rows | Handler | State:
     """Raises ConfigError."""
     if isinstance(target, RowsTarget):
         return Rows(target, settings.topic_prefix, settings.schema_registry)
     if isinstance(target, HandlerTarget):
         return Handler(target, settings.application, settings.topic_prefix, settings.schema_registry)
-    raise ConfigError(f"[state.{target.name}]: expected a target of rows or a handler.", "leave it out.")
+    return State(target, settings.topic_prefix)
 
 
-def start_of(target: Target) -> Start:
-    return Start.earliest if isinstance(target, StateTarget) else target.source.start
+AnyWorker = Worker | StateWorker
 
 
 class Stopped(Protocol):
@@ -58,14 +59,17 @@ class Process:
         self.database = Database(settings)
         self.books = Bookkeeping(settings.schema, settings.application)
         self.relay = Relay(settings, self.database, self.books)
-        made = [(applied(target, settings), start_of(target)) for target in settings.targets]
-        self.workers = [
-            Worker(
-                target, start, settings, self.database, self.books, choices, self.relay.wake,
-                self._lead if n == 0 else None,
-            )
-            for n, (target, start) in enumerate(made)
-        ]  # fmt: skip
+        self._choices = choices
+        self.workers = [self._worker(target, is_first=n == 0) for n, target in enumerate(settings.targets)]
+
+    def _worker(self, target: Target, is_first: bool) -> Worker | StateWorker:
+        """Raises ConfigError."""
+        s, lead = self.settings, self._lead if is_first else None
+        made = applied(target, s)
+        if isinstance(made, State):
+            return StateWorker(made, s, self.database, self.books, lead)
+        start = made.target.source.start
+        return Worker(made, start, s, self.database, self.books, self._choices, self.relay.wake, lead)
 
     def ensure_topics(self) -> None:
         """Creates the topics of the outbox that are missing. Raises SetupError and BrokerError."""
@@ -127,7 +131,7 @@ class Process:
             self.relay.stop()
         self._raise()
 
-    def _is_done(self, worker: Worker) -> bool:
+    def _is_done(self, worker: Worker | StateWorker) -> bool:
         """Whether all partitions of the worker have stopped."""
         begins = worker.begins
         return bool(begins) and begins.keys() <= worker.counts.stopped.keys()
@@ -172,31 +176,50 @@ def database_error(error: psycopg.Error) -> MoneystateError:
 
 def ddl_of(settings: Settings) -> list[str]:
     """The statements that make all tables, apart from those of records without a schema."""
-    books = Bookkeeping(settings.schema, settings.application)
-    rows = _rows(settings)
-    unknown = [
-        f"-- {one.where}: its records have no schema; create the table yourself" for one in rows if not one.has_schema
-    ]
-    return [*books.ddl(), *[one.ddl() for one in rows if one.has_schema], *unknown]
+    statements = Bookkeeping(settings.schema, settings.application).ddl()
+    for target in _with_tables(settings):
+        if isinstance(target, State):
+            statements += target.ddl()
+        elif target.has_schema:
+            statements.append(target.ddl())
+        else:
+            statements.append(f"-- {target.where}: its records have no schema; create the table yourself")
+    return statements
 
 
 def difference_of(settings: Settings) -> list[str]:
     """What the tables in the database lack. Raises ConfigError."""
     books = Bookkeeping(settings.schema, settings.application)
+    with connected(settings) as connection:
+        missing = [] if books.exist(connection) else books.ddl()
+        return [*missing, *_missing(connection, settings)]
+
+
+@contextmanager
+def connected(settings: Settings) -> Iterator[Connected]:
+    """A connection for a command that does not wait for a server. Raises ConfigError, and JobError for errors of the
+    database."""
     try:
         with Database(settings).connect() as connection:
-            missing = [] if books.exist(connection) else books.ddl()
-            return [*missing, *_missing(connection, settings)]
+            yield connection
     except Unavailable as e:
         raise ConfigError(f"the database: expected an answer, but {e}.", "check the connection string.") from None
+    except psycopg.Error as e:
+        raise database_error(e) from None
 
 
 def _missing(connection: Connected, settings: Settings) -> list[str]:
-    return [line for rows in _rows(settings) if rows.has_schema for line in rows.diff(connection)]
+    return [
+        line
+        for target in _with_tables(settings)
+        if isinstance(target, State) or target.has_schema
+        for line in target.diff(connection)
+    ]
 
 
-def _rows(settings: Settings) -> list[Rows]:
-    return [made for target in settings.targets if isinstance(made := applied(target, settings), Rows)]
+def _with_tables(settings: Settings) -> list[Rows | State]:
+    made = [applied(target, settings) for target in settings.targets]
+    return [target for target in made if not isinstance(target, Handler)]
 
 
 class Metrics(Collector):
@@ -206,7 +229,7 @@ class Metrics(Collector):
         self._process = process
 
     def collect(self) -> Iterable[Metric]:
-        counters: list[tuple[str, str, Callable[[Worker], float]]] = [
+        counters: list[tuple[str, str, Callable[[AnyWorker], float]]] = [
             ("records", "Records whose effects are committed.", lambda w: w.counts.records),
             ("transactions", "Transactions that ended.", lambda w: w.counts.transactions),
             ("dead_letters", "Records that became dead letters.", lambda w: w.counts.letters),

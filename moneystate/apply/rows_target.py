@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
-from typing import Any, Final
+from typing import Any
 
 from moneystate.apply import sql
 from moneystate.apply.catalogue import check_key, table_columns
@@ -13,19 +11,13 @@ from moneystate.apply.column_types import Column, wanted
 from moneystate.apply.config import Mode, Nul, RowsTarget
 from moneystate.apply.database import READ_COMMITTED, Connected, Tx
 from moneystate.apply.decoding import DEBEZIUM, JSON, decoder, schema_of
+from moneystate.apply.naming import snake_case
 from moneystate.apply.records import Decode, Decoded, Put, Read, Record
 from moneystate.apply.row_changes import RowChange, RowPlan, RowPut, merged
 from moneystate.apply.sql import Staged
 from moneystate.apply.targets import Effects
 from moneystate.apply.values import copy_line
 from moneystate.errors import ConfigError
-
-_WORD: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
-
-
-@lru_cache(maxsize=1_000)
-def snake_case(name: str) -> str:
-    return _WORD.sub(r"_\1", name).lower()
 
 
 class Rows:
@@ -138,7 +130,7 @@ class Rows:
             return
         wanted_changes = merged(changes)
         if wanted_changes.deletes:
-            self.run(tx, self._delete, [list(key) for key in wanted_changes.deletes])
+            effects.staging.run(self._delete, [list(key) for key in wanted_changes.deletes])
         by_unchanged: dict[tuple[int, ...], list[RowPut]] = {}
         for put in wanted_changes.puts:
             by_unchanged.setdefault(put.unchanged, []).append(put)
@@ -147,13 +139,7 @@ class Rows:
                 [text for n, text in enumerate(put.texts) if n not in unchanged] if unchanged else put.texts
                 for put in puts
             ]
-            self.run(tx, self._upsert(unchanged), lines)
-
-    def run(self, tx: Tx, staged: Staged, lines: Iterable[Sequence[str | None]]) -> None:
-        tx.execute(staged.make)
-        with tx.copy(staged.copy) as copy:
-            copy.write("".join([copy_line(line) for line in lines]))
-        tx.execute(staged.use)
+            effects.staging.run(self._upsert(unchanged), lines)
 
     def _append(self, tx: Tx, puts: Sequence[RowPut]) -> None:
         columns = [bound.column for bound in self.plan.columns]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from moneystate.apply.column_types import Column
 
@@ -25,6 +26,7 @@ class Staged:
     pooler gives to several clients has one for each form.
     """
 
+    stage: str
     make: str
     copy: str
     use: str
@@ -42,14 +44,14 @@ def upsert(table: tuple[str, str], columns: Sequence[Column], key: Sequence[str]
         f"INSERT INTO {quoted_table(table)} ({listed}) SELECT {listed} FROM {stage} "
         f"ON CONFLICT ({conflict}) DO {action}"
     )
-    return Staged(make, copy, use)
+    return Staged(stage, make, copy, use)
 
 
 def delete(table: tuple[str, str], key: Sequence[Column]) -> Staged:
     names = [c.name for c in key]
     make, copy, stage = _stage(table, names, [c.type.shown for c in key])
     same = " AND ".join(f"t.{quoted(n)} = d.{quoted(n)}" for n in names)
-    return Staged(make, copy, f"DELETE FROM {quoted_table(table)} AS t USING {stage} AS d WHERE {same}")
+    return Staged(stage, make, copy, f"DELETE FROM {quoted_table(table)} AS t USING {stage} AS d WHERE {same}")
 
 
 def append(table: tuple[str, str], columns: Sequence[Column]) -> str:
@@ -66,6 +68,38 @@ def _stage(table: tuple[str, str], names: Sequence[str], types: Sequence[str]) -
         f"AS SELECT {listed} FROM {quoted_table(table)} WITH NO DATA"
     )
     return make, f"COPY {stage} ({listed}) FROM STDIN", stage
+
+
+REBUILT: Final = ("pg_temp", "moneystate_rebuilt")
+
+
+def stage_whole(table: tuple[str, str]) -> list[str]:
+    """Makes an empty copy of a table, with its constraints, for one transaction or session."""
+    return [
+        f"DROP TABLE IF EXISTS {quoted_table(REBUILT)}",
+        f"CREATE TEMP TABLE {quoted(REBUILT[1])} (LIKE {quoted_table(table)} INCLUDING ALL)",
+    ]
+
+
+def merge_whole(table: tuple[str, str], columns: Sequence[Column], key: Sequence[str]) -> list[str]:
+    """Makes a table equal to its copy in these columns, and touches only rows that differ."""
+    own, copy = quoted_table(table), quoted_table(REBUILT)
+    same = " AND ".join(f"t.{quoted(n)} = r.{quoted(n)}" for n in key)
+    others = [c for c in columns if c.name not in key]
+    listed = ", ".join(quoted(c.name) for c in columns)
+    statements = [f"DELETE FROM {own} AS t WHERE NOT EXISTS (SELECT 1 FROM {copy} AS r WHERE {same})"]
+    if others:
+        sets = ", ".join(f"{quoted(c.name)} = r.{quoted(c.name)}" for c in others)
+        differ = " OR ".join(f"{_compared('t', c)} IS DISTINCT FROM {_compared('r', c)}" for c in others)
+        statements.append(f"UPDATE {own} AS t SET {sets} FROM {copy} AS r WHERE {same} AND ({differ})")
+    missing = f"NOT EXISTS (SELECT 1 FROM {own} AS t WHERE {same})"
+    statements.append(f"INSERT INTO {own} ({listed}) SELECT {listed} FROM {copy} AS r WHERE {missing}")
+    return [*statements, f"DROP TABLE {copy}"]
+
+
+def _compared(alias: str, column: Column) -> str:
+    """JSON has no equality."""
+    return f"{alias}.{quoted(column.name)}{'::text' if column.type.name == 'json' else ''}"
 
 
 def create_table(table: tuple[str, str], columns: Sequence[Column], key: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from moneystate.apply.database import Connected, Tx
 from moneystate.apply.outbox import Outgoing, Stream
 from moneystate.apply.records import Read, Record, Refused
+from moneystate.apply.staging import Staging
 
 
 @dataclass
@@ -16,6 +17,7 @@ class Effects:
     """What goes out of a transaction, and what is counted."""
 
     dead_letters: str  # topic
+    staging: Staging
     streams: dict[tuple[str, int], Stream]  # by topic with prefix and partition
     outgoing: Outgoing = field(default_factory=Outgoing)
     letters: int = 0

@@ -30,6 +30,7 @@ from moneystate.apply.database import Connected, Tx, begin, judge, rolled_back, 
 from moneystate.apply.outbox import Stream
 from moneystate.apply.records import Read, Refused
 from moneystate.apply.sqlstates import Verdict
+from moneystate.apply.staging import Staging
 from moneystate.apply.targets import Applied, Committed, Effects
 from moneystate.errors import MoneystateError, StepError
 from moneystate.kafka.failpoints import failpoint
@@ -140,7 +141,7 @@ class Transactions:
         if not decision.apply:
             return Outcome()
         streams = {(p.partition.topic, p.partition.number): self._stream(p.partition) for p in decision.apply}
-        effects = Effects(self._dead_letters, streams)
+        effects = Effects(self._dead_letters, Staging(tx), streams)
         outcome = work(tx, decision.apply, effects)
         failpoint("applied", 0)
         if effects.outgoing.rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 import psycopg
@@ -16,6 +16,7 @@ from moneystate.apply.bookkeeping import Bookkeeping
 from moneystate.apply.chunks import Partition, cut, parts_of
 from moneystate.apply.config import OnError, Settings, Start
 from moneystate.apply.consuming import GroupConsumer
+from moneystate.apply.counts import FIRST_WAIT_S, LONGEST_WAIT_S, Counts
 from moneystate.apply.database import Connected, Database, Unavailable, judge, said
 from moneystate.apply.outbox import Stream
 from moneystate.apply.records import Record, read
@@ -31,25 +32,9 @@ from moneystate.monitoring import Pulse
 
 _log = get_log(__name__)
 
-FIRST_WAIT_S: Final = 0.1
-LONGEST_WAIT_S: Final = 10.0
 LOCKED_S: Final = 0.2  # until a position that another instance holds is tried again
 CHECK_S: Final = 10.0  # between two looks at the topics' ids
 OUTBOX_S: Final = 1.0  # between two looks at the size of the outbox
-
-
-@dataclass
-class Counts:
-    """What a target has done since the start of the process."""
-
-    records: int = 0
-    transactions: int = 0
-    letters: int = 0
-    outgoing: int = 0
-    retries: int = 0
-    skipped: int = 0
-    trouble: str = ""  # why nothing goes on at the moment; empty: it does
-    stopped: dict[Partition, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -240,7 +225,7 @@ class Worker:
             stored = self._books.stored(connection, self.target.name)
         left = self._books.left_s(connection, self.target.name)
         for p in new:
-            offset, topic_id, _ = stored[p]
+            offset, topic_id = stored[p]
             check_id(self.target.name, p.topic, topic_id, logs.ids[p.topic])
             if p not in absent:
                 check_left(self.target.name, p, logs, left[p])

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from moneystate import log
+from moneystate.apply.bookkeeping import Bookkeeping
 from moneystate.apply.config import OnError, Settings
 from moneystate.apply.config_file import read_settings
-from moneystate.apply.process import Metrics, Process, ddl_of, difference_of
+from moneystate.apply.handler_target import Handler
+from moneystate.apply.process import Metrics, Process, applied, connected, ddl_of, difference_of
+from moneystate.apply.rebuilding import Rebuilding
+from moneystate.apply.state_target import State
+from moneystate.apply.status import status_of
 from moneystate.apply.worker import Choices
 from moneystate.cli.command import Command, Group
 from moneystate.cli.option import PATH, Panel, choice, option
-from moneystate.cli.options import LogLevel, MetricsHost, MetricsPort
+from moneystate.cli.options import Json, LogLevel, MetricsHost, MetricsPort, Quiet
+from moneystate.cli.tables import print_table
 from moneystate.errors import ConfigError
 from moneystate.kafka.client import check_reachable
 from moneystate.monitoring import expose
@@ -22,6 +31,9 @@ from moneystate.stop_signals import stop_signals
 
 _log = log.get_log(__name__)
 
+INTERVAL_S = 1.0
+COLUMNS = ["target", "topic", "partition", "position", "lag", "rate", "stopped"]
+NUMBERS = ["partition", "position", "lag", "rate"]
 DATABASE_S = 1.0  # between two looks at a database that does not answer at the start
 
 File = Annotated[
@@ -89,6 +101,63 @@ def ddl(
     settings = _settings(config)
     for statement in difference_of(settings) if diff else ddl_of(settings):
         typer.echo(statement)
+
+
+@app.command("rebuild", cls=Command)
+def rebuild(
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="A target of rows or state.")],
+    config: File = None,
+    quiet: Quiet = False,
+) -> None:
+    """Make a target's tables equal to its topic, while they are read.
+
+    Rows that differ are changed, and rows that are not in the topic are deleted, in one transaction at the end. Views,
+    grants and columns that are not configured stay as they are. Processes that apply the target go on behind it.
+    """
+    settings = _settings(config)
+    check_reachable(settings.bootstrap_servers, dict(settings.kafka))
+    chosen = [one for one in settings.targets if one.name == target]
+    if not chosen:
+        names = ", ".join(one.name for one in settings.targets)
+        raise ConfigError(f"{target}: expected a target of the file, found none of that name.", f"use one of {names}.")
+    made = applied(chosen[0], settings)
+    if isinstance(made, Handler):
+        raise ConfigError(
+            f"{target}: expected a target of rows or state, found a handler: only it knows its tables.",
+            "empty them, and delete the target's rows of moneystate_positions.",
+        )
+    err = Console(stderr=True, highlight=False)
+    with connected(settings) as connection, err.status("") as shown:
+        progress = (lambda _: None) if quiet else (lambda count: shown.update(f"{count:,} records"))
+        rebuilding = Rebuilding(settings, Bookkeeping(settings.schema, settings.application), connection, progress)
+        if isinstance(made, State):
+            rebuilding.state(made)
+        else:
+            rebuilding.rows(made)
+
+
+@app.command("status", cls=Command)
+def status(config: File = None, json_output: Json = False) -> None:
+    """Show positions, lag and rate, the outbox, and what has stopped.
+
+    It looks twice, a second apart, for the rates.
+    """
+    settings = _settings(config)
+    check_reachable(settings.bootstrap_servers, dict(settings.kafka))
+    with connected(settings) as connection:
+        now = status_of(settings, connection, INTERVAL_S)
+    if json_output:
+        typer.echo(json.dumps(asdict(now)))
+        return
+    console = Console(highlight=False)
+    rows = [
+        [p.target, p.topic, str(p.partition), str(p.position), str(p.lag), f"{p.rate:.0f}/s", p.stopped or "-"]
+        for p in now.partitions
+    ]
+    print_table(console, COLUMNS, rows, right=NUMBERS)
+    for version in now.versions:
+        console.print(f"{version['target']}: version {version['epoch']}/{version['batch']}")
+    console.print(f"outbox: {now.outbox} rows; longest transaction: {now.oldest_snapshot_s:.0f} s")
 
 
 def _settings(config: Path | None) -> Settings:

@@ -192,12 +192,15 @@ class Site:
         log = (self.folder / f"log{len(self._processes)}").open("wb")
         process = subprocess.Popen(
             [sys.executable, "-m", "moneystate.cli.main", "apply", "--config", str(config), *flags],
-            stdout=log, stderr=log, cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(self.folder)]), **(environ or {})},
+            stdout=log, stderr=log, cwd=self.folder, env=self.environ(**(environ or {})),
         )  # fmt: skip
         log.close()
         self._processes.append(process)
         return process
+
+    def environ(self, **more: str) -> dict[str, str]:
+        """Variables for a process of its own."""
+        return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(self.folder)]), **more}
 
     def log(self) -> str:
         here = [] if self._here is None else [f"{w.target.name}: {w.error} {w.counts}" for w in self._here.workers]

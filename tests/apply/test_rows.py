@@ -68,10 +68,12 @@ def test_bad_records_become_dead_letters_and_the_others_rows(site: Site) -> None
         ("x4", {"id": "other", "cents": 1, "mail": "x4"}),
         ("x5", b"{"),
     ]
-    site.send("orders", [*good[:30], *bad, *good[30:]])
+    earlier = [(key, {**value, "cents": 99}) for key, value in good[:5]]  # several of one key are in a transaction
+    site.send("orders", [bad[1], *earlier, *good[:30], bad[0], *bad[2:], *good[30:]])
     with site.running(site.config(ORDERS)):
         site.until(lambda: len(site.sql("SELECT 1 FROM orders")) == len(good), "the good rows")
         site.until(lambda: len(letters(site)) == len(bad), "the dead letters")
+    assert site.sql("SELECT 1 FROM orders WHERE cents = 99") == []
     assert reasons(site) == [b"database", b"database", b"key", b"malformed", b"value"]
     assert all(b"500" not in (letter.headers["moneystate.detail"] or b"") for letter in letters(site))
 
