@@ -25,7 +25,7 @@ from tests.cli.test_check import RIGHT, TIMED
 ROOT = Path(__file__).parents[2]
 COMMAND = re.compile(r"\bmoneystate((?: (?:--)?[a-z][a-z-]*| [A-Z{][\w:}]*)+)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
-PROSE = {"as", "makes", "shows", "with", "has", "names", "in", "may", "again", "and", "or", "to", "on"}
+PROSE = {"as", "makes", "shows", "with", "has", "names", "in", "may", "again", "and", "or", "to", "on", "for", "prints"}
 OTHERS = {"--rules", "--properties"}
 
 

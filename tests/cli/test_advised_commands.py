@@ -46,7 +46,7 @@ from moneystate.savepoint.fingerprint import of_group
 from moneystate.savepoint.format import Savepoint
 from moneystate.schemas.services import check_released, findings_of, release_service
 from moneystate.serving.savepoint import saved_state
-from moneystate.spark import diagnosis, initial, startup
+from moneystate.spark import diagnosis, health, initial, startup
 from moneystate.spark.checkpoint import Checkpoint
 from services.reconciliation.cli.follow import Follower
 from services.reconciliation.records import Completeness
@@ -399,6 +399,48 @@ puts = service.input("puts", Put, key="id", time="at")
 @service.on(puts)
 def put(ctx: ms.Context[None], e: Put) -> None: ...
 """
+
+
+@case
+def a_watermark_that_stands(place: Place) -> Advice:
+    place.monkeypatch.setattr(client, "METADATA_TIMEOUT_S", 0.2)
+    given = {"bootstrap-servers": NOWHERE, "topics": "orders"}
+    return Advice(health.ADVICE, "heartbeat", given=given, code=3, says=f"{NOWHERE}: expected a Kafka broker")
+
+
+def of_apply(place: Place, words: str, *more: str, **must: Any) -> Advice:
+    """The errors are about tables of a database, which is away here: the texts are those of the sources."""
+    texts = [text for where, text in texts_with_commands() if where.startswith("moneystate/apply/")]
+    (place.folder / "apply.toml").write_text(TARGETS.format(place.cluster.bootstrap_servers))
+    place.monkeypatch.setenv("DSN", "host=127.0.0.1 port=1")
+    given = {"config": str(place.folder / "apply.toml")}
+    return Advice("\n".join(text for text in texts if f"moneystate {words}" in text), words, more, given, **must)
+
+
+TARGETS = """
+application = "shop"
+bootstrap-servers = "{}"
+dsn-env = "DSN"
+
+[state.orders]
+service = "examples.orders.orders:service"
+schema = "shop"
+"""
+
+
+@case
+def tables_that_are_missing(place: Place) -> Advice:
+    return of_apply(place, "apply ddl")
+
+
+@case
+def columns_that_are_missing(place: Place) -> Advice:
+    return of_apply(place, "apply ddl --diff", code=2, says="the database: expected an answer")
+
+
+@case
+def tables_that_cannot_go_on(place: Place) -> Advice:
+    return of_apply(place, "apply rebuild", "orders", code=2, says="the database: expected an answer")
 
 
 @pytest.fixture
