@@ -32,6 +32,7 @@ PLACES: Final[dict[str, Place]] = {
     **{name: Place(JOBS, home, logs=True) for name, home in known_services.LOGGING.items()},
     **{name: Place(JOBS, home) for name, home in known_services.FAKES.items()},
     "doctor": Place(JOBS, "moneystate.cli.doctor:doctor", rules_take=True),
+    "skew": Place(JOBS, "moneystate.cli.skew:skew"),
     "heartbeat": Place(JOBS, "moneystate.cli.heartbeat:heartbeat", logs=True),
     "apply": Place(JOBS, "moneystate.cli.apply:app"),
     "transactions": Place(JOBS, "moneystate.cli.transactions:app"),

@@ -24,7 +24,7 @@ from tests.log_lines import shown
 
 ROOT: Any = typer.main.get_command(main.app)
 WIDTH = 80
-SCOPES = {"kafka": "KAFKA", "fake-session-service": "FAKE"}
+SCOPES = {"kafka": "KAFKA", "fake-session-service": "FAKE", "skew": "SKEW"}
 
 
 class Node(NamedTuple):

@@ -1,0 +1,103 @@
+"""Reads the key of a record: its Kafka key, or a field of its value in any format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from typing import Any, Final
+
+from fastavro import parse_schema, schemaless_reader
+
+from moneystate.api.json_topic import AVRO, JSON, parse_value
+from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed
+from moneystate.kafka.formats import SchemaSet, Undecodable, plain
+from moneystate.kafka.formats.confluent import ConfluentFormat
+from moneystate.kafka.formats.registry import RegistryClient
+
+Keys = Callable[[bytes | None, bytes | None], list[bytes]]  # of a Kafka key and a value
+Parse = Callable[[bytes], Any]
+
+CONFLUENT_HEADER_BYTES: Final = 5
+# what fastavro raises for bytes that do not fit the schema
+BROKEN: Final = (EOFError, ValueError, TypeError, LookupError, OverflowError, AttributeError)
+
+
+def kafka_key(key: bytes | None, value: bytes | None) -> list[bytes]:
+    return [] if key is None else [key]
+
+
+def field_keys(path: str, parse: Parse) -> Keys:
+    """What reads the keys at `path`, such as `user.id`. A list on the way gives a key for each of its items. Its result
+    raises Undecodable."""
+    names = path.split(".")
+
+    def keys(key: bytes | None, value: bytes | None) -> list[bytes]:
+        if value is None:
+            return []
+        return [text.encode("utf-8", "surrogatepass") for text in _texts(parse(value), names)]
+
+    return keys
+
+
+def _texts(value: Any, names: list[str]) -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _texts(item, names)
+    elif names:
+        if isinstance(value, dict) and names[0] in value:
+            yield from _texts(value[names[0]], names[1:])
+    elif isinstance(value, dict):
+        yield json.dumps(value, default=str, sort_keys=True)
+    elif value is not None:
+        yield str(value)
+
+
+def parser(value_format: str, service: str, registry: str) -> Parse:
+    """What reads values of the format avro, json or confluent. `service`: MODULE:NAME of the service whose schemas Avro
+    values have; empty: the enrichment. Its result raises Undecodable."""
+    if value_format == JSON:
+        return _json
+    if value_format == AVRO:
+        return _single_object(plain.schema_set(service) if service else SchemaSet.load())
+    return _confluent(ConfluentFormat(SchemaSet([]), RegistryClient(registry)))
+
+
+def _json(value: bytes) -> Any:
+    try:
+        return parse_value(value)
+    except Malformed as e:
+        raise Undecodable("malformed", str(e)) from None
+
+
+def _single_object(known: SchemaSet) -> Parse:
+    schemas = {t.prefix: t.parsed for t in known.by_fingerprint.values()}
+    schemas |= {MAGIC + taken: parse_schema(json.loads(text)) for taken, text in known.others.items()}
+
+    def parse(value: bytes) -> Any:
+        schema = schemas.get(value[:HEADER_BYTES])
+        if schema is None:
+            raise Undecodable("unknown_schema")
+        return _body(value[HEADER_BYTES:], schema)
+
+    return parse
+
+
+def _confluent(values: ConfluentFormat) -> Parse:
+    """By the writers' own schemas."""
+    schemas: dict[str, Any] = {}
+
+    def parse(value: bytes) -> Any:
+        text = values.schema_of(value)
+        if text not in schemas:
+            schemas[text] = parse_schema(json.loads(text))
+        return _body(value[CONFLUENT_HEADER_BYTES:], schemas[text])
+
+    return parse
+
+
+def _body(body: bytes, schema: Any) -> Any:
+    try:
+        return schemaless_reader(BytesIO(body), schema, None)
+    except BROKEN as e:
+        raise Undecodable("malformed", type(e).__name__) from None
