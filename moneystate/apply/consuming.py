@@ -44,6 +44,8 @@ class GroupConsumer:
     ) -> None:  # fmt: skip
         self.new: set[Partition] = set()  # assigned, and waiting for their positions
         self.begins: dict[Partition, int] = {}  # of partitions that are read: where the next transaction begins
+        # how often each was placed: records from before are no longer in order with those that follow
+        self.placed: dict[Partition, int] = {}
         self.at_end: set[Partition] = set()  # of them: those that were read to their end
         self.stopped: set[Partition] = set()  # of them: those that cannot go on
         self._on_revoked = on_revoked
@@ -110,6 +112,7 @@ class GroupConsumer:
         self.stopped.discard(partition)
         self.at_end.discard(partition)
         self.begins[partition] = offset
+        self.placed[partition] = self.placed.get(partition, 0) + 1
         self._consumer.incremental_assign([TopicPartition(*partition, offset)])
 
     def rest(self, partition: Partition, seconds: float) -> None:

@@ -76,7 +76,7 @@ class Rebuilding:
         with self._transaction() as tx:
             before = self._books.lock_all(tx, target.name)
             failpoint("locked", 0)
-            behind = {p: (ends[p], at) for p, at in before.items() if at > ends.get(p, at)}
+            behind = {p: (ends[p], pos) for p, pos in before.items() if pos > ends.get(p, pos)}
             self._stage(target, behind, refused, Staging(tx))
             ends |= {p: end for p, (_, end) in behind.items()}
             failpoint("completed", 0)
@@ -102,7 +102,7 @@ class Rebuilding:
             with self._transaction() as tx:
                 before = self._books.lock_all(tx, target.name)
                 failpoint("locked", 0)
-                whole = self._whole(reader, {p.number: at for p, at in before.items()}, whole)
+                whole = self._whole(reader, {p.number: pos for p, pos in before.items()}, whole)
                 failpoint("completed", 0)
                 staging = Staging(tx)
                 for table in target.tables:
@@ -113,7 +113,7 @@ class Rebuilding:
                         tx.execute(statement)
                 failpoint("merged", 0)
                 topic = target.topics[0]
-                positions = {Partition(topic, p): at for p, at in whole.positions.items()}
+                positions = {Partition(topic, p): pos for p, pos in whole.positions.items()}
                 self._books.replace(tx, target.name, positions, {topic: reader.log.topic_id})
                 version = StoredVersion(whole.version.epoch, whole.version.batch, reader.epochs, reader.groups)
                 self._books.put_version(tx, target.name, version, whole.watermark_ms)
@@ -129,7 +129,7 @@ class Rebuilding:
     def _whole(self, reader: VersionReader, least: Mapping[int, int], known: Whole | None = None) -> Whole:
         """A version that is not before the positions `least`."""
         whole = known
-        while whole is None or any(whole.positions.get(p, 0) < at for p, at in least.items()):
+        while whole is None or any(whole.positions.get(p, 0) < pos for p, pos in least.items()):
             newer = reader.read(lambda: True)
             if newer is not None:
                 whole = newer

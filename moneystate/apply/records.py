@@ -23,7 +23,7 @@ class Refused(Exception):
         self.detail = detail
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: one is made for each record, and that would double its cost
 class Record:
     """A record as Kafka delivers it."""
 
@@ -40,7 +40,7 @@ class Record:
         return len(self.key or b"") + len(self.value or b"")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Put:
     """Values of a row. `original`: the record as its type has it, for handlers."""
 
@@ -67,7 +67,7 @@ Decode = Callable[[Record], Decoded]
 """Raises Refused for a record that does not decode."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Read:
     """A record, and what its target makes of it before the transaction begins: a registry may take its time, while
     locks may not be held for long."""

@@ -20,7 +20,7 @@ Texts = list[str | None]
 NUMBERS: Final = (*INTEGERS, "numeric", "float4", "float8")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # as `Record`
 class RowPut:
     """A row's columns, as texts in the order of the plan."""
 
@@ -45,7 +45,7 @@ class Changes:
     puts: list[RowPut] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class BoundColumn:
     """A column, with the field that it gets its value from."""
 
@@ -56,21 +56,23 @@ class BoundColumn:
 
     def text(self, fields: Fields) -> Any:
         """The text of the column, or None for null, or KEPT. Raises Refused."""
-        if self.keeps_absent and self.path[0] not in fields:
-            return KEPT
-        value: Any = fields
-        for name in self.path:
-            value = value.get(name) if isinstance(value, dict) else None
+        path = self.path
+        value = fields.get(path[0]) if len(path) == 1 else value_at(fields, path)
         if value is None:
-            if not self.column.nullable and not self.column.has_default:
-                raise Refused("null", f"column {self.column.name}: expected a value, found null")
-            return None
+            return self._null(fields)
         if value is KEPT:
             return KEPT
         try:
             return self.write(value)
         except BadValue as e:
             raise Refused("value", f"column {self.column.name}: {e}") from None
+
+    def _null(self, fields: Fields) -> Any:
+        if self.keeps_absent and self.path[0] not in fields:
+            return KEPT
+        if not self.column.nullable and not self.column.has_default:
+            raise Refused("null", f"column {self.column.name}: expected a value, found null")
+        return None
 
 
 class RowPlan:
@@ -115,7 +117,7 @@ class RowPlan:
         return RowPut(key, texts, unchanged)
 
     def _check_key(self, record: Record, fields: Fields) -> None:
-        wanted = [str(_at(fields, path)) for path in self._paths]
+        wanted = [str(value_at(fields, path)) for path in self._paths]
         if record.key is None or _parts(record.key, [path[-1] for path in self._paths]) != wanted:
             raise Refused("key", "the Kafka key: expected that of the value, found another")
 
@@ -166,7 +168,7 @@ def _over(before: RowPut | None, put: RowPut) -> RowPut:
     return RowPut(put.key, texts, tuple([n for n in put.unchanged if n in before.unchanged]))
 
 
-def _at(fields: Fields, path: Sequence[str]) -> Any:
+def value_at(fields: Fields, path: Sequence[str]) -> Any:
     value: Any = fields
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None

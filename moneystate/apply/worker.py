@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import psycopg
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from moneystate.apply.bookkeeping import Bookkeeping
-from moneystate.apply.chunks import Partition, cut, parts_of
+from moneystate.apply.chunks import Part, Partition, cut, parts_of
 from moneystate.apply.config import OnError, Settings, Start
-from moneystate.apply.consuming import GroupConsumer
+from moneystate.apply.consuming import POLL_S, GroupConsumer
 from moneystate.apply.counts import FIRST_WAIT_S, LONGEST_WAIT_S, Counts
 from moneystate.apply.database import Connected, Database, Unavailable, judge, said
 from moneystate.apply.outbox import Stream
-from moneystate.apply.records import Record, read
+from moneystate.apply.records import Read, Record, read
 from moneystate.apply.sqlstates import Verdict
 from moneystate.apply.targets import Applied, Committed
 from moneystate.apply.topic_checks import begin_of, check_id, check_left, logs_of, position_in
@@ -34,6 +35,7 @@ _log = get_log(__name__)
 
 LOCKED_S: Final = 0.2  # until a position that another instance holds is tried again
 CHECK_S: Final = 10.0  # between two looks at the topics' ids
+FLIGHT_POLL_S: Final = 0.005  # how long the end of a transaction may go unnoticed
 OUTBOX_S: Final = 1.0  # between two looks at the size of the outbox
 
 
@@ -43,6 +45,13 @@ class Choices:
 
     on_error: OnError = OnError.fail
     skip_lost: bool = False
+
+
+class Taken(NamedTuple):
+    """Records that were taken from the consumer."""
+
+    reads: list[Read]
+    placed: Mapping[Partition, int]  # how often each partition had been placed then
 
 
 class Worker:
@@ -73,6 +82,8 @@ class Worker:
         self._outbox_at = 0.0
         self._outbox_full = False
         self._consumer: GroupConsumer
+        self._applying = ThreadPoolExecutor(1, thread_name_prefix=f"{target.name} transactions")
+        self._flight: tuple[Taken, Future[Outcome]] | None = None
         self._transactions = Transactions(target, books, settings.dead_letters_topic, self._stream, choices.on_error)
         self._thread = threading.Thread(target=self._run, name=target.name, daemon=True)
 
@@ -106,7 +117,9 @@ class Worker:
                 while not self._stopped.is_set():
                     self.pulse.beat()
                     self._turn(admin)
+                self._finish()
             finally:
+                self._applying.shutdown()
                 self._consumer.close()
                 self._disconnect()
         except MoneystateError as e:
@@ -117,35 +130,78 @@ class Worker:
             self.pulse.end()
 
     def _turn(self, admin: AdminClient) -> None:
-        if self._consumer.new and not self._in_order(lambda: self._begin(admin)):
-            return
+        if self._consumer.new:
+            self._finish()
+            if not self._in_order(lambda: self._begin(admin)):
+                return
         if self._outbox_is_full():
             self._consumer.attend(OUTBOX_S)
             return
-        for records in cut(self._consumer.read()):
-            self._apply(records)
+        records = self._consumer.read(POLL_S if self._flight is None else FLIGHT_POLL_S)
+        placed = dict(self._consumer.placed)
+        for some in cut(records):
+            reads = self._read(some)
+            self._finish()
+            self._begin_applying(Taken(reads, placed))
+        if not records:
+            self._finish()
         if time.monotonic() - self._checked_at > CHECK_S:
             self._checked_at = time.monotonic()
+            self._finish()
             self._in_order(lambda: self._check(admin))
 
-    def _apply(self, records: list[Record]) -> None:
+    def _read(self, records: list[Record]) -> list[Read]:
+        """Reads records while others are being applied."""
+        while not self._stopped.is_set():
+            try:
+                return read(records, self.target.read)
+            except BrokerError as e:  # of a registry
+                self._finish()
+                self._fail(str(e))
+        return []
+
+    def _begin_applying(self, taken: Taken) -> None:
+        """Applies records in another thread. Only one transaction is in flight, and they are in order."""
+        if not self._in_order(self._prepare):
+            self._apply(taken)
+            return
+        parts = self._parts(taken)
+        if parts:
+            connection = self._connected()
+            self._flight = taken, self._applying.submit(self._transactions.apply, connection, parts)
+
+    def _finish(self) -> None:
+        """Waits for the transaction that is in flight."""
+        if self._flight is None:
+            return
+        taken, future = self._flight
+        self._flight = None
+        if not self._in_order(lambda: self._note(future.result())):
+            self._apply(taken)
+
+    def _apply(self, taken: Taken) -> None:
         """Applies records until they are applied, or no longer this instance's."""
         while not self._stopped.is_set():
-            outcome = Outcome()
 
-            def once(outcome: Outcome = outcome) -> None:
-                mine = [r for r in records if self._is_mine(r)]
-                parts = parts_of(read(mine, self.target.read), self._consumer.begins)
+            def once() -> None:
+                parts = self._parts(taken)
                 if parts:
-                    outcome.add(self._transactions.apply(self._connected(), parts))
+                    self._note(self._transactions.apply(self._connected(), parts))
 
             if self._in_order(once):
-                self._note(outcome)
                 return
 
-    def _is_mine(self, record: Record) -> bool:
-        partition = Partition(record.topic, record.partition)
-        return partition in self._consumer.begins and partition not in self._consumer.stopped
+    def _parts(self, taken: Taken) -> list[Part]:
+        return parts_of([r for r in taken.reads if self._is_mine(r.record, taken.placed)], self._consumer.begins)
+
+    def _is_mine(self, record: Record, placed: Mapping[Partition, int]) -> bool:
+        """Whether the record follows in order on what was applied of its partition."""
+        consumer, partition = self._consumer, Partition(record.topic, record.partition)
+        return (
+            partition in consumer.begins
+            and partition not in consumer.stopped
+            and consumer.placed[partition] == placed.get(partition)
+        )
 
     def _note(self, outcome: Outcome) -> None:
         self._consumer.commit(outcome.ends)
@@ -266,6 +322,9 @@ class Worker:
 
     # database
 
+    def _prepare(self) -> None:
+        self._connected()
+
     def _connected(self) -> Connected:
         if self._connection is None or self._connection.closed:
             self._connection = self._database.connect()
@@ -283,6 +342,7 @@ class Worker:
         """Whether the relay has to catch up first."""
         if time.monotonic() - self._outbox_at > OUTBOX_S:
             self._outbox_at = time.monotonic()
+            self._finish()
             limit = self._settings.outbox_limit
 
             def count() -> None:

@@ -11,7 +11,7 @@ import moneystate as ms
 @dataclass(frozen=True)
 class Seen:
     key: str
-    at: ms.Millis
+    seen_at: ms.Millis
 
 
 @dataclass
@@ -28,7 +28,7 @@ class Part:
 
 
 service = ms.Service("pairs")
-seen = service.input("seen", Seen, key="key", time="at")
+seen = service.input("seen", Seen, key="key", time="seen_at")
 total = service.value("total", Total)
 part = service.map("parts", Part, ttl_ms=1_000)
 

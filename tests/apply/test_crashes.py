@@ -190,6 +190,7 @@ def test_a_stopped_instance_does_not_hold_up_its_successor(pipeline: Site) -> No
     check(site, [*some, *more, *last])
 
 
+@pytest.mark.long  # in make test, the random kills move partitions
 def test_partitions_that_are_taken_away_go_on_elsewhere(pipeline: Site) -> None:
     """Instances come and go cleanly, so partitions move inside chunks that are being applied."""
     site = pipeline

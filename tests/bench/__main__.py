@@ -1,6 +1,6 @@
-"""`python -m tests.bench KIND`, of which there are backlog, services, latency, scale, steady, query, bootstrap, gaps,
-reconciliation, stock, stock-latency, large-pool, maps, together, telemetry, rescale, replicas, executors, costs and
-start: see --help of each."""
+"""`python -m tests.bench KIND`, of which there are backlog, apply, services, latency, scale, steady, query, bootstrap,
+gaps, reconciliation, stock, stock-latency, large-pool, maps, together, telemetry, rescale, replicas, executors, costs
+and start: see --help of each."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rich.table import Table
 
 from moneystate.devbroker import DevBroker
 from tests.bench import (
+    apply,
     bootstrap,
     costs,
     executors,
@@ -131,6 +132,7 @@ def paced(arguments: list[str]) -> None:
 
 KINDS = {
     "backlog": backlog,
+    "apply": apply.main,
     "services": services.main,
     "latency": paced,
     "query": query_load.main,
