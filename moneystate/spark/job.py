@@ -138,6 +138,8 @@ class Job:
         session.conf.set(ARROW_ROWS, 1)  # a row of results stands for megabytes, and the sink should get it at once
         source = self.specs.source(self.stop_file)
         blocks = session.readStream.format("moneystate").option(OPTION, source.to_json()).load()
+        if o.partitions == o.source_tasks == 1:
+            blocks = blocks.coalesce(1)  # one stage instead of two: Spark then knows that there is nothing to shuffle
         results = blocks.groupBy("key").transformWithState(self._operator(), RESULT_SCHEMA, "Append", "None")
         self.loop = loop = BatchLoop(self, self.specs.sink(), Path(source.drain_complete_file), Path(source.due_file))
         writer = results.writeStream.foreachBatch(loop).option("checkpointLocation", self.checkpoint.folder.address)

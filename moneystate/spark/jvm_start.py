@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
 
 from moneystate.devbroker.java import find_java, java_home
 from moneystate.errors import SetupError
@@ -30,6 +30,7 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 WORKER_PYTHON = Path(__file__).with_name("worker-python")
 STATE = "org.apache.spark.sql.execution.streaming.state"
+UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
 FIXED = {
     # the plan of a stateful batch must not change from batch to batch
     "spark.sql.adaptive.enabled": "false",
@@ -51,6 +52,8 @@ DEFAULTS = {
     JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.log.level": "ERROR",
+    # Over TCP, Nagle's algorithm and delayed acknowledgements hold each task of a Python worker for 40 ms.
+    UNIX_SOCKETS: "true",
     # Spark's web pages are off, so the data that it keeps for them is useless: by default 100,000 tasks and 1,000 plans
     # on the heap, the last hours of a fast job. Set these as well to use the pages.
     "spark.ui.retainedJobs": "20",
@@ -58,6 +61,8 @@ DEFAULTS = {
     "spark.ui.retainedTasks": "400",
     "spark.sql.ui.retainedExecutions": "10",
 }
+
+MAX_SOCKET_FOLDER: Final = 60  # a socket's path has at most 107 bytes, of which its name takes 42
 
 _begun: JvmProcess | None = None  # by `begin_jvm`, and not used yet
 
@@ -120,7 +125,9 @@ def _with_archive(options: str, java: Path, jar: Path) -> str:
 def _with_folder(more: Mapping[str, str], own: RunFolder) -> dict[str, str]:
     """Adds Spark's local folders and the JVM's temporary folder, which has the sessions' artifacts."""
     options = more.get(JAVA_OPTIONS, DEFAULTS[JAVA_OPTIONS])
+    has_room = len(str(own.path)) <= MAX_SOCKET_FOLDER
     return {
+        UNIX_SOCKETS: str(has_room).lower(),
         **more,
         "spark.local.dir": ",".join(map(str, own.paths)),
         JAVA_OPTIONS: f'{options} "-Djava.io.tmpdir={own.path}"',

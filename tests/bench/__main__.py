@@ -18,6 +18,7 @@ from rich.table import Table
 from moneystate.devbroker import DevBroker
 from tests.bench import (
     apply,
+    arrival_latency,
     bootstrap,
     costs,
     executors,
@@ -118,15 +119,20 @@ def paced(arguments: list[str]) -> None:
     p.add_argument("--seconds", type=float, default=30.0)
     p.add_argument("--warm", type=float, default=30.0, help="seconds of load before the measured ones")
     p.add_argument("--heartbeats", action=argparse.BooleanOptionalAction, default=True)
+    p.add_argument("--order", choices=["event", "arrival"], action="append", help="may be repeated (event)")
     a = p.parse_args(arguments)
     table = Table("load", "sent", "measured", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "joined", "CPU s", "peak MB")
     for rate in a.rate or [1_000, 5_000]:
         for partitions in a.partitions or [1, 4]:
-            with broker() as servers:
-                r = latency.measure(servers, rate, partitions, a.heartbeats, a.warm, a.seconds, a.flags)
-            times = [f"{ms:,.0f}" for ms in (r.p50, r.p99, r.p999, r.most)]
-            figures = (f"{r.joined:.1%}", f"{r.cpu_s:.1f}", f"{r.rss_mb:,}")
-            table.add_row(r.name, f"{r.sent:,}", f"{r.measured:,}", *times, *figures)
+            for order in a.order or ["event"]:
+                with broker() as servers:
+                    if order == "event":
+                        r = latency.measure(servers, rate, partitions, a.heartbeats, a.warm, a.seconds, a.flags)
+                    else:
+                        r = arrival_latency.measure(servers, rate, partitions, a.warm, a.seconds, a.flags)
+                times = [f"{ms:,.0f}" for ms in (r.p50, r.p99, r.p999, r.most)]
+                figures = (f"{r.joined:.1%}", f"{r.cpu_s:.1f}", f"{r.rss_mb:,}")
+                table.add_row(r.name, f"{r.sent:,}", f"{r.measured:,}", *times, *figures)
     Console(width=130).print(table)
 
 

@@ -27,7 +27,14 @@ BOUND_MS = 200
 USERS = 1_000
 BEAT_S = 0.02
 PACE_S = 0.002
-LOW_LATENCY = ["--partitions", "1", "--key-groups", "8"]  # docs/operations.md; flags given take precedence
+LOW_LATENCY = [
+    "--partitions",
+    "1",
+    "--source-tasks",
+    "1",
+    "--key-groups",
+    "8",
+]  # docs/operations.md; flags given take precedence
 WALLET, SESSION, USER = "wallet-events", "user-session-events", "user-events"
 
 
@@ -73,10 +80,14 @@ class Reader(threading.Thread):
                     self.received.append((time.time(), message.value() or b""))
 
     def end(self) -> list[tuple[float, dict[str, Any]]]:
+        return [(received_s, codec.decode(value)[1]) for received_s, value in self.end_raw()]
+
+    def end_raw(self) -> list[tuple[float, bytes]]:
+        """When each value was received."""
         self.over.set()
         self.join()
         self.consumer.close()
-        return [(received_ms, codec.decode(value)[1]) for received_ms, value in self.received]
+        return self.received
 
 
 class Load:
@@ -177,25 +188,20 @@ def _name(rate: int, partitions: int, heartbeats: bool) -> str:
 def _figures(
     received: list[tuple[float, dict[str, Any]]], sent: int, start: float, seconds: float, tree: Tree, name: str
 ) -> Latency:
-    beyond = sorted(
-        percentile * 1000 - value["money"]["processedAt"] - BOUND_MS
-        for percentile, value in received
+    beyond = [
+        received_s * 1000 - value["money"]["processedAt"] - BOUND_MS
+        for received_s, value in received
         if start <= value["money"]["processedAt"] / 1000 < start + seconds
-    )
+    ]
     joined = sum(value["sessionStatus"] == "JOINED" for _, value in received) / max(1, len(received))
+    return figures(name, sent, beyond, joined, tree)
+
+
+def figures(name: str, sent: int, latencies_ms: list[float], joined: float, tree: Tree) -> Latency:
+    ordered = sorted(latencies_ms)
 
     def percentile(share: float) -> float:
-        return beyond[min(int(len(beyond) * share), len(beyond) - 1)] if beyond else float("nan")
+        return ordered[min(int(len(ordered) * share), len(ordered) - 1)] if ordered else float("nan")
 
-    return Latency(
-        name,
-        sent,
-        len(beyond),
-        percentile(0.5),
-        percentile(0.99),
-        percentile(0.999),
-        percentile(1.0),
-        joined,
-        tree.cpu_s,
-        tree.rss // 2**20,
-    )
+    p50, p99, p999, most = (percentile(share) for share in (0.5, 0.99, 0.999, 1.0))
+    return Latency(name, sent, len(ordered), p50, p99, p999, most, joined, tree.cpu_s, tree.rss // 2**20)

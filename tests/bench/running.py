@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,15 +15,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @contextmanager
 def running_job(
-    servers: str, prefix: str, checkpoint: Path, flags: list[str]
+    servers: str, prefix: str, checkpoint: Path, flags: list[str], command: Sequence[str] = ("enrich",)
 ) -> Iterator[tuple[Tree, subprocess.Popen[bytes]]]:
     """Ended by SIGTERM. Raises RuntimeError with what it said where it ends with another code than 0. Its stderr is
     kept beside the checkpoint."""
-    command = [sys.executable, "-m", "moneystate.cli.main", "enrich", "--bootstrap-servers", servers, "--quiet"]
-    command += ["--checkpoint", str(checkpoint), "--topic-prefix", prefix, *flags]
+    whole = [sys.executable, "-m", "moneystate.cli.main", *command, "--bootstrap-servers", servers, "--quiet"]
+    whole += ["--checkpoint", str(checkpoint), "--topic-prefix", prefix, *flags]
     stderr_file = checkpoint.parent / "err"
     with stderr_file.open("w") as err:
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=err, cwd=ROOT)
+        process = subprocess.Popen(whole, stdout=subprocess.DEVNULL, stderr=err, cwd=ROOT)
         tree = Tree(process.pid)
         try:
             yield tree, process
