@@ -39,11 +39,10 @@ def measure(servers: str, rate: int, partitions: int, warm_s: float, seconds: fl
         sent = _send(servers, prefix + "ticks", rate, partitions, warm_s + seconds + 2)
         threading.Event().wait(5.0)
     codec = plan_of(SERVICE).codecs[Passed]
-    received = [(at, codec.decode(value).arrived_at) for at, value in reader.end_raw()]
-    late = [
-        (at * 1000 - arrived) for at, arrived in received if start + warm_s <= arrived / 1000 < start + warm_s + seconds
-    ]
-    return figures(f"arrival, {rate:,}/s, {partitions} partitions", sent, late, 1.0, tree)
+    passed = [(received_s, codec.decode(value).arrived_at / 1000) for received_s, value in reader.end_raw()]
+    begin, end = start + warm_s, start + warm_s + seconds
+    took_ms = [(received_s - arrived_s) * 1000 for received_s, arrived_s in passed if begin <= arrived_s < end]
+    return figures(f"arrival, {rate:,}/s, {partitions} partitions", sent, took_ms, 1.0, tree)
 
 
 def _send(servers: str, topic: str, rate: int, partitions: int, seconds: float) -> int:
