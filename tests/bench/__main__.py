@@ -1,6 +1,6 @@
 """`python -m tests.bench KIND`, of which there are backlog, apply, services, latency, scale, steady, query, bootstrap,
-gaps, reconciliation, stock, stock-latency, large-pool, maps, together, telemetry, rescale, replicas, executors, costs
-and start: see --help of each."""
+gaps, reconciliation, stock, stock-latency, large-pool, maps, together, telemetry, rescale, replicas, executors, costs,
+start and partitioning: see --help of each."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from tests.bench import (
     large_pool,
     latency,
     maps,
+    partitioning,
     query_load,
     reconciliation,
     replicas,
@@ -158,6 +159,7 @@ KINDS = {
     "replicas": replicas.main,
     "executors": executors.main,
     "costs": costs.main,
+    "partitioning": partitioning.main,
     "topics": topics.main,
 }
 

@@ -12,7 +12,8 @@ Shape of the data (all knobs are flags): users are drawn from a skewed distribut
 sessions; money names a session that is usually known, sometimes created after the money reaches
 the topic, sometimes expired, sometimes never created; records are out of order within
 --disorder-ms; a share of money is duplicated; a share is late by more than the bound; a few records
-are not decodable. Within a topic, a user's records all go to one partition (hash of the key).
+are not decodable. Within a topic, a user's records all go to one partition (hash of the key),
+unless --scatter is given.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ import random
 import sys
 import uuid
 import zlib
-from collections.abc import Iterator
+from bisect import bisect
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from io import BytesIO
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,6 +59,14 @@ def uid(rng: random.Random) -> str:
 def generate(a: argparse.Namespace) -> Iterator[Record]:
     rng = random.Random(a.seed)
     users = [uid(rng) for _ in range(a.users)]
+    by_rank: list[float] = list(accumulate(float((rank + 1) ** -a.zipf) for rank in range(a.users))) if a.zipf else []
+
+    def any_user() -> int:
+        if by_rank:
+            return bisect(by_rank, rng.random() * by_rank[-1], hi=a.users - 1)
+        i = int(rng.paretovariate(a.skew)) - 1 if rng.random() < a.hot else rng.randrange(a.users)
+        return min(i, int(a.users) - 1)
+
     sessions: dict[int, list[tuple[str, int]]] = {}
     heap: list[tuple[int, int, Record]] = []
     n = 0
@@ -71,7 +82,7 @@ def generate(a: argparse.Namespace) -> Iterator[Record]:
     money_n, now, step = 0, START_MS, a.span_ms / a.events
     while money_n < a.events:
         now_ms = int(now) // a.round_ms * a.round_ms
-        i = min(int(rng.paretovariate(a.skew)) - 1 if rng.random() < a.hot else rng.randrange(a.users), a.users - 1)
+        i = any_user()
         user, mine = users[i], sessions.setdefault(i, [])
         r = rng.random()
         if not mine or r < 0.04:
@@ -208,6 +219,14 @@ def partition_of(key: str, partitions: int) -> int:
     return zlib.crc32(key.encode()) % partitions
 
 
+def placer(a: argparse.Namespace) -> Callable[[str], int]:
+    """Decides the partition of the next record, by its key."""
+    if not a.scatter:
+        return lambda key: partition_of(key, a.partitions)
+    chance = random.Random(a.seed)  # its own: the records stay the same
+    return lambda key: chance.randrange(a.partitions)
+
+
 class Encoder:
     """Avro single-object encoding of an event by its type; also exposes the parsed schemas."""
 
@@ -267,6 +286,8 @@ def parser() -> argparse.ArgumentParser:
     )
     p.add_argument("--hot", type=float, default=0.2, help="share of the load that goes to the hottest users")
     p.add_argument("--skew", type=float, default=0.6)
+    p.add_argument("--zipf", type=float, default=0.0, help="draw all users by Zipf's law with this exponent instead")
+    p.add_argument("--scatter", action="store_true", help="put each record on a random partition, whatever its user")
     p.add_argument(
         "--flush-marker",
         action="store_true",
@@ -293,7 +314,7 @@ def main() -> None:
     a = p.parse_args()
     if bool(a.bootstrap_servers) == bool(a.to_dir):
         p.error("give --bootstrap-servers or --to-dir")
-    records = generate(a)
+    records, place = generate(a), placer(a)
     tail = closing_heartbeats(a)
     if a.to_dir:
         a.to_dir.mkdir(parents=True, exist_ok=True)
@@ -304,7 +325,7 @@ def main() -> None:
                 if r.event
                 else {"at": r.at_ms, "key": r.key, "raw": r.raw.hex()}
             )
-            files[r.topic, partition_of(r.key, a.partitions)].write(json.dumps(line, default=str) + "\n")
+            files[r.topic, place(r.key)].write(json.dumps(line, default=str) + "\n")
         for t, i, e in tail:
             files[t, i].write(json.dumps({"at": e["processedAt"], "key": None, "event": e}) + "\n")
         for f in files.values():
@@ -340,7 +361,7 @@ def main() -> None:
             a.prefix + r.topic,
             value_of(r, encode),
             key=r.key.encode(),
-            partition=partition_of(r.key, a.partitions),
+            partition=place(r.key),
             timestamp=r.at_ms,
         )
         count += 1

@@ -20,10 +20,9 @@ def workload_log(*flags: str) -> tuple[list[LogRecord], list[Partition]]:
     The same flags give the same records. `--bootstrap-servers`, `--to-dir` and `--prefix` have no meaning here.
     """
     a = workload.parser().parse_args(flags)
-    encode = workload.Encoder()
+    encode, place = workload.Encoder(), workload.placer(a)
     sent = (
-        (r.topic, workload.partition_of(r.key, a.partitions), r.at_ms, r.key.encode(), workload.value_of(r, encode))
-        for r in workload.generate(a)
+        (r.topic, place(r.key), r.at_ms, r.key.encode(), workload.value_of(r, encode)) for r in workload.generate(a)
     )
     tail = ((t, i, e["processedAt"], None, encode(e)) for t, i, e in workload.closing_heartbeats(a))
     ends: Counter[Partition] = Counter()
