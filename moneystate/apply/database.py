@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +27,10 @@ BEGIN: Final = (
 )
 READ_COMMITTED: Final = "READ COMMITTED"
 REPEATABLE_READ: Final = "REPEATABLE READ"
+REFUSALS: Final = re.compile(
+    'authentication failed|no password supplied|pg_hba.conf|(role|database) ".*" (does not exist|is not permitted)|'
+    "permission denied for database|certificate verify failed|server does not support SSL"
+)
 SECRET: Final = "the connection string"
 
 Connected = Connection[Any]
@@ -119,7 +124,10 @@ def judge(error: psycopg.Error) -> Verdict:
 
 
 def unavailable(error: psycopg.Error) -> Unavailable:
-    return Unavailable(said(error), refused=judge(error) is Verdict.refused)
+    """libpq gives no SQLSTATE to an error of a connection, so what the server says of a login decides. In another
+    language than English it counts as an outage, which is waited for and logged."""
+    refused = judge(error) is Verdict.refused or REFUSALS.search(str(error)) is not None
+    return Unavailable(said(error), refused)
 
 
 def said(error: psycopg.Error) -> str:

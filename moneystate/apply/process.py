@@ -11,6 +11,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from moneystate.apply.bookkeeping import Bookkeeping
+from moneystate.apply.catalogue import other_constraints
 from moneystate.apply.config import HandlerTarget, RowsTarget, Settings, Target
 from moneystate.apply.database import Connected, Database, Unavailable, judge, said
 from moneystate.apply.handler_target import Handler
@@ -95,6 +96,7 @@ class Process:
                     )
                 for worker in self.workers:
                     worker.target.prepare(connection)
+                    self._warn(connection, worker)
                 return True
         except Unavailable as e:
             if e.refused:
@@ -108,6 +110,14 @@ class Process:
             why = said(e)
         _log.warning("the database is waited for", why=why)
         return False
+
+    def _warn(self, connection: Connected, worker: AnyWorker) -> None:
+        """Tells which constraints only the database checks: with them, which records become dead letters may depend on
+        how they are cut into transactions."""
+        if isinstance(worker.target, Rows):
+            names = other_constraints(connection, worker.target.target.table)
+            if names:
+                _log.warning("dead letters may depend on transactions", target=worker.target.name, constraints=names)
 
     def _create(self, connection: Connected) -> None:
         for statement in [*self.books.ddl(), *_missing(connection, self.settings)]:

@@ -25,6 +25,7 @@ FAKES: Final = {"fake-session-service": "services.enrichment.cli.fake_session_se
 GROUPS: Final = {"reconciliation": "services.reconciliation.cli.status:app"}
 DEMOS: Final[dict[str, str]] = {
     ENRICHMENT: "services.enrichment.cli.demo:demo",
+    "apply": "moneystate.apply.demo:demo",
     "entities": "services.entities.demo:demo",
     "joining": "services.joining.demo:demo",
     "reconciliation": "services.reconciliation.demo:demo",

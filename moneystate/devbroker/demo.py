@@ -75,7 +75,7 @@ def play(
     out, err = Console(highlight=False), Console(stderr=True, highlight=False)
     out.print(f"[bold]{_stories(len(steps))}[/] through a real broker and the real job, configured as:")
     out.print(Text(tables.strip() + "\n", "dim"))
-    with _ending_in_order(), tempfile.TemporaryDirectory(prefix="moneystate-demo-") as folder:
+    with ending_in_order(), tempfile.TemporaryDirectory(prefix="moneystate-demo-") as folder:
         broker = DevBroker(Path(folder) / "kafka", heap="256m", progress=lambda text: err.print(Text(text)))
         err.print("starting Kafka, a broker of its own on a free port ...")
         try:
@@ -143,7 +143,7 @@ def _run(name: str, tables: str, servers: str, folder: Path, flags: Sequence[str
             stdout=written,
             stderr=written,
             cwd=folder,
-            env=_environment(folder),
+            env=environment(folder),
             start_new_session=True,  # Ctrl-C in the terminal only reaches the demo, which then ends the job
         )
     try:
@@ -157,7 +157,7 @@ def _run(name: str, tables: str, servers: str, folder: Path, flags: Sequence[str
         raise JobError(f"moneystate run {name}: expected exit code 0, found {code}: {text_of(last.strip())}", SEE)
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def environment(folder: Path) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
     root = str(Path(moneystate.__file__).parent.parent)
     path = os.pathsep.join(p for p in (root, inherited.get("PYTHONPATH")) if p)
@@ -212,7 +212,7 @@ def _came(topic: str, message: Message) -> Came:
 
 
 @contextmanager
-def _ending_in_order() -> Iterator[None]:
+def ending_in_order() -> Iterator[None]:
     """Makes SIGTERM and SIGHUP end the demo as Ctrl-C does, with everything that it started."""
 
     def end(number: int, _frame: object) -> None:

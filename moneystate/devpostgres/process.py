@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import signal
+import tempfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ import psutil
 
 # A clean stop takes 0.1 s, after a load of dirty buffers longer.
 STOP_TIMEOUT_S: Final = 20.0
+ENTERED_BY_ALL: Final = (Path("/tmp"), Path("/var/tmp"))
 USERS: Final = ("postgres", "nobody")
 
 
@@ -39,6 +41,14 @@ def give(path: Path) -> None:
 def reachable(folder: Path) -> bool:
     """Whether any user can enter the folder, through all folders above it."""
     return all(one.stat().st_mode & 0o005 == 0o005 for one in [folder.resolve(), *folder.resolve().parents])
+
+
+def home_root() -> Path:
+    """Where a server's folder goes: the folder for temporary files, or one that the server's user can enter."""
+    root = Path(tempfile.gettempdir())
+    if os.getuid() != 0:
+        return root
+    return next((one for one in (root, *ENTERED_BY_ALL) if one.is_dir() and reachable(one)), root)
 
 
 def running(data: Path) -> psutil.Process | None:

@@ -131,7 +131,7 @@ class DevPostgres:
 
     def _create(self) -> None:
         programs = postgres_binaries(self._progress)
-        self._home = Path(tempfile.mkdtemp(prefix="moneystate-postgres-")).resolve()
+        self._home = Path(tempfile.mkdtemp(prefix="moneystate-postgres-", dir=process.home_root())).resolve()
         process.give(self._home)
         if os.getuid() == 0 and not process.reachable(programs):
             programs = Path(shutil.copytree(programs.parent, self._home / "programs")) / programs.name
