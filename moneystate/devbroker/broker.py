@@ -60,6 +60,7 @@ class DevBroker:
         detach: bool = False,  # False: the broker ends with the process that started it
         settings: Mapping[str, str] | None = None,  # override the broker's own configuration
         cluster_id: str = "",  # of a cluster of several nodes; empty: a new one
+        environment: Mapping[str, str] | None = None,  # of the broker's process, beside this process's own
         progress: Progress = lambda _line: None,
     ) -> None:
         self._data_dir = data_dir.absolute()
@@ -68,6 +69,7 @@ class DevBroker:
         self._detach = detach
         self._settings = dict(settings or {})
         self._cluster_id = cluster_id or new_cluster_id()
+        self._environment = dict(environment or {})
         self._progress = progress
         self._child: subprocess.Popen[bytes] | None = None
         self._watcher: subprocess.Popen[bytes] | None = None
@@ -199,8 +201,9 @@ class DevBroker:
         # cleanly.
         with self.log_file.open("ab") as log:
             self._child = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._data_dir, start_new_session=True
-            )
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._data_dir, start_new_session=True,
+                env={**os.environ, **self._environment},
+            )  # fmt: skip
         write_record(self._data_dir, self._child.pid, port)
         if not self._detach:
             root = str(Path(moneystate.__file__).parent.parent)

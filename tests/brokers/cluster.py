@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -37,8 +37,10 @@ REPLICATED = {
 class ThreeBrokers:
     """Each node is broker and controller, so that two of them are a quorum."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, environments: Sequence[Mapping[str, str]] = ({},) * NODES) -> None:
+        """`environments`: of the nodes' processes."""
         self.folder = folder
+        self.environments = environments
         self.ports, self.controllers = free_ports(NODES), free_ports(NODES)
         self.cluster_id = new_cluster_id()
         self.nodes = [self._node(number) for number in range(NODES)]
@@ -55,7 +57,10 @@ class ThreeBrokers:
             "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
         }
         folder = self.folder / f"node-{number + 1}"
-        return DevBroker(folder, port, heap="384m", settings=settings, cluster_id=self.cluster_id)
+        environment = self.environments[number]
+        return DevBroker(
+            folder, port, heap="384m", settings=settings, cluster_id=self.cluster_id, environment=environment
+        )
 
     def __enter__(self) -> Self:
         try:

@@ -63,20 +63,21 @@ def is_gone(ctx: ms.Context[None], parcel: Parcel) -> None:
 class Parcels:
     """The service on one broker. Three of the four partitions never get a record, and nobody writes heartbeats."""
 
-    def __init__(self, broker: DevBroker, prefix: str, folder: Path) -> None:
-        self.cluster = Cluster(broker.bootstrap_servers, prefix)
+    def __init__(self, bootstrap_servers: str, prefix: str, folder: Path) -> None:
+        self.cluster = Cluster(bootstrap_servers, prefix)
         self.folder = folder
         self.checkpoint = folder / "checkpoint"
-        module = folder / "parcels.py"
+        # the process that runs commands keeps a module by its name
+        module = folder / f"parcels_{prefix.strip('-')}.py"
         module.write_text(SERVICE)
         self.service = f"{module}:service"
         moneystate(["schemas", "release", self.service], folder)
 
-    def start(self) -> JobProcess:
+    def start(self, *more: str) -> JobProcess:
         command = [
             *("run", self.service, "--topic-prefix", self.cluster.prefix, "--checkpoint", str(self.checkpoint)),
             *("--bootstrap-servers", self.cluster.bootstrap_servers, "--topic-partitions", "4"),
-            *("--partitions", "2", "--key-groups", "4", "--quiet"),
+            *("--partitions", "2", "--key-groups", "4", "--quiet", *more),
         ]
         return JobProcess(command, self.folder)
 
@@ -100,7 +101,7 @@ class Parcels:
 
 
 def test_a_timer_runs_by_the_brokers_clock(broker: DevBroker, topic_prefix: str, tmp_path: Path) -> None:
-    parcels = Parcels(broker, topic_prefix, tmp_path)
+    parcels = Parcels(broker.bootstrap_servers, topic_prefix, tmp_path)
     with parcels.start() as job:
         job.wait_for(parcels.has_run, "a batch")
         check_topics(parcels.cluster, ["scans", "parcels-clock"])
@@ -111,7 +112,7 @@ def test_a_timer_runs_by_the_brokers_clock(broker: DevBroker, topic_prefix: str,
 
 @pytest.mark.long
 def test_a_killed_job_goes_on_and_a_replay_agrees(broker: DevBroker, topic_prefix: str, tmp_path: Path) -> None:
-    parcels = Parcels(broker, topic_prefix, tmp_path)
+    parcels = Parcels(broker.bootstrap_servers, topic_prefix, tmp_path)
     first = [("a", "scan 1", 0), ("a", "gone", 1_500)]
     with parcels.start() as job:
         job.wait_for(parcels.has_run, "a batch")
