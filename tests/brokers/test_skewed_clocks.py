@@ -71,4 +71,4 @@ def send(parcels: Parcels) -> None:
 def scans_told(parcels: Parcels) -> list[str]:
     records, _ = read_log(parcels.cluster.bootstrap_servers, ["seen"], parcels.cluster.prefix)
     told = [json.loads(record.value or b"")["what"] for record in records]
-    return [what for what in told if what != "gone"]
+    return [description for description in told if description != "gone"]
