@@ -11,6 +11,7 @@ from typing import Any, Final
 from moneystate.api.json_number import Number
 from moneystate.api.json_topic import parse_value
 from moneystate.api.platform_records import HEARTBEAT_RECORD
+from moneystate.api.schema import schema_of as record_schema
 from moneystate.api.type_names import TYPE, is_heartbeat
 from moneystate.apply.debezium import ChangeReader
 from moneystate.apply.plain_values import PlainReader
@@ -72,7 +73,7 @@ def schema_set(service: str, schemas: str) -> SchemaSet:
         ) from None
     if not sources:
         raise ConfigError(f"schemas {schemas}: expected files *.avsc, found none.", "name a file or folder of schemas.")
-    return SchemaSet(sources)
+    return SchemaSet([*sources, record_schema(HEARTBEAT_RECORD)])
 
 
 def _type(known: SchemaSet, name: str) -> TypeSchema:

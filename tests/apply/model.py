@@ -63,3 +63,53 @@ class Balances:
     @staticmethod
     def stored(site: Site) -> dict[str, tuple[int, int]]:
         return {account: (cents, n) for account, cents, n in site.sql("SELECT account, cents, movements FROM balances")}
+
+
+ORDERS: Final = "orders"
+ORDERS_TABLE: Final = "CREATE TABLE orders (id text PRIMARY KEY, cents numeric(8, 2), tags text[], mail text UNIQUE)"
+
+
+def orders(seed: int, count: int) -> list[Sent]:
+    """Random puts and deletions, and records that cannot be rows: some only the database can tell."""
+    chance = random.Random(seed)
+    sent: list[Sent] = []
+    for n in range(count):
+        id = f"order-{chance.randrange(ACCOUNTS)}"
+        value = {"id": id, "cents": n + 0.25, "tags": [str(n), None], "mail": id}
+        kind = chance.random()
+        if kind < 0.25:
+            sent.append((id, None))
+        elif kind < 0.28:
+            sent.append((id, {**value, "cents": 0.001}))
+        elif kind < 0.30:
+            sent.append((id, {**value, "id": "another"}))
+        elif kind < 0.31:
+            sent.append((f"taken-{n}", {**value, "id": f"taken-{n}", "mail": "taken"}))
+        else:
+            sent.append((id, value))
+    return sent
+
+
+class Orders:
+    """The rows and dead letters of these records. A first row has the mail `taken`."""
+
+    FIRST: Final = ("first", {"id": "first", "cents": 1, "tags": [], "mail": "taken"})
+
+    def __init__(self, sent: list[Sent]) -> None:
+        self.rows: dict[str, tuple[float, list[str | None]]] = {}
+        self.reasons: Counter[bytes] = Counter()
+        for key, value in sent:
+            if value is None:
+                self.rows.pop(key, None)
+            elif value["cents"] == 0.001:
+                self.reasons[b"value"] += 1
+            elif value["id"] != key:
+                self.reasons[b"key"] += 1
+            elif value["mail"] == "taken" and key != "first":
+                self.reasons[b"database"] += 1
+            else:
+                self.rows[key] = value["cents"], value["tags"]
+
+    @staticmethod
+    def stored(site: Site) -> dict[str, tuple[float, list[str | None]]]:
+        return {id: (float(cents), tags) for id, cents, tags in site.sql("SELECT id, cents, tags FROM orders")}

@@ -23,7 +23,7 @@ from confluent_kafka import Consumer
 from moneystate.apply.transactions import FAILPOINTS
 from moneystate.devpostgres import DevPostgres
 from tests.apply.harness import ROOT, Site
-from tests.apply.model import DEAD_LETTERS, LARGE, MOVEMENTS, Balances, movements
+from tests.apply.model import DEAD_LETTERS, LARGE, MOVEMENTS, ORDERS, ORDERS_TABLE, Balances, Orders, movements, orders
 from tests.apply.proxy import Proxy
 
 BALANCES = ROOT / "examples" / "balances"
@@ -98,8 +98,8 @@ def _seen(site: Site, value: bytes) -> str:
             continue  # the server restarts
 
 
-def check(site: Site, sent: list[tuple[str, object]]) -> None:
-    """Everything that was sent has had its effects, each once."""
+def check(site: Site, sent: list[tuple[str, object]], others: Counter[bytes] | None = None) -> None:
+    """Everything that was sent has had its effects, each once. `others`: dead letters of another target."""
     model = Balances(sent)
     site.until(lambda: model.rows == Balances.stored(site), "the rows of the model", CRASH_S)
     site.until(lambda: not site.sql("SELECT 1 FROM moneystate_outbox"), "an empty outbox", CRASH_S)
@@ -107,7 +107,8 @@ def check(site: Site, sent: list[tuple[str, object]]) -> None:
         model.notifications
     )
     letters = site.published(f"{site.name}-{DEAD_LETTERS}")
-    assert Counter(letter.headers["moneystate.reason"] for letter in letters) == model.reasons
+    reasons = model.reasons + (others or Counter())
+    assert Counter(letter.headers["moneystate.reason"] for letter in letters) == reasons
 
 
 def crash_at(site: Site, step: str, sent: list[tuple[str, object]], more: list[tuple[str, object]]) -> None:
@@ -143,6 +144,14 @@ def _crash_at_each(site: Site, steps: tuple[str, ...]) -> None:
     assert early == []
 
 
+ROWS = """
+[rows.orders]
+topic = "orders"
+key = "id"
+table = ["public", "orders"]
+"""
+
+
 def test_random_kills_lose_nothing_and_repeat_nothing(pipeline: Site) -> None:
     _kill_at_random(pipeline, kills=3, seed=1)
 
@@ -153,21 +162,32 @@ def test_two_hundred_random_kills_lose_nothing_and_repeat_nothing(pipeline: Site
 
 
 def _kill_at_random(site: Site, kills: int, seed: int) -> None:
-    """Two processes share the partitions, and one after the other is killed while records come."""
+    """Two processes share the partitions of both targets, and one after the other is killed while records come."""
     chance = random.Random(seed)
     sent: list[tuple[str, object]] = []
+    ordered: list[tuple[str, object]] = [Orders.FIRST]
+    site.sql(ORDERS_TABLE)
+    site.topic(ORDERS, PARTITIONS)
+    site.config(PIPELINE + ROWS)
+    site.sql("INSERT INTO orders VALUES ('first', 1, '{}', 'taken')")
+    site.send(ORDERS, ordered)
     processes = [start(site), start(site)]
     with witness(site) as early:
         for n in range(kills):
             some = movements(seed=1_000 * seed + n, count=60)
             site.send(MOVEMENTS, some)
             sent += some
+            some = orders(seed=1_000 * seed + n, count=60)
+            site.send(ORDERS, some)
+            ordered += some
             threading.Event().wait(chance.uniform(0.0, 3.0))  # when the kill comes is the test's input
             victim = chance.randrange(2)
             processes[victim].kill()
             processes[victim].wait()
             processes[victim] = start(site)
-        check(site, sent)
+        model = Orders(ordered)
+        site.until(lambda: model.rows == Orders.stored(site), "the rows of the other target", CRASH_S)
+        check(site, sent, model.reasons)
     assert early == []
 
 

@@ -161,8 +161,8 @@ def rate(site: Site, name: str, target: str, count: int) -> float:
         return (count - first) / (time.monotonic() - begun)
 
 
-def without_kafka(site: Site, count: int, keys: int) -> float:
-    """The same statements in the same chunks, from records that have been read already."""
+def without_kafka(site: Site, count: int, keys: int) -> tuple[float, float]:
+    """The same statements in the same chunks: from records that have been read already, and with their reading."""
     site.table("bare")
     settings = read_settings(site.config("bare", ROWS.format(name="bare")))
     books = Bookkeeping("public", "bare")
@@ -173,12 +173,16 @@ def without_kafka(site: Site, count: int, keys: int) -> float:
         target.prepare(connection)
         partition = Partition("bare", 0)
         books.insert(connection, "bare", {partition: (0, "id")})
-        reads = [Read(r, target.read(r)) for r in _records(count, keys)]
+        records = list(_records(count, keys))
+        begun = time.monotonic()
+        reads = [Read(r, target.read(r)) for r in records]
+        reading_s = time.monotonic() - begun
         transactions = Transactions(target, books, "letters", lambda p: Stream("bare", p.topic, "id", 0), OnError.fail)
         begun = time.monotonic()
         for start in range(0, count, MAX_RECORDS):
             transactions.apply(connection, [Part(partition, start, reads[start : start + MAX_RECORDS])])
-        return count / (time.monotonic() - begun)
+        applying_s = time.monotonic() - begun
+        return count / applying_s, count / (reading_s + applying_s)
 
 
 def _records(count: int, keys: int) -> Iterator[Record]:
@@ -255,15 +259,19 @@ def main(arguments: list[str]) -> None:
         DevPostgres(settings={"track_commit_timestamp": "on"}) as database,
     ):
         site = Site(broker.bootstrap_servers, database, Path(folder))
-        bare = without_kafka(site, a.rows, a.keys)
-        table.add_row("upserts without Kafka", f"{bare:,.0f}/s")
+        bare, with_reading = without_kafka(site, a.rows, a.keys)
+        table.add_row(
+            "the statements without Kafka", f"{bare:,.0f}/s; with the reading of records {with_reading:,.0f}/s"
+        )
         for partitions in (1, 32):
             name = f"rows{partitions}"
             site.topic(name, partitions)
             site.table(name)
             site.send(name, values(a.rows, a.keys))
             got = rate(site, name, ROWS.format(name=name), a.rows)
-            table.add_row(f"upserts, {partitions} partitions", f"{got:,.0f}/s, {got / bare:.2f} of it")
+            table.add_row(
+                f"upserts, {partitions} partitions", f"{got:,.0f}/s: {got / bare:.2f} and {got / with_reading:.2f}"
+            )
         for function, batch in (("one", "false"), ("batch", "true")):
             name = f"handled_{function}"
             site.topic(name, 4)
