@@ -4,7 +4,7 @@ because of it (docs/arrival.md)."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,8 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from moneystate.engine.inputs import Inputs
+from moneystate.engine.items import END_OF_TIME
+from moneystate.engine.order import Partition
 from moneystate.engine.plan import Plan, TopicPartition
 from moneystate.kafka.broker_clock import BrokerClock
 from moneystate.kafka.offsets import FullPartition, high_watermarks
@@ -97,6 +99,12 @@ class Arrivals:
             return int(Path(self.spec.due_file).read_text())
         except FileNotFoundError:  # there was no batch yet in this run
             return 0
+
+
+def due_by_clock(due_ms: int, holder: Iterable[Partition], arrivals: Collection[int]) -> int:
+    """When the broker's clock may make an event or timer due, if that of all is `due_ms`. While a partition in event
+    time holds the watermark back, the clock makes nothing due."""
+    return END_OF_TIME if any(topic not in arrivals for topic, _ in holder) else due_ms
 
 
 def _has_news(plan: Plan, ends: Mapping[TopicPartition, int]) -> bool:

@@ -16,6 +16,7 @@ from moneystate.engine import plan as plans
 from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.engine.plan import Plan
 from moneystate.errors import MoneystateError, StepError
+from moneystate.kafka.arrivals import due_by_clock
 from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.groups import GroupProgress
 from moneystate.kafka.markers import read_markers
@@ -58,6 +59,7 @@ class BatchLoop:
         self.last = Report()
         self.finished = -1  # the last batch of this run
         self.has_decided = False  # whether a plan of this run has advanced the watermark by more than the logs
+        self.arrivals = {t.code for t in job.spec.inputs if t.arrival}
         self.meter = Meter(job.spec.bounds())
         o = job.options
         self.group = GroupProgress(o.bootstrap_servers, o.kafka_config, o.application(), o.topic_prefix)
@@ -98,7 +100,7 @@ class BatchLoop:
         self.last = report
         if report.behind:
             checkpoint.keep_watermark(number - 1, report.before)
-        self._tell_due(report.due)
+        self._tell_due(report)
         before, after = plans.from_offset(start), plans.from_offset(end)
         if after.drain:
             self._drained(number, report)
@@ -134,11 +136,12 @@ class BatchLoop:
         if self.has_decided and NO_TIME < self.last.watermark < END_OF_TIME:
             self.job.checkpoint.keep_watermark(self.finished, self.last.watermark)
 
-    def _tell_due(self, due_ms: int) -> None:
+    def _tell_due(self, report: Report) -> None:
         """The planner, in a process of its own, reads the file between batches."""
-        written = self.due_file.with_suffix(".tmp")
-        written.write_text(str(due_ms))
-        written.rename(self.due_file)
+        if self.arrivals:
+            written = self.due_file.with_suffix(".tmp")
+            written.write_text(str(due_by_clock(report.due, report.holder, self.arrivals)))
+            written.rename(self.due_file)
 
     def _drained(self, number: int, report: Report) -> None:
         """Record how many requests are open: for a later start, and for the planner, which reads replies until none

@@ -120,6 +120,7 @@ def paced(arguments: list[str]) -> None:
     p.add_argument("--seconds", type=float, default=30.0)
     p.add_argument("--warm", type=float, default=30.0, help="seconds of load before the measured ones")
     p.add_argument("--heartbeats", action=argparse.BooleanOptionalAction, default=True)
+    p.add_argument("--peer", action="append", default=[], help="PEER[,NAME=VALUE...], with --peers")
     p.add_argument("--order", choices=["event", "arrival"], action="append", help="may be repeated (event)")
     a = p.parse_args(arguments)
     table = Table("load", "sent", "measured", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "joined", "CPU s", "peak MB")
@@ -134,6 +135,10 @@ def paced(arguments: list[str]) -> None:
                 times = [f"{ms:,.0f}" for ms in (r.p50, r.p99, r.p999, r.most)]
                 figures = (f"{r.joined:.1%}", f"{r.cpu_s:.1f}", f"{r.rss_mb:,}")
                 table.add_row(r.name, f"{r.sent:,}", f"{r.measured:,}", *times, *figures)
+    for peer in (a.peer or ["kstreams,COMMIT_MS=100"]) if a.peers else []:
+        with broker() as servers:
+            name, *settings = peer.split(",")
+            table.add_row(*latency.measure_peer(servers, a.peers, name, settings))
     Console(width=130).print(table)
 
 

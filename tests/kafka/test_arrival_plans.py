@@ -12,7 +12,9 @@ import pytest
 from moneystate.api.job import decoder_path
 from moneystate.api.plans import plan_of
 from moneystate.engine import plan as plans
+from moneystate.engine.items import END_OF_TIME
 from moneystate.errors import SetupError
+from moneystate.kafka.arrivals import due_by_clock
 from moneystate.kafka.broker_clock import BrokerClock
 from moneystate.kafka.planner import Planner
 from moneystate.kafka.source_spec import SourceSpec, load_decoder
@@ -134,6 +136,12 @@ def test_a_batch_is_planned_as_soon_as_something_may_be_due(topics: Cluster, tmp
     second = planned.plan.clock_ms
     assert second is not None
     assert second > first + 100
+
+
+def test_the_clock_makes_nothing_due_while_event_time_holds_the_watermark_back() -> None:
+    assert due_by_clock(5_000, [(0, 1)], {0}) == 5_000
+    assert due_by_clock(5_000, [], {0}) == 5_000
+    assert due_by_clock(5_000, [(2, 0)], {0}) == END_OF_TIME
 
 
 def test_a_bounded_run_ends_at_the_time_of_its_start(topics: Cluster, tmp_path: Path) -> None:
