@@ -61,7 +61,7 @@ class Handler:
             return None
         value: Any = None
         if not isinstance(decoded, Delete):
-            value = natural(decoded.fields) if decoded.original is None else decoded.original
+            value = natural(decoded.fields)
         r = record
         key = None if r.key is None else r.key.decode("utf-8", "replace")
         topic = r.topic.removeprefix(self._prefix)

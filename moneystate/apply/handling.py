@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 class Event:
     """A record of the handler's topic."""
 
-    value: Any  # its fields by name; with `service` the record itself; None: a tombstone
+    value: Any  # its fields by name, as the schema or the JSON has them; None: a tombstone
     key: str | None
     topic: str  # without prefix
     partition: int

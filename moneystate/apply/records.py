@@ -42,10 +42,9 @@ class Record:
 
 @dataclass(slots=True)
 class Put:
-    """Values of a row. `original`: the record as its type has it, for handlers."""
+    """The values of a record, by field."""
 
     fields: Fields
-    original: Any = None
 
 
 @dataclass(frozen=True, slots=True)
