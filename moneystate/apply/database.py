@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import psycopg
 from psycopg import Connection, Cursor
+from psycopg.conninfo import conninfo_to_dict
 
 from moneystate.apply.config import Settings
 from moneystate.apply.sqlstates import Verdict, verdict
@@ -19,7 +20,11 @@ ENCODING: Final = "UTF8"
 IDLE_MS: Final = 5_000
 STATEMENT_MS: Final = 20_000
 LOCK_MS: Final = 1_000
-CONNECT_S: Final = 10
+# A server that is gone without a word is noticed within some 15 s, unless the connection string has other values.
+NETWORK: Final[dict[str, Any]] = {
+    "connect_timeout": 10, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 4,
+    "tcp_user_timeout": 15_000,
+}  # fmt: skip
 BEGIN: Final = (
     "BEGIN ISOLATION LEVEL {level}; "
     f"SET LOCAL idle_in_transaction_session_timeout = {IDLE_MS}; SET LOCAL statement_timeout = {STATEMENT_MS}; "
@@ -68,7 +73,7 @@ class Database:
         if not text:
             raise ConfigError(f"{where}: expected {SECRET}, found none.", "set it.")
         try:
-            psycopg.conninfo.conninfo_to_dict(text)
+            conninfo_to_dict(text)
         except psycopg.ProgrammingError:
             raise ConfigError(
                 f"{where}: expected {SECRET}, found another text.", "see PostgreSQL's manual, libpq."
@@ -79,11 +84,12 @@ class Database:
         """A connection whose transactions begin and end by statements. Raises Unavailable and ConfigError, and
         SetupError for a database that is not in UTF-8."""
         try:
+            dsn = self.dsn()
             connection = psycopg.connect(
-                self.dsn(),
+                dsn,
+                **{name: value for name, value in NETWORK.items() if name not in conninfo_to_dict(dsn)},
                 autocommit=True,
                 prepare_threshold=None,  # a pooler may give each transaction another session
-                connect_timeout=CONNECT_S,
                 client_encoding=ENCODING,
                 application_name=f"moneystate {self._settings.application}"[:63],
             )
