@@ -9,7 +9,7 @@ from moneystate.apply.chunks import Partition
 from moneystate.apply.database import Connected, Tx
 from moneystate.apply.outbox import Number, OutboxRow, Stream
 from moneystate.apply.sql import quoted_table
-from moneystate.apply.values import END_MS, FIRST_MS
+from moneystate.apply.time_values import END_MS, FIRST_MS
 
 POSITIONS: Final = "moneystate_positions"
 OUTBOX: Final = "moneystate_outbox"

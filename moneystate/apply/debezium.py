@@ -16,7 +16,7 @@ from moneystate.api.json_number import Number
 from moneystate.api.types import Unavailable
 from moneystate.api.unavailable import Placeholder
 from moneystate.apply.records import EMPTY, HEARTBEAT, Decoded, Delete, Fields, Ignored, Put, Refused
-from moneystate.apply.values import KEPT, Day, Time, Unitless
+from moneystate.apply.value_types import KEPT, Day, Time, Unitless
 
 _CONNECT: Final = "org.apache.kafka.connect.data."
 _TIME: Final = "io.debezium.time."

@@ -10,7 +10,7 @@ from typing import Any
 from fastavro import schemaless_reader
 
 from moneystate.apply.column_types import full_name
-from moneystate.apply.values import Day, Time
+from moneystate.apply.value_types import Day, Time
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.kafka.formats.schemas import TypeSchema
 

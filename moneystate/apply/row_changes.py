@@ -11,7 +11,8 @@ from moneystate.api.json_text import parse
 from moneystate.apply.column_types import INTEGERS, Column
 from moneystate.apply.config import Mode
 from moneystate.apply.records import Decode, Delete, Fields, Ignored, Put, Record, Refused
-from moneystate.apply.values import KEPT, BadValue, Writer, writer_for
+from moneystate.apply.value_types import KEPT, BadValue
+from moneystate.apply.values import Writer, writer_for
 from moneystate.engine.avro import Malformed
 
 Key = tuple[str, ...]

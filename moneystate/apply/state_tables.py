@@ -14,7 +14,8 @@ from moneystate.apply.column_types import Column, ColumnType, wanted
 from moneystate.apply.naming import snake_case
 from moneystate.apply.plain_values import PlainReader
 from moneystate.apply.row_changes import Key, RowPut
-from moneystate.apply.values import BadValue, Time, Writer, writer_for
+from moneystate.apply.value_types import BadValue, Time
+from moneystate.apply.values import Writer, writer_for
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.errors import ConfigError, JobError
 from moneystate.kafka.formats import SchemaSet

@@ -12,52 +12,21 @@ from __future__ import annotations
 
 import math
 import re
-import struct
 from collections.abc import Callable, Iterable
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any, Final
 
 from moneystate.api import iso_time
 from moneystate.api.exact_json import dumps
 from moneystate.api.json_number import Number
+from moneystate.apply import number_values, time_values
 from moneystate.apply.column_types import INTEGERS, TEXTS, ColumnType
-from moneystate.engine.avro import Malformed
+from moneystate.apply.value_types import DAY_MS, BadValue, Day, Time
 
 Writer = Callable[[Any], str]
 
 NUL: Final = "\x00"
-FIRST_MS: Final = -210_866_803_200_000  # 4713 BC, where PostgreSQL's times begin
-END_MS: Final = 9_224_318_016_000_000  # the year 294277, where they end
-DAY_MS: Final = 86_400_000
-_ISO_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
-_MOST_DIGITS: Final = 131_072 + 16_383  # of a numeric
-
-
-class BadValue(Exception):
-    """A value that the column cannot hold as it is. Its text has no part of the value."""
-
-
-class Time(int):
-    """Milliseconds since the epoch."""
-
-
-class Day(int):
-    """Days since the epoch."""
-
-
-class Unitless(Number):
-    """A number that may be a time of an unknown unit."""
-
-
-class _Kept:
-    """The column keeps what it has: the database did not log its value."""
-
-    def __repr__(self) -> str:
-        return "KEPT"
-
-
-KEPT: Final = _Kept()
 
 
 def writer_for(kind: ColumnType, remove_nul: bool) -> Writer:
@@ -65,104 +34,18 @@ def writer_for(kind: ColumnType, remove_nul: bool) -> Writer:
     if kind.item is not None:
         return _array(kind, writer_for(kind.item, remove_nul), remove_nul)
     if kind.name in INTEGERS:
-        return _integer(INTEGERS[kind.name])
+        return number_values.integer(INTEGERS[kind.name])
     if kind.name == "numeric":
-        return _numeric(kind.precision, kind.scale)
+        return number_values.numeric(kind.precision, kind.scale)
     if kind.labels is not None:
         return _one_of(kind.labels)
     if kind.name in TEXTS:
         return _text(kind, remove_nul)
     if kind.name in ("timestamptz", "timestamp"):
-        return _time(kind)
+        return time_values.time(kind)
     if kind.name in ("json", "jsonb"):
         return lambda value: _without_nul(_json(value), remove_nul, kind.name)
     return _WRITERS.get(kind.name) or _other(remove_nul)
-
-
-def number_of(value: Any) -> Decimal:
-    """The number, exactly. Raises BadValue."""
-    if type(value) is bool:
-        raise BadValue("not a number")
-    if isinstance(value, Number):
-        try:
-            return Decimal(value)
-        except InvalidOperation:
-            raise BadValue("a number beyond all bounds") from None
-    if isinstance(value, int | Decimal):
-        return Decimal(value)
-    if isinstance(value, float):
-        return Decimal(repr(value))  # the shortest decimal that is this float
-    raise BadValue("not a number")
-
-
-def _integer(bits: int) -> Writer:
-    low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-
-    def write(value: Any) -> str:
-        if type(value) is not int:
-            value = value if isinstance(value, int) and type(value) is not bool else _whole(value)
-        if not low <= value <= high:
-            raise BadValue(f"not within {bits} bits")
-        return str(int(value))
-
-    return write
-
-
-def _whole(value: Any) -> int:
-    if type(value) is Number and len(value) < 20 and value.lstrip("-").isdigit():
-        return int(value)
-    number = number_of(value)
-    if not number.is_finite() or number.adjusted() > 20 or number != number.to_integral_value():
-        raise BadValue("not a whole number of 64 bits")
-    return int(number)
-
-
-def _numeric(precision: int | None, scale: int | None) -> Writer:
-    def write(value: Any) -> str:
-        number = number_of(value)
-        if not number.is_finite():
-            raise BadValue("not a finite number")
-        _, digits, exponent = number.as_tuple()
-        text = "".join(map(str, digits)).rstrip("0")
-        if not text:
-            return "0"
-        places = -(int(exponent) + len(digits) - len(text))  # of the last digit other than zero
-        whole = len(text) - places
-        if precision is not None and places > (scale or 0):
-            raise BadValue(f"more than {scale or 0} decimal places")
-        if precision is not None and whole > precision - (scale or 0):
-            raise BadValue(f"more than {precision - (scale or 0)} digits before the decimal point")
-        if max(whole, 0) + max(places, 0) > _MOST_DIGITS:
-            raise BadValue("a number beyond all bounds")
-        return format(number, "f")
-
-    return write
-
-
-def _double(value: Any) -> str:
-    number = number_of(value)
-    if number.is_nan():
-        return "NaN"
-    nearest = float(number)
-    if number.is_infinite():
-        return "Infinity" if nearest > 0 else "-Infinity"
-    if not math.isfinite(nearest) or Decimal(repr(nearest)) != number:
-        raise BadValue("a number that a double cannot hold exactly")
-    return repr(nearest)
-
-
-def _single(value: Any) -> str:
-    number = number_of(value)
-    if not number.is_finite():
-        return _double(value)
-    try:
-        nearest: float = struct.unpack("f", struct.pack("f", float(number)))[0]
-    except OverflowError:
-        raise BadValue("a number that a real cannot hold") from None
-    # an Avro float arrives as the double that it is; a decimal as the shortest text of such a float
-    if Decimal(nearest) != number and all(Decimal(f"{nearest:.{digits}g}") != number for digits in range(6, 10)):
-        raise BadValue("a number that a real cannot hold exactly")
-    return f"{nearest:.9g}"
 
 
 def _text(kind: ColumnType, remove_nul: bool) -> Writer:
@@ -281,69 +164,6 @@ def _bytes(value: Any) -> str:
     return "\\x" + value.hex()
 
 
-def ms_of(value: Any) -> int:
-    """A point in time: milliseconds, or ISO-8601 text with an offset, whose further digits are dropped, as everywhere
-    on the platform. Raises BadValue."""
-    if isinstance(value, Unitless):
-        raise BadValue("a time as a number needs the schema, which has its unit; let the converter write schemas")
-    if isinstance(value, Day):
-        return value * DAY_MS
-    if isinstance(value, int | Number) and type(value) is not bool:
-        return _whole(value)
-    if type(value) is not str:
-        raise BadValue("not a point in time")
-    try:
-        return iso_time.to_ms(value)
-    except Malformed as e:
-        raise BadValue(str(e)) from None
-
-
-def _time(kind: ColumnType) -> Writer:
-    """A column of fewer digits than milliseconds takes the times that it can hold: PostgreSQL would round others."""
-    unit = 10 ** (3 - min(3, 6 if kind.scale is None else kind.scale))
-    zone = "Z" if kind.name == "timestamptz" else ""
-
-    def write(value: Any) -> str:
-        ms = ms_of(value)
-        if ms % unit:
-            raise BadValue(f"a time finer than {kind.scale} digits of a second")
-        return _timestamp(ms).replace("Z", zone)
-
-    return write
-
-
-def _timestamp(ms: int) -> str:
-    if not FIRST_MS <= ms < END_MS:
-        raise BadValue("a time that PostgreSQL cannot store")
-    text = iso_time.from_ms(ms)
-    return text if text[0] not in "+-" and text[:4] != "0000" else _far(text)
-
-
-def _far(text: str) -> str:
-    """A time outside the years 1 to 9999, as PostgreSQL reads it: the year 0 is 1 BC."""
-    year_end = text.index("-", 1)
-    year = int(text[:year_end])
-    return f"{year:04d}{text[year_end:]}" if year > 0 else f"{1 - year:04d}{text[year_end:]} BC"
-
-
-def _date(value: Any) -> str:
-    if type(value) is str:
-        if not _ISO_DAY.fullmatch(value):
-            raise BadValue("not a date such as 2026-01-31")
-        return value
-    if isinstance(value, Day):
-        return _timestamp(value * DAY_MS)[:10] if -719_162 <= value <= 2_932_896 else _far_day(value)
-    if isinstance(value, Time) and value % DAY_MS == 0:
-        return _date(Day(value // DAY_MS))
-    raise BadValue("not a date")
-
-
-def _far_day(day: int) -> str:
-    text = _timestamp(day * DAY_MS)
-    date, _, rest = text.partition("T")
-    return f"{date} BC" if rest.endswith("BC") else date
-
-
 def _uuid(value: Any) -> str:
     if type(value) is not str or not _UUID.fullmatch(value):
         raise BadValue("not a UUID")
@@ -380,11 +200,11 @@ def _array(kind: ColumnType, write_item: Writer, remove_nul: bool) -> Writer:
 
 
 _WRITERS: Final[dict[str, Writer]] = {
-    "float8": _double,
-    "float4": _single,
+    "float8": number_values.double,
+    "float4": number_values.single,
     "bool": _boolean,
     "bytea": _bytes,
-    "date": _date,
+    "date": time_values.date,
     "uuid": _uuid,
 }
 

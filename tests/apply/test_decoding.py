@@ -19,7 +19,7 @@ from moneystate.api.types import Millis
 from moneystate.apply.column_types import ColumnType, wanted
 from moneystate.apply.decoding import decoder, schema_of
 from moneystate.apply.records import HEARTBEAT, OTHER_TYPE, Delete, Ignored, Put, Record, Refused
-from moneystate.apply.values import Day, Time
+from moneystate.apply.value_types import Day, Time
 from moneystate.errors import ConfigError
 from moneystate.kafka.formats.schemas import fingerprint_of
 from tests.formats.registry_server import RegistryServer

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from moneystate.api.json_number import Number
 from moneystate.apply.column_types import ColumnType
-from moneystate.apply.values import BadValue, Day, Time, Unitless, copy_line, writer_for
+from moneystate.apply.value_types import BadValue, Day, Time, Unitless
+from moneystate.apply.values import copy_line, writer_for
 from moneystate.devpostgres import DevPostgres
 from tests.budget import examples
 
