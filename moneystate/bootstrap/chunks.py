@@ -33,13 +33,16 @@ def cut_at(
     partitions: list[PartitionHistory], most: int, reached: Sequence[Reached]
 ) -> tuple[list[Chunk], dict[int, int]]:
     """Like `cut_into_chunks`, but chunks also end where a run recorded its watermark. Also returns these watermarks, by
-    the number of the chunk that ends there."""
+    the number of the chunk that ends there. Records that lie beyond the history do not count."""
     chunks: list[Chunk] = []
     watermarks: dict[int, int] = {}
     rest = partitions
     for ends, watermark_ms in reached:
+        if any(ends.get(p.tp, p.start) > p.end for p in partitions):
+            break
         until = {p.tp: max(p.start, min(p.end, ends.get(p.tp, p.start))) for p in rest}
-        chunks += cut_into_chunks([replace(p, end=until[p.tp]) for p in rest], most)
+        if not chunks or any(p.start < until[p.tp] for p in rest):
+            chunks += cut_into_chunks([replace(p, end=until[p.tp]) for p in rest], most)
         watermarks[len(chunks) - 1] = watermark_ms
         rest = [replace(p, start=until[p.tp]) for p in rest]
     return chunks + cut_into_chunks(rest, most), watermarks

@@ -55,7 +55,8 @@ from moneystate.cli.options import (
 from moneystate.cli.review import check_review, review
 from moneystate.cli.rule_flags import rules_given
 from moneystate.cli.work_progress import WorkProgress
-from moneystate.errors import ConfigError
+from moneystate.engine.plan import Reached
+from moneystate.errors import CheckpointError, ConfigError
 from moneystate.spark.local_path import is_local
 from moneystate.spark.storage import jvm_settings
 from moneystate.spark.storage.savepoints import new_savepoint
@@ -167,7 +168,7 @@ def bootstrap(
             work=work_folder,
             as_of=as_of,
             initial_highs=initial_highs,
-            reached=open_checkpoint(like).watermarks() if like else (),
+            reached=_reached(like, job.name) if like else (),
             with_output=with_output,
             bootstrap_servers=bootstrap_servers,
             topic_prefix=topic_prefix,
@@ -189,6 +190,18 @@ def bootstrap(
             raise typer.Exit(1)
         run.publish()
     _tell(prepared, out, json_output, quiet)
+
+
+def _reached(folder: str, job: str) -> list[Reached]:
+    """The watermarks that a checkpoint has recorded."""
+    checkpoint = open_checkpoint(folder)
+    made_by = checkpoint.settings()["job"]
+    if made_by != job:
+        raise CheckpointError(
+            f"--like {folder}: expected a checkpoint of {job}, found one of {made_by}.",
+            "give that of the same service.",
+        )
+    return checkpoint.watermarks()
 
 
 def _tell(prepared: Prepared, out: str, json_output: bool, quiet: bool) -> None:

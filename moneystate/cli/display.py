@@ -99,13 +99,13 @@ class Display:
 
     def _tell_idle(self, p: BatchProgress) -> None:
         """Warns once when all inputs have become idle, because the wall clock then decides what is late."""
-        if not _all_idle(p) or (self.last is not None and _all_idle(self.last)):
+        before = self.last
+        if before is None or not _all_idle(p) or _all_idle(before) or p.watermark_ms == before.watermark_ms:
             return
-        before = 0 if self.last is None else self.last.buffered
-        released = before + p.records - p.buffered
+        released = max(0, before.buffered + sum(i.records for i in p.inputs if i.partitions) - p.buffered)
         self.warning(
-            f"all inputs are idle: the watermark went on to {_time(p)}, which released {max(0, released):,} events. "
-            "Earlier events that still come are late."
+            f"all inputs are idle: the watermark went on to {_time(p)}, which released {released:,} events. Earlier "
+            "events that still come are late."
         )
 
     def _report(self, event: str, before: str = "", **more: Any) -> None:

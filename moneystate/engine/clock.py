@@ -12,7 +12,7 @@ from typing import Final
 
 from moneystate.engine import avro, keys
 from moneystate.engine.fingerprints import KEY_GROUP_CLOCK, KEY_GROUP_CLOCK_V1
-from moneystate.engine.items import END_OF_TIME, NO_TIME
+from moneystate.engine.items import NO_TIME
 from moneystate.engine.limits import MAX_TOTAL
 from moneystate.engine.order import Partition
 from moneystate.engine.plan import STATE_VERSION
@@ -45,10 +45,6 @@ class Clock:
     def add_counts(self, counts: dict[str, int]) -> None:
         for name, n in counts.items():
             self.counts[name] = max(-MAX_TOTAL, min(self.counts.get(name, 0) + n, MAX_TOTAL))
-
-    def due(self) -> int:
-        """When the next event or timer may be due, rounded down to its slot; END_OF_TIME: nothing waits."""
-        return min(self.slots) if self.slots else END_OF_TIME
 
     def buffered(self) -> int:
         """Events whose order time the watermark has not passed."""

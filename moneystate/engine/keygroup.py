@@ -66,6 +66,7 @@ class BatchResult:
         early: list[EarlyEvent],
         before: int,
         behind: int,
+        due: int,
     ) -> None:
         self.outputs = outputs
         self.changes = changes  # entries of the processor, for the changelog
@@ -76,7 +77,7 @@ class BatchResult:
         self.holder = holder  # the partition that holds it back most
         self.oldest = clock.oldest()  # since when something is held; NO_TIME: nothing is
         self.highs = clock.highs  # the highest event time of each partition
-        self.due = clock.due()
+        self.due = due  # when the next event or timer may be due; END_OF_TIME: nothing waits
         self.early = early  # some events whose times are probably in another unit
         self.before = before  # the watermark before the batch
         self.behind = behind  # events that a decision of a plan has put behind it
@@ -109,6 +110,7 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
     if block.rewrite:
         processor_changes = _rewritten(state, processor, block.version, processor_changes)
     width_ms = slot_width_ms(max(bounds.values(), default=0))
+    soonest = _soonest(clock, later)
     changes.update(slots.put_later(clock.slots, state, width_ms, watermark, later))
     clock.add_counts(block.counts)
     clock.add_counts(effects.counts)
@@ -118,7 +120,16 @@ def run_batch(block: Block, state: StateAccess, processor: Processor[Any], bound
     state.apply(list(changes.items()))
     highs, marks = clock.highs, block.marks
     held = silent(highs, marks), holder(highs, marks, bounds)
-    return BatchResult(effects.outputs, processor_changes, clock, *held, block.early, before, behind)
+    return BatchResult(effects.outputs, processor_changes, clock, *held, block.early, before, behind, soonest)
+
+
+def _soonest(clock: Clock, later: list[Item]) -> int:
+    """When the next event or timer may be due. `later`: those of this batch, and of the slots that it has opened. Of
+    the other slots only the start is known."""
+    due = min(clock.slots, default=END_OF_TIME)
+    for item in later:
+        due = min(due, item[TIME])
+    return due
 
 
 def _rewritten(

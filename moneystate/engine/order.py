@@ -87,14 +87,12 @@ def drained_watermark(drain: bool, until_ms: int | None) -> int:
 
 
 def _farthest(highs: dict[Partition, int], marks: list[Mark], bounds: dict[int, int]) -> int:
-    """The watermark of the partition that is farthest ahead, if all are idle; NO_TIME: a partition that has ended is
-    not idle, or none has had a record."""
+    """The watermark of the partition that is farthest ahead, of those that have not ended; NO_TIME: none has had a
+    record."""
     farthest = NO_TIME
-    for topic, partition, _, holds, _ in marks:
-        if holds:
-            return NO_TIME
+    for topic, partition, _, _, _ in marks:
         high = highs.get((topic, partition), NO_TIME)
-        if high != NO_TIME:
+        if NO_TIME < high < END_OF_TIME:
             farthest = max(farthest, high - bounds.get(topic, 0))
     return farthest
 
@@ -112,8 +110,8 @@ def holder(highs: dict[Partition, int], marks: list[Mark], bounds: dict[int, int
     """The partition that holds the watermark back most, as a list of one; empty if all are idle."""
     least: list[tuple[int, int, int]] = []
     for topic, partition, _, holds, clock in marks:
-        if holds:
-            high = max(highs.get((topic, partition), NO_TIME), clock)
+        high = max(highs.get((topic, partition), NO_TIME), clock)
+        if holds and high < END_OF_TIME:
             place = (high if high == NO_TIME else high - bounds.get(topic, 0), topic, partition)
             if not least or place < least[0]:
                 least = [place]

@@ -19,8 +19,6 @@ from moneystate.kafka.broker_clock import BrokerClock
 from moneystate.kafka.offsets import FullPartition, high_watermarks
 from moneystate.kafka.source_spec import SourceSpec
 
-EVERY_MS = 1_000  # how often time goes on by itself while nothing is due: readers of the outputs wait for it
-
 
 @dataclass(frozen=True)
 class LogEnds:
@@ -44,6 +42,7 @@ class Arrivals:
         self.log_ends = log_ends
         self.inputs = Inputs(spec.inputs)
         self.codes = {t.code for t in spec.inputs if t.arrival}
+        self.bound_ms = max((t.bound_ms or 0 for t in spec.inputs if t.arrival), default=0)
         self.had_news = True  # in the last plan
 
     @cached_property
@@ -81,30 +80,32 @@ class Arrivals:
         return log
 
     def _may_be_due(self, plan: Plan) -> bool:
-        """By this machine's clock, which only decides whether to ask the broker's."""
-        elapsed_ms = (time.monotonic() - self.clock.taken_at_s) * 1000
-        before = plan.clock_ms
-        return before is None or elapsed_ms >= min(EVERY_MS, self._due_ms() - before)
+        """By the time that has passed on this machine since the last look, which only decides whether to ask the
+        broker."""
+        now_ms = self.clock.latest_ms + (time.monotonic() - self.clock.taken_at_s) * 1000
+        return plan.clock_ms is None or now_ms > min(plan.clock_ms + self.spec.clock_every_ms - 1, self._due_ms())
 
     def is_due(self, plan: Plan, following: Plan) -> bool:
         """Whether a batch without records is worth it, because time goes on in it."""
         before, now = plan.clock_ms, following.clock_ms
         if now is None or before == now:
             return False
-        return before is None or self.spec.bounded or self._due_ms() < now or now - before >= EVERY_MS
+        if before is None or self.spec.bounded or self._due_ms() < now:
+            return True
+        return now - before >= self.spec.clock_every_ms
 
     def _due_ms(self) -> int:
-        """When the next event or timer may be due, after the last batch."""
+        """The clock after which the next event or timer may be due."""
         try:
-            return int(Path(self.spec.due_file).read_text())
+            return int(Path(self.spec.due_file).read_text()) + self.bound_ms
         except FileNotFoundError:  # there was no batch yet in this run
             return 0
 
 
-def due_by_clock(due_ms: int, holder: Iterable[Partition], arrivals: Collection[int]) -> int:
-    """When the broker's clock may make an event or timer due, if that of all is `due_ms`. While a partition in event
-    time holds the watermark back, the clock makes nothing due."""
-    return END_OF_TIME if any(topic not in arrivals for topic, _ in holder) else due_ms
+def due_by_clock(due_ms: int, holder: Iterable[Partition], clocks: Mapping[Partition, int | None]) -> int:
+    """When the broker's clock may make an event or timer due, if any may be due at `due_ms`. While a partition without
+    a clock holds the watermark back, the clock makes nothing due."""
+    return END_OF_TIME if any(clocks.get(place) is None for place in holder) else due_ms
 
 
 def _has_news(plan: Plan, ends: Mapping[TopicPartition, int]) -> bool:

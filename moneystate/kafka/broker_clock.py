@@ -2,7 +2,8 @@
 
 The clock topic has `message.timestamp.type=LogAppendTime`, so the broker that leads its partition writes the time. Each
 record that a broker appends to another topic after this record was acknowledged has this time or a later one, as far as
-the clocks of the brokers agree. `skew_ms` covers the rest.
+the clocks of the brokers agree. A record that was appended before may still be on its way to the followers, and readers
+see it only then. `skew_ms` covers both.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from moneystate.kafka.client import METADATA_TIMEOUT_S, base_config, new_client,
 
 ACKNOWLEDGED_S: Final = 10.0
 SKEW_MS: Final = 50  # between the clocks of several brokers, unless the user says otherwise
+BROKERS_EVERY_S: Final = 5.0  # a cluster may grow, and a broker may be away at the start
 RETENTION_MS: Final = 3_600_000
 
 
@@ -30,6 +32,8 @@ class BrokerClock:
         self.admin = admin
         self.topic = topic
         self.skew_ms = skew_ms
+        self.brokers_at_s = float("-inf")  # when they were counted
+        self.most_brokers = 0
         config = {
             **base_config(bootstrap_servers, extra),
             "acks": "all",
@@ -68,10 +72,13 @@ class BrokerClock:
         return self.latest_ms
 
     def _skew_ms(self) -> int:
-        if self.skew_ms is None:
+        if self.skew_ms is not None:
+            return self.skew_ms
+        if self.taken_at_s - self.brokers_at_s >= BROKERS_EVERY_S:
+            self.brokers_at_s = self.taken_at_s
             brokers = self.admin.list_topics(self.topic, METADATA_TIMEOUT_S).brokers
-            self.skew_ms = SKEW_MS if len(brokers) > 1 else 0
-        return self.skew_ms
+            self.most_brokers = max(self.most_brokers, len(brokers))
+        return SKEW_MS if self.most_brokers > 1 else 0
 
     def _unanswered(self, why: str) -> BrokerError:
         return BrokerError(

@@ -26,6 +26,7 @@ from moneystate.kafka.client import admin_client, is_end_of_partition, letter_of
 from moneystate.kafka.input_topics import input_topics
 from moneystate.kafka.offsets import FullPartition, TopicState, high_watermarks, log_ends, log_starts
 from moneystate.kafka.source_spec import SourceSpec
+from moneystate.kafka.topics import check_timestamps
 
 METADATA_EVERY_S = 5.0  # how soon a new partition is noticed
 BROKER_AWAY_S = 120.0  # restarting a broker takes less, including the recovery of its log
@@ -108,7 +109,7 @@ class Planner:
             following = replace(self._following(plan, LogEnds(ends)), drain=True, drain_until_ms=plan.drain_until_ms)
         except KafkaException as e:
             raise self._no_plan(e) from None
-        return start if following.partitions == plan.partitions else following.to_offset()
+        return start if following.reads_like(plan) else following.to_offset()
 
     def _no_plan(self, e: KafkaException) -> BrokerError:
         return BrokerError(
@@ -180,7 +181,10 @@ class Planner:
         partitions: dict[plans.TopicPartition, PartitionPlan] = {}
         for tp, p in plan.partitions.items():
             end = p.end + takes[tp]
-            partitions[tp] = PartitionPlan(end, self._state(tp, p, takes[tp], tp in news), log.clock_of(tp, end))
+            state = self._state(tp, p, takes[tp], tp in news)
+            if tp not in ends and self.arrivals.has(tp):
+                state = plans.IDLE  # a topic that is gone has no clock
+            partitions[tp] = PartitionPlan(end, state, log.clock_of(tp, end))
         fresh = {tp: (self.spec.topic(tp[0]), tp[1]) for tp in ends.keys() - partitions.keys()}
         self._check_fresh(fresh, plan)
         if fresh:
@@ -193,7 +197,9 @@ class Planner:
 
     def _check_fresh(self, fresh: Collection[plans.TopicPartition], plan: Plan) -> None:
         """Raises SetupError for partitions that were added to a timed stream: the job has not waited for their
-        records."""
+        records. Also for topics whose timestamps are not those that an input in arrival order needs."""
+        named = {topic for topic, _ in fresh}
+        check_timestamps(self.admin, [self.spec.topic(topic) for topic in named if self._needs_broker_time(topic)])
         for topic, partition in sorted(fresh):
             if topic in self.timed and any(known == topic for known, _ in plan.partitions):
                 raise SetupError(
@@ -201,6 +207,10 @@ class Planner:
                     "had at the start, this one is new.",
                     "write a new topic with more partitions, and read that with a new checkpoint.",
                 )
+
+    def _needs_broker_time(self, topic: str) -> bool:
+        known = self.inputs.of(topic)
+        return known is not None and known.arrival and known.bound_ms is None
 
     def _in_transaction(
         self, plan: Plan, news: set[plans.TopicPartition], there: Collection[plans.TopicPartition]

@@ -45,6 +45,7 @@ class SourceSpec:
     schemas: str = ""  # as in `JobSpec`
     clock: str = ""  # the topic, without prefix, where the planner takes the broker's time
     broker_skew_ms: int | None = None  # as in `BrokerClock`
+    clock_every_ms: int = 1_000  # how often time goes on by itself while nothing is due
     drain_until_ms: int | None = None  # the last time that a drain runs; None: all that is left
 
     @property

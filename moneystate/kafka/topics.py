@@ -42,7 +42,7 @@ class TopicSpec:
         if self.keep_for_good:
             config["retention.ms"] = "-1"
         if self.retention_ms:
-            config["retention.ms"] = str(self.retention_ms)
+            config["retention.ms"] = config["segment.ms"] = str(self.retention_ms)  # only whole segments are deleted
         if self.broker_time:
             config[TIMESTAMPS] = BROKERS
         if self.message_bytes:
@@ -79,11 +79,12 @@ def check_topics(admin: AdminClient, wanted: list[TopicSpec], create: bool) -> l
     there = partition_counts(admin)
     missing = _check(wanted, there, create)
     _check_sizes(admin, [t for t in wanted if t.message_bytes and t.name in there])
-    _check_timestamps(admin, [t.name for t in wanted if not t.any_time and t.name in there])
+    check_timestamps(admin, [t.name for t in wanted if not t.any_time and t.name in there])
     return missing
 
 
-def _check_timestamps(admin: AdminClient, names: list[str]) -> None:
+def check_timestamps(admin: AdminClient, names: list[str]) -> None:
+    """Raises SetupError for a topic that does not have the broker's timestamps."""
     for name, settings in topic_settings(admin, names).items():
         kind = settings.get(TIMESTAMPS, BROKERS)
         if kind != BROKERS:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from moneystate.api.iso_time import from_ms
 from moneystate.engine import plan as plans
+from moneystate.engine.inputs import Inputs
 from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.engine.plan import Plan
 from moneystate.errors import MoneystateError, StepError
@@ -59,7 +60,8 @@ class BatchLoop:
         self.last = Report()
         self.finished = -1  # the last batch of this run
         self.has_decided = False  # whether a plan of this run has advanced the watermark by more than the logs
-        self.arrivals = {t.code for t in job.spec.inputs if t.arrival}
+        self.inputs = Inputs(job.spec.inputs)
+        self.has_arrivals = any(t.arrival for t in job.spec.inputs)
         self.meter = Meter(job.spec.bounds())
         o = job.options
         self.group = GroupProgress(o.bootstrap_servers, o.kafka_config, o.application(), o.topic_prefix)
@@ -100,8 +102,8 @@ class BatchLoop:
         self.last = report
         if report.behind:
             checkpoint.keep_watermark(number - 1, report.before)
-        self._tell_due(report)
         before, after = plans.from_offset(start), plans.from_offset(end)
+        self._tell_due(report, after)
         if after.drain:
             self._drained(number, report)
         self.group.commit(after)
@@ -136,11 +138,12 @@ class BatchLoop:
         if self.has_decided and NO_TIME < self.last.watermark < END_OF_TIME:
             self.job.checkpoint.keep_watermark(self.finished, self.last.watermark)
 
-    def _tell_due(self, report: Report) -> None:
+    def _tell_due(self, report: Report, after: Plan) -> None:
         """The planner, in a process of its own, reads the file between batches."""
-        if self.arrivals:
+        if self.has_arrivals:
+            clocks = {place: after.partitions[tp].clock_ms for place, tp in self.inputs.names(after.partitions).items()}
             written = self.due_file.with_suffix(".tmp")
-            written.write_text(str(due_by_clock(report.due, report.holder, self.arrivals)))
+            written.write_text(str(due_by_clock(report.due, report.holder, clocks)))
             written.rename(self.due_file)
 
     def _drained(self, number: int, report: Report) -> None:

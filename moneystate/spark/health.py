@@ -12,10 +12,7 @@ from moneystate.spark.progress import BatchProgress
 
 STALLED_AFTER_S = 300.0
 WAITING_AFTER_S = 60.0
-ADVICE = (
-    "Write heartbeats into quiet topics (moneystate heartbeat), lower --idle-timeout, or declare the inputs with "
-    "time=ms.arrival."
-)
+ADVICE = "Write heartbeats into quiet topics (moneystate heartbeat), or declare the inputs with time=ms.arrival."
 
 
 class Stage(StrEnum):
@@ -100,8 +97,8 @@ class JobHealth:
         if since is None or p is None or self.clock() - since < WAITING_AFTER_S:
             return ""
         held = "all inputs are idle" if p.held_by is None else f"{p.held_by} holds the watermark back"
-        events = "1 event waits" if p.buffered == 1 else f"{p.buffered:,} events wait"
-        return f"{events} since {self.clock() - since:.0f} s: {held}. {ADVICE}"
+        events = "1 event has" if p.buffered == 1 else f"{p.buffered:,} events have"
+        return f"{events} waited for {self.clock() - since:.0f} s: {held}. {ADVICE}"
 
     def live(self) -> Health:
         return self._of_this_job(self.pulse.check())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,6 +32,7 @@ ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 WORKER_PYTHON = Path(__file__).with_name("worker-python")
 STATE = "org.apache.spark.sql.execution.streaming.state"
 UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"
+UNIX_SOCKETS_DIR = "spark.python.unix.domain.socket.dir"
 FIXED = {
     # the plan of a stateful batch must not change from batch to batch
     "spark.sql.adaptive.enabled": "false",
@@ -52,8 +54,6 @@ DEFAULTS = {
     JAVA_OPTIONS: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.streaming.minBatchesToRetain": "20",
     "spark.log.level": "ERROR",
-    # Over TCP, Nagle's algorithm and delayed acknowledgements hold each task of a Python worker for 40 ms.
-    UNIX_SOCKETS: "true",
     # Spark's web pages are off, so the data that it keeps for them is useless: by default 100,000 tasks and 1,000 plans
     # on the heap, the last hours of a fast job. Set these as well to use the pages.
     "spark.ui.retainedJobs": "20",
@@ -85,7 +85,7 @@ def spark_settings(
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             more = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1", **more}
         if in_one_jvm(more.get("spark.master", master)):
-            more = with_our_classes(more, java)
+            more = {**_sockets(own), **with_our_classes(more, java)}
         if own is not None:
             more = _with_folder(more, own)
     named = {"spark.app.name": name, **({"spark.master": master} if master else {})}
@@ -122,12 +122,20 @@ def _with_archive(options: str, java: Path, jar: Path) -> str:
     return f"{options} {archive_options(java, jar)}".rstrip()
 
 
+def _sockets(own: RunFolder | None) -> dict[str, str]:
+    """Lets Spark and its Python workers talk over Unix sockets, if the folder leaves room for their names. Over TCP,
+    Nagle's algorithm and delayed acknowledgements hold each task of a worker for 40 ms. The folders of executors are
+    not known here."""
+    folder = tempfile.gettempdir() if own is None else str(own.path)
+    if len(os.fsencode(folder)) > MAX_SOCKET_FOLDER:
+        return {}
+    return {UNIX_SOCKETS: "true", UNIX_SOCKETS_DIR: folder}
+
+
 def _with_folder(more: Mapping[str, str], own: RunFolder) -> dict[str, str]:
     """Adds Spark's local folders and the JVM's temporary folder, which has the sessions' artifacts."""
     options = more.get(JAVA_OPTIONS, DEFAULTS[JAVA_OPTIONS])
-    has_room = len(str(own.path)) <= MAX_SOCKET_FOLDER
     return {
-        UNIX_SOCKETS: str(has_room).lower(),
         **more,
         "spark.local.dir": ",".join(map(str, own.paths)),
         JAVA_OPTIONS: f'{options} "-Djava.io.tmpdir={own.path}"',

@@ -15,6 +15,10 @@ from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.run_options import RunOptions
 from moneystate.spark.sink import SinkSpec
 
+# How often the time of inputs in arrival order goes on while nothing is due.
+READERS_WAIT_MS = 1_000  # for the marks of a timed stream
+NOBODY_WAITS_MS = 60_000
+
 
 class TaskSpecs:
     """Builds the specifications of one job, from its service, its options and its checkpoint."""
@@ -74,6 +78,7 @@ class TaskSpecs:
             schemas=self.spec.schemas,
             clock=self.spec.clock,
             broker_skew_ms=o.broker_skew_ms,
+            clock_every_ms=READERS_WAIT_MS if self.spec.timed else NOBODY_WAITS_MS,
         )
 
     def sink(self) -> SinkSpec:

@@ -173,7 +173,7 @@ def test_time_stands_still_until_all_inputs_have_come_to_their_ends() -> None:
     assert advance({}, [stream], {}, 5, drain_to=NO_TIME) == END_OF_TIME
     assert advance({}, [stream, (1, 1, 70, 1, NO_TIME)], {}, 5, drain_to=NO_TIME) == 70
     assert advance({(2, 0): 90}, [stream, (2, 0, NO_TIME, 1, NO_TIME)], {2: 10}, 5, drain_to=NO_TIME) == 80
-    assert advance({(2, 0): 90}, [stream, plain], {2: 10}, 5, drain_to=NO_TIME) == 5  # it is idle: it may speak again
+    assert advance({(2, 0): 90}, [stream, plain], {2: 10}, 5, drain_to=NO_TIME) == 80  # all others are idle
 
 
 @pytest.mark.parametrize(

@@ -123,3 +123,11 @@ def test_without_them_it_does_not() -> None:
             run.sim.batch([], drain=True)
         runs.append((live.run.sim.counts, replay.sim.counts))
     assert any(one != other for one, other in runs)
+
+
+def test_a_watermark_that_was_reached_beyond_the_history_does_not_count() -> None:
+    history = [PartitionHistory("scans", 0, 0, 10)]
+    within, beyond = Reached({("scans", 0): 4}, 1_000), Reached({("scans", 0): 50}, 9_000)
+    chunks, watermarks = cut_at(history, 100, [within, within, beyond])
+    assert [chunk["scans", 0] for chunk in chunks] == [(0, 4), (4, 10)]
+    assert watermarks == {0: 1_000}

@@ -61,7 +61,8 @@ GROUPS = 8
 FOLDERS = ("moneystate", "services", "state_tools")
 # Texts that name a command and advise nothing: what was run, what is missing, help.
 NO_ADVICE = (
-    r"moneystate run X: .*", r"moneystate X: .*", r"moneystate X \(X\)", r"moneystate X, Spark X, .*",
+    r"moneystate run X: .*", r"moneystate apply: .*", r"moneystate X: .*", r"moneystate X \(X\)",
+    r"moneystate X, Spark X, .*",
     r"moneystate state", r"moneystate state X: .*", r"moneystate transactions abort, X",
     r"A savepoint, a stopped job's checkpoint, or HOST:PORT of `moneystate serve`\.",
     r"File of `moneystate plan --save`: .*", r"--approved X: expected a file of moneystate plan --save, .*",

@@ -24,6 +24,7 @@ HERE = {
 }
 
 
+@pytest.mark.long
 def test_the_job_runs_on_executors_that_the_manifests_describe(
     setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -401,6 +401,24 @@ def test_topics_of_a_pattern_are_found_when_they_are_created(cluster: Cluster, t
     assert planned.next() == {"tenant-b/0": 1}
 
 
+def test_a_topic_in_arrival_order_that_is_gone_holds_nothing_back(cluster: Cluster, tmp_path: Path) -> None:
+    pattern = PATTERN._replace(arrival=True)
+    for name in ("tenant-a", "tenant-b", "clock"):
+        cluster.create(name, message_timestamp_type="LogAppendTime")
+        cluster.send(cluster.prefix + name, beats([0]))
+    planned = Planned(cluster, tmp_path, [pattern], clock="clock")
+    planned.next()
+    cluster.delete(cluster.prefix + "tenant-b")
+    until(lambda: "tenant-b" not in input_topics(cluster.admin, [pattern], cluster.prefix), lambda: "still there", 90)
+    cluster.send(cluster.prefix + "tenant-a", beats([1]))
+    planned.next()
+    assert planned.plan.partitions["tenant-b", 0] == plans.PartitionPlan(1, plans.IDLE)
+    assert planned.plan.partitions["tenant-a", 0].clock_ms is not None
+    cluster.create("tenant-c")
+    with pytest.raises(SetupError, match=r"tenant-c: expected message\.timestamp\.type=LogAppendTime"):
+        planned.next()
+
+
 def test_a_topic_of_a_pattern_may_go_but_not_come_back_as_another(cluster: Cluster, tmp_path: Path) -> None:
     for name in ("tenant-a", "tenant-b"):
         cluster.create(name)

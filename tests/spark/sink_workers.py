@@ -56,7 +56,7 @@ class Outcome:
 def row(values: list[str]) -> bytes:
     """One key group's result, as the operator gives it."""
     outputs: list[Output] = [(0, b"key", value.encode(), []) for value in values]
-    return write_results([pack(0, BatchResult(outputs, [], clock.decode(None), [], [], [], 0, 0), GroupFigures())])
+    return write_results([pack(0, BatchResult(outputs, [], clock.decode(None), [], [], [], 0, 0, 0), GroupFigures())])
 
 
 def say(line: dict[str, Any]) -> None:

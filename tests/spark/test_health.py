@@ -140,7 +140,7 @@ def test_events_that_wait_for_long_are_told_of_once_and_with_what_holds_them(hea
     clock.now_s += WAITING_AFTER_S
     health.beat()
     health.beat()
-    expected = f"3,818 events wait since 60 s: {TOPIC}/1 holds the watermark back. {ADVICE}"
+    expected = f"3,818 events have waited for 60 s: {TOPIC}/1 holds the watermark back. {ADVICE}"
     assert told == [expected]
     assert health.ready() == (True, f"shop: ready; {expected}")
 
@@ -152,4 +152,4 @@ def test_events_do_not_wait_while_the_watermark_moves(health: JobHealth, clock: 
     idle = replace(moving[-1], held_by=None)
     after(health, clock, idle, apart_s=1.0)
     clock.now_s += WAITING_AFTER_S
-    assert health.waiting().startswith("7 events wait since 61 s: all inputs are idle.")
+    assert health.waiting().startswith("7 events have waited for 61 s: all inputs are idle.")

@@ -64,6 +64,7 @@ def fingerprint_at(place: str, setup: Setup, s3: S3, warm: Warm) -> str:
     return moneystate(["checkpoint", "fingerprint", place, *s3.flags], setup.folder, warm).out.strip()
 
 
+@pytest.mark.long
 def test_an_archive_in_s3_gives_the_state_that_kafka_gives(setup: Setup, s3: S3) -> None:
     setup.create_inputs()
     setup.send(small_workload("--events", "200"))
