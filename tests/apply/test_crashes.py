@@ -123,6 +123,7 @@ def crash_at(site: Site, step: str, sent: list[tuple[str, object]], more: list[t
     site.send(MOVEMENTS, more)
 
 
+@pytest.mark.long  # in make test, kills are random
 def test_a_kill_after_a_telling_step_leaves_nothing_out_and_nothing_twice(pipeline: Site) -> None:
     _crash_at_each(pipeline, ("committed", "published"))
 

@@ -116,7 +116,6 @@ def tasks_began(pid: int) -> tuple[float, float]:
     for process in [root, *root.children(recursive=True)]:
         with contextlib.suppress(psutil.Error):
             times = process.cpu_times()
-            print(process.name(), times, process.cmdline()[-2:] if process.name() != "java" else "", file=sys.stderr)
             cpu_s += times.user + times.system + times.children_user + times.children_system
             if process.name() == "worker" or process.cmdline()[-1:] == ["pyspark.worker"]:
                 began.append(process.create_time())

@@ -171,6 +171,7 @@ def test_its_metadata_is_that_of_the_project(built: Built) -> None:
     assert {Requirement(text) for text in about.get_all("Requires-Dist", [])} == wanted
 
 
+@pytest.mark.long
 def test_it_runs_in_an_environment_that_has_nothing_else(built: Built, tmp_path: Path) -> None:
     folder, temporary = tmp_path / "empty", tmp_path / "temporary"
     folder.mkdir()

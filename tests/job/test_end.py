@@ -31,6 +31,7 @@ def jvm(job: JobProcess) -> psutil.Process:
     return processes[0]
 
 
+@pytest.mark.long
 def test_it_ends_while_it_waits_for_the_next_trigger(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody takes its lineage and its traces: it says so once, and does not wait."""
     away = f"http://127.0.0.1:{free_port()}"

@@ -237,7 +237,10 @@ def test_partitions_that_are_added_to_the_changelog_lose_no_user(cluster: Cluste
         assert countries(one.latest(last)) == {"ES", "FR"}
 
 
-@pytest.mark.parametrize("rules", [None, {}], ids=["a job that says nothing of partitions", "one that does"])
+NOTHING_SAID = pytest.param(None, id="a job that says nothing of partitions", marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize("rules", [NOTHING_SAID, pytest.param({}, id="one that does")])
 def test_a_changelog_with_entries_where_they_do_not_belong_is_not_answered_from(
     cluster: Cluster, replica_of: MakeReplica, rules: dict[str, int] | None
 ) -> None:

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from moneystate.engine.keygroup import key_group_of
 from moneystate.savepoint.fingerprint import of_facts
 from moneystate.savepoint.format import Savepoint
@@ -45,6 +47,7 @@ def in_changelog(setup: Setup) -> dict[bytes, bytes]:
     return {key: value for (_, key), value in entries.items()}
 
 
+@pytest.mark.long
 def test_a_rescaled_job_goes_on_from_its_savepoint_as_if_it_had_never_been_stopped(setup: Setup) -> None:
     setup.create_inputs()
     log = small_workload("--events", "2000")
