@@ -13,6 +13,7 @@ from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 
 from moneystate.devbroker import DevBroker
 from tests.job.harness import JobProcess, moneystate
+from tests.job.warm import Warm
 from tests.kafka.logs import Cluster
 from tests.reference.kafka_log import read_log
 
@@ -97,7 +98,11 @@ class Parcels:
         """What `verify-replay` says."""
         replay = ["verify-replay", "--checkpoint", self.checkpoint, "--service", self.service, "--json", "--quiet"]
         servers = ["--bootstrap-servers", self.cluster.bootstrap_servers]
-        return bool(moneystate([*replay, *servers], self.folder).totals["agrees"])
+        warm = Warm()  # of its own, because the service is a file of its own
+        try:
+            return bool(moneystate([*replay, *servers], self.folder, warm).totals["agrees"])
+        finally:
+            warm.close()
 
 
 def test_a_timer_runs_by_the_brokers_clock(broker: DevBroker, topic_prefix: str, tmp_path: Path) -> None:
