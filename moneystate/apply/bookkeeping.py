@@ -68,30 +68,25 @@ class Bookkeeping:
 
     def stored(self, connection: Connected, target: str) -> dict[Partition, tuple[int, str]]:
         """Next offset and topic id of each position."""
-        rows = connection.execute(
-            f"SELECT topic, partition, next_offset, topic_id FROM {self.positions} "
-            "WHERE application = %s AND target = %s",
-            (self.application, target),
-        ).fetchall()
+        rows = self._positions_of(connection, target, "next_offset, topic_id")
         return {Partition(t, p): (offset, topic_id) for t, p, offset, topic_id in rows}
 
     def stops(self, connection: Connected, target: str) -> dict[Partition, str]:
         """Why partitions cannot go on."""
-        rows = connection.execute(
-            f"SELECT topic, partition, stopped FROM {self.positions} "
-            "WHERE application = %s AND target = %s AND stopped IS NOT NULL",
-            (self.application, target),
-        ).fetchall()
-        return {Partition(t, p): why for t, p, why in rows}
+        rows = self._positions_of(connection, target, "stopped")
+        return {Partition(t, p): why for t, p, why in rows if why is not None}
 
     def left_s(self, connection: Connected, target: str) -> dict[Partition, float]:
         """How long ago each partition was last read to its end, in seconds."""
-        rows = connection.execute(
-            f"SELECT topic, partition, extract(epoch FROM now() - read_to_end_at)::float8 FROM {self.positions} "
-            "WHERE application = %s AND target = %s",
+        rows = self._positions_of(connection, target, "extract(epoch FROM now() - read_to_end_at)::float8")
+        return {Partition(t, p): seconds for t, p, seconds in rows}
+
+    def _positions_of(self, connection: Connected, target: str, columns: str) -> list[Any]:
+        """Topic, partition and these columns of each position."""
+        return connection.execute(
+            f"SELECT topic, partition, {columns} FROM {self.positions} WHERE application = %s AND target = %s",
             (self.application, target),
         ).fetchall()
-        return {Partition(t, p): seconds for t, p, seconds in rows}
 
     def insert(self, connection: Connected, target: str, begins: Mapping[Partition, tuple[int, str]]) -> None:
         """Positions that are not there yet. `begins`: offset and topic id."""

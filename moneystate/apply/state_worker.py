@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -15,16 +14,15 @@ from moneystate.apply.changelog import From, Options, VersionReader
 from moneystate.apply.chunks import Partition
 from moneystate.apply.config import Settings
 from moneystate.apply.consuming import GroupConsumer
-from moneystate.apply.counts import FIRST_WAIT_S, LONGEST_WAIT_S, Counts
 from moneystate.apply.database import Connected, Database, Unavailable, judge, said
 from moneystate.apply.sqlstates import Verdict
 from moneystate.apply.state_target import MovedOn, State
+from moneystate.apply.target_thread import TargetThread
 from moneystate.apply.topic_checks import check_id
 from moneystate.apply.versions import Whole
-from moneystate.errors import BrokerError, JobError, MoneystateError, RetentionError
+from moneystate.errors import BrokerError, RetentionError
 from moneystate.kafka.client import reason
 from moneystate.log import get_log
-from moneystate.monitoring import Pulse
 
 _log = get_log(__name__)
 
@@ -32,41 +30,24 @@ ATTEND_S: Final = 1.0  # between two looks at the group
 CHECK_S: Final = 10.0
 
 
-class StateWorker:
+class StateWorker(TargetThread):
     """A state target at work."""
 
     def __init__(
         self, target: State, settings: Settings, database: Database, books: Bookkeeping,
         lead: Callable[[bool], None] | None,
     ) -> None:  # fmt: skip
+        super().__init__(target.name, database)
         self.target = target
-        self.counts = Counts()
-        self.pulse = Pulse()
-        self.error: MoneystateError | None = None
         self._settings = settings
-        self._database = database
         self._books = books
         self._lead = lead
-        self._stopped = threading.Event()
         self._leads = False
         self._reader: VersionReader | None = None
         self._begin: From | None = None
         self._whole: Whole | None = None  # a version that is being applied
-        self._connection: Connected | None = None
-        self._wait_s = FIRST_WAIT_S
         self._attended_at = 0.0
         self._checked_at = 0.0
-        self._thread = threading.Thread(target=self._run, name=target.name, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-
-    def join(self, timeout_s: float | None = None) -> bool:
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
 
     @property
     def begins(self) -> dict[Partition, int]:
@@ -74,23 +55,18 @@ class StateWorker:
         begin = self._begin
         return {} if begin is None else {Partition(self.target.topics[0], p): o for p, o in begin.positions.items()}
 
-    def _run(self) -> None:
+    def _work(self) -> None:
         s = self._settings
+        group = GroupConsumer(
+            s.bootstrap_servers, dict(s.kafka), s.group(self.target.name), self.target.topics, self._revoked
+        )
         try:
-            group = GroupConsumer(
-                s.bootstrap_servers, dict(s.kafka), s.group(self.target.name), self.target.topics, self._revoked
-            )
-            try:
-                while not self._stopped.is_set():
-                    self.pulse.beat()
-                    self._turn(group)
-            finally:
-                group.close()
-                self._end()
-        except MoneystateError as e:
-            self.error = e
+            while not self._stopped.is_set():
+                self.pulse.beat()
+                self._turn(group)
         finally:
-            self.pulse.end()
+            group.close()
+            self._end()
 
     def _turn(self, group: GroupConsumer) -> None:
         if not self._leads or time.monotonic() - self._attended_at > ATTEND_S:
@@ -105,19 +81,15 @@ class StateWorker:
             _log.info("another process went on", target=self.target.name)
             self._end()
         except Unavailable as e:
-            self._fail(str(e), group)
+            self._fail(str(e), group.attend)
         except psycopg.Error as e:
             if judge(e) is not Verdict.again:
-                raise JobError(
-                    f"target {self.target.name}: expected the database to take its rows, but {said(e)}.",
-                    "check the tables and the grants (docs/security.md).",
-                ) from None
-            self._fail(said(e), group)
+                raise self._refused(e) from None
+            self._fail(said(e), group.attend)
         except (BrokerError, KafkaException) as e:
-            self._fail(reason(e) if isinstance(e, KafkaException) else str(e), group)
+            self._fail(reason(e) if isinstance(e, KafkaException) else str(e), group.attend)
         else:
-            self.counts.trouble = ""
-            self._wait_s = FIRST_WAIT_S
+            self._succeed()
 
     def _step(self) -> None:
         if self._reader is None:
@@ -188,18 +160,6 @@ class StateWorker:
         if self._begin is not None and reader.is_at_end():
             self._books.note_end(self._connected(), self.target.name, self.begins)
 
-    def _fail(self, why: str, group: GroupConsumer) -> None:
-        self._disconnect()
-        self.counts.retries += 1
-        if why != self.counts.trouble:
-            _log.warning("tried again", target=self.target.name, why=why)
-        self.counts.trouble = why
-        deadline = time.monotonic() + self._wait_s
-        while not self._stopped.is_set() and (left := deadline - time.monotonic()) > 0:
-            self.pulse.beat()
-            group.attend(min(left, 0.5))
-        self._wait_s = min(self._wait_s * 2, LONGEST_WAIT_S)
-
     def _tell(self, leads: bool) -> None:
         if leads != self._leads:
             self._leads = leads
@@ -218,13 +178,3 @@ class StateWorker:
             self._reader.close()
         self._reader, self._begin, self._whole = None, None, None
         self._disconnect()
-
-    def _connected(self) -> Connected:
-        if self._connection is None or self._connection.closed:
-            self._connection = self._database.connect()
-        return self._connection
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,19 +16,18 @@ from moneystate.apply.bookkeeping import Bookkeeping
 from moneystate.apply.chunks import Part, Partition, cut, parts_of
 from moneystate.apply.config import OnError, Settings, Start
 from moneystate.apply.consuming import POLL_S, GroupConsumer
-from moneystate.apply.counts import FIRST_WAIT_S, LONGEST_WAIT_S, Counts
 from moneystate.apply.database import Connected, Database, Unavailable, judge, said
 from moneystate.apply.outbox import Stream
 from moneystate.apply.records import Read, Record, read
 from moneystate.apply.sqlstates import Verdict
+from moneystate.apply.target_thread import TargetThread
 from moneystate.apply.targets import Applied, Committed
 from moneystate.apply.topic_checks import begin_of, check_id, check_left, logs_of, position_in
 from moneystate.apply.transactions import Outcome, Transactions
-from moneystate.errors import BrokerError, JobError, MoneystateError
+from moneystate.errors import BrokerError, JobError
 from moneystate.kafka.client import admin_client, reason
 from moneystate.kafka.offsets import topic_states
 from moneystate.log import get_log
-from moneystate.monitoring import Pulse
 
 _log = get_log(__name__)
 
@@ -54,7 +52,7 @@ class Taken(NamedTuple):
     placed: Mapping[Partition, int]  # how often each partition had been placed then
 
 
-class Worker:
+class Worker(TargetThread):
     """One target at work. `wake`: called when there are new rows in the outbox. `lead`: called with whether this
     process has partition 0 of the first topic; None: the target is not the first."""
 
@@ -62,22 +60,16 @@ class Worker:
         self, target: Applied, start: Start, settings: Settings, database: Database, books: Bookkeeping,
         choices: Choices, wake: Callable[[], None], lead: Callable[[bool], None] | None,
     ) -> None:  # fmt: skip
+        super().__init__(target.name, database)
         self.target = target
-        self.counts = Counts()
-        self.pulse = Pulse()
-        self.error: MoneystateError | None = None
         self._start = start
         self._settings = settings
-        self._database = database
         self._books = books
         self._choices = choices
         self._wake = wake
         self._lead = lead
-        self._stopped = threading.Event()
         self._ids: dict[str, str] = {}  # of the topics, by name
-        self._connection: Connected | None = None
         self._prepared = False
-        self._wait_s = FIRST_WAIT_S
         self._checked_at = time.monotonic()
         self._outbox_at = 0.0
         self._outbox_full = False
@@ -85,49 +77,28 @@ class Worker:
         self._applying = ThreadPoolExecutor(1, thread_name_prefix=f"{target.name} transactions")
         self._flight: tuple[Taken, Future[Outcome]] | None = None
         self._transactions = Transactions(target, books, settings.dead_letters_topic, self._stream, choices.on_error)
-        self._thread = threading.Thread(target=self._run, name=target.name, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Asks for the end. The chunk in hand is ended first."""
-        self._stopped.set()
-
-    def join(self, timeout_s: float | None = None) -> bool:
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
 
     @property
     def begins(self) -> dict[Partition, int]:
         return dict(self._consumer.begins) if hasattr(self, "_consumer") else {}
 
-    def _run(self) -> None:
+    def _work(self) -> None:
         s = self._settings
+        self._consumer = GroupConsumer(
+            s.bootstrap_servers, dict(s.kafka), s.group(self.target.name), self.target.topics, self._revoked
+        )
+        admin = admin_client(s.bootstrap_servers, dict(s.kafka))
         try:
-            self._consumer = GroupConsumer(
-                s.bootstrap_servers, dict(s.kafka), s.group(self.target.name), self.target.topics, self._revoked
-            )
-            admin = admin_client(s.bootstrap_servers, dict(s.kafka))
-            try:
-                while not self._stopped.is_set():
-                    self.pulse.beat()
-                    self._turn(admin)
-                self._finish()
-            finally:
-                self._applying.shutdown()
-                self._consumer.close()
-                self._disconnect()
-        except MoneystateError as e:
-            self.error = e
+            while not self._stopped.is_set():
+                self.pulse.beat()
+                self._turn(admin)
+            self._finish()
         except Committed as e:
-            self.error = JobError(str(e), "do not commit or roll back in a handler.")
+            raise JobError(str(e), "do not commit or roll back in a handler.") from None
         finally:
-            self.pulse.end()
+            self._applying.shutdown()
+            self._consumer.close()
+            self._disconnect()
 
     def _turn(self, admin: AdminClient) -> None:
         if self._consumer.new:
@@ -157,7 +128,7 @@ class Worker:
                 return read(records, self.target.read)
             except BrokerError as e:  # of a registry
                 self._finish()
-                self._fail(str(e))
+                self._fail(str(e), self._consumer.attend)
         return []
 
     def _begin_applying(self, taken: Taken) -> None:
@@ -230,35 +201,19 @@ class Worker:
         try:
             step()
         except Unavailable as e:
-            self._fail(str(e))
+            self._fail(str(e), self._consumer.attend)
         except psycopg.Error as e:
             if judge(e) is Verdict.stop:
-                raise JobError(
-                    f"target {self.target.name}: expected the database to take its rows, but {said(e)}.",
-                    "check the tables and the grants (docs/security.md).",
-                ) from None
-            self._fail(said(e))
+                raise self._refused(e) from None
+            self._fail(said(e), self._consumer.attend)
         except (BrokerError, KafkaException) as e:
-            self._fail(reason(e) if isinstance(e, KafkaException) else str(e))
+            self._fail(reason(e) if isinstance(e, KafkaException) else str(e), self._consumer.attend)
         else:
             if self.counts.trouble:
                 _log.info("it goes on", target=self.target.name)
-            self.counts.trouble = ""
-            self._wait_s = FIRST_WAIT_S
+            self._succeed()
             return True
         return False
-
-    def _fail(self, why: str) -> None:
-        self._disconnect()
-        self.counts.retries += 1
-        if why != self.counts.trouble:
-            _log.warning("tried again", target=self.target.name, why=why)
-        self.counts.trouble = why
-        deadline = time.monotonic() + self._wait_s
-        while not self._stopped.is_set() and (left := deadline - time.monotonic()) > 0:
-            self.pulse.beat()
-            self._consumer.attend(min(left, 0.5))
-        self._wait_s = min(self._wait_s * 2, LONGEST_WAIT_S)
 
     # partitions
 
@@ -326,17 +281,15 @@ class Worker:
         self._connected()
 
     def _connected(self) -> Connected:
-        if self._connection is None or self._connection.closed:
-            self._connection = self._database.connect()
+        connection = super()._connected()
         if not self._prepared:
-            self.target.prepare(self._connection)
+            self.target.prepare(connection)
             self._prepared = True
-        return self._connection
+        return connection
 
     def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection, self._prepared = None, False
+        super()._disconnect()
+        self._prepared = False
 
     def _outbox_is_full(self) -> bool:
         """Whether the relay has to catch up first."""
