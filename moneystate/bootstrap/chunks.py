@@ -40,7 +40,7 @@ def cut_at(
     for ends, watermark_ms in reached:
         if any(ends.get(p.tp, p.start) > p.end for p in partitions):
             break
-        until = {p.tp: max(p.start, min(p.end, ends.get(p.tp, p.start))) for p in rest}
+        until = {p.tp: max(p.start, ends.get(p.tp, p.start)) for p in rest}
         if not chunks or any(p.start < until[p.tp] for p in rest):
             chunks += cut_into_chunks([replace(p, end=until[p.tp]) for p in rest], most)
         watermarks[len(chunks) - 1] = watermark_ms

@@ -53,6 +53,12 @@ def place_text(tp: TopicPartition) -> str:
     return f"{tp[0]}/{tp[1]}"
 
 
+def parse_place(text: str) -> TopicPartition:
+    """The inverse of `place_text`."""
+    topic, _, partition = text.rpartition("/")
+    return topic, int(partition)
+
+
 class Inputs:
     """Topics are without prefix."""
 

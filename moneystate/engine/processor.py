@@ -45,6 +45,12 @@ def bounds_of(inputs: Iterable[InputTopic], bound_ms: int) -> dict[int, int]:
     return bounds
 
 
+def needs_broker_time(input_topic: InputTopic | None) -> bool:
+    """Whether the timestamps of an input have to be the broker's. One that declares a bound may have the
+    producers'."""
+    return input_topic is not None and input_topic.arrival and input_topic.bound_ms is None
+
+
 class Rejected(Exception):
     """The record becomes a dead letter."""
 

@@ -4,7 +4,7 @@ because of it (docs/arrival.md)."""
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +16,7 @@ from moneystate.engine.items import END_OF_TIME
 from moneystate.engine.order import Partition
 from moneystate.engine.plan import Plan, TopicPartition
 from moneystate.kafka.broker_clock import BrokerClock
-from moneystate.kafka.offsets import FullPartition, high_watermarks
+from moneystate.kafka.offsets import FullPartition, high_watermarks, log_ends
 from moneystate.kafka.source_spec import SourceSpec
 
 
@@ -34,12 +34,11 @@ class LogEnds:
 
 
 class Arrivals:
-    """Of one run. `log_ends` looks up the ends of all inputs for readers of committed records."""
+    """Of one run. `partitions` are those of all inputs, with their full names."""
 
-    def __init__(self, spec: SourceSpec, admin: AdminClient, log_ends: Callable[[], dict[TopicPartition, int]]) -> None:
+    def __init__(self, spec: SourceSpec, admin: AdminClient) -> None:
         self.spec = spec
         self.admin = admin
-        self.log_ends = log_ends
         self.inputs = Inputs(spec.inputs)
         self.codes = {t.code for t in spec.inputs if t.arrival}
         self.bound_ms = max((t.bound_ms or 0 for t in spec.inputs if t.arrival), default=0)
@@ -59,19 +58,17 @@ class Arrivals:
         third has reached the second, nothing with an earlier time will follow."""
         arrivals = {tp: full for tp, full in partitions.items() if self.has(tp)}
         if not arrivals:
-            return LogEnds(self.log_ends())
+            return LogEnds(committed_ends(self.admin, partitions))
         clock_ms = self.clock.time_ms()
         highs = high_watermarks(self.admin, arrivals.values())
-        ends = self.log_ends()
-        return LogEnds(
-            ends, clock_ms, frozenset(tp for tp, full in arrivals.items() if ends.get(tp, -1) >= highs[full])
-        )
+        ends = committed_ends(self.admin, partitions)
+        return LogEnds(ends, clock_ms, frozenset(tp for tp, full in arrivals.items() if ends[tp] >= highs[full]))
 
     def look_for_news(self, plan: Plan, partitions: Mapping[TopicPartition, FullPartition]) -> LogEnds:
         """Like `look`, but without the broker's time while there is nothing to read and nothing can be due: Spark asks
         for plans more often than time is worth a record."""
         if self.codes and not self.had_news:
-            ends = self.log_ends()
+            ends = committed_ends(self.admin, partitions)
             self.had_news = _has_news(plan, ends)
             if not self.had_news and not self._may_be_due(plan):
                 return LogEnds(ends)
@@ -100,6 +97,12 @@ class Arrivals:
             return int(Path(self.spec.due_file).read_text()) + self.bound_ms
         except FileNotFoundError:  # there was no batch yet in this run
             return 0
+
+
+def committed_ends(admin: AdminClient, partitions: Mapping[TopicPartition, FullPartition]) -> dict[TopicPartition, int]:
+    """The ends of the logs for readers of committed records."""
+    ends = log_ends(admin, partitions.values())
+    return {tp: ends[full] for tp, full in partitions.items()}
 
 
 def due_by_clock(due_ms: int, holder: Iterable[Partition], clocks: Mapping[Partition, int | None]) -> int:

@@ -18,13 +18,13 @@ from confluent_kafka.admin import AdminClient
 from moneystate.engine import plan as plans
 from moneystate.engine.inputs import Inputs
 from moneystate.engine.plan import Backlog, PartitionPlan, Plan
-from moneystate.engine.processor import Convert, Decoder, Rejected
+from moneystate.engine.processor import Convert, Decoder, Rejected, needs_broker_time
 from moneystate.engine.reading import EventTimes
 from moneystate.errors import BrokerError, RetentionError, SetupError, StepError, UnknownSchemaId
-from moneystate.kafka.arrivals import Arrivals, LogEnds
+from moneystate.kafka.arrivals import Arrivals, LogEnds, committed_ends
 from moneystate.kafka.client import admin_client, is_end_of_partition, letter_of, place, range_consumer, reason
 from moneystate.kafka.input_topics import input_topics
-from moneystate.kafka.offsets import FullPartition, TopicState, high_watermarks, log_ends, log_starts
+from moneystate.kafka.offsets import FullPartition, TopicState, high_watermarks, log_starts
 from moneystate.kafka.source_spec import SourceSpec
 from moneystate.kafka.topics import check_timestamps
 
@@ -54,7 +54,7 @@ class Planner:
         self.topics: dict[str, TopicState] = {}
         self.topics_at = float("-inf")
         self.timed = {t.name for t in self.spec.inputs if t.timed}
-        self.arrivals = Arrivals(self.spec, self.admin, self._log_ends)
+        self.arrivals = Arrivals(self.spec, self.admin)
         self.unordered = {t.name for t in self.spec.inputs if not t.ordered}
         self.replies_until: float | None = None
         self._peeker: Consumer | None = None
@@ -104,7 +104,8 @@ class Planner:
     def _replies(self, plan: Plan, start: dict[str, Any]) -> dict[str, Any]:
         """A batch of new records of the unordered inputs; `start` itself if there are none."""
         try:
-            ends = {tp: end for tp, end in self._log_ends().items() if tp[0] in self.unordered}
+            replies = {tp: full for tp, full in self._partitions().items() if tp[0] in self.unordered}
+            ends = committed_ends(self.admin, replies)
             self._check(plan, ends)
             following = replace(self._following(plan, LogEnds(ends)), drain=True, drain_until_ms=plan.drain_until_ms)
         except KafkaException as e:
@@ -198,8 +199,8 @@ class Planner:
     def _check_fresh(self, fresh: Collection[plans.TopicPartition], plan: Plan) -> None:
         """Raises SetupError for partitions that were added to a timed stream: the job has not waited for their
         records. Also for topics whose timestamps are not those that an input in arrival order needs."""
-        named = {topic for topic, _ in fresh}
-        check_timestamps(self.admin, [self.spec.topic(topic) for topic in named if self._needs_broker_time(topic)])
+        named = {topic for topic, _ in fresh if needs_broker_time(self.inputs.of(topic))}
+        check_timestamps(self.admin, [self.spec.topic(topic) for topic in named])
         for topic, partition in sorted(fresh):
             if topic in self.timed and any(known == topic for known, _ in plan.partitions):
                 raise SetupError(
@@ -207,10 +208,6 @@ class Planner:
                     "had at the start, this one is new.",
                     "write a new topic with more partitions, and read that with a new checkpoint.",
                 )
-
-    def _needs_broker_time(self, topic: str) -> bool:
-        known = self.inputs.of(topic)
-        return known is not None and known.arrival and known.bound_ms is None
 
     def _in_transaction(
         self, plan: Plan, news: set[plans.TopicPartition], there: Collection[plans.TopicPartition]
@@ -241,11 +238,6 @@ class Planner:
     def _partitions(self) -> dict[plans.TopicPartition, FullPartition]:
         wanted = [(name, p) for name, state in self._topics().items() for p in state.partitions]
         return {tp: (self.spec.topic(tp[0]), tp[1]) for tp in wanted}
-
-    def _log_ends(self) -> dict[plans.TopicPartition, int]:
-        topics = self._partitions()
-        ends = log_ends(self.admin, list(topics.values()))
-        return {tp: ends[full] for tp, full in topics.items()}
 
     def _topics(self) -> dict[str, TopicState]:
         now = time.monotonic()

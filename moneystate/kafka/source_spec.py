@@ -55,7 +55,7 @@ class SourceSpec:
 
     @property
     def due_file(self) -> str:
-        """After each batch, the batch loop writes to it when the next event or timer may be due (`Clock.due`)."""
+        """After each batch, the batch loop writes to it when the next event or timer may be due."""
         return self.stop_file + ".due"
 
     def to_json(self) -> str:

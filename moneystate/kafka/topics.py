@@ -32,7 +32,7 @@ class TopicSpec:
     at_least: bool = False  # an existing topic must have this many partitions, or gets them
     message_bytes: int = 0  # least `max.message.bytes` that is accepted; 0: any
     broker_time: bool = False  # a new topic has the broker's timestamps
-    any_time: bool = True  # an existing one may have others
+    needs_broker_time: bool = False  # an existing one must have them, too
     retention_ms: int = 0  # 0: the broker's default, unless `keep_for_good`
 
     def config(self) -> dict[str, str]:
@@ -79,7 +79,7 @@ def check_topics(admin: AdminClient, wanted: list[TopicSpec], create: bool) -> l
     there = partition_counts(admin)
     missing = _check(wanted, there, create)
     _check_sizes(admin, [t for t in wanted if t.message_bytes and t.name in there])
-    check_timestamps(admin, [t.name for t in wanted if not t.any_time and t.name in there])
+    check_timestamps(admin, [t.name for t in wanted if t.needs_broker_time and t.name in there])
     return missing
 
 

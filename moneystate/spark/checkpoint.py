@@ -19,6 +19,7 @@ from typing import Any
 
 from moneystate.api.iso_time import from_ms
 from moneystate.engine import plan as plans
+from moneystate.engine.inputs import parse_place, place_text
 from moneystate.engine.json_object import read_object
 from moneystate.errors import CheckpointError, DrainedError, RulesError
 from moneystate.ports.service import rule_changes
@@ -149,17 +150,17 @@ class Checkpoint:
     def keep_watermark(self, batch: int, watermark_ms: int) -> None:
         """Records how far the watermark was after a batch, for a replay: an event of the next batch was behind it, or
         the run ended there."""
-        ends = {f"{topic}/{p}": planned.end for (topic, p), planned in self._plan(batch).partitions.items()}
+        plan = plans.from_offset(self.offset(batch))
+        ends = {place_text(tp): planned.end for tp, planned in plan.partitions.items()}
         self._write(f"{OWN}/watermarks/{batch}.json", {"ends": ends, "watermark": watermark_ms})
 
     def watermarks(self) -> list[plans.Reached]:
         """The recorded watermarks, in the order of their batches."""
         names = [name for name in self.folder.names(f"{OWN}/watermarks") if name.endswith(".json")]
         read = [self._read(f"{OWN}/watermarks/{name}") for name in sorted(names, key=lambda n: int(n.split(".")[0]))]
-        return [plans.Reached({_place(place): end for place, end in r["ends"].items()}, r["watermark"]) for r in read]
-
-    def _plan(self, batch: int) -> plans.Plan:
-        return plans.from_offset(self.offset(batch))
+        return [
+            plans.Reached({parse_place(place): end for place, end in r["ends"].items()}, r["watermark"]) for r in read
+        ]
 
     def save_open_requests(self, batch: int, n: int) -> None:
         """Records how many replies are open after a drained batch, before Spark writes its commit log."""
@@ -267,11 +268,6 @@ class Checkpoint:
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
         self.folder.write(name, json.dumps(content, sort_keys=True, indent=1).encode())
-
-
-def _place(text: str) -> plans.TopicPartition:
-    topic, _, partition = text.rpartition("/")
-    return topic, int(partition)
 
 
 def _rules_file(rules_hash: str) -> str:

@@ -11,6 +11,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from moneystate.engine.deadletter import COUNT_PREFIX, REASONS
+from moneystate.engine.inputs import parse_place
 from moneystate.ports.service import JobSpec
 from moneystate.spark.health import JobHealth
 from moneystate.spark.observer import Trigger
@@ -96,8 +97,8 @@ class JobMetrics(Collector):
         yield from self._time("input_watermark", "The same of one input alone.", ["topic"], inputs)
         held = _family("watermark_held_by", "1 for the partition that holds the watermark back.", "topic", "partition")
         if p.held_by is not None:
-            topic, _, partition = p.held_by.rpartition("/")
-            held.add_metric([topic, partition], 1)
+            topic, number = parse_place(p.held_by)
+            held.add_metric([topic, str(number)], 1)
         yield held
         idle = _family("partition_idle", "1: does not hold the watermark back.", "topic", "partition")
         for i in p.inputs:

@@ -64,7 +64,7 @@ class Report:
     holder: list[tuple[int, int]] = field(default_factory=list)
     highs: dict[tuple[int, int], int] = field(default_factory=dict)  # highest event time of each partition
     by_stream: dict[int, int] = field(default_factory=dict)  # of `outputs`
-    due: int = END_OF_TIME  # ms: when the next event or timer may be due, as `Clock.due` has it
+    due: int = END_OF_TIME  # ms: when the next event or timer may be due; END_OF_TIME: nothing waits
     early: dict[int, EarlyEvent] = field(default_factory=dict)  # the first one of each topic, by its code
     before: int = NO_TIME  # the watermark before the batch, the same in all key groups
     behind: int = 0  # events that decisions of plans have put behind it

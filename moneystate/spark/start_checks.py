@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from moneystate.engine import plan as plans
 from moneystate.engine.inputs import Inputs
 from moneystate.engine.marker import Marker
+from moneystate.engine.processor import needs_broker_time
 from moneystate.kafka.broker_clock import RETENTION_MS
 from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.input_topics import matching
@@ -150,12 +151,11 @@ class StartChecks:
         return [self._input(name) for name in names]
 
     def _input(self, topic: str) -> TopicSpec:
-        """An input in arrival order that declares a bound may have the producers' timestamps."""
         o, known = self.options, self.known.of(topic)
-        is_arrival = known is not None and known.arrival
-        any_time = known is None or not known.arrival or known.bound_ms is not None
-        name = o.topic_prefix + topic
-        return TopicSpec(name, o.topic_partitions, keep_for_good=True, broker_time=is_arrival, any_time=any_time)
+        return TopicSpec(
+            o.topic_prefix + topic, o.topic_partitions, keep_for_good=True,
+            broker_time=known is not None and known.arrival, needs_broker_time=needs_broker_time(known),
+        )  # fmt: skip
 
     def outputs(self) -> list[TopicSpec]:
         o = self.options
@@ -169,10 +169,10 @@ class StartChecks:
         ]
 
     def _clock(self) -> list[TopicSpec]:
+        if not self.spec.clock:
+            return []
         name = self.options.topic_prefix + self.spec.clock
-        return (
-            [TopicSpec(name, 1, broker_time=True, any_time=False, retention_ms=RETENTION_MS)] if self.spec.clock else []
-        )
+        return [TopicSpec(name, 1, broker_time=True, needs_broker_time=True, retention_ms=RETENTION_MS)]
 
     def _stream(self, name: str, message_bytes: int) -> TopicSpec:
         how, o = self.spec.created.get(name, Stream()), self.options

@@ -176,4 +176,4 @@ def test_a_topic_with_the_producers_timestamps_is_refused_unless_the_input_has_a
     with pytest.raises(
         SetupError, match=r"message\.timestamp\.type=LogAppendTime, as an input in arrival order needs it"
     ):
-        check(any_time=False)
+        check(needs_broker_time=True)
