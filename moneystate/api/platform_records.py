@@ -46,6 +46,19 @@ class Heartbeat:
     processed_at: Millis
 
 
+@named("moneystate.events.TableLoaded")
+@dataclass
+class TableLoaded:
+    """Ends a load of a table. The loader writes it to every partition of the table's topic, with a null key, in the
+    transaction of the load's rows."""
+
+    rows: int  # that the source has
+    changed: int  # rows that the load wrote
+    deleted: int  # tombstones that it wrote
+    source: str  # identifies the source: a file with its version, or a query
+    loaded_at: Millis
+
+
 @dataclass
 class _Kept:
     pass
@@ -56,6 +69,7 @@ TIMER_RECORD = _shapes.record(TimerEntry, "the platform")
 SEEN_RECORD = _shapes.record(SeenId, "the platform")
 LINEAGE_RECORD = _shapes.record(Lineage, "the platform")
 HEARTBEAT_RECORD = _shapes.record(Heartbeat, "the platform")
+TABLE_LOADED_RECORD = _shapes.record(TableLoaded, "the platform")
 
 
 def kept_record(record: Record) -> Record:
