@@ -80,7 +80,7 @@ def play(
         err.print("starting Kafka, a broker of its own on a free port ...")
         try:
             broker.start()
-            _send(broker.bootstrap_servers, [sent for step in steps for sent in step.sent])
+            _send(broker.bootstrap_servers, [(step.key, sent) for step in steps for sent in step.sent])
             err.print(f"moneystate run {name}: to the end of the stories ...")
             _run(name, tables, broker.bootstrap_servers, Path(folder), flags)
             came = [record for topic in outputs for record in _read(broker.bootstrap_servers, topic)]
@@ -112,16 +112,17 @@ def _stories(number: int) -> str:
     return "1 story" if number == 1 else f"{number} stories"
 
 
-def _send(servers: str, sent: list[Sent]) -> None:
-    """Sends the records in the order of the story's time, into one partition of each topic."""
+def _send(servers: str, sent: list[tuple[str, Sent]]) -> None:
+    """Sends the records in the order of the story's time, into one partition of each topic. A record has its step's
+    key, because a dead letter has the key of its record."""
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
-    topics = sorted({s.topic for s in sent})
+    topics = sorted({s.topic for _, s in sent})
     new = [NewTopic(topic, 1, 1, config={"retention.ms": "-1"}) for topic in topics]  # the times are years ago
     for future in admin.create_topics(new).values():
         future.result()
     producer = Producer({"bootstrap.servers": servers, "log_level": 0, "enable.idempotence": True})
-    for s in sorted(sent, key=lambda s: s.at_s):
-        producer.produce(s.topic, json.dumps(s.record).encode(), partition=0)
+    for key, s in sorted(sent, key=lambda one: one[1].at_s):
+        producer.produce(s.topic, json.dumps(s.record).encode(), key, partition=0)
     if producer.flush(FLUSH_S):
         raise BrokerError(
             "expected to send the demo's records, but the broker did not take them.", "run the demo again."

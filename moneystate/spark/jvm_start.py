@@ -65,6 +65,7 @@ DEFAULTS = {
 MAX_SOCKET_FOLDER: Final = 60  # a socket's path has at most 107 bytes, of which its name takes 42
 
 _begun: JvmProcess | None = None  # by `begin_jvm`, and not used yet
+_taken = False  # a JVM was begun and is in use, perhaps by a session that still opens
 
 
 def under_spark_submit() -> bool:
@@ -162,7 +163,7 @@ def begin_jvm(options: RunOptions, own: RunFolder) -> None:
     global _begun
     o = options
     log = Checkpoint(o.checkpoint).driver_log() if is_local(o.checkpoint) else None  # else the checks start it
-    if log is None or under_spark_submit() or _has_jvm() or _begun is not None:
+    if log is None or under_spark_submit() or _has_jvm() or _taken or _begun is not None:
         return
     file = unnamed_log(log)
     if file is not None:
@@ -188,8 +189,9 @@ def started(settings: Mapping[str, str], log: Path | None, own: RunFolder | None
 
 def take_begun() -> JvmProcess | None:
     """The JVM that `begin_jvm` has started, unless somebody has taken it."""
-    global _begun
+    global _begun, _taken
     begun, _begun = _begun, None
+    _taken = _taken or begun is not None
     return begun
 
 

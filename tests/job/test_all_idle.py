@@ -4,6 +4,7 @@ that follow its checkpoint come to the same state."""
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from moneystate.devbroker import DevBroker
 from tests.job.harness import JobProcess, moneystate
+from tests.job.warm import Warm
 from tests.kafka.logs import Cluster
 from tests.reference.builder import START_MS
 from tests.reference.kafka_log import read_log
@@ -53,9 +55,17 @@ def take(ctx: ms.Context[None], e: Noted, count: Count) -> None:
 """
 
 
+@pytest.fixture
+def warm() -> Iterator[Warm]:
+    """Of its own, because the service is a file of its own."""
+    own = Warm()
+    yield own
+    own.close()
+
+
 @pytest.mark.long
 def test_a_run_that_went_on_while_all_was_idle_is_replayed_and_bootstrapped(
-    broker: DevBroker, topic_prefix: str, tmp_path: Path
+    broker: DevBroker, topic_prefix: str, tmp_path: Path, warm: Warm
 ) -> None:
     """The last event of `a` is behind what had gone on without it: late, and so in the replay."""
     cluster = Cluster(broker.bootstrap_servers, topic_prefix)
@@ -64,7 +74,7 @@ def test_a_run_that_went_on_while_all_was_idle_is_replayed_and_bootstrapped(
     module, checkpoint = tmp_path / "notes.py", tmp_path / "checkpoint"
     module.write_text(SERVICE)
     service = f"{module}:service"
-    moneystate(["schemas", "release", service], tmp_path)
+    moneystate(["schemas", "release", service], tmp_path, warm)
     servers = ("--bootstrap-servers", broker.bootstrap_servers)
     run = [
         *("run", service, "--topic-prefix", topic_prefix, "--checkpoint", str(checkpoint), *servers, "--bound", "1s"),
@@ -96,11 +106,11 @@ def test_a_run_that_went_on_while_all_was_idle_is_replayed_and_bootstrapped(
         assert job.stop().code == 0
     assert times()[3:] == pytest.approx([121 - 1 / 60, 121])  # the late one is at the watermark
     replay = ["verify-replay", "--checkpoint", checkpoint, "--service", service, "--json", "--quiet", *servers]
-    verdict = moneystate(replay, tmp_path).totals
+    verdict = moneystate(replay, tmp_path, warm).totals
     assert verdict["agrees"], verdict
     bootstrap = [
         *("bootstrap", "--from", "kafka", "--out", tmp_path / "savepoint", "--service", service, "--bound", "1s"),
         *("--topic-prefix", topic_prefix, "--like", checkpoint, "--key-groups", "2", "--partitions", "1", *servers),
         *("--json", "--quiet"),
     ]
-    assert moneystate(bootstrap, tmp_path).totals["fingerprint"] == verdict["fingerprint"]
+    assert moneystate(bootstrap, tmp_path, warm).totals["fingerprint"] == verdict["fingerprint"]

@@ -149,7 +149,7 @@ def expected(read: Read) -> Expected:
     }
     log = read(COMMANDS)
     outputs[COMMANDS] = {pool: _as_written(commands, pool, log) for pool, commands in outputs[COMMANDS].items()}
-    letters = Counter([JUNK[r.value] for r in log if r.value in JUNK])
+    letters = Counter([*saga.letters, *(JUNK[r.value] for r in log if r.value in JUNK)])
     return Expected(outputs, letters)
 
 
