@@ -216,6 +216,14 @@ fetch_faketime() {
         say "no libfaketime here: chaos schedules turn no clocks (apt-get install libfaketime)"
 }
 
+# A pooler before the tests' database, with the library that it needs. The test says so where it is missing.
+fetch_pgbouncer() {
+    if command -v pgbouncer >/dev/null || { [ -x .venv/bin/pgbouncer ] && [ -e .venv/lib/libcares.so.2 ]; }; then return; fi
+    { fetch_debian pgbouncer "200 kB" usr/sbin/pgbouncer .venv/bin/pgbouncer &&
+        fetch_debian libc-ares2 "100 kB" "usr/lib/*/libcares.so.2.*" .venv/lib/libcares.so.2; } ||
+        say "no pgbouncer here: apply is not tried behind a pooler (apt-get install pgbouncer, brew install pgbouncer)"
+}
+
 # What the tests' HDFS runs on, and what Spark needs for their S3. Each says itself that it fetches.
 fetch_stores() {
     local key
@@ -253,6 +261,7 @@ tools() {
     if take "$*" tests/chaos; then fetch_faketime; fi
     if take "$*" tests/chaos tests/storage; then fetch_stores; fi
     if take "$*" tests/devpostgres tests/apply; then fetch_postgres; fi
+    if take "$*" tests/apply; then fetch_pgbouncer; fi
 }
 
 # --- layers -----------------------------------------------------------------------------------------------------------

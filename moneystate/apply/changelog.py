@@ -44,10 +44,11 @@ class From:
 
 
 class VersionReader:
-    """Reads whole versions of a service's state. `begin`: None: from the first record of the log."""
+    """Reads whole versions of a service's state for a target. `begin`: None: from the first record of the log."""
 
-    def __init__(self, options: Options, model: ReplicaModel[Any], begin: From | None) -> None:
+    def __init__(self, target: str, options: Options, model: ReplicaModel[Any], begin: From | None) -> None:
         """Raises SetupError for a missing changelog, BrokerError."""
+        self._target = target
         self._model = model
         self.topics = Topics(options, model)
         self.log: Changelog = self.topics.describe()
@@ -57,12 +58,12 @@ class VersionReader:
             last = self._last_end()
             self.groups = last.total if last is not None else 0
             positions, whole_from = dict(self.log.starts), dict(self.log.ends)
-            self._versions = Versions(self.groups, positions, whole_from)
+            self._versions = Versions(target, self.groups, positions, whole_from)
             partitions = (last and last.partitions) or partitions
         else:
             self.groups, positions = begin.groups, begin.positions
             self._versions = Versions(
-                self.groups, positions, {}, list(begin.epochs), Rank(len(begin.epochs) - 1, begin.batch)
+                target, self.groups, positions, {}, list(begin.epochs), Rank(len(begin.epochs) - 1, begin.batch)
             )
         self._assembler = TransactionAssembler(self.groups, partitions, model)
         self._consumer = ChangelogConsumer(options, self.topics, positions)
@@ -78,7 +79,7 @@ class VersionReader:
         try:
             messages = self._consumer.read()
         except Rebuild as e:
-            raise RetentionError(f"the changelog: {e}.", "run moneystate apply rebuild.") from None
+            raise RetentionError(f"the changelog: {e}.", f"run moneystate apply rebuild {self._target}.") from None
         for message in messages:
             self._add(message)
             self._note(self._consumer, message)
@@ -126,7 +127,7 @@ class VersionReader:
             raise RetentionError(
                 f"the changelog: expected {self.groups} key groups in {self._assembler.partitions} partitions, found "
                 f"{end.total} in {end.partitions}: the state was rescaled.",
-                "run moneystate apply rebuild.",
+                f"run moneystate apply rebuild {self._target}.",
             )
         pending = self._assembler.pending.get(partition, {})
         begin = min([pending[g].first for g in end.groups if g in pending], default=offset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
@@ -31,10 +32,16 @@ _log = get_log(__name__)
 
 TURN_S: Final = 0.2
 END_S: Final = 60.0
+# How long a thread that reads records may hold the interpreter while the answer to a statement waits for it. With
+# Python's 5 ms the statements of a transaction waited longer for the interpreter than for the database.
+SWITCH_S: Final = 0.0005
 PREFIX: Final = "moneystate_apply_"
 
 
-def applied(target: Target, settings: Settings) -> Rows | Handler | State:
+AnyTarget = Rows | Handler | State
+
+
+def applied(target: Target, settings: Settings) -> AnyTarget:
     """Raises ConfigError."""
     if isinstance(target, RowsTarget):
         return Rows(target, settings.topic_prefix, settings.schema_registry)
@@ -88,12 +95,8 @@ class Process:
             with self.database.connect() as connection:
                 if create_tables:
                     self._create(connection)
-                elif not self.books.exist(connection):
-                    raise ConfigError(
-                        f"the database: expected the tables of positions, outbox and versions in the schema "
-                        f"{self.settings.schema}, found not all of them.",
-                        "start with --create-tables, or run what moneystate apply ddl prints.",
-                    )
+                else:
+                    check_tables(connection, self.settings)
                 for worker in self.workers:
                     worker.target.prepare(connection)
                     self._warn(connection, worker)
@@ -125,6 +128,7 @@ class Process:
 
     def run(self, stopped: Stopped) -> None:
         """Works until a signal, or until no target can go on. Raises MoneystateError for a target that cannot go on."""
+        sys.setswitchinterval(SWITCH_S)
         for worker in self.workers:
             worker.start()
         try:
@@ -182,6 +186,16 @@ class Process:
 
 def database_error(error: psycopg.Error) -> MoneystateError:
     return JobError(f"the database: expected to use its tables, but {said(error)}.", "check the tables and the grants.")
+
+
+def check_tables(connection: Connected, settings: Settings) -> None:
+    """Raises ConfigError if the application's own tables are missing."""
+    if not Bookkeeping(settings.schema, settings.application).exist(connection):
+        raise ConfigError(
+            f"the database: expected the tables of positions, outbox and versions in the schema {settings.schema}, "
+            "found not all of them.",
+            "start with --create-tables, or run what moneystate apply ddl prints.",
+        )
 
 
 def ddl_of(settings: Settings) -> list[str]:

@@ -95,7 +95,8 @@ class Rebuilding:
         """Raises SetupError if the changelog has no whole version."""
         s = self._settings
         target.prepare(self._connection)
-        reader = VersionReader(Options(s.bootstrap_servers, s.topic_prefix, dict(s.kafka)), target.model, None)
+        options = Options(s.bootstrap_servers, s.topic_prefix, dict(s.kafka))
+        reader = VersionReader(target.name, options, target.model, None)
         try:
             whole = self._whole(reader, {})
             failpoint("staged", 0)

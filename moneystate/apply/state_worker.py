@@ -111,7 +111,7 @@ class StateWorker(TargetThread):
         self.target.prepare(connection)
         options = Options(s.bootstrap_servers, s.topic_prefix, dict(s.kafka))
         begin = self.target.begin(connection, self._books)
-        reader = VersionReader(options, self.target.model, begin)
+        reader = VersionReader(self.target.name, options, self.target.model, begin)
         try:
             self._check_positions(connection, reader, begin)
         except BaseException:
@@ -129,7 +129,7 @@ class StateWorker(TargetThread):
         if begin is not None and absent:
             raise RetentionError(
                 f"target {name}: expected as many partitions of {topic} as before, found more.",
-                "run moneystate apply rebuild.",
+                f"run moneystate apply rebuild {name}.",
             )
         self._books.insert(connection, name, absent)
         most_s = reader.log.delete_retention_ms / 2000
@@ -138,7 +138,7 @@ class StateWorker(TargetThread):
             raise RetentionError(
                 f"target {name}: expected to have read the changelog to its end within {most_s:.0f} s, half of "
                 f"delete.retention.ms, found {left_s:.0f} s: deletions may be missing from the log.",
-                "run moneystate apply rebuild.",
+                f"run moneystate apply rebuild {name}.",
             )
 
     def _apply(self, reader: VersionReader, whole: Whole) -> None:

@@ -58,10 +58,15 @@ def status_of(
             rate = (position - before[target.name].get(p, (position, ""))[0]) / interval_s
             lag = max(0, ends[p.topic, p.number] - position)
             partitions.append(PartitionStatus(target.name, p.topic, p.number, position, lag, rate, stopped.get(p, "")))
-    row = connection.execute(SNAPSHOT).fetchone()
     return Status(
         partitions,
         books.all_versions(connection),
         books.count(connection, settings.outbox_limit),
-        0.0 if row is None else row[0],
+        longest_transaction_s(connection),
     )
+
+
+def longest_transaction_s(connection: Connected) -> float:
+    """How long the longest transaction of the database has lasted, in seconds."""
+    row = connection.execute(SNAPSHOT).fetchone()
+    return 0.0 if row is None else float(row[0])

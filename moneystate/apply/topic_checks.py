@@ -57,8 +57,8 @@ def check_id(target: str, topic: str, known: str, actual: str) -> None:
         raise SetupError(
             f"target {target}, topic {topic}: expected the topic with the id {known}, found one with {actual}: it was "
             "deleted and made again.",
-            "run moneystate apply rebuild for a target of rows or state; for a handler delete the target's rows of "
-            "moneystate_positions, and it begins anew.",
+            f"run moneystate apply rebuild {target} for a target of rows or state; for a handler delete the target's "
+            "rows of moneystate_positions, and it begins from its start setting.",
         )
 
 
@@ -69,7 +69,7 @@ def check_left(target: str, partition: Partition, logs: Logs, left_s: float) -> 
         raise RetentionError(
             f"target {target}, {partition.topic} partition {partition.number}: expected to have read to its end within "
             f"{most:.0f} s, half of delete.retention.ms, found {left_s:.0f} s: deletions may be missing from the log.",
-            "run moneystate apply rebuild.",
+            f"run moneystate apply rebuild {target}.",
         )
 
 
@@ -82,8 +82,8 @@ def position_in(target: str, partition: Partition, position: int, logs: Logs, sk
         raise RetentionError(
             f"target {target}, {partition.topic} partition {partition.number}: expected the position {position} in the "
             f"log, which has {first} to {end}.",
-            "run moneystate apply rebuild, or start with --skip-lost to go on without the lost records."
+            f"run moneystate apply rebuild {target}, or start with --skip-lost to go on without the lost records."
             if position < first
-            else "find out who cut the log off; rebuild the target.",
+            else f"find out who cut the log off, then run moneystate apply rebuild {target}.",
         )
     return position, 0

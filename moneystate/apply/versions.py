@@ -46,6 +46,7 @@ class Held(NamedTuple):
 class Versions:
     """Holds slices until a version is whole and exact. `positions`: where reading began."""
 
+    target: str
     groups: int  # of the job
     positions: dict[int, int]
     whole_from: dict[int, int]  # by partition: compaction may have removed records before this offset
@@ -75,7 +76,7 @@ class Versions:
             if rank < self._reached.get(group, rank):
                 raise RetentionError(
                     f"the changelog: expected versions in order, found {batch_slice.end.version} after a later one.",
-                    "run moneystate apply rebuild.",
+                    f"run moneystate apply rebuild {self.target}.",
                 )
             self._reached[group] = rank
             self._ended.setdefault(rank, set()).add(group)

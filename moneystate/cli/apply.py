@@ -14,6 +14,7 @@ from moneystate import log
 from moneystate.apply.bookkeeping import Bookkeeping
 from moneystate.apply.config import OnError, Settings
 from moneystate.apply.config_file import read_settings
+from moneystate.apply.diagnosis import diagnose
 from moneystate.apply.handler_target import Handler
 from moneystate.apply.process import Metrics, Process, applied, connected, ddl_of, difference_of
 from moneystate.apply.rebuilding import Rebuilding
@@ -21,6 +22,7 @@ from moneystate.apply.state_target import State
 from moneystate.apply.status import status_of
 from moneystate.apply.worker import Choices
 from moneystate.cli.command import Command, Group
+from moneystate.cli.findings_view import end_with_errors, show_findings
 from moneystate.cli.option import PATH, Panel, choice, option
 from moneystate.cli.options import Json, LogLevel, MetricsHost, MetricsPort, Quiet
 from moneystate.cli.tables import print_table
@@ -134,6 +136,21 @@ def rebuild(
             rebuilding.state(made)
         else:
             rebuilding.rows(made)
+
+
+@app.command("doctor", cls=Command)
+def doctor(config: File = None, json_output: Json = False) -> None:
+    """Find what is wrong with the database, the topics and the positions.
+
+    It makes the checks of a start, changes nothing, and can run beside `moneystate apply`. It ends with code 1 if there
+    are errors, else with 0.
+    """
+    found = diagnose(_settings(config))
+    if json_output:
+        typer.echo(json.dumps([asdict(finding) for finding in found]))
+    else:
+        show_findings(Console(highlight=False), found)
+    end_with_errors(found)
 
 
 @app.command("status", cls=Command)

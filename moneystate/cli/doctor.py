@@ -6,13 +6,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Final
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from moneystate.cli import registry
+from moneystate.cli.findings_view import end_with_errors, show_findings
 from moneystate.cli.job_flags import job_options
 from moneystate.cli.option import flagged
 from moneystate.cli.options import (
@@ -37,13 +37,9 @@ from moneystate.cli.options import (
 from moneystate.cli.rule_flags import Given, parted
 from moneystate.cli.service_jobs import OnError, OnErrorFlag, Prepared, Services, prepare_services
 from moneystate.errors import ConfigError
-from moneystate.kafka.findings import Finding, Level
+from moneystate.kafka.findings import Finding
 from moneystate.spark.diagnosis import diagnose
 from moneystate.spark.run_options import RunOptions
-
-ERRORS_EXIT_CODE: Final = 1
-COLOURS: Final = {Level.ok: "green", Level.warning: "yellow", Level.error: "red"}
-LONGEST_LEVEL: Final = max(map(len, Level))
 
 
 def _prepare(
@@ -113,8 +109,7 @@ def doctor_services(prepared: list[Prepared], data: ReplicaFolder = "", json_out
         typer.echo(json.dumps({service: [asdict(finding) for finding in mine] for service, mine in by_service.items()}))
     else:
         _show(by_service)
-    if any(finding.level is Level.error for mine in by_service.values() for finding in mine):
-        raise typer.Exit(ERRORS_EXIT_CODE)
+    end_with_errors(finding for mine in by_service.values() for finding in mine)
 
 
 doctor = flagged(doctor_services, "prepared", flagged(_prepare, "options", job_options))
@@ -125,7 +120,4 @@ def _show(by_service: dict[str, list[Finding]]) -> None:
     for service, mine in by_service.items():
         if len(by_service) > 1:
             console.print(Text(service, "bold"))
-        for finding in mine:
-            do = f" Do: {finding.do}" if finding.do else ""
-            level = Text(f"{finding.level:<{LONGEST_LEVEL}}", COLOURS[finding.level])
-            console.print(Text.assemble(level, f"  {finding.about}: {finding.text}{do}"), soft_wrap=True)
+        show_findings(console, mine)

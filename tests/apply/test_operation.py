@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import socket
 import subprocess
 import sys
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -158,3 +160,42 @@ def test_each_metric_has_the_label_of_its_target(site: Site) -> None:
     with site.running(site.config(TARGETS)) as process:
         names = {s.labels.get("target") for family in Metrics(process).collect() for s in family.samples}
     assert names == {"orders", "movements", None}
+
+
+def diagnosed(site: Site, config: Path) -> tuple[int, dict[str, list[str]]]:
+    """The exit code of `doctor`, and what it says by level."""
+    done = subprocess.run(
+        [sys.executable, "-m", "moneystate.cli.main", "apply", "doctor", "--config", str(config), "--json"],
+        capture_output=True, text=True, cwd=site.folder, env=site.environ(), check=False, timeout=60,
+    )  # fmt: skip
+    by_level: dict[str, list[str]] = {}
+    for finding in json.loads(done.stdout or "[]"):
+        by_level.setdefault(finding["level"], []).append(f"{finding['about']}: {finding['text']}")
+    return done.returncode, by_level
+
+
+def test_doctor_warns_of_constraints_beside_the_key(site: Site) -> None:
+    config = site.config(TARGETS)
+    code, found = diagnosed(site, config)
+    assert (code, len(found["error"])) == (1, 1)
+    assert "expected the tables of positions, outbox and versions" in found["error"][0]
+    with site.running(config):
+        pass
+    code, found = diagnosed(site, config)
+    assert (code, "error" in found) == (0, False)
+    [warned] = found["warning"]
+    assert warned.startswith("[rows.orders]: expected no constraint beside the key, found orders_cents_key")
+
+
+def test_doctor_finds_positions_that_a_start_refuses(site: Site) -> None:
+    config = site.config(TARGETS)
+    site.send("orders", [("a", {"id": "a", "cents": 1})])
+    with site.running(config):
+        site.until(lambda: site.sql("SELECT 1 FROM orders"), "the row")
+    site.sql("UPDATE moneystate_positions SET next_offset = 7 WHERE target = 'orders'")
+    site.sql("UPDATE moneystate_positions SET topic_id = 'another' WHERE target = 'movements'")
+    code, found = diagnosed(site, config)
+    assert code == 1
+    assert [text.split(":")[0] for text in found["error"]] == ["[rows.orders]", "[handler.movements]"]
+    assert "position 7 in the log" in found["error"][0]
+    assert "deleted and made again" in found["error"][1]
