@@ -38,7 +38,7 @@ def integer(bits: int) -> Writer:
 
     def write(value: Any) -> str:
         if type(value) is not int:
-            value = value if isinstance(value, int) and type(value) is not bool else whole(value)
+            value = whole(value)
         if not low <= value <= high:
             raise BadValue(f"not within {bits} bits")
         return str(int(value))

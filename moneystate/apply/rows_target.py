@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from moneystate.apply import sql
@@ -167,10 +168,17 @@ def _snake_cased(decode: Decode) -> Decode:
     def read(record: Record) -> Decoded:
         decoded = decode(record)
         if isinstance(decoded, Put):
-            return Put({snake_case(name): value for name, value in decoded.fields.items()})
+            fields = decoded.fields
+            return Put(dict(zip(_snake_cased_names(tuple(fields)), fields.values(), strict=True)))
         return decoded
 
     return read
+
+
+@lru_cache(maxsize=1_000)
+def _snake_cased_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The records of a topic mostly have the same fields."""
+    return tuple([snake_case(name) for name in names])
 
 
 def _at(schema: Any, path: Sequence[str], named: dict[str, Any], where: str) -> tuple[Any, bool]:

@@ -27,7 +27,7 @@ def ms_of(value: Any) -> int:
         raise BadValue("a time as a number needs the schema, which has its unit; let the converter write schemas")
     if isinstance(value, Day):
         return value * DAY_MS
-    if isinstance(value, int | Number) and type(value) is not bool:
+    if type(value) is not bool and isinstance(value, int | Number):
         return whole(value)
     if type(value) is not str:
         raise BadValue("not a point in time")

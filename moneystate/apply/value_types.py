@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Final
 
 from moneystate.api.json_number import Number
@@ -33,3 +34,17 @@ class _Kept:
 
 
 KEPT: Final = _Kept()
+
+
+class Written(Decimal):
+    """A JSON number whose text is kept."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Written:
+        made = super().__new__(cls, 0)
+        made.text = str(text)
+        return made
+
+    def __str__(self) -> str:
+        return self.text

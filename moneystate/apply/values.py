@@ -21,11 +21,12 @@ from moneystate.api.exact_json import dumps
 from moneystate.api.json_number import Number
 from moneystate.apply import number_values, time_values
 from moneystate.apply.column_types import INTEGERS, TEXTS, ColumnType
-from moneystate.apply.value_types import DAY_MS, BadValue, Day, Time
+from moneystate.apply.value_types import DAY_MS, BadValue, Day, Time, Written
 
 Writer = Callable[[Any], str]
 
 NUL: Final = "\x00"
+UNQUOTED: Final = frozenset([*INTEGERS, "numeric", "float4", "float8", "bool"])  # items of arrays
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", re.ASCII)
 
 
@@ -113,7 +114,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, Number):
-        return _Written(value)
+        return Written(value)
     if isinstance(value, Time | Day):
         return _as_text(value)
     if isinstance(value, bytes):
@@ -125,20 +126,6 @@ def _plain(value: Any) -> Any:
             raise BadValue("not a finite number")
         return Decimal(repr(value))
     return value
-
-
-class _Written(Decimal):
-    """A JSON number whose text is kept."""
-
-    text: str
-
-    def __new__(cls, text: str) -> _Written:
-        made = super().__new__(cls, 0)
-        made.text = str(text)
-        return made
-
-    def __str__(self) -> str:
-        return self.text
 
 
 def _one_of(labels: tuple[str, ...]) -> Writer:
@@ -181,7 +168,7 @@ def _other(remove_nul: bool) -> Writer:
 
 
 def _array(kind: ColumnType, write_item: Writer, remove_nul: bool) -> Writer:
-    quote = kind.item is not None and kind.item.name not in (*INTEGERS, "numeric", "float4", "float8", "bool")
+    quote = kind.item is not None and kind.item.name not in UNQUOTED
 
     def literal(value: Any, level: int) -> str:
         if type(value) is not list or level > 6:

@@ -145,12 +145,12 @@ def doctor(config: File = None, json_output: Json = False) -> None:
     It makes the checks of a start, changes nothing, and can run beside `moneystate apply`. It ends with code 1 if there
     are errors, else with 0.
     """
-    found = diagnose(_settings(config))
+    findings = diagnose(_settings(config))
     if json_output:
-        typer.echo(json.dumps([asdict(finding) for finding in found]))
+        typer.echo(json.dumps([asdict(finding) for finding in findings]))
     else:
-        show_findings(Console(highlight=False), found)
-    end_with_errors(found)
+        show_findings(Console(highlight=False), findings)
+    end_with_errors(findings)
 
 
 @app.command("status", cls=Command)

@@ -176,14 +176,14 @@ def diagnosed(site: Site, config: Path) -> tuple[int, dict[str, list[str]]]:
 
 def test_doctor_warns_of_constraints_beside_the_key(site: Site) -> None:
     config = site.config(TARGETS)
-    code, found = diagnosed(site, config)
-    assert (code, len(found["error"])) == (1, 1)
-    assert "expected the tables of positions, outbox and versions" in found["error"][0]
+    code, by_level = diagnosed(site, config)
+    assert (code, len(by_level["error"])) == (1, 1)
+    assert "expected the tables of positions, outbox and versions" in by_level["error"][0]
     with site.running(config):
         pass
-    code, found = diagnosed(site, config)
-    assert (code, "error" in found) == (0, False)
-    [warned] = found["warning"]
+    code, by_level = diagnosed(site, config)
+    assert (code, "error" in by_level) == (0, False)
+    [warned] = by_level["warning"]
     assert warned.startswith("[rows.orders]: expected no constraint beside the key, found orders_cents_key")
 
 
@@ -194,8 +194,8 @@ def test_doctor_finds_positions_that_a_start_refuses(site: Site) -> None:
         site.until(lambda: site.sql("SELECT 1 FROM orders"), "the row")
     site.sql("UPDATE moneystate_positions SET next_offset = 7 WHERE target = 'orders'")
     site.sql("UPDATE moneystate_positions SET topic_id = 'another' WHERE target = 'movements'")
-    code, found = diagnosed(site, config)
+    code, by_level = diagnosed(site, config)
     assert code == 1
-    assert [text.split(":")[0] for text in found["error"]] == ["[rows.orders]", "[handler.movements]"]
-    assert "position 7 in the log" in found["error"][0]
-    assert "deleted and made again" in found["error"][1]
+    assert [text.split(":")[0] for text in by_level["error"]] == ["[rows.orders]", "[handler.movements]"]
+    assert "position 7 in the log" in by_level["error"][0]
+    assert "deleted and made again" in by_level["error"][1]
