@@ -16,7 +16,7 @@ from markdown_pages import ROOT, Page, page_of, pages
 
 CONTRACTS = ("docs/DESIGN.md", "docs/SERVICES.md")  # they came from outside
 # Pages about the past: paths and commands in them are those of their time.
-HISTORY = (*CONTRACTS, "CHANGELOG.md", "tests/regressions.md", "docs/renames.md", "docs/adr/", "docs/benchmarks/")
+HISTORY = (*CONTRACTS, "CHANGELOG.md", "tests/regressions.md", "docs/adr/", "docs/benchmarks/")
 EXTERNAL = re.compile(r"^[a-z][a-z+.-]*:")
 FOLDERS = "avro|docs|examples|moneystate|proto|scripts|services|state_tools|tests"
 PATH = re.compile(rf"^(?:{FOLDERS})(?:/[\w.-]+)*/?$|^[A-Z]+\.md$")

@@ -1,6 +1,6 @@
 """Checks the locks: fresh (they satisfy pyproject.toml and requirements.in), hashed, apart, and free of addresses.
 
-`make check` runs it. It needs no network, so it cannot see newer releases; `make lock` makes the locks anew.
+`make check` runs it. It needs no network, so it cannot see newer releases; `make lock` makes new locks.
 """
 
 from __future__ import annotations

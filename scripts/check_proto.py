@@ -1,4 +1,4 @@
-"""Checks that the generated code of proto/ is fresh. `make check` runs it; scripts/generate_proto.py makes it anew."""
+"""Checks that the generated code of proto/ is fresh. `make check` runs it; scripts/generate_proto.py makes it."""
 
 from __future__ import annotations
 

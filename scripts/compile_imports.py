@@ -1,6 +1,6 @@
 """Keeps the byte code of the packages that commands and jobs import, where PYTHONDONTWRITEBYTECODE forbids Python to.
 
-Otherwise each process compiles them anew, which takes 2.5 s of processor time for each start of a job. `setup_env.sh`
+Otherwise each process compiles them again, which takes 2.5 s of processor time for each start of a job. `setup_env.sh`
 runs it. Where nothing is forbidden, the first run keeps the byte code.
 """
 

@@ -1,4 +1,4 @@
-"""Makes docs/img/demo.svg anew: the output of `moneystate demo`, as a terminal shows it.
+"""Makes docs/img/demo.svg: the output of `moneystate demo`, as a terminal shows it.
 
 .venv/bin/python scripts/record_demo.py
 """

@@ -7,6 +7,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,6 +16,9 @@ from moneystate import log
 from moneystate.cli.services import MODULES
 from moneystate.devbroker import DevBroker
 from tests import cost
+
+if TYPE_CHECKING:
+    from tests.job.harness import Setup
 
 TESTS = Path(__file__).resolve().parent
 # First, so that several processes end at about the same time: minutes each, then all that starts the whole job.
@@ -91,3 +95,11 @@ def imports_end(monkeypatch: pytest.MonkeyPatch) -> None:
 def topic_prefix() -> str:
     """A prefix of its own for each test: the broker is shared, its topics are not."""
     return f"t{uuid.uuid4().hex[:12]}-"
+
+
+@pytest.fixture
+def setup(broker: DevBroker, topic_prefix: str, tmp_path: Path) -> Setup:
+    """Topics, folders and commands for a job."""
+    from tests.job.harness import Setup  # it imports Spark's side, which most tests do without
+
+    return Setup(broker.bootstrap_servers, topic_prefix, tmp_path)

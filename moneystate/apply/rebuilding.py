@@ -1,4 +1,4 @@
-"""Fills a target's tables anew, while readers see the old rows until the end (rule 7 in docs/apply.md).
+"""Fills a target's tables from the whole topic, while readers see the old rows until the end (rule 7 in docs/apply.md).
 
 The steps, and what a crash after each leaves:
 

@@ -37,7 +37,7 @@ class TargetThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Asks for the end. What is in hand is ended first."""
+        """Asks for the end. The current step ends first."""
         self._stopped.set()
 
     def join(self, timeout_s: float | None = None) -> bool:

@@ -79,11 +79,11 @@ class ArchiveFolder:
             HadoopFolder(self.address, FLAG).upload(f"{tp[0]}/{tp[1]}/{name}", Path(scratch) / name)
 
 
-def fetch(archives: dict[Path, str], inputs: Inputs, anew: bool) -> None:
-    """Copies the inputs' topics of archives in stores to folders of this machine. `anew`: also if a copy is there, as
+def fetch(archives: dict[Path, str], inputs: Inputs, again: bool) -> None:
+    """Copies the inputs' topics of archives in stores to folders of this machine. `again`: also if a copy is there, as
     nothing is known of it yet."""
     for copy, address in archives.items():
-        if anew:
+        if again:
             shutil.rmtree(copy, ignore_errors=True)
         if not copy.exists():
             _download(address, inputs, copy)

@@ -86,7 +86,7 @@ class Bootstrap:
         """Does everything except naming the savepoint. `tasks`: where to run; None: a Spark session of its own.
         Raises MoneystateError."""
         check_free(self.options.out)
-        fetch(self.options.copies, Inputs(self.job.inputs), anew=not (self.work / works.NAME).exists())
+        fetch(self.options.copies, Inputs(self.job.inputs), again=not (self.work / works.NAME).exists())
         sources = Sources(self.options, self.job.inputs)
         started = works.resume(self.work, self._settings())
         if (self.work / "savepoint" / MANIFEST).exists() and started is not None:

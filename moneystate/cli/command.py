@@ -12,10 +12,10 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from moneystate import log
-from moneystate.cli import renamed, settings_file, variables
+from moneystate.cli import settings_file, variables
 from moneystate.cli.option import Panel
 from moneystate.cli.options import LogLevel
-from moneystate.cli.settings_file import ConfigFile, words_of
+from moneystate.cli.settings_file import ConfigFile
 
 ARGUMENTS, COMMANDS, HELP = "Arguments", "Commands", "Help"
 OPTION_PANELS = [*(panel.value for panel in Panel), HELP]
@@ -30,11 +30,7 @@ _log = log.get_log(__name__)
 
 class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        words = words_of(ctx)
-        renamed.check_variables(os.environ)
-        renamed.check_options(words, args)
-        root = ctx.find_root().command
-        for line in [*renamed.warnings(words, os.environ), *variables.warnings(root, self, os.environ)]:
+        for line in variables.warnings(ctx.find_root().command, self, os.environ):
             self._warn(line)
         ctx.meta[settings_file.ARGUMENTS] = tuple(args)
         return super().parse_args(ctx, args)
@@ -80,17 +76,9 @@ class LoggingCommand(Command):
 
 
 class Group(TyperGroup):
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        renamed.check_options(words_of(ctx), args[:1])
-        return super().parse_args(ctx, args)
-
     def list_commands(self, ctx: Any) -> list[str]:
         """Without a look at the commands, which may have to be imported."""
         return list(self.commands)
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        renamed.check_command([*words_of(ctx), *args[:1]])
-        return super().resolve_command(ctx, args)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         summaries = [

@@ -25,7 +25,7 @@ LOG = get_log(__name__)
 class Before(NamedTuple):
     """What a start continues."""
 
-    where: str  # for errors; empty: it begins anew
+    where: str  # for errors; empty: it starts from nothing
     rules: Mapping[str, Any]
     settings: Mapping[str, Any]
 

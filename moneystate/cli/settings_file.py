@@ -21,7 +21,6 @@ import typer
 from typer.core import TyperGroup
 
 from moneystate.api.rules import NUMBER_BITS
-from moneystate.cli import renamed
 from moneystate.cli.known_services import COMMANDS, KNOWN
 from moneystate.cli.option import PATH, Panel, variable
 from moneystate.cli.service_config import read_file
@@ -138,10 +137,9 @@ class _File:
         commands = command.commands.values() if isinstance(command, TyperGroup) else [command]
         options = [options_of(one)[flag] for one in commands if flag in options_of(one)]
         if not options:
-            new = renamed.option(words, f"--{flag}").removeprefix("--")
             self._refuse(
                 f"{where}: expected a flag of {' '.join(words)}, found none of that name",
-                f"write {new}" if new else f"see moneystate {' '.join(words)} --help",
+                f"see moneystate {' '.join(words)} --help",
             )
         if _has_long_number(value):
             self._refuse(f"{where}: expected numbers of at most 64 bits, found a longer one", "correct the value")

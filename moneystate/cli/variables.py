@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from typer.core import TyperGroup
 
-from moneystate.cli import renamed
 from moneystate.cli.option import PREFIX
 
 SIMILAR: Final = 0.75  # as `difflib` measures it: a letter or two apart
@@ -23,8 +22,7 @@ OF_THE_PROGRAM: Final = frozenset(
 def warnings(root: Any, command: Any, environ: Mapping[str, str]) -> list[str]:
     """One line for each variable that no command reads. `root` is the group of all commands, `command` the one that is
     called: only for variables that it does not read, the others are looked at, and so imported."""
-    earlier = {name for names in renamed.VARIABLES_OF.values() for name in names}
-    given = {name for name in environ if name.startswith(PREFIX)} - OF_THE_PROGRAM - earlier
+    given = {name for name in environ if name.startswith(PREFIX)} - OF_THE_PROGRAM
     unread = given.difference(_variables(command))
     known = set(_variables(root)) if unread else set()
     return [

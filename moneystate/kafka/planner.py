@@ -165,7 +165,7 @@ class Planner:
                 )
 
     def _stopping(self) -> bool:
-        """Spark asks for an offset only between batches: once `stop.seen` is there, none is in hand and none will
+        """Spark asks for an offset only between batches: once `stop.seen` is there, no batch runs and none will
         follow."""
         stop = Path(self.spec.stop_file)
         if not stop.exists():

@@ -157,14 +157,16 @@ class RangeReader:
         """Continues where the last ranges ended, with the records beyond them. Other partitions are assigned again."""
         going_on = {tp for tp, r in open_ranges.items() if self.ends.get(tp) == r.start}
         over = [TopicPartition(*tp) for tp in self.ends if tp not in going_on]
-        anew = [TopicPartition(r.topic, r.partition, r.start) for tp, r in open_ranges.items() if tp not in going_on]
+        starting = [
+            TopicPartition(r.topic, r.partition, r.start) for tp, r in open_ranges.items() if tp not in going_on
+        ]
         if not going_on:
-            self.consumer.assign(anew)
+            self.consumer.assign(starting)
         else:
             if over:
                 self.consumer.incremental_unassign(over)
-            if anew:
-                self.consumer.incremental_assign(anew)
+            if starting:
+                self.consumer.incremental_assign(starting)
         early = [message for tp in going_on for message in self.ahead.get(tp, ())]
         self.ends = {tp: r.end for tp, r in open_ranges.items()}
         self.ahead, self.ahead_bytes = {}, 0
@@ -174,7 +176,7 @@ class RangeReader:
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise RetentionError(
                 f"{tp[0]}, partition {tp[1]}: the log no longer has the offsets that are to be read ({error.str()}).",
-                "start anew from a savepoint or --starting-offsets, and raise the topic's retention.",
+                "start again from a savepoint or --starting-offsets, and raise the topic's retention.",
             )
         if not is_passing_to_range(error):
             raise BrokerError(f"{tp[0]}, partition {tp[1]}: {error.str()}.", advice(error, "see the broker's log."))

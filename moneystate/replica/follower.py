@@ -70,7 +70,7 @@ class Follower:
         self.model = model
         self.stopped = stopped
         self.open_saved = open_saved
-        self.anew = ""  # why the current files cannot be continued; empty: they can
+        self.rebuild_reason = ""  # why the current files cannot be continued; empty: they can
         self.last_message = ""
 
     def run(self) -> None:
@@ -83,10 +83,10 @@ class Follower:
             try:
                 self._follow(topics, changelog)
             except files.Misplaced as e:
-                self.anew = "the load was not of a whole state"
+                self.rebuild_reason = "the load was not of a whole state"
                 self._wait(f"the changelog cannot be served: {e.args[0]}; {MISPLACED_ADVICE}", MISPLACED_AGAIN_S)
             except files.Rebuild as e:
-                self.anew = str(e.args[0])
+                self.rebuild_reason = str(e.args[0])
             except (BrokerError, KafkaException) as e:
                 self._wait(str(e))
 
@@ -124,15 +124,15 @@ class Follower:
         is_first_load = name is None
         if name is not None:
             store = Store(files.open_primary(data, name), self.model)
-            is_first_load = store.record.loading and not self.anew
-            why = self.anew or _rebuild_reason(store.record, changelog)
+            is_first_load = store.record.loading and not self.rebuild_reason
+            why = self.rebuild_reason or _rebuild_reason(store.record, changelog)
             if not why and read_layout(store.db) != store.indexing.layout:
                 why = "the service's indices have changed"
             if not why:
                 return store, SharedStatusFile(files.folder(data, name), write=True)
             store.close()
             log.warning(f"the replica is rebuilt: {why}")
-        self.anew = ""
+        self.rebuild_reason = ""
         name = files.begin_generation(data)
         store = Store(files.open_primary(data, name), self.model)
         write_layout(store.db, self.model.layout)

@@ -10,15 +10,14 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from moneystate.api.plans import plan_of
-from moneystate.cli import main, renamed
+from moneystate.cli import main
 from moneystate.devbroker import DevBroker
-from tests.cli.advice_cases import CASES, Advice, Place, told
+from tests.cli.advice_cases import CASES, Advice, Place
 from tests.cli.command_texts import texts_with_commands
 from tests.kafka.logs import Cluster
 
@@ -71,14 +70,6 @@ def moneystate(
         main.main()
     shown = capsys.readouterr()
     return int(end.value.code or 0), shown.out + shown.err
-
-
-def test_the_commands_that_stand_in_for_renamed_ones_exist(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for old, new in renamed.COMMANDS.items():
-        assert f"use moneystate {new}." in told(partial(renamed.check_command, old.split()))
-        assert moneystate([*new.split(), "--help"], monkeypatch, capsys)[0] == 0
 
 
 def test_the_help_that_a_wrong_command_or_file_is_told_to_see_exists(

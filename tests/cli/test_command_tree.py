@@ -4,7 +4,6 @@ its help is whole."""
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -16,7 +15,7 @@ import pytest
 import typer.main
 from typer.core import TyperGroup
 
-from moneystate.cli import main, renamed
+from moneystate.cli import main
 from moneystate.cli.option import Panel
 from moneystate.cli.settings_file import NO_OPTIONS, options_of
 from moneystate.cli.variables import OF_THE_PROGRAM
@@ -100,8 +99,7 @@ def test_a_variable_and_a_name_mean_one_thing() -> None:
 
 def test_no_variable_is_one_of_the_program_or_an_old_one() -> None:
     variables = {given.parameter.envvar for given in OPTIONS}
-    assert not variables & (OF_THE_PROGRAM | set(renamed.VARIABLES))
-    assert set(renamed.VARIABLES.values()) <= variables
+    assert not variables & OF_THE_PROGRAM
 
 
 def test_each_option_says_what_it_is_what_it_expects_and_where_it_belongs() -> None:
@@ -305,65 +303,6 @@ def test_what_cannot_be_is_refused_at_once(
     assert shown(captured.err).startswith("error: ")
     assert told in shown(captured.err)
     assert " Do: " in captured.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "new"),
-    [
-        *((tuple(old.split()), f"moneystate {new}") for old, new in renamed.COMMANDS.items()),
-        (("state", "get", "u", "--ca", "x.pem"), "--tls-ca"),
-        (("ask", "s", "get", "k", "--cert=x.pem"), "--tls-cert"),
-        (("checkpoint", "compare", "a", "b", "--most", "3"), "--limit"),
-        (("plan", "s", "--out", "x"), "--save"),
-        (("archive", "--out", "x"), "--archive"),
-        (("bootstrap", "--checkpoint", "x"), "--compare-with"),
-        (("lookup-worker", "--timeout", "1s"), "--call-timeout"),
-        (("serve", "--client-ca", "x"), "--tls-ca"),
-        (("heartbeat", "--format", "json"), "--heartbeat-format"),
-        (("--config", "x.toml", "run", "s"), "--config after the command"),
-    ],
-    ids=lambda part: " ".join(part) if isinstance(part, tuple) else "",
-)
-def test_an_old_name_is_an_error_that_says_the_new_one(
-    arguments: tuple[str, ...], new: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert moneystate(monkeypatch, *arguments) == 2
-    error = shown(capfd.readouterr().err)
-    assert re.search(rf"expected the new name .*Do: use {re.escape(new)}\.$", error.strip())
-
-
-def test_new_names_exist_and_old_ones_do_not() -> None:
-    names = {node.name: node.command for node in TREE}
-    for old, new in renamed.COMMANDS.items():
-        assert new in names
-        assert old not in names
-    for command, renames in renamed.OPTIONS.items():
-        if not command:
-            continue
-        its = {f"--{given.name}" for given in OPTIONS if given.node.words[0] == command}
-        assert set(renames.values()) <= its | {"--limit"}
-        assert not set(renames) & its - {"--checkpoint"}
-
-
-@pytest.mark.parametrize(("old", "new"), renamed.VARIABLES.items())
-def test_an_old_variable_is_an_error_that_says_the_new_one(
-    old: str, new: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv(old, "x")
-    assert moneystate(monkeypatch, "state", "status") == 2
-    assert f"Do: set {new}, and unset {old}." in capfd.readouterr().err
-
-
-def test_a_variable_that_others_still_read_is_a_warning(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("MONEYSTATE_TIMEOUT", "3s")
-    assert moneystate(monkeypatch, "lookup-worker", "--help") == 0
-    assert "lookup-worker reads MONEYSTATE_CALL_TIMEOUT" in capfd.readouterr().err
-    monkeypatch.setenv("MONEYSTATE_CALL_TIMEOUT", "3s")
-    assert moneystate(monkeypatch, "lookup-worker", "--help") == 0
-    assert moneystate(monkeypatch, "state", "status", "--help") == 0
-    assert capfd.readouterr().err == ""
 
 
 def test_a_variable_that_nothing_reads_is_a_warning_that_names_the_closest_one(

@@ -89,7 +89,7 @@ def test_a_chunk_that_is_missing_or_another_thing_is_an_error(entry: bytes | Non
 
 
 def test_a_program_that_knows_no_runs_is_stopped_by_the_manifest() -> None:
-    """It looks for the clock under this key, and must not begin anew."""
+    """It looks for the clock under this key, and must not begin again."""
     assert segments.MANIFEST_KEY == clock.KEY
     with pytest.raises(avro.Malformed, match="newer"):
         clock.decode(segments.encode_manifest(Manifest(1)))

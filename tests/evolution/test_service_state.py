@@ -95,7 +95,7 @@ IN_EUROS, IN_CENTS = "total.euros += e.euros", "total.cents += e.euros * 100"
 
 
 class Shop:
-    """The service's module, which can be written anew."""
+    """The service's module, which can be written again."""
 
     def __init__(self, module: ModuleFile) -> None:
         self.module = module

@@ -1,4 +1,4 @@
-"""A changelog with more partitions, or one that was created again: the job goes on only with its state written anew."""
+"""A changelog with more partitions, or one that was created again: first the job writes its state again."""
 
 from __future__ import annotations
 

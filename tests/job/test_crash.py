@@ -39,7 +39,7 @@ def test_a_kill_at_any_step_neither_repeats_nor_loses_a_record(setup: Setup) -> 
 
 
 def kill_at_each(setup: Setup, steps: Sequence[str] = STEPS) -> None:
-    """One checkpoint, killed at step after step: a restart begins with the batch in hand, by new producers."""
+    """One checkpoint, killed at step after step: a restart begins with the current batch, by new producers."""
     setup.create_inputs()
     setup.send(small_workload("--events", "1200", "--flush-marker"))
     checkpoint = Checkpoint(str(setup.checkpoint))

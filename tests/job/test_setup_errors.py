@@ -159,7 +159,7 @@ def test_finish_rollback_takeover_retention_and_loss(planned: Setup, tmp_path: P
     assert old.refused(*BOUNDED).code == CHECKPOINT
     assert files(old.checkpoint) == before
 
-    # another folder takes over on purpose, writes everything anew, and the first one is out of the game
+    # another folder takes over on purpose, writes everything again, and the first one is out of the game
     new = setup._replace(folder=tmp_path / "new")
     new.folder.mkdir()
     new.run("--until-caught-up", "--new-epoch")

@@ -40,7 +40,7 @@ def test_told_to_stop_it_finishes_the_batch_in_hand(setup: Setup, stop: Callable
     with submitted(setup, "local[2]", "--quiet") as job:
         job.wait_for(lambda: checkpoint.last_committed() >= 0, "batch 0")
         setup.send(records[len(records) // 2 :])
-        job.wait_for(lambda: checkpoint.last_planned() > checkpoint.last_committed(), "a batch in hand")
+        job.wait_for(lambda: checkpoint.last_planned() > checkpoint.last_committed(), "a planned batch")
         done = stop(job)
         until(lambda: not job.tree(), lambda: f"{job.tree()} live on", AT_ONCE_S)
     assert done.code == 0, done.err

@@ -1,4 +1,4 @@
-"""Real certificates, made anew in each run: an authority, a service on 127.0.0.1, a client."""
+"""Real certificates, made in each run: an authority, a service on 127.0.0.1, a client."""
 
 from __future__ import annotations
 

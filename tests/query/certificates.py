@@ -1,4 +1,4 @@
-"""Real certificates and tokens, made anew in each run."""
+"""Real certificates and tokens, made in each run."""
 
 from __future__ import annotations
 

@@ -245,7 +245,7 @@ def test_a_changelog_with_entries_where_they_do_not_belong_is_not_answered_from(
     cluster: Cluster, replica_of: MakeReplica, rules: dict[str, int] | None
 ) -> None:
     """A job that went by the new number of partitions has left entries where readers do not look. Once all of the state
-    is written anew, they are right."""
+    is written again, they are right."""
     writer = Writer(cluster, rules=rules)
     replica = replica_of()
     replica.latest(writer.batch(0, puts("ES")))

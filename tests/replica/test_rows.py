@@ -32,7 +32,7 @@ def test_the_rows_are_the_golden_ones() -> None:
 
 
 def test_files_of_an_earlier_format_are_taken_for_none() -> None:
-    """They are then built anew from the log."""
+    """They are then built again from the log."""
     replica = Replica()
     batch = WriteBatch(raw_mode=True)
     for line in EARLIER.read_text().splitlines():

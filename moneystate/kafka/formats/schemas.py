@@ -62,7 +62,7 @@ class SchemaSet:
         tree = tree_of({path: files[path] for path in files if path.partition("/")[0] in (*FOLDERS, RELEASED)})
         if not tree.versions or tree.bad:
             path, why = next(iter(tree.bad.items()), (str(root), "no schemas"))
-            raise SetupError(f"{path}: {why}.", "install the package anew, or run from a whole checkout.")
+            raise SetupError(f"{path}: {why}.", "install the package again, or run from a whole checkout.")
         current = {name: tree.current_version(name) for name in tree.versions}
         others = [v.source for name, mine in tree.versions.items() for v in mine.values() if v is not current[name]]
         return cls((version.source for version in current.values()), others)

@@ -107,7 +107,7 @@ class Reference:
             self._pass(known, t)
             known = self.ids.get(event.id)
         if known is None:
-            self.outcome.seen["begun anew"] += event.id in self.began
+            self.outcome.seen["begun again"] += event.id in self.began
             self.began.add(event.id)
             known = self.ids[event.id] = Id(event.id, t)
         if known.ended is not None:

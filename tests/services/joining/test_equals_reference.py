@@ -29,7 +29,7 @@ RULES: Final = {
     "a body after an error", "an error after a body", "newer", "older", "by digest", "duplicate",
     "duplicate that is newer", "duplicate request", "request by digest", "conflict", "part not shown",
     "nothing changed", "silent after the first", "ended", "ended in silence", "cancelled", "cancelled in silence",
-    "tombstone", "begun anew", "late Part", "late PartsRequested", "late Cancelled", "late in the last moment",
+    "tombstone", "begun again", "late Part", "late PartsRequested", "late Cancelled", "late in the last moment",
     ">COMPLETE", ">PARTIAL", ">CANCELLED", "PARTIAL>PARTIAL", "PARTIAL>COMPLETE", "PARTIAL>CANCELLED",
     "COMPLETE>COMPLETE", "COMPLETE>PARTIAL", "COMPLETE>CANCELLED",
 }  # fmt: skip

@@ -124,7 +124,7 @@ def test_cancelled_shows_the_present_content_and_ends_the_id() -> None:
     assert it.bench.count("late_parts") == 2
     it.send(part("b", 33, 1))
     it.send(part("a", 34, 1))
-    assert it.shown()[1:] == [("COMPLETE", 1, [])]  # anew
+    assert it.shown()[1:] == [("COMPLETE", 1, [])]  # again
     it.bench.end()
 
 
