@@ -85,66 +85,66 @@ class StateServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def Get(self, request, context):
-        """The values of one key, or one of its entries. NOT_FOUND where there is none at that version.
+        """Returns the values of one key, or one record. NOT_FOUND: there is none at that version.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BatchGet(self, request, context):
-        """Many of one version, in the order asked for.
+        """Returns many records of one version, in the order of the request.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def List(self, request, context):
-        """The records of one state: by key, or by an index, in its order.
+        """Lists the records of one state by key, or by an index in the index's order.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListEntries(self, request, context):
-        """The entries of a map under one key, in the order of their ids.
+        """Lists the entries of a map under one key, in the order of their ids.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Call(self, request, context):
-        """A query that the service declares.
+        """Calls a query that the service declares.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Diff(self, request, context):
-        """What is not the same at two versions, in the order of the keys. That time has passed is no difference: neither that
-        a record has expired, nor that an expired one was removed.
+        """Lists the records that differ between two versions, in the order of their keys. The expiry of a record is not a
+        difference, and neither is the removal of an expired record.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Watch(self, request, context):
-        """Changes as they become readable. The stream ends only with the caller, the token's expiry (UNAUTHENTICATED), or the
-        server (UNAVAILABLE, DRAINING): go on with `after` at another replica. That a record has expired is told when it is
-        removed, at most an eighth of its time to live later.
+        """Streams changes as they become readable. The stream ends when the caller ends it, when the token expires
+        (UNAUTHENTICATED), or when the server stops (UNAVAILABLE, DRAINING). In the last case, continue at another replica with
+        `after`. An expired record is reported when it is removed, at most an eighth of its time to live later.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Explain(self, request, context):
-        """What a record was, version by version, and the timers of its key with the events that set them.
+        """Returns the history of a record, version by version, and the timers of its key with the events that set them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetSchema(self, request, context):
-        """What the service declares, with the Avro schemas of all records that other calls answer with.
+        """Returns the service's declarations, with the Avro schemas of all records in the answers of other calls.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
