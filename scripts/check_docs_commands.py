@@ -102,7 +102,7 @@ class Checker:
             yield f"`{text}`: nothing reads this variable. Write one that `moneystate COMMAND --help` shows"
 
     def known_flag(self, flag: str) -> bool:
-        """Of a command, of a service's rules, or of a program beside the command line."""
+        """Whether a command, a service's rules or a program beside the command line has the flag."""
         rule = OF_SERVICE.sub("--", flag)
         return flag in self.flags or any(rule in rules for rules in self.rules.values()) or f'"{flag}"' in self.sources
 

@@ -52,7 +52,7 @@ class Page(NamedTuple):
                 yield Word(text.count("\n", 0, paragraph.start() + code.start()) + 1, code["code"])
 
     def anchors(self) -> set[str]:
-        """Of its headings, as GitHub and the documentation site make them."""
+        """Returns the anchors of its headings, as GitHub and the documentation site make them."""
         slugs: set[str] = set()
         for line in self.prose:
             if heading := HEADING.match(line):

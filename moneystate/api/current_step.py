@@ -198,7 +198,7 @@ class CurrentStep:
 
 
 def _kinds_of_keys(plan: Plan, timers: Sequence[str]) -> list[AnyKind]:
-    """Those that are declared, and those of removed declarations: timers of these names, and the seen ids of each
+    """Returns the declared kinds and those of removed declarations: timers of these names, and the seen ids of each
     topic that was ever read."""
     prefixes = [layout.prefix_of(layout.SEEN, topic) for topic in plan.codes]
     prefixes += [layout.prefix_of(layout.TIMER, name) for name in timers]

@@ -40,7 +40,7 @@ def tree_of(function: FunctionType) -> Tree | None:
 
 
 def _lambdas(there: list[Tree], code: CodeType) -> list[Tree]:
-    """Those of several lambdas on one line whose code it is. Python 3.12 does not say where a constant is returned, so
+    """Returns those lambdas of a line that have this code. Python 3.12 does not say where a constant is returned, so
     a lambda that is a constant is found by the constant. Equal ones are the same."""
     place = _place_of_code(code)
     if place is not None:

@@ -62,7 +62,7 @@ class Calls(ABC):
 
     @abstractmethod
     def check_key(self, key: Any) -> None:
-        """Of `sorted`, `min` or `max`."""
+        """Checks the argument `key` of `sorted`, `min` or `max`."""
 
     def attribute(self, of: Any, name: str) -> Any:
         if of == FREE and not name.startswith("_"):

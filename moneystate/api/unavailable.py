@@ -205,7 +205,7 @@ class KeptRows:
         ]
 
     def id(self, record: Any, topic: str) -> str:
-        """Of the row's entry."""
+        """Returns the id of the row's entry."""
         parts = self.parts[record.after is None]
         return f"{topic}:[" + ",".join([quote(str(part(record))) for part in parts]) + "]"
 

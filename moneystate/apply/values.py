@@ -158,7 +158,7 @@ def _uuid(value: Any) -> str:
 
 
 def _other(remove_nul: bool) -> Writer:
-    """Of types that only the database can check."""
+    """Returns the writer for types that only the database can check."""
 
     def write(value: Any) -> str:
         text = _as_text(value)

@@ -31,7 +31,7 @@ class ArchiveFolder:
         self.folder = folder_at(address, FLAG)
 
     def name(self, tp: TopicPartition) -> str:
-        """Of a partition's folder, as errors call it."""
+        """Returns the name of a partition's folder for errors."""
         return f"{self.folder.name}/{tp[0]}/{tp[1]}"
 
     def note(self, tp: TopicPartition) -> RangeNote | None:

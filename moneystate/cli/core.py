@@ -30,7 +30,7 @@ def told(root: Path = ROOT) -> str:
 
 
 def show_version(wanted: bool) -> None:
-    """Of the flag `--version`: prints the line and ends the command."""
+    """Implements the flag `--version`: prints the line and ends the command."""
     if wanted:
         typer.echo(f"moneystate {importlib.metadata.version('moneystate')} ({told()})")
         raise typer.Exit

@@ -35,7 +35,7 @@ def _refused(reference: str) -> Iterator[str]:
 
 
 def _schema_problems(reference: str) -> Iterator[str]:
-    """Of released schemas that were edited, and of records that are not as released."""
+    """Finds released schemas that were edited, and records that differ from their release."""
     if not (folder_of(reference) / RELEASED).exists():
         return
     try:

@@ -95,7 +95,7 @@ def texts_of(headers: list[Header]) -> dict[str, str]:
 
 
 def place_of_step(headers: list[Header]) -> Place | None:
-    """Of a letter that a step wrote about a record; None: of another one."""
+    """Returns the place of the step that wrote the letter, or None if no step wrote it."""
     if (ORIGIN, STEP) not in headers:
         return None
     about = texts_of(headers)

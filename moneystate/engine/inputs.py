@@ -97,7 +97,7 @@ class Inputs:
         return code, first + tp[1]
 
     def names(self, partitions: Iterable[TopicPartition]) -> dict[Partition, TopicPartition]:
-        """Those of the partitions that an input reads, by their places in the order."""
+        """Returns the partitions that an input reads, by their places in the order."""
         return {self.place(tp): tp for tp in partitions if self.of(tp[0])}
 
     def matching(self, existing: Iterable[str]) -> list[str]:

@@ -150,7 +150,7 @@ class Plan:
         return self.drain and before is not None and until_ms is not None and until_ms > before
 
     def end(self, topic: str, partition: int) -> int:
-        """Of a partition; 0 for one that is not in the plan."""
+        """Returns the end of a partition, or 0 if the plan does not have it."""
         known = self.partitions.get((topic, partition))
         return 0 if known is None else known.end
 

@@ -34,7 +34,7 @@ class LogEnds:
 
 
 class Arrivals:
-    """Of one run. `partitions` are those of all inputs, with their full names."""
+    """Holds the arrival times of one run. `partitions`: those of all inputs, with their full names."""
 
     def __init__(self, spec: SourceSpec, admin: AdminClient) -> None:
         self.spec = spec

@@ -53,7 +53,7 @@ def new_client(make: Callable[[dict[str, Any]], Client], config: dict[str, Any])
 
 
 class _Limit:
-    """Of the time that a client's creation may take in this process. 0: none."""
+    """Limits the time that the creation of a client may take in this process. 0: no limit."""
 
     seconds = 0
     lock = threading.Lock()  # a process has one alarm

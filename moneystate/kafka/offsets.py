@@ -37,7 +37,7 @@ def topic_states(admin: AdminClient, topics: list[str]) -> dict[str, TopicState]
 
 
 def existing_states(admin: AdminClient, topics: list[str]) -> dict[str, TopicState]:
-    """Those of `topics` that exist. Raises BrokerError if the broker does not answer."""
+    """Returns the states of those `topics` that exist. Raises BrokerError if the broker does not answer."""
     states: dict[str, TopicState] = {}
     if not topics:
         return states

@@ -53,7 +53,7 @@ class Context:
         return metadata
 
     def auth_context(self) -> Mapping[str, Iterable[bytes]]:
-        """Of a connection with TLS: what its certificates say."""
+        """Returns what the certificates of a TLS connection say."""
         known = cygrpc.auth_context(self.raw) or {}
         return {key if isinstance(key, str) else key.decode(): values for key, values in known.items()}
 

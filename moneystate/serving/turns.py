@@ -29,7 +29,7 @@ class Rotation(Generic[T]):
         self.waiting.setdefault(who, deque()).append(one)
 
     def next(self, may: Callable[[str], bool] = lambda who: True) -> tuple[str, T] | None:
-        """Of the first caller that `may`, who is the last one afterwards. None: nobody waits who may."""
+        """Takes the first caller that `may`, and moves it to the end of the queue. None: no such caller waits."""
         who = next((who for who in self.waiting if may(who)), None)
         if who is None:
             return None

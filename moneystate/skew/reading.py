@@ -21,7 +21,7 @@ class Topic(NamedTuple):
     logs: Mapping[FullPartition, tuple[int, int]]
 
     def load(self) -> Load:
-        """Of its partitions, in offsets: what compaction and transactions have left out counts, too."""
+        """Returns the load of each partition in offsets. Offsets without a record count, too."""
         return Load(tuple(end - start for _, (start, end) in sorted(self.logs.items())))
 
 

@@ -14,7 +14,7 @@ MEMORY_EVERY_S = 10.0  # listing processes takes some milliseconds
 
 
 class GroupFigures(NamedTuple):
-    """Of one key group."""
+    """The figures of one key group."""
 
     source_ms: int = 0  # the slowest source task
     operator_s: float = 0.0
@@ -23,7 +23,7 @@ class GroupFigures(NamedTuple):
 
 @dataclass
 class Figures:
-    """Of a batch. Output partitions run side by side, so the batch takes as long as the slowest."""
+    """The figures of a batch. Output partitions run side by side, so the batch takes as long as the slowest."""
 
     source_s: float = 0.0
     operator_s: float = 0.0

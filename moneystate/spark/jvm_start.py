@@ -75,8 +75,8 @@ def under_spark_submit() -> bool:
 def spark_settings(
     name: str, master: str | None, output_partitions: int, more: Mapping[str, str], own: RunFolder | None
 ) -> dict[str, str]:
-    """Of a session; the JVM starts with them, too. `more`: the user's. `own`: for the files of a JVM of this
-    process."""
+    """Returns the settings of a session. The JVM starts with them, too. `more`: the user's. `own`: for the files of a
+    JVM of this process."""
     if not under_spark_submit():
         java = find_java()
         os.environ["JAVA_HOME"] = str(java_home(java))

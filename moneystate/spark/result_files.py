@@ -39,7 +39,7 @@ def read_results(row: bytes) -> Iterator[bytes]:
 
 
 def remove_results(rows: Iterable[bytes]) -> None:
-    """Those that cannot be removed stay until the end of the run."""
+    """Removes result files. A file that cannot be removed stays until the end of the run."""
     for row in rows:
         with suppress(OSError, ValueError):
             _path(row).unlink()

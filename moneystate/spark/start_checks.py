@@ -67,7 +67,7 @@ class StartChecks:
         yield "broker", self._check_broker
 
     def of_machine(self) -> Iterator[Check]:
-        """Those that need no broker."""
+        """Yields the checks that need no broker."""
         yield "checkpoint folder", self.checkpoint.check_writable
         yield "checkpoint", self._check_checkpoint
         yield "initial state", self._open_initial_state
@@ -145,7 +145,7 @@ class StartChecks:
     # What the job needs
 
     def inputs(self) -> list[TopicSpec]:
-        """Those of topic patterns are the ones that exist now."""
+        """Returns the input topics. A topic pattern stands for the topics that exist now."""
         o = self.options
         names = [*self.known.named, *matching(self.admin, self.known, o.topic_prefix)]
         return [self._input(name) for name in names]

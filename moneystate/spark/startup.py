@@ -21,7 +21,7 @@ from moneystate.ports.service import JobSpec
 from moneystate.spark import refusals
 from moneystate.spark.checkpoint import FORMAT, Checkpoint
 
-# Of the settings. `changelog_settings` completes them in a checkpoint of an earlier version.
+# Names of settings. `changelog_settings` completes them in a checkpoint of an earlier version.
 CHANGELOG_PARTITIONS, CHANGELOG_ID = "changelog_partitions", "changelog_id"
 WRITE_CHANGELOG_AGAIN = (
     "start a new checkpoint, which writes the changelog again: moneystate rescale makes it, also with the same numbers."

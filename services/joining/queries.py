@@ -28,12 +28,12 @@ def declare_queries(service: ms.Service[Config], config: Config, results: ms.Val
 
     @service.query
     def open_ids(view: ms.View, limit: int = 100) -> list[Open]:
-        """Those that wait for services, oldest first."""
+        """Lists the ids that wait for services, oldest first."""
         return _first(view.range(oldest), limit)
 
     @service.query
     def missing(view: ms.View, service: str, limit: int = 100) -> list[Open]:
-        """Those that wait for this service, oldest first."""
+        """Lists the ids that wait for this service, oldest first."""
         return _first(view.find(by_missing, (service,)), limit)
 
 

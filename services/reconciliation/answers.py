@@ -40,7 +40,7 @@ class LostItem:
 
 @dataclass(frozen=True)
 class Happened:
-    """Of an item's history. `detail`: how many of the parts were there, or the item's note."""
+    """One line of an item's history. `detail`: the number of parts present, or the item's note."""
 
     pair: str
     time: ms.Millis
@@ -51,7 +51,7 @@ class Happened:
 
 
 def differences(key: str, entry: Entry, actuals: Sequence[Seen]) -> Iterator[Difference]:
-    """Of a key; `actuals`: its items, in their order."""
+    """Yields the differences of a key. `actuals`: its items, in order."""
     pair, source, event_id = json.loads(key)
     missing, unexpected = entry.missing_at, entry.unexpected_at
     if entry.expected is None:

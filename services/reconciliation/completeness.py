@@ -93,7 +93,7 @@ def added(counts: Counts, change: CountChange) -> Counts:
 
 
 def percent(matched: int, expected: int) -> float:
-    """Of what was expected. Only 100 where nothing is left out: a double would round 2^60 - 1 of 2^60 up to it."""
+    """Returns the matched percentage. It is 100 only if all match: a double would round 2^60 - 1 of 2^60 up to 100."""
     if matched == expected:
         return 100.0
     return min(100 * matched / expected, math.nextafter(100.0, 0.0))

@@ -19,7 +19,7 @@ MAX_NAME = 200
 
 @dataclass(frozen=True)
 class Side:
-    """Of a pair: the items of a role of a store."""
+    """One side of a pair: the items of a role of a store."""
 
     store: str
     role: Role
@@ -44,7 +44,7 @@ class Pair:
         return time_ms - time_ms % self.o_ms
 
     def next_multiple(self, time_ms: int) -> int:
-        """Of o, at or after a time."""
+        """Returns the first multiple of o at or after a time."""
         return -(-time_ms // self.o_ms) * self.o_ms
 
     def last_write(self, interval_start: int) -> int:

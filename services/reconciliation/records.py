@@ -80,7 +80,7 @@ class CountChange:
 
 @dataclass(frozen=True)
 class Counts:
-    """Of an interval. What is neither matched nor missing is pending."""
+    """The counts of an interval. An item that is neither matched nor missing is pending."""
 
     expected: int = 0
     matched: int = 0
@@ -137,7 +137,7 @@ class Entry:
 
     @property
     def event_time(self) -> int:
-        """Of the key, T: the expected item's; as long as there is none, the first actual's."""
+        """The key's event time T: that of the expected item, else of the first actual one."""
         seen = self.expected or self.first
         assert seen is not None
         return seen.item.event_time

@@ -79,7 +79,7 @@ class Sequencer:
             self.hold(e)
 
     def late_finding(self, e: r.StreamEvent) -> type[r.Unused] | None:  # rule 2
-        """Of an event whose number was passed; None for one that went out."""
+        """Returns the finding about an event whose number was passed, or None if the event went out."""
         run = self.runs.at_or_after(e.seq)
         if run is not None and run.first <= e.seq:
             return r.LateAfterSkip
@@ -181,7 +181,7 @@ class Sequencer:
             s.close_at = self.ctx.now + self.ctx.rules.closed_wait_ms
 
     def give_up(self, kind: Literal["void", "skipped"], from_: int, to: int) -> None:
-        """Those of these numbers that are missing or not known yet. Skipped ones can become void."""
+        """Gives up the numbers of the range that are missing or unknown. Skipped numbers can become void."""
         check(1 <= from_ <= to <= MOST)
         from_, to = max(from_, self.stream.next), min(to, self.end)
         for run in self.runs.between(from_, to):

@@ -54,7 +54,7 @@ def sequencing(config: Config) -> ms.Service[Config]:
 
     @service.query
     def gaps(view: ms.View, limit: int = 100) -> list[r.Gap]:
-        """Of all streams, oldest first; those of parked streams, whose clocks do not run, among them."""
+        """Lists the gaps of all streams, oldest first, including parked streams, whose clocks do not run."""
         return [r.Gap(key, run.first, run.last, run.since) for key, _, run in ms.first(view.range(oldest), limit)]
 
     @service.query

@@ -111,14 +111,14 @@ def nothing_of() -> Sku:
 
 
 def check_texts(texts: list[str]) -> None:
-    """Of a command or an order. Raises Reject."""
+    """Checks the texts of a command or an order. Raises Reject."""
     lengths = [*map(len, texts)]
     if max(lengths) > MAX_TEXT or sum(lengths) > MAX_TEXTS:
         raise ms.Reject("text_too_long", f"more than {MAX_TEXT:,} characters, or {MAX_TEXTS:,} in all")
 
 
 def hold_prefix(sku: str) -> str:
-    """Of the ids of a sku's holds: no sku's is that of another, whatever texts they are."""
+    """Returns the prefix of the ids of a sku's holds. Different skus have different prefixes, whatever their texts."""
     return f"{len(sku)}:{sku}:"
 
 

@@ -75,7 +75,7 @@ def answered_order(reply: StockReply) -> list[str]:
 
 
 def digest_of(e: records.OrderPlaced) -> bytes:
-    """Of what was ordered, whenever it was."""
+    """Returns the digest of the order without its time."""
     return hashlib.blake2b(repr([e.lines, e.ttl_ms]).encode(), digest_size=16).digest()
 
 

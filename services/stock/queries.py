@@ -26,7 +26,7 @@ def declare(
 
     @service.query
     def stock(view: ms.View, pool: str, prefix: str = "", limit: int = LIMIT) -> list[StockLevel]:
-        """Of a pool's skus that begin with `prefix`, in their order."""
+        """Lists the levels of a pool's skus that begin with `prefix`, in order."""
         return [level(pool, sku, its) for sku, its in ms.first(view.entries(skus, pool, prefix), limit)]
 
     @service.query

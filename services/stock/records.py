@@ -48,7 +48,7 @@ class Line:
     quantity: int
 
     def __repr__(self) -> str:
-        """That of the dataclass, in a third of the time. It must stay as it is: a digest of it is stored."""
+        """Equals the dataclass's own, in a third of the time. It must not change, because a digest of it is stored."""
         return f"Line(sku={self.sku!r}, quantity={self.quantity!r})"
 
 
@@ -184,7 +184,7 @@ class Reservation:
 
 @dataclass
 class Hold:
-    """That an open reservation holds a sku."""
+    """An open reservation holds a sku."""
 
     reservation_id: str
 

@@ -87,12 +87,12 @@ def reservations_of(e: Command) -> list[str]:
 
 
 def texts_of(e: Command) -> list[str]:
-    """Those that stand in keys and are put out again."""
+    """Returns the texts that become parts of keys and of outputs."""
     return [e.command_id, e.pool, getattr(e, "order_id", None) or "", *skus_of(e), *reservations_of(e)]
 
 
 def digest_of(e: Command) -> bytes:
-    """Of all that a command says but its time."""
+    """Returns the digest of a command without its time."""
     id, pool, _, *fields = vars(e).values()
     content = [sorted(its.items()) if isinstance(its, dict) else its for its in fields]
     return hashlib.blake2b(repr([type(e).__name__, id, pool, *content]).encode(), digest_size=16).digest()

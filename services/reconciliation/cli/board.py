@@ -152,6 +152,6 @@ def _count(n: int, colour: str) -> Text:
 
 
 def _clock(time_ms: int) -> str:
-    """Of any year: an interval may reach beyond those that `datetime` has."""
+    """Formats the time of any year: an interval may reach beyond the years of `datetime`."""
     date, _, time = from_ms(time_ms).partition("T")
     return f"{date} {time[:8]}"
