@@ -42,7 +42,7 @@ class Input(Source[E]):
         unique: str | None,
         within_ms: Duration, bound_ms: Duration | None, max_future_ms: Duration | None, rank: int | None, ordered: bool,
         timed: bool, format: str, decode: Callable[[Message], Any] | None, fallback: Callable[[Message], Any] | None,
-        unavailable: Unavailable,
+        unavailable: Unavailable, partitions: int | None,
     ) -> None:  # fmt: skip
         super().__init__([self])
         self.service = service
@@ -63,6 +63,7 @@ class Input(Source[E]):
         self.decode = decode
         self.fallback = fallback
         self.unavailable = unavailable
+        self.partitions = partitions
 
     def __repr__(self) -> str:
         return f"input {self.topic!r} of {self.record.__name__}"

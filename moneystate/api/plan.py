@@ -209,9 +209,13 @@ class Plan:
         topics = []
         for number, topic in enumerate(dict.fromkeys([i.topic for i in self.service.inputs])):
             declared = [i for i in self.service.inputs if i.topic == topic]
-            if len({(i.rank, i.ordered, i.timed, i.arrival, i.bound_ms, i.max_future_ms) for i in declared}) > 1:
+            alike = {
+                (i.rank, i.ordered, i.timed, i.arrival, i.bound_ms, i.max_future_ms, i.partitions) for i in declared
+            }
+            if len(alike) > 1:
                 self.service.fail(
-                    f"input {topic!r}: declared with different ranks, orders or bounds.", "use the same for the topic."
+                    f"input {topic!r}: declared with different ranks, orders, bounds or partitions.",
+                    "use the same for the topic.",
                 )
             declared_rank = declared[0].rank
             rank = min(number, MOST_RANKS - 1) if declared_rank is None else declared_rank
@@ -224,6 +228,7 @@ class Plan:
                     max_future_ms=self._limit(declared[0], "max_future_ms"),
                     timed=declared[0].timed,
                     arrival=declared[0].arrival,
+                    partitions=declared[0].partitions or 0,
                 )
             )
         return sorted(topics)

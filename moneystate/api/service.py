@@ -96,6 +96,7 @@ class Service(On[R]):
         max_future_ms: Duration | None = None, rank: int | None = None, ordered: bool = True, timed: bool = False,
         format: str = "avro", decode: Callable[[Message], E | None] | None = None,
         fallback: Callable[[Message], E | None] | None = None, unavailable: Unavailable = LOGGED_COLUMNS,
+        partitions: int | None = None,
     ) -> Input[E]:  # fmt: skip
         """Declares records of one type in a topic. A topic with several types needs an input for each.
 
@@ -114,6 +115,7 @@ class Service(On[R]):
           record does not belong to this input. It raises ValueError for a dead letter.
         - `fallback`: the same, for records that do not decode. If it returns None, the record is a dead letter.
         - `unavailable`: what happens to columns that a change event does not have (`format="debezium"`).
+        - `partitions`: how many the topic must have. A start checks it, and a new topic gets them. None: any number.
         """
         where = f"input {topic!r}"
         self._check_topic(topic, where, format, _PATTERN)
@@ -139,6 +141,8 @@ class Service(On[R]):
             self.fail(
                 f"{where}: within_ms without unique.", "name the field with the id as unique=, or remove within_ms."
             )
+        if partitions is not None and partitions < 1:
+            self.fail(f"{where}: partitions={partitions}.", "give 1 or more, or leave it out.")
         if unique is not None and key is None:
             self.fail(f"{where}: unique={unique!r} without key.", "name a field as key=.")
         if any(i.topic == topic and i.record is record for i in self.inputs):
@@ -151,7 +155,7 @@ class Service(On[R]):
                 self._check_signature(function, ["message"], f"{where}: {argument}=")
         declared = Input(
             self.name, topic, record, key, time, unique, within_ms, bound_ms, max_future_ms, rank, ordered, timed,
-            format, decode, fallback, unavailable,
+            format, decode, fallback, unavailable, partitions,
         )  # fmt: skip
         self.inputs.append(declared)
         self._check_timed(where)

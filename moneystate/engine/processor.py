@@ -32,6 +32,7 @@ class InputTopic(NamedTuple):
     max_future_ms: int | None = None  # how far they may be ahead of their Kafka timestamps; None: the job's
     timed: bool = False  # a timed stream: its records carry their places, and only marks move its time
     arrival: bool = False  # in arrival order: the event time of a record is its Kafka timestamp
+    partitions: int = 0  # that the topic must have; 0: any number
 
 
 def bounds_of(inputs: Iterable[InputTopic], bound_ms: int) -> dict[int, int]:

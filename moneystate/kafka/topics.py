@@ -30,6 +30,7 @@ class TopicSpec:
     compacted: bool = False  # keeps the last record of each key; otherwise records are kept by time
     keep_for_good: bool = False
     at_least: bool = False  # an existing topic must have this many partitions, or gets them
+    exactly: bool = False  # an existing topic must have this many partitions
     message_bytes: int = 0  # least `max.message.bytes` that is accepted; 0: any
     broker_time: bool = False  # a new topic has the broker's timestamps
     needs_broker_time: bool = False  # an existing one must have them, too
@@ -143,6 +144,14 @@ def _check(wanted: list[TopicSpec], there: dict[str, int], create: bool) -> list
         raise SetupError(
             f"{names}: expected to exist, missing.", f"create them, or leave out --no-create-topics. {MAY_BE_HIDDEN}"
         )
+    for t in wanted:
+        count = there.get(t.name, t.partitions)
+        if t.exactly and count != t.partitions:
+            raise SetupError(
+                f"{t.name}: expected {t.partitions} partition{'s' * (t.partitions > 1)}, as its input declares, found "
+                f"{count}.",
+                "let its producer write to a topic of this many partitions.",
+            )
     for t in _too_small(wanted, there):
         if not create:
             raise SetupError(

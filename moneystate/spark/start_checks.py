@@ -152,8 +152,9 @@ class StartChecks:
 
     def _input(self, topic: str) -> TopicSpec:
         o, known = self.options, self.known.of(topic)
+        declared = 0 if known is None else known.partitions
         return TopicSpec(
-            o.topic_prefix + topic, o.topic_partitions, keep_for_good=True,
+            o.topic_prefix + topic, declared or o.topic_partitions, keep_for_good=True, exactly=declared > 0,
             broker_time=known is not None and known.arrival, needs_broker_time=needs_broker_time(known),
         )  # fmt: skip
 

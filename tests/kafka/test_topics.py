@@ -41,6 +41,14 @@ def test_too_few_partitions_are_refused_only_where_their_number_matters(cluster:
         check_topics(cluster.admin, [TopicSpec(topic, 3, at_least=True)], False)
 
 
+def test_a_topic_with_another_number_of_partitions_than_its_input_declares_is_refused(cluster: Cluster) -> None:
+    topic = cluster.create("ordered", 2)
+    wanted = TopicSpec(topic, 1, exactly=True)
+    with pytest.raises(SetupError, match="expected 1 partition, as its input declares, found 2"):
+        check_topics(cluster.admin, [wanted], True)
+    assert check_topics(cluster.admin, [replace(wanted, partitions=2)], True) == []
+
+
 def test_partitions_whose_number_matters_are_added(cluster: Cluster) -> None:
     topic = cluster.create("small", 2)
     ensure_topics(cluster.admin, [TopicSpec(topic, 3, at_least=True)], True)
