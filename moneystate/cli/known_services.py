@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 KNOWN: Final[dict[str, tuple[str, ...]]] = {
+    "changes": ("services.changes.service:changes",),
     "entities": ("services.entities.service:entities",),
     "joining": ("services.joining.service:joining",),
     "stock": ("services.stock.service:stock", "services.stock.orders:orders"),

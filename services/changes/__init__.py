@@ -1,0 +1,1 @@
+"""Change data capture: change events of several tables become what happened."""

@@ -1,0 +1,71 @@
+"""The queries of changes, at any version or time."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import moneystate as ms
+from moneystate.api.json_text import parse
+from services.changes.config import Config, Table
+from services.changes.decode import transaction_in
+from services.changes.records import KnownRow, Open, OpenTransaction, Queued, Row
+from services.changes.rows import row_id
+from services.changes.transactions import queue_id
+
+LIMIT: Final = 100
+
+
+def declare_queries(
+    service: ms.Service[Config], tables: dict[str, Table], rows: ms.Map[Row], open: ms.Map[Open], queue: ms.Map[Queued]
+) -> None:
+    connector = service.rules.connector
+    oldest = service.index("oldest", open, lambda unit: unit.since)
+
+    def known(view: ms.View, table: str, key: str) -> KnownRow | None:
+        id = key_given(tables, table, key)
+        row = view.entry(rows, connector, row_id(table, id.text))
+        if row is None:
+            return None
+        return KnownRow(
+            table, id, row.columns, list(parse(row.unknown.text)), row.committed_at, row.lsn, row.unit == 0, row.events
+        )
+
+    @service.query
+    def row(view: ms.View, table: str, key: str) -> KnownRow | None:
+        """`key`: a JSON array of the values of its columns, such as `[1]`."""
+        return known(view, table, key)
+
+    @service.query
+    def events_of(view: ms.View, table: str, key: str) -> ms.Json | None:
+        """The last events of a row, newest first."""
+        its = known(view, table, key)
+        return None if its is None else its.events
+
+    @service.query
+    def open_transactions(view: ms.View, limit: int = LIMIT) -> list[OpenTransaction]:
+        """Those that are not applied, and what they lack, the oldest first."""
+        units = ((id, unit) for _, id, unit in view.range(oldest))
+        return [opened(view, id, unit) for id, unit in ms.first(units, limit)]
+
+    def opened(view: ms.View, id: str, unit: Open) -> OpenTransaction:
+        ended = None if unit.end is None else view.entry(queue, connector, queue_id(unit.end))
+        lacks, due = None, None
+        if ended is not None and ended.end is not None:
+            counts = ended.end.counts
+            lacks = {table: n - unit.counts.get(table, 0) for table, n in sorted(counts.items())}
+            lacks, due = {table: n for table, n in lacks.items() if n > 0}, ended.due
+        return OpenTransaction(transaction_in(id), unit.since, unit.committed_at, unit.counts, lacks, due)
+
+
+def key_given(tables: dict[str, Table], table: str, key: str) -> ms.Json:
+    """Raises ArgumentError."""
+    known = tables.get(table)
+    if known is None:
+        raise ms.ArgumentError(f"table: expected one of {', '.join(tables)}, found {table}.", "name one of them.")
+    try:
+        id = ms.Json(key)
+    except ValueError as e:
+        raise ms.ArgumentError(f"key: expected a JSON array, found {key} ({e}).", "give for example [1].") from None
+    if not id.text.startswith("[") or len(parse(id.text)) != len(known.key):
+        raise ms.ArgumentError(f"key: expected [{', '.join(known.key)}], found {key}.", "give a value for each column.")
+    return id

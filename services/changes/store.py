@@ -1,0 +1,144 @@
+"""The rows in the state, and what is remembered for a while: deleted rows, units and their changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal
+
+import moneystate as ms
+from services.changes.config import Config
+from services.changes.decode import NONE
+from services.changes.fold import Entity, Folded
+from services.changes.happened import Told
+from services.changes.records import Applied, BusinessEvent, Connector, Forgotten, Row
+from services.changes.rows import Version, row_id, table_prefix, unknown_text, version_of
+
+SLOTS: Final = 64  # of the retention
+MOST_EVENTS: Final = 8  # of a row
+Kind = Literal["row", "unit", "change"]
+
+
+class Store:
+    def __init__(
+        self, config: Config, connector: Connector, rows: ms.Entries[Row], applied: ms.Entries[Applied],
+        late: ms.Entries[Forgotten], slots: ms.Entries[Forgotten],
+    ) -> None:  # fmt: skip
+        self.config = config
+        self.connector = connector
+        self.rows = rows
+        self.applied = applied
+        self.late = late  # the changes of units that went on without others
+        self.slots = slots
+        self.slot_ms = max(1, config.duplicate_retention_ms // SLOTS)
+
+    # Rows
+
+    def known(self, table: str, key: str) -> Version | None:
+        return version_of(self.rows.get(row_id(table, key)))
+
+    def row(self, table: str, key: str) -> Row | None:
+        return self.rows.get(row_id(table, key))
+
+    def put(
+        self, table: str, key: str, version: Version, lsn: int, unit: int, committed_at: int, events: ms.Json = NONE
+    ) -> None:  # fmt: skip
+        self.rows.put(row_id(table, key), Row(version.text(), unknown_text(version), lsn, unit, committed_at, events))
+
+    def delete(self, table: str, key: str, lsn: int, unit: int, committed_at: int, events: ms.Json = NONE) -> None:
+        """And remember that it was deleted: no snapshot brings it back."""
+        id = row_id(table, key)
+        self.rows.put(id, Row(None, NONE, lsn, unit, committed_at, events))
+        self.remember("row", id, committed_at)
+
+    def clear(self, table: str, are_old: Callable[[Row], bool] = lambda row: True) -> None:
+        """Forget the rows of a table, or those that `are_old` names. This is the one step that reads all of a table."""
+        for id, row in self.rows.items(table_prefix(table)):
+            if are_old(row):
+                self.rows.delete(id)
+
+    def keys(self, table: str) -> list[str]:
+        """Of the rows that are there."""
+        prefix = table_prefix(table)
+        return ["[" + id[len(prefix) :] for id, row in self.rows.items(prefix) if row.columns is not None]
+
+    def write(self, folded: Folded, told: Sequence[Told], unit: int, committed_at: int) -> None:
+        """What a unit leaves."""
+        for table, truncated in folded.truncated.items():
+            self.clear(table)
+            self.connector.truncated[table] = truncated.changes[-1].lsn
+        events: dict[Entity, list[BusinessEvent]] = {}
+        for its in told:
+            for entity in its.entities:
+                events.setdefault(entity, []).append(its.event)
+        written: list[tuple[str, str, Entity, ms.Json]] = [
+            (table, key, entity, self._events(table, entity.was, events.get(entity, ())))
+            for (table, key), entity in folded.last.items()
+        ]
+        for table, key, entity, history in written:
+            lsn = entity.changes[-1].lsn
+            if entity.after is not None and entity.key == key:
+                self.put(table, key, entity.after, lsn, unit, committed_at, history)
+            else:
+                self.delete(table, key, lsn, unit, committed_at, history)
+
+    def _events(self, table: str, key: str, new: Sequence[BusinessEvent]) -> ms.Json:
+        """The last events of a row, newest first."""
+        row = self.row(table, key)
+        earlier = [] if row is None else row.events.value()
+        return ms.Json.of([*[brief(event) for event in reversed(new)], *earlier][:MOST_EVENTS])
+
+    # What is remembered for a while
+
+    def remember(self, kind: Kind, id: str, committed_at: int) -> None:
+        """Until the database's time is the retention after `committed_at`."""
+        slot = committed_at // self.slot_ms
+        self.slots.put(f"{slot_prefix(slot)}{kind}:{id}", Forgotten(kind))
+        if slot not in self.connector.slots:
+            self.connector.slots.append(slot)
+
+    def remember_unit(self, transaction: str, applied: Applied, committed_at: int) -> None:
+        self.applied.put(transaction, applied)
+        self.remember("unit", transaction, committed_at)
+
+    def remember_change(self, id: str, committed_at: int) -> None:
+        self.late.put(id, Forgotten("change"))
+        self.remember("change", id, committed_at)
+
+    def forget(self) -> None:
+        """What was remembered for long enough."""
+        until = self.connector.committed_at - self.config.duplicate_retention_ms
+        due = [slot for slot in self.connector.slots if (slot + 1) * self.slot_ms <= until]
+        for slot in due:
+            self._forget_slot(slot_prefix(slot))
+            self.connector.slots.remove(slot)
+
+    def _forget_slot(self, prefix: str) -> None:
+        for id in self.slots.ids(prefix):
+            kind, _, remembered = id.removeprefix(prefix).partition(":")
+            if kind == "row":
+                self._forget_row(remembered)
+            elif kind == "unit":
+                self.applied.delete(remembered)
+            else:
+                self.late.delete(remembered)
+            self.slots.delete(id)
+
+    def _forget_row(self, id: str) -> None:
+        row = self.rows.get(id)
+        if (
+            row is not None
+            and row.columns is None
+            and row.committed_at <= self.connector.committed_at - self.config.duplicate_retention_ms
+        ):
+            self.rows.delete(id)
+
+
+def slot_prefix(slot: int) -> str:
+    return f"{slot:012d}:"
+
+
+def brief(event: BusinessEvent) -> dict[str, Any]:
+    return {
+        "type": event.type, "certainty": event.certainty, "transactionId": event.transaction_id,
+        "at": event.committed_at, "lsn": event.rows[0].lsn,
+    }  # fmt: skip
