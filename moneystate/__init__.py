@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from moneystate.api.context import Context
     from moneystate.api.entries import Entries
     from moneystate.api.handles import Input, Map, Output, Source, Timer, Value
+    from moneystate.api.lookup import Asked, AskedHolding, Lookup, Outcome
     from moneystate.api.message import Message
     from moneystate.api.number_sets import (
         NumberSet,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         Decimal,
         Digits,
         Header,
+        Int32,
         Json,
         Millis,
         Name,
@@ -44,6 +46,7 @@ _HOMES = {
     "moneystate.api.context": ("Context",),
     "moneystate.api.entries": ("Entries",),
     "moneystate.api.handles": ("Input", "Map", "Output", "Source", "Timer", "Value"),
+    "moneystate.api.lookup": ("Asked", "AskedHolding", "Lookup", "Outcome"),
     "moneystate.api.message": ("Message",),
     "moneystate.api.number_sets": (
         "NumberSet",
@@ -59,6 +62,7 @@ _HOMES = {
         "Decimal",
         "Digits",
         "Header",
+        "Int32",
         "Json",
         "Millis",
         "Name",
@@ -76,18 +80,23 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
     "ArgumentError",
+    "Asked",
+    "AskedHolding",
     "Context",
     "Decimal",
     "Digits",
     "Entries",
     "Header",
     "Input",
+    "Int32",
     "Json",
+    "Lookup",
     "Map",
     "Message",
     "Millis",
     "Name",
     "NumberSet",
+    "Outcome",
     "Output",
     "Packed",
     "PackedEntries",

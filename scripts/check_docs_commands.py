@@ -23,7 +23,11 @@ from moneystate.cli.known_services import KNOWN
 from moneystate.cli.main import app
 from moneystate.cli.rule_flags import flags as rule_flags
 
-EXAMPLES = {"orders": ("examples.orders.orders:service",), "enrichment": ("examples.enrichment.enrichment:service",)}
+EXAMPLES = {
+    "orders": ("examples.orders.orders:service",),
+    "credit": ("examples.credit.credit:service",),
+    "enrichment": ("examples.enrichment.enrichment:service",),
+}
 SERVICES = {**EXAMPLES, **KNOWN}
 ENDS = {";", "|", "||", "&&", "&", "(", ")", "do", "done", "until", "while", "then", "if", "!", "<", ">", "<<", ">&"}
 ASSIGNMENT = re.compile(r"^\w+=")

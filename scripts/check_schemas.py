@@ -15,7 +15,11 @@ from moneystate.schemas.check import check
 from moneystate.schemas.services import findings_of
 from moneystate.schemas.tree import read_folder, tree_of
 
-EXAMPLES = ("examples.orders.orders:service", "examples.enrichment.enrichment:service")
+EXAMPLES = (
+    "examples.orders.orders:service",
+    "examples.credit.credit:service",
+    "examples.enrichment.enrichment:service",
+)
 
 
 def main() -> int:

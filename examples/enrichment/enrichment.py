@@ -1,8 +1,10 @@
-"""The money enrichment (DESIGN.md section 3) as a plain service, without lookups."""
+"""The money enrichment (DESIGN.md section 3) as a plain service."""
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass, replace
+from typing import Final
 
 import moneystate as ms
 from examples.enrichment.records import (
@@ -14,6 +16,7 @@ from examples.enrichment.records import (
     MoneyEnriched,
     OtherUserEvent,
     PaymentEvent,
+    Pending,
     Session,
     SessionInfo,
     Status,
@@ -24,7 +27,9 @@ from examples.enrichment.records import (
     UserSessionCreatedEvent,
     Waiting,
 )
+from services.enrichment.lookups import Reason, SessionLookupCompleted, SessionLookupRequested, has_country
 
+STATUS_OF: Final[dict[ms.Outcome, Status]] = {"FOUND": "LOOKED_UP", "NOT_FOUND": "NOT_FOUND", "FAILED": "LOOKUP_FAILED"}
 USERS, SESSIONS, WALLETS = "user-events", "user-session-events", "wallet-events"
 NO_INFO = UserInfo()
 
@@ -34,6 +39,7 @@ class Rules:
     session_ttl_ms: int = 86_400_000
     dedup_ttl_ms: int = 3_600_000
     session_wait_ms: int = 60_000
+    lookup: bool = False  # ask the session service for sessions that did not come
 
 
 def dedup(rules: Rules) -> int:
@@ -65,12 +71,44 @@ sessions = service.map("sessions", Session, ttl_ms=session_ttl)
 waiting = service.map("waiting", Waiting)  # by session and number
 session_missing = service.timer("session_missing", of=waiting)
 
+lookups = service.lookup(
+    "session_lookup",
+    request=SessionLookupRequested,
+    reply=SessionLookupCompleted,
+    key="user_id",
+    time="requested_at",
+    by=("money_id",),
+    url="/sessions/{user_session_id}",
+    accept=has_country,
+    held=Waiting,
+)
+by_wait = service.index("by_wait", waiting, lambda held: held.since)
+by_lookup = service.index("by_lookup", lookups.open, lambda asked: asked.held.since)
+
 
 def put_out(
     ctx: ms.Context[Rules], money: Money, user: UserInfo | None, first: bool, status: Status, country: str | None = None
 ) -> None:
     session = None if country is None else SessionInfo(country)
     ctx.emit(enriched, MoneyEnriched(money, user, session, first, status))
+
+
+def look_up(ctx: ms.Context[Rules], held: Waiting, session: str, reason: Reason) -> None:
+    if ctx.rules.lookup:
+        money = held.money
+        ctx.ask(lookups, SessionLookupRequested(money.id, money.user_id, session, ctx.now, reason), held)
+    else:
+        put_out_held(ctx, held, "LOOKUP_FAILED")
+
+
+def put_out_held(ctx: ms.Context[Rules], held: Waiting, status: Status, country: str | None = None) -> None:
+    put_out(ctx, held.money, held.user_info, held.first_occurrence, status, country)
+
+
+@service.on(lookups)
+def looked_up(ctx: ms.Context[Rules], reply: SessionLookupCompleted, held: Waiting) -> None:
+    country = reply.client_country_code if reply.outcome == "FOUND" else None
+    put_out_held(ctx, held, STATUS_OF[reply.outcome], country)
 
 
 @service.on(payments | transactions, users, sessions.at("user_session_id"), waiting)
@@ -91,17 +129,18 @@ def money(
     if e.user_session_id is None:
         put_out(ctx, pending, user.info, first, "NO_SESSION")
         return
+    held = Waiting(pending, user.info, first, ctx.now)
     session = sessions.get(e.user_session_id)
     if e.is_old_money_event:
-        put_out(ctx, pending, user.info, first, "LOOKUP_FAILED")
+        look_up(ctx, held, e.user_session_id, "OLD")
     elif session is not None and ctx.now < session.expires_ms:
         put_out(ctx, pending, user.info, first, "JOINED", session.country)
     elif ctx.late:
-        put_out(ctx, pending, user.info, first, "LOOKUP_FAILED")
+        look_up(ctx, held, e.user_session_id, "LATE")
     else:
         id = f"{e.user_session_id}\0{user.waited:012}"
         user.waited += 1
-        waiting.put(id, Waiting(pending, user.info, first))
+        waiting.put(id, held)
         ctx.at(session_missing, ctx.now + ctx.rules.session_wait_ms, id)
 
 
@@ -109,7 +148,7 @@ def money(
 def missing(ctx: ms.Context[Rules], id: str, waiting: ms.Entries[Waiting]) -> None:
     held = waiting.get(id)
     if held is not None:
-        put_out(ctx, held.money, held.user_info, held.first_occurrence, "LOOKUP_FAILED")
+        look_up(ctx, held, held.money.user_session_id or "", "SESSION_MISSING")
         waiting.delete(id)
 
 
@@ -123,7 +162,7 @@ def session_created(
         sessions.put(e.id, Session(e.client_country_code, expires_ms))
     for id, held in waiting.items(f"{e.id}\0"):
         if held.money.user_session_id == e.id:
-            put_out(ctx, held.money, held.user_info, held.first_occurrence, "JOINED", e.client_country_code)
+            put_out_held(ctx, held, "JOINED", e.client_country_code)
             waiting.delete(id)
             ctx.cancel(session_missing, id)
 
@@ -148,3 +187,30 @@ def forget(ctx: ms.Context[Rules], e: ForgetUserRequested, waiting: ms.Entries[W
 
 def number_of(entry: tuple[str, Waiting]) -> str:
     return entry[0].rpartition("\0")[2]
+
+
+@service.query
+def pending(view: ms.View, limit: int = 100) -> list[Pending]:
+    """Money that has no output yet, oldest first."""
+    held = (_pending(held, None, None) for _, _, held in view.range(by_wait))
+    asked = (_pending(a.held, a.request.requested_at, a.request.reason) for _, _, a in view.range(by_lookup))
+    return ms.first(heapq.merge(held, asked, key=lambda money: money.since), limit)
+
+
+@service.query
+def pending_of(view: ms.View, user_id: str) -> list[Pending]:
+    """The same of a user, those that wait for their session first."""
+    held = [_pending(held, None, None) for _, held in view.entries(waiting, user_id)]
+    asked = [a for _, a in view.entries(lookups.open, user_id)]
+    return [*held, *(_pending(a.held, a.request.requested_at, a.request.reason) for a in asked)]
+
+
+@service.query
+def oldest_wait(view: ms.View) -> int | None:
+    """Since when the oldest of this money waits, in ms."""
+    return next((money.since for money in pending(view, 1)), None)
+
+
+def _pending(held: Waiting, requested_at: int | None, reason: Reason | None) -> Pending:
+    money = held.money
+    return Pending(money.user_id, money.id, money.user_session_id or "", held.since, requested_at, reason)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
 import moneystate as ms
+from services.enrichment.lookups import Reason
 
 Status = Annotated[Literal["JOINED", "NO_SESSION", "LOOKED_UP", "NOT_FOUND", "LOOKUP_FAILED"], ms.Name("SessionStatus")]
 
@@ -138,6 +139,24 @@ class Session:
 
 @dataclass(frozen=True)
 class Waiting:
+    """Money without its session: it waits for the session, or for the reply of its lookup."""
+
     money: Money
     user_info: UserInfo | None
     first_occurrence: bool
+    since: ms.Millis = 0  # the order time of the money
+
+
+# Answers
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Money that has no output yet."""
+
+    user_id: str
+    money_id: str
+    user_session_id: str
+    since: ms.Millis
+    requested_at: ms.Millis | None  # None: it waits for its session; else for the reply to this request
+    reason: Reason | None

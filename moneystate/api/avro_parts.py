@@ -14,6 +14,8 @@ from moneystate.engine.avro import Malformed, long_bytes, read_long, skip_bytes,
 
 LONG_MIN: Final = -(1 << 63)
 LONG_MAX: Final = (1 << 63) - 1
+INT_MIN: Final = -(1 << 31)
+INT_MAX: Final = (1 << 31) - 1
 _EXACT: Final = Context(prec=2_000, Emax=999_999, Emin=-999_999)
 _DOUBLE: Final = struct.Struct("<d")
 
@@ -34,6 +36,10 @@ def long_of(value: Any) -> bytes:
     if number < LONG_MIN or number > LONG_MAX:
         raise Unencodable("a number of more than 64 bits")
     return long_bytes(number)
+
+
+def no_int32() -> None:
+    raise Unencodable("a number of more than 32 bits")
 
 
 def double_of(value: Any) -> bytes:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, overload
 
 from moneystate.api.handles import MapTimer, Output, Timer
+from moneystate.api.lookup import Asked, AskedHolding, Lookup
 
 R = TypeVar("R")
 T = TypeVar("T")
+Q = TypeVar("Q")
+H = TypeVar("H")
 
 
 class EventSource(NamedTuple):
@@ -24,6 +27,8 @@ class Runs(Protocol):
     def emit(self, output: Output[Any], record: object) -> None: ...
 
     def remove(self, output: Output[Any], key: tuple[str | int, ...]) -> None: ...
+
+    def ask(self, lookup: Lookup[Any, Any, Any, Any], request: object, held: object) -> None: ...
 
     def set_timer(self, timer: Timer | MapTimer[Any], when: int, id: str) -> None: ...
 
@@ -62,6 +67,15 @@ class Context(Generic[R]):
         self._runs.remove(output, key)
 
     @overload
+    def ask(self, lookup: Lookup[Q, Any, Q, Asked[Q]], request: Q) -> None: ...
+    @overload
+    def ask(self, lookup: Lookup[Q, Any, H, AskedHolding[Q, H]], request: Q, held: H) -> None: ...
+    def ask(self, lookup: Lookup[Any, Any, Any, Any], request: Any, held: Any = None) -> None:
+        """Asks the lookup's service. Its function gets the reply, with `held`, or with the request if the lookup
+        declares no `held`. The request has the step's key, and its time is `now`."""
+        self._runs.ask(lookup, request, held)
+
+    @overload
     def at(self, timer: Timer, when: int) -> None: ...
     @overload
     def at(self, timer: MapTimer[Any], when: int, id: str) -> None: ...
@@ -83,7 +97,8 @@ class Context(Generic[R]):
 
     def forget(self) -> None:
         """Removes all state of the current key: values, maps, timers and ids seen by `unique`. The step's own changes
-        to them are discarded."""
+        to them are discarded. What an open lookup holds stays until its reply, which alone decides what becomes of
+        it."""
         self._runs.forget()
 
     def dead_letter(self, reason: str, detail: str = "") -> None:

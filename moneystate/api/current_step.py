@@ -13,6 +13,8 @@ from moneystate.api.emission import Emission
 from moneystate.api.entries import Entries
 from moneystate.api.failures import where_of
 from moneystate.api.handles import MapTimer, Output, Timer
+from moneystate.api.lookup import Lookup
+from moneystate.api.lookup_steps import LookupSteps
 from moneystate.api.map_cells import MapCells, id_bytes
 from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import TimerPlan
@@ -48,6 +50,7 @@ class CurrentStep:
         self.entries: dict[RecordKind, Entries[Any]] = {}  # what steps get for their maps
         self.emission = Emission(plan, largest, {**{o.topic: o.format for o in plan.service.outputs}, **formats})
         self.changes = StepChanges(largest_message(largest, in_json=False))
+        self.lookups = LookupSteps(self)
         self.cells: WorkingSet  # of the batch
         self.item: Item | None = None
         self.owner = b""  # its key
@@ -86,6 +89,7 @@ class CurrentStep:
         del effects.outputs[outputs:]
         del effects.timers[timers:]
         self.changes.roll_back()
+        self.lookups.roll_back()
         for name, n in self.undo_counts:
             effects.count(name, -n)
         self.undo_counts.clear()
@@ -116,6 +120,9 @@ class CurrentStep:
 
     def remove(self, output: Output[Any], key: tuple[Any, ...]) -> None:
         self.emission.remove(output, key)
+
+    def ask(self, lookup: Lookup[Any, Any, Any, Any], request: object, held: object) -> None:
+        self.lookups.ask(lookup, request, held)
 
     def set_timer(self, timer: Timer | MapTimer[Any], when: Any, id: str) -> None:
         cell = self._timer_cell(timer, id)
@@ -199,11 +206,13 @@ class CurrentStep:
 
 def _kinds_of_keys(plan: Plan, timers: Sequence[str]) -> list[AnyKind]:
     """Returns the declared kinds and those of removed declarations: timers of these names, and the seen ids of each
-    topic that was ever read."""
+    topic that was ever read. The kinds of lookups are left out: only a reply decides what becomes of its request."""
     prefixes = [layout.prefix_of(layout.SEEN, topic) for topic in plan.codes]
     prefixes += [layout.prefix_of(layout.TIMER, name) for name in timers]
     removed = [plan.kind_at(prefix) for prefix in prefixes]
-    return list(dict.fromkeys([*plan.by_prefix.values(), *plan.every_kind(), *[k for k in removed if k is not None]]))
+    kinds = dict.fromkeys([*plan.by_prefix.values(), *plan.every_kind(), *[k for k in removed if k is not None]])
+    of_lookups = plan.lookup_kinds()
+    return [kind for kind in kinds if kind not in of_lookups]
 
 
 def _is_name(name: str) -> bool:

@@ -97,6 +97,9 @@ class ServiceDecoder:
         this reason takes precedence."""
         if header in self.inputs_by_header:
             other = self.inputs_by_header[header]
+            if other.lookup is not None:
+                other.codec.decode(value)
+                return Rejected("no_event_time", "a lookup's reply")
             checked_time(other.time(other.codec.decode(value)))
             return Rejected("wrong_topic", "the type belongs to another topic")
         if header in self.outputs_by_header:

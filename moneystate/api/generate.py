@@ -196,6 +196,8 @@ class AvroCode:
         if isinstance(shape, Plain) and shape.kind in ("long", "millis"):
             number = fresh("x")
             line(depth, f"{number} = {value}")
+            if shape.bits == 32:
+                line(depth, f"if not {avro_parts.INT_MIN} <= {number} <= {avro_parts.INT_MAX}: no_int32()")
             if self.for_json and shape.kind == "millis":
                 line(depth, f"if not {MIN_EVENT_TIME} <= {number} <= {MAX_EVENT_TIME}: no_json({number})")
             return [f"SMALL[{number}] if 0 <= {number} < 4096 else long_of({number})"]

@@ -69,7 +69,7 @@ class JsonCode:
         """The expression for a `member_runs.Member`. Writes the lines that it needs."""
         label = f.column if self.by_name else f.label
         shape = f.shape.inner if isinstance(f.shape, Maybe) else f.shape
-        kind = KINDS.get(shape.kind, OTHER) if isinstance(shape, Plain) else OTHER
+        kind = KINDS.get(shape.kind, OTHER) if isinstance(shape, Plain) and shape.bits == 64 else OTHER
         read = self._part(shape) if kind == OTHER else None
         default = None if f.default is None else self.source.constant("default", f.default)
         tagged = kind + MAYBE if isinstance(f.shape, Maybe) else kind
@@ -81,6 +81,9 @@ class JsonCode:
         names = self.source.names
         if isinstance(shape, Record):
             return f"in_{self._record(shape)}"
+        if isinstance(shape, Plain) and shape.bits == 32:
+            names["int_in"] = json_parts.int_in
+            return "int_in"
         if isinstance(shape, Plain):
             names[f"{shape.kind}_in"] = getattr(json_parts, f"{shape.kind}_in")
             return f"{shape.kind}_in"

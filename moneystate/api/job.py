@@ -10,11 +10,14 @@ from functools import partial
 from types import FunctionType
 from typing import Any, Final
 
+from moneystate.api import layout
+from moneystate.api.cells import decode_entry
 from moneystate.api.decoder import ServiceDecoder
 from moneystate.api.folders import folder_of
 from moneystate.api.function_code import code_text
 from moneystate.api.handles import MapAt
 from moneystate.api.json_topic import JSON
+from moneystate.api.lookup_steps import LOOKING_UP
 from moneystate.api.plan import Plan
 from moneystate.api.plans import plan_of, released_state
 from moneystate.api.reference import service_at, with_rules
@@ -27,6 +30,7 @@ from moneystate.api.state_model import ServiceState
 from moneystate.api.type_names import check_json_topic
 from moneystate.engine.avro import MAGIC
 from moneystate.engine.inputs import is_pattern, matches
+from moneystate.engine.items import Output
 from moneystate.engine.processor import InputTopic
 from moneystate.ports.service import (
     ARRIVALS,
@@ -151,7 +155,8 @@ def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
         max_future_ms=platform_rules["max_future_ms"],
         max_record_bytes=platform_rules["max_record_bytes"],
         largest=_largest(service, platform_rules["max_record_bytes"]),
-        asked_again=_no_request,
+        asked_again=partial(asked_again, reference, codes),
+        pending_counter=LOOKING_UP if service.lookups else None,
         state=ServiceState(reference, plan.codes),
         reader_rules=[*sorted(service_rules), "topics"],
         schemas=reference,
@@ -191,7 +196,8 @@ def _readable(plan: Plan) -> dict[str, list[str]]:
 def _counters(service: Service[Any]) -> list[str]:
     """The platform's counters that are meaningful for this service."""
     late = ["late"] if any(i.ordered and not i.timed for i in service.inputs) else []
-    return [*late, "duplicates"] if any(i.unique for i in service.inputs) else late
+    looking_up = [LOOKING_UP] if service.lookups else []
+    return [*looking_up, *late, *(["duplicates"] if any(i.unique for i in service.inputs) else [])]
 
 
 def _largest(service: Service[Any], max_record_bytes: int) -> dict[str, int]:
@@ -321,5 +327,13 @@ def _codes(rules: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted(rules.get("topics", {}).items()))
 
 
-def _no_request(key: bytes, value: bytes) -> None:
-    """For `JobSpec.asked_again`: a plain service has no requests to repeat. Its requests are ordinary outputs."""
+def asked_again(reference: str, codes: tuple[tuple[str, int], ...], key: bytes, entry: bytes) -> Output | None:
+    """The request of an open lookup's entry. None: the entry belongs to no lookup."""
+    place = layout.place_of(key)
+    plan = plan_of(reference, codes)
+    if place is None or place.kind != layout.ENTRY or place.name not in plan.service.lookups:
+        return None
+    lookup = plan.service.lookups[place.name]
+    record = decode_entry(plan.kinds[place.name], entry, place.owner, place.id).value
+    output = plan.outputs[lookup.requests]
+    return output.stream, place.owner, output.codec.encode(record.request), []

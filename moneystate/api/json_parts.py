@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from moneystate.api import iso_time
-from moneystate.api.avro_parts import LONG_MAX, LONG_MIN, Unencodable, unscaled
+from moneystate.api.avro_parts import INT_MAX, INT_MIN, LONG_MAX, LONG_MIN, Unencodable, unscaled
 from moneystate.api.json_number import Number
 from moneystate.api.json_text import quote
 from moneystate.api.json_value import Json, json_in_record
@@ -35,6 +35,13 @@ def long_in(value: Any) -> int:
     number = int(value)
     if number < LONG_MIN or number > LONG_MAX:
         raise Malformed("not a whole number of at most 64 bits")
+    return number
+
+
+def int_in(value: Any) -> int:
+    number = long_in(value)
+    if number < INT_MIN or number > INT_MAX:
+        raise Malformed("not a whole number of at most 32 bits")
     return number
 
 

@@ -16,10 +16,19 @@ from moneystate.api.codec import Codec
 from moneystate.api.failures import line_of
 from moneystate.api.handles import AnyIndex, Input, Map, MapAt, MapTimer, Output, Timer, Value
 from moneystate.api.input_checks import check_input
+from moneystate.api.lookup_cells import EARLY_REPLIES
+from moneystate.api.lookup_plan import LookupPlan
 from moneystate.api.personal import reads_personal
 from moneystate.api.personal_free import query_is_free
 from moneystate.api.plan_parts import EarlierInput, HandlerPlan, InputPlan, OutputPlan, StatePlan, TimerPlan
-from moneystate.api.platform_records import HEARTBEAT_RECORD, LINEAGE_RECORD, SEEN_RECORD, TIMER_RECORD, kept_record
+from moneystate.api.platform_records import (
+    HEARTBEAT_RECORD,
+    LINEAGE_RECORD,
+    SEEN_RECORD,
+    TIMER_RECORD,
+    EarlyReply,
+    kept_record,
+)
 from moneystate.api.query_plan import QueryPlan
 from moneystate.api.reading import KeyReader, path_of
 from moneystate.api.schema import header_of
@@ -35,6 +44,7 @@ from moneystate.errors import ServiceError
 
 MOST_RANKS: Final = 8
 DEBEZIUM: Final = "debezium"
+EARLY_REPLY_TTL_MS: Final = 1  # after the time of the request: then no step can ask it any more
 IDS: Final = ("string", "long")
 
 
@@ -72,6 +82,8 @@ class Plan:
         self.kinds: dict[str, RecordKind] = {name: self._kind(state) for name, state in service.states.items()}
         if any(self._unavailable(declared).keeps for declared in service.inputs):
             self.kinds[KEPT_COLUMNS] = self._kind(self._kept_columns())
+        if service.lookups:
+            self.kinds[EARLY_REPLIES] = self._kind(self._early_replies())
         self.by_prefix: dict[bytes, RecordKind | SeenKind | TimerKind] = {k.prefix: k for k in self.kinds.values()}
         self.removed: dict[
             bytes, RecordKind | SeenKind | TimerKind
@@ -79,6 +91,11 @@ class Plan:
         self.handlers: dict[Any, HandlerPlan] = {}
         for source, handler in service.handlers:
             self.handlers[source] = self._handler(source, handler)
+        self.lookups: dict[Any, LookupPlan] = {}
+        for lookup in service.lookups.values():
+            self.lookups[lookup] = LookupPlan(lookup, self.codec)
+            if lookup.replies not in self.handlers:
+                service.fail(f"{lookup!r}: no function runs on its replies.", "put @service.on(lookup) before one.")
         self.inputs: dict[int, dict[bytes, InputPlan]] = {code: {} for code in self.topics}
         self.earlier_inputs: dict[int, dict[bytes, EarlierInput]] = {code: {} for code in self.topics}
         for declared in service.inputs:
@@ -117,9 +134,8 @@ class Plan:
         """As `kind_of`, by the prefix of the entries' keys. The platform knows the entries of timers and of `unique`
         whether or not the service still declares them."""
         kind = self.by_prefix.get(prefix) or self.removed.get(prefix)
-        is_kept = prefix == layout.prefix_of(layout.ENTRY, KEPT_COLUMNS) and KEPT_COLUMNS not in self.service.states
-        if kind is None and is_kept:
-            kind = self.removed[prefix] = self._kind(self._kept_columns())
+        if kind is None and prefix in self._own_maps():
+            kind = self.removed[prefix] = self._kind(self._own_maps()[prefix])
         if kind is None and prefix[:1] in (layout.TIMER, layout.SEEN):
             name = prefix[layout.NAME_AT :].decode("ascii", "replace")
             if prefix[:1] == layout.TIMER:
@@ -129,11 +145,21 @@ class Plan:
             self.removed[prefix] = kind
         return kind
 
+    def _own_maps(self) -> dict[bytes, Map[Any]]:
+        """The platform's maps, by the prefix of their entries' keys, unless the service has one of that name."""
+        own: list[Map[Any]] = [Map(self.name, KEPT_COLUMNS, KeptColumns, None), self._early_replies()]
+        return {layout.prefix_of(layout.ENTRY, m.name): m for m in own if m.name not in self.service.states}
+
     def every_kind(self) -> list[RecordKind]:
-        """The kinds of values and maps, with that of the platform, which the state may have from earlier inputs."""
-        columns = self.kind_at(layout.prefix_of(layout.ENTRY, KEPT_COLUMNS))
+        """The kinds of values and maps, with those of the platform, which the state may have from earlier inputs."""
         own = list(self.kinds.values())
-        return [*own, columns] if isinstance(columns, RecordKind) and columns not in own else own
+        platforms = [self.kind_at(prefix) for prefix in self._own_maps()]
+        return [*own, *[kind for kind in platforms if isinstance(kind, RecordKind) and kind not in own]]
+
+    def lookup_kinds(self) -> list[RecordKind]:
+        """The states of lookups, which only replies may remove."""
+        names = [*self.service.lookups, EARLY_REPLIES]
+        return [kind for kind in self.every_kind() if kind.name in names]
 
     @cached_property
     def queries(self) -> dict[str, QueryPlan]:
@@ -263,6 +289,7 @@ class Plan:
             if within_ms == NO_TTL:
                 self.service.fail(f"{declared!r}: unique={declared.unique!r} with a within_ms of 0.", "make it longer.")
             planned.seen = self._seen(declared.topic, within_ms)
+        planned.lookup = next((p for lookup, p in self.lookups.items() if lookup.replies is declared), None)
         planned.unavailable = self._unavailable(declared)
         if planned.unavailable.keeps and planned.handler is not None:
             planned.rows = KeptRows(codec.record, self.kinds[KEPT_COLUMNS], planned.unavailable, where)
@@ -277,6 +304,11 @@ class Plan:
         if KEPT_COLUMNS in self.service.states:
             self.service.fail(f"{KEPT_COLUMNS} is the platform's state for change events.", "rename yours.")
         return Map(self.name, KEPT_COLUMNS, KeptColumns, None)
+
+    def _early_replies(self) -> Map[EarlyReply]:
+        if EARLY_REPLIES in self.service.states and self.service.lookups:
+            self.service.fail(f"{EARLY_REPLIES} is the platform's state for lookups.", "rename yours.")
+        return Map(self.name, EARLY_REPLIES, EarlyReply, EARLY_REPLY_TTL_MS)
 
     def _seen(self, topic: str, within_ms: int) -> SeenKind:
         """The kind of the topic's seen ids. All types of the topic share it."""

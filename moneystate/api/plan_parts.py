@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from moneystate.api.cells import Read, RecordKind, SeenKind, TimerKind
 from moneystate.api.codec import Codec
 from moneystate.api.handles import Input, Output
+from moneystate.api.lookup_plan import LookupPlan
 from moneystate.api.reading import Key, KeyReader, Time, elsewhere, time_reader
 from moneystate.api.shapes import Record
 from moneystate.api.types import Header
@@ -55,6 +56,7 @@ class InputPlan:
         self.seen: SeenKind | None = None
         self.seen_id: Callable[[Any], Any] | None = None
         self.handler: HandlerPlan | None = None
+        self.lookup: LookupPlan | None = None  # whose replies these are
 
     def needs_whole_record(self) -> bool:
         """Whether the value alone is not enough to read a record."""

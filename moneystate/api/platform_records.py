@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from moneystate.api.shapes import Field, Plain, Record, Shapes
-from moneystate.api.types import Millis, named
+from moneystate.api.types import Millis, named, personal
 
 
 @named("moneystate.api.Timer")
@@ -57,6 +58,17 @@ class TableLoaded:
     deleted: int  # tombstones that it wrote
     source: str  # identifies the source: a file with its version, or a query
     loaded_at: Millis
+
+
+@named("moneystate.EarlyReply")
+@dataclass(frozen=True)
+class EarlyReply:
+    """State: the reply to a request that no step has made yet. A replay finds all replies in the log before it gets to
+    their requests."""
+
+    value: Annotated[bytes, personal]  # in canonical form
+    partition: int
+    offset: int
 
 
 @dataclass

@@ -15,6 +15,7 @@ from moneystate.api.cells import Cell, RecordKind, decode_entry, setting_of
 from moneystate.api.context import Context
 from moneystate.api.current_step import CurrentStep
 from moneystate.api.failures import EXCEPTION, failure
+from moneystate.api.lookup_steps import at_request
 from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import HandlerPlan
 from moneystate.api.reject import Reject
@@ -25,11 +26,13 @@ from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import (
     EVENT_TIME,
+    KEY,
     NO_TIME,
     RANK,
     TIME,
     TIMER_RANK,
     TOPIC,
+    VALUE,
     Item,
     UnorderedRecord,
 )
@@ -56,6 +59,7 @@ class ServiceProcessor:
         largest = plan.service.holds * max_record_bytes
         self.current = CurrentStep(plan, largest, formats, timers)
         self.changes = self.current.changes
+        self.lookups = self.current.lookups
         self.context: Context[Any] = Context(self.current, plan.rules)
         self.preparation = Preparation(plan)
         # of the batch
@@ -82,11 +86,21 @@ class ServiceProcessor:
     # A step
 
     def process_unordered(self, record: UnorderedRecord, effects: Effects) -> None:
-        """A record of an unordered input runs at the watermark before its batch."""
+        """A record of an unordered input runs at the watermark before its batch; a reply of a lookup, at the time of
+        the request."""
         now = self.watermark_before
         topic, partition, offset, key, value = record
         item: Item = (now, 0, 0, topic, partition, offset, now, key, value)
-        self._run(item, self.unordered[record], effects)
+        work = self.unordered[record]
+        self.lookups.may_ask = False
+        plan = None if work.input is None else work.input.lookup
+        if plan is None or work.failure is not None:
+            self._run(item, work, effects)
+        else:
+            item = at_request(item, plan, work.record)
+            for held in self.lookups.answered(plan, work, item, now, effects):
+                self._run_reply(item, work, held, effects)
+        self.lookups.may_ask = True
 
     def step(self, item: Item, parsed: Work | None, effects: Effects) -> None:
         work = self.preparation.of_item(item) if parsed is None else parsed
@@ -105,6 +119,22 @@ class ServiceProcessor:
             # a timer runs once, even if its step is rejected
             cell.value = None
             cell.dirty = True
+        self._run(item, work, effects)
+        if self.lookups.has_asked:
+            self._answer_early(effects)
+
+    def _answer_early(self, effects: Effects) -> None:
+        """Runs the steps of replies that were in the log before the step's requests."""
+        self.lookups.may_ask = False
+        for item, held in self.lookups.take_early(effects):
+            work = self.preparation.of_event(item[TOPIC], item[KEY], item[VALUE])
+            self._run_reply(item, work, held, effects)
+        self.lookups.may_ask = True
+
+    def _run_reply(self, item: Item, work: Work, held: Any, effects: Effects) -> None:
+        work.held = held
+        if self.lookups.begun is not None:
+            self.lookups.begun.append((len(effects.outputs), item))
         self._run(item, work, effects)
 
     def _step_removed(self, item: Item, work: Work, effects: Effects) -> None:
@@ -151,6 +181,8 @@ class ServiceProcessor:
             args: list[Any] = [context]
             if work.input is not None:
                 args.append(work.record if work.input.rows is None else self._restored(work, work.input.rows, item))
+                if work.held is not None:
+                    args.append(work.held)
             elif work.timer is not None and work.timer.map_kind is not None:
                 args.append(work.id)
             self._add_states(args, handler, work)

@@ -58,6 +58,8 @@ def _schema(shape: Shape, defined: set[str]) -> Any:
     assert isinstance(shape, Plain)
     if shape.kind == "millis":
         return {"type": "long", "logicalType": "timestamp-millis"}
+    if shape.bits == 32:
+        return "int"
     return _PRIMITIVE.get(shape.kind, shape.kind)
 
 

@@ -23,6 +23,7 @@ from moneystate.api.handles import (
     Timer,
     Value,
 )
+from moneystate.api.lookup import DeclaresLookups, Lookup
 from moneystate.api.message import Message
 from moneystate.api.on import On
 from moneystate.api.reading import Key, Time
@@ -57,7 +58,7 @@ class Handler:
         self.name = function.__name__
 
 
-class Service(On[R]):
+class Service(On[R], DeclaresLookups):
     """A service: the inputs, outputs, state, rules and steps that are declared on it."""
 
     @overload
@@ -75,6 +76,7 @@ class Service(On[R]):
         self.outputs: list[Output[Any]] = []
         self.states: dict[str, Value[Any] | Map[Any]] = {}
         self.timers: dict[str, Timer | MapTimer[Any]] = {}
+        self.lookups = {}
         self.indices: dict[str, AnyIndex[Any, Any]] = {}
         self.queries: dict[str, Callable[..., Any]] = {}
         self.personal_queries: dict[str, bool | None] = {}  # by name: what `query` was given as `personal`
@@ -320,12 +322,14 @@ class Service(On[R]):
 
     def _register(self, source: Any, states: tuple[Any, ...], function: Callable[..., None]) -> None:
         name = getattr(function, "__name__", repr(function))
+        lookup = source if isinstance(source, Lookup) else None
+        source = source if lookup is None else lookup.replies
         sources = source.inputs if isinstance(source, Source) else [source]
         for one in sources:
             if not isinstance(one, (Input, Timer, MapTimer)):
                 self.fail(
-                    f"{name}: on({one!r}): expected an input or a timer.",
-                    "pass an object that input() or timer() returned.",
+                    f"{name}: on({one!r}): expected an input, a timer or a lookup.",
+                    "pass an object that input(), timer() or lookup() returned.",
                 )
             self._check_own(one, name)
             other = next((handler.name for handled, handler in self.handlers if handled is one), None)
@@ -338,17 +342,21 @@ class Service(On[R]):
                     f"{name}: expected a state, found {state!r}.", "pass an object that value() or map() returned."
                 )
             self._check_own(state, name)
-        self._check_parameters(sources[0], states, function, name)
+        self._check_parameters(sources[0], states, function, name, lookup)
         self._check_types(sources, function, name)
 
     def _check_own(self, handle: Any, name: str) -> None:
         if handle.service != self.name:
             self.fail(f"{name}: {handle!r} belongs to the service {handle.service!r}.", "declare one on this service.")
 
-    def _check_parameters(self, source: Any, states: tuple[Any, ...], function: Any, name: str) -> None:
+    def _check_parameters(
+        self, source: Any, states: tuple[Any, ...], function: Any, name: str, lookup: Any = None
+    ) -> None:
         parameters = ["ctx"]
         if isinstance(source, Input):
             parameters.append(source.record.__name__)
+        if lookup is not None:
+            parameters.append("held")
         elif isinstance(source, MapTimer):
             parameters.append("id")
         parameters.extend([state.name for state in states])

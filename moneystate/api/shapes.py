@@ -2,6 +2,7 @@
 
     str   -> string      ms.Millis  -> timestamp-millis    Literal["A", "B"] -> enum (string if "A" is not a name)
     int   -> long        ms.Decimal -> decimal             X | None          -> [null, X]
+    ms.Int32 -> int
     float -> double      ms.Json    -> string              list[X]           -> array
     bool  -> boolean     bytes      -> bytes               dict[str, X]      -> map
 
@@ -20,7 +21,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 from moneystate.api.json_value import Json
-from moneystate.api.types import MILLIS, NAME_ATTRIBUTE, WIRE_ATTRIBUTE, Digits, Header, Name, Wire, personal
+from moneystate.api.types import INT32, MILLIS, NAME_ATTRIBUTE, WIRE_ATTRIBUTE, Digits, Header, Name, Wire, personal
 from moneystate.errors import ServiceError
 
 _NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -45,6 +46,7 @@ class Plain(Shape):
     """A value without parts."""
 
     kind: str  # string, long, double, boolean, bytes, json or millis
+    bits: int = 64  # of a long; 32: its schema is `int`, which has the same encoding
 
 
 @dataclass(frozen=True)
@@ -321,6 +323,8 @@ class Shapes:
             name = f"{enum_name.rpartition('.')[0]}.{name}"
         if hint is int and MILLIS in marks:
             return Plain(MILLIS_KIND)
+        if hint is int and INT32 in marks:
+            return Plain("long", 32)
         digits = next((mark for mark in marks if isinstance(mark, Digits)), None)
         if hint is Decimal and digits is not None:
             return Exact(digits)

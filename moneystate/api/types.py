@@ -22,6 +22,7 @@ __all__ = [
     "Decimal",
     "Digits",
     "Header",
+    "Int32",
     "Json",
     "Millis",
     "Name",
@@ -47,8 +48,10 @@ class Mark:
 
 
 MILLIS: Final = Mark("Millis")
+INT32: Final = Mark("Int32")
 personal: Final = Mark("personal")
 Millis = Annotated[int, MILLIS]
+Int32 = Annotated[int, INT32]
 
 
 @dataclass(frozen=True)

@@ -160,6 +160,8 @@ class _Released:
             return like
         if name == "string" and like == Plain("json") and not self.notes_json:
             return Plain("json")
+        if name == "int":
+            return Plain("long", 32)
         return Plain(name) if name in _PLAIN else self.known[name]
 
 
@@ -183,7 +185,7 @@ def conversion(old: Shape, new: Shape, lossy: bool) -> Convert | None:
         return None if inner is None else _convert_values(inner)
     if isinstance(old, Symbols) and isinstance(new, Symbols):
         return (lambda value: value) if set(old.symbols) <= set(new.symbols) else None
-    return (lambda value: value) if old == new else None
+    return (lambda value: value) if old == new or (old, new) == (Plain("long", 32), Plain("long")) else None
 
 
 def _convert_records(old: Record, new: Record, lossy: bool) -> Convert | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from moneystate.api import layout
 from moneystate.api.cells import Cell, Read, TimerKind
+from moneystate.api.lookup_cells import LookupCells
 from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import HandlerPlan, InputPlan, StatePlan, TimerPlan
 from moneystate.api.working_set import WorkingSet
@@ -23,6 +24,7 @@ class Work:
         self.handler = handler  # None: a sweep
         self.record: Any = None  # the event's record
         self.input: InputPlan | None = None  # set for an event
+        self.held: Any = None  # of a lookup's reply: what its request holds
         self.timer: TimerPlan | None = None  # set for a timer
         self.id = ""  # of a timer: the map id that it was set for
         self.failure: Exception | None = None  # of the service's code that read the event
@@ -73,6 +75,8 @@ class Preparation:
             work.cell = self.cells.cell(plan.seen, key, str(plan.seen_id(record)).encode())
         if plan.rows is not None:
             self.cells.cell(plan.rows.kind, key, plan.rows.id(record, self.plan.topics[topic]).encode())
+        if plan.lookup is not None:
+            LookupCells(self.cells, self.plan.kinds, plan.lookup, key, record).announce()
         self._add_declared_cells(work, plan.handler.states, key)
 
     def _of_timer(self, item: Item) -> Work:

@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from moneystate.api.avro_parts import (
     BOOLEANS,
+    INT_MAX,
+    INT_MIN,
     Unencodable,
     bytes_of,
     double_of,
@@ -91,7 +93,8 @@ def _wrong_part(shape: Shape, value: Any, where: str) -> str | None:
     if shape.kind == "string":
         return _wrong_string(value, where)
     if _takes(_WRITERS[shape.kind], value):
-        return None
+        fits = shape.bits == 64 or INT_MIN <= value <= INT_MAX
+        return None if fits else _line(where, "a number of at most 32 bits", value)
     too_large = shape.kind in ("long", "millis", "double") and _takes(index, value)
     return _line(where, "a number of at most 64 bits" if too_large else _PYTHON[shape.kind].__name__, value)
 

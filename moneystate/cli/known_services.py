@@ -17,10 +17,12 @@ KNOWN: Final[dict[str, tuple[str, ...]]] = {
 }
 ENRICHMENT: Final = "enrichment"  # the service written by hand
 COMMANDS: Final = {ENRICHMENT: "enrich"}  # of services with a command of their own, by short name
+# Services whose jobs are written by hand, by short name: the declaration of their lookups
+LOOKUPS: Final = {ENRICHMENT: "services.enrichment.lookups:service"}
 # Commands of services, by name: those that run for long, and log; others; and groups of them
 LOGGING: Final = {
     "enrich": "services.enrichment.cli.enrich:enrich",
-    "lookup-worker": "services.enrichment.cli.lookup_worker:lookup_worker",
+    "lookup-worker": "moneystate.cli.lookup_worker:lookup_worker",
 }
 FAKES: Final = {"fake-session-service": "services.enrichment.cli.fake_session_service:fake_session_service"}
 GROUPS: Final = {"reconciliation": "services.reconciliation.cli.status:app"}

@@ -32,6 +32,7 @@ from moneystate.log import Level
 FORMATS = ("avro", "json", "confluent")
 BOUND = "20s"
 MAX_FUTURE = "10m"
+LOOKUP_DEADLINE = "10m"
 DEDUP_TTL = "1h"
 SESSION_TTL = "1d"
 SESSION_WAIT = "60s"
@@ -81,6 +82,11 @@ Lookup = Annotated[
         SessionLookup,
     ),
 ]  # fmt: skip
+
+LookupDeadline = Annotated[
+    str,
+    option("lookup-deadline", "With --drain: how long to wait for the replies of open lookups.", Panel.run, DURATION),
+]
 
 # checkpoint and state
 

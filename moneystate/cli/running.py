@@ -14,6 +14,7 @@ from moneystate.cli.plan import check_approved
 from moneystate.cli.remembered import notes_of, telling
 from moneystate.cli.service_jobs import Prepared
 from moneystate.cli.watching import Watching
+from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.job import Job, run_together
 from moneystate.spark.run_folder import RunFolder
 from moneystate.spark.run_options import RunOptions
@@ -59,8 +60,18 @@ def _run(jobs: list[Job], displays: list[Display]) -> None:
         run_together(jobs)
 
 
+def warn_of_open_lookups(display: Display, options: RunOptions) -> None:
+    open_requests = Checkpoint(options.checkpoint).open_requests()
+    if open_requests and not display.quiet:
+        display.warning(
+            f"{open_requests:,} lookups are open: what depends on them has not been put out. Run the same command "
+            "again once they are answered."
+        )
+
+
 def _say(displays: list[Display], jobs: list[Job], options: RunOptions, json_output: bool) -> None:
-    for display in displays:
+    for display, job in zip(displays, jobs, strict=True):
+        warn_of_open_lookups(display, job.options)
         display.goodbye(options.bounded and not options.drain)
     if json_output:
         totals = {job.spec.name: display.totals() for job, display in zip(jobs, displays, strict=True)}

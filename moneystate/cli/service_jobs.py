@@ -20,10 +20,12 @@ from moneystate.cli.known_services import KNOWN
 from moneystate.cli.option import Panel, choice, flagged
 from moneystate.cli.options import (
     BOUND,
+    LOOKUP_DEADLINE,
     MAX_FUTURE,
     MAX_RECORD_BYTES,
     Bound,
     Format,
+    LookupDeadline,
     MaxFuture,
     MaxRecordBytes,
     formats,
@@ -77,6 +79,7 @@ def prepare_services(
     max_record_bytes: MaxRecordBytes = MAX_RECORD_BYTES,
     on_error: OnErrorFlag = OnError.fail,
     format: Format = None,
+    lookup_deadline: LookupDeadline = LOOKUP_DEADLINE,
 ) -> list[Prepared]:
     """The jobs that the flags of `run` describe. Raises ConfigError."""
     given = parted(words)
@@ -90,6 +93,7 @@ def prepare_services(
         "max_record_bytes": max_record_bytes,
         "on_error": on_error.value,
     }
+    options = replace(options, replies_s=parse_ms(lookup_deadline, "--lookup-deadline") / 1000)
     own = [_own(options, path, len(paths) > 1) for path in paths]
     earlier = [before(one) for one in own]
     specs = [plain_service(path) for path in paths]

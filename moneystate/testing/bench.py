@@ -12,6 +12,10 @@ input whose event times look like seconds.
 
     bench = Bench(orders.service, customers.service)
 
+    bench.reply(sessions, {"clientCountryCode": "UY"})
+
+A lookup has no worker in a bench: the test says what the HTTP service answers.
+
 Several services are connected by their topics. The log of an ordinary topic decides the order of its records, and a
 replay reads this log unchanged. In a timed stream the writer decides the order, and a replay reads the records of the
 writer's replay.
@@ -26,6 +30,9 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar, overload
 
 from moneystate.api.handles import Input, Map, Output, Value
 from moneystate.api.json_topic import JSON
+from moneystate.api.json_value import Json
+from moneystate.api.lookup import FAILED, FOUND, NOT_FOUND, Lookup
+from moneystate.api.lookup_plan import Attempt, Unusable
 from moneystate.api.plan import Plan
 from moneystate.api.query_plan import QueryPlan
 from moneystate.api.reading import NO_HEADERS
@@ -40,6 +47,7 @@ from moneystate.testing.member import Cuts, Member, connect, in_order
 from moneystate.testing.purity import warn_once
 from moneystate.testing.run import CRASH, Crash, Entry, Run, Whole
 
+Q = TypeVar("Q")
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
@@ -76,6 +84,7 @@ class Bench:
         self.first = next(member for member in self.members if member.plan is self.plan)
         self.latest: int | None = None  # time of the latest sent record
         self.ended = False
+        self.replied: set[tuple[str, bytes, str]] = set()  # requests of lookups: lookup, key and identity
         self.times = TimeJudge()
 
     def _members(
@@ -139,6 +148,27 @@ class Bench:
         if other.format == JSON:
             value = other.codec.transcode(value, HEADER_BYTES)
         return member.take(topic, Whole(None, value, headers, -1 if arrival_ms is None else arrival_ms, raw=True))
+
+    def reply(
+        self, lookup: Lookup[Q, Any, Any, Any], answer: Mapping[str, Any] | None = None, *, to: Q | None = None,
+        failed: bool = False,
+    ) -> None:  # fmt: skip
+        """Replies to the open requests of a lookup, as its worker does. `answer`: the JSON object of the HTTP service.
+        None: the service does not know it, or, with `failed`, has not answered. `to`: only to this request."""
+        member = self._member(lookup.service)
+        plan = member.plan.lookups[lookup]
+        outcome = FAILED if failed else NOT_FOUND if answer is None else FOUND
+        body = None if answer is None or failed else Json.of(answer).text.encode()
+        for request in self.out(lookup.requests):
+            asked = (lookup.name, plan.keys.keys(request)[0], plan.id_of(request))
+            if asked in self.replied or to not in (None, request):
+                continue
+            self.replied.add(asked)
+            try:
+                reply = plan.reply_to(request, Attempt(outcome, 1, self.latest or 0), body)
+            except Unusable as e:
+                raise ValueError(f"{lookup!r}: no reply can be made of the answer: {e}") from None
+            self.send(plan.reply.decode(reply), to=lookup.replies)
 
     def send_raw(
         self, topic: str, value: bytes | str | None = None, key: bytes | str | None = None, *,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import re
 import warnings
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 from moneystate.api.failures import EXCEPTION
 from moneystate.api.iso_time import from_ms
 from moneystate.api.json_value import Json
+from moneystate.api.lookup_plan import LookupPlan
 from moneystate.api.odd_times import ADVICE
 from moneystate.api.plan_parts import InputPlan
 from moneystate.api.service import Service
@@ -76,6 +78,8 @@ def run_generated(service: Service[Any], records: int, seed: int) -> Generated:
         bench.send(record, to=to, order_time_ms=order_time_ms, arrival_ms=arrival_ms, headers=headers)
         if chance.random() < 0.01:
             bench.send(CRASH)
+    for lookup in bench.plan.lookups.values():
+        _reply(bench, lookup, chance)
     bench.end()
     letters = bench.run.letters()
     failures = {_code_of(detail): detail for reason, detail in reversed(letters) if reason == EXCEPTION}
@@ -85,6 +89,14 @@ def run_generated(service: Service[Any], records: int, seed: int) -> Generated:
         failures=sorted(failures.values()),
         warnings=[warning for plan in inputs if (warning := _odd_time(plan, chance))],
     )
+
+
+def _reply(bench: Bench, plan: LookupPlan, chance: random.Random) -> None:
+    """Sends a random reply to each request of a lookup."""
+    for request in bench.out(plan.lookup.requests):
+        reply = random_value(plan.reply.record, chance, START_MS)
+        of_request = {name: getattr(request, name) for name in plan.shared}
+        bench.send(dataclasses.replace(reply, **of_request), to=plan.lookup.replies)
 
 
 def _code_of(failure: str) -> str:

@@ -19,7 +19,7 @@ from moneystate.api.work import Work
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.engine.deadletter import PREFIX, Letter, Place, place_of_step, restored
 from moneystate.engine.effects import Effects
-from moneystate.engine.items import NO_TIME, Header, Item, UnorderedRecord
+from moneystate.engine.items import CLEANUP_RANK, NO_TIME, Header, Item, UnorderedRecord
 from moneystate.engine.keys import is_engines
 from moneystate.engine.order import Partition
 from moneystate.engine.place import cause_of
@@ -91,6 +91,7 @@ class Recorder:
         self.caused = caused
         self.differences = differences  # between a record in memory and one that is read again
         inner.changes.on_settled = self._check
+        self.begun = inner.lookups.begun = []  # where the outputs of replies' steps begin, with the replies
         self.codecs = {(o.stream, o.codec.header): o.codec for o in inner.plan.outputs.values()}
 
     def begin(
@@ -99,18 +100,31 @@ class Recorder:
         return self.inner.begin(state, items, unordered, watermark_before)
 
     def process_unordered(self, record: UnorderedRecord, effects: Effects) -> None:
-        before = len(effects.outputs)
+        before = self._before(effects)
         self.inner.process_unordered(record, effects)
         topic, partition, offset, key, value = record
-        self._note((0, 0, 0, topic, partition, offset, 0, key, value), before, effects)
+        self._note_step((0, 0, 0, topic, partition, offset, 0, key, value), before, effects)
 
     def step(self, item: Item, parsed: Work | None, effects: Effects) -> None:
-        before = len(effects.outputs)
+        before = self._before(effects)
         self.inner.step(item, parsed, effects)
-        self._note(item, before, effects)
+        self._note_step(item, before, effects)
 
-    def _note(self, item: Item, before: int, effects: Effects) -> None:
-        for number, (stream, key, value, _) in enumerate(effects.outputs[before:]):
+    def _before(self, effects: Effects) -> int:
+        self.begun.clear()
+        return len(effects.outputs)
+
+    def _note_step(self, item: Item, before: int, effects: Effects) -> None:
+        """Notes the outputs of a step, then those of the steps of replies after it. These come after all events of
+        their time, whether or not the reply was in the log before its request."""
+        ends = [*[position for position, _ in self.begun], len(effects.outputs)]
+        self._note(item, before, ends[0], effects)
+        for (position, reply), end in zip(self.begun, ends[1:], strict=True):
+            time, _, _, topic, partition, offset, _, key, value = reply
+            self._note((time, CLEANUP_RANK, 0, topic, partition, offset, time, key, value), position, end, effects)
+
+    def _note(self, item: Item, before: int, end: int, effects: Effects) -> None:
+        for number, (stream, key, value, _) in enumerate(effects.outputs[before:end]):
             self.caused.append(Caused(item, number, stream, key, value))
             codec = None if value is None else self.codecs.get((stream, value[:HEADER_BYTES]))
             if codec is not None and value is not None:

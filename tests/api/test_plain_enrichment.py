@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from examples.enrichment import enrichment
+from moneystate.api import layout
 from moneystate.api.decoder import ServiceDecoder
 from moneystate.api.plan import Plan
 from moneystate.api.runtime import ServiceProcessor
@@ -22,6 +23,7 @@ from tests.budget import examples
 from tests.enrichment.harness import cut, dead_letters
 from tests.enrichment.test_equals_model import any_cuts
 from tests.reference import model
+from tests.reference.codec import encode
 from tests.reference.strategies import Case, cases
 
 MANY = settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
@@ -32,10 +34,13 @@ def without_lookups(case: Case) -> Case:
 
 
 def run_case(case: Case, seed: int, ends: list[int], drain: bool, key_groups: int = 4) -> Simulation:
-    rules = enrichment.Rules(case.rules.session_ttl_ms, case.rules.dedup_ttl_ms, case.rules.session_wait_ms)
+    given = case.rules
+    rules = enrichment.Rules(given.session_ttl_ms, given.dedup_ttl_ms, given.session_wait_ms, given.lookup)
     plan = Plan(enrichment.service, rules)
+    of_replies = {(r.topic, r.partition) for r in case.replies}
     sim = Simulation(
-        ServiceDecoder(plan), plan.input_topics(), [(plan.codes[topic], n) for topic, n in case.partitions],
+        ServiceDecoder(plan), plan.input_topics(),
+        [(plan.codes[topic], n) for topic, n in [*case.partitions, *sorted(of_replies)]],
         lambda: ServiceProcessor(plan), case.rules.bound_ms, case.rules.max_future_ms, key_groups,
         dead_letter_stream=plan.dead_letter_stream,
     )  # fmt: skip
@@ -44,7 +49,7 @@ def run_case(case: Case, seed: int, ends: list[int], drain: bool, key_groups: in
             plan.codes[r.topic], r.partition, r.offset, -1 if r.timestamp_ms is None else r.timestamp_ms, r.key,
             r.value, list(r.headers),
         )
-        for r in interleaved(case.records, seed)
+        for r in interleaved(case.records + case.replies, seed)
     ]  # fmt: skip
     for batch in cut(records, [end % (len(records) + 1) for end in ends]):
         sim.batch(batch)
@@ -68,6 +73,10 @@ def interleaved(records: list[model.LogRecord], seed: int) -> list[model.LogReco
     return mixed
 
 
+def requests_of(sim: Simulation) -> list[bytes]:
+    return sorted(value or b"" for stream, _, value, _ in sim.outputs if stream == 1)
+
+
 def by_user(sim: Simulation) -> dict[bytes, list[bytes]]:
     values: dict[bytes, list[bytes]] = {}
     for stream, key, value, _ in sim.outputs:
@@ -77,9 +86,7 @@ def by_user(sim: Simulation) -> dict[bytes, list[bytes]]:
 
 
 def reasons(letters: Iterable[Any]) -> Counter[tuple[str, int, int, str]]:
-    """The lookups' types are unknown to a service without lookups."""
-    same = {"unknown_schema": "no_event_time"}
-    return Counter((topic, partition, offset, same.get(why, why)) for topic, partition, offset, why in letters)
+    return Counter(letters)
 
 
 @MANY
@@ -96,6 +103,25 @@ def test_any_batches_give_the_models_records(case: Case, seed: int, ends: list[i
     assert sim.buffered == want.buffered
 
 
+@MANY
+@given(cases(least_ms=1), st.integers(0, 2**32), any_cuts, st.booleans())
+def test_any_batches_with_replies_anywhere_give_the_models_records(
+    case: Case, seed: int, ends: list[int], drain: bool
+) -> None:
+    case = case._replace(rules=replace(case.rules, lookup=True))
+    sim, want = (
+        run_case(case, seed, ends, drain),
+        model.run(case.records, case.partitions, case.rules, drain, case.replies),
+    )
+    expected: dict[bytes, Counter[bytes]] = {}
+    for out in want.enriched:
+        expected.setdefault(out.user_id.encode(), Counter())[out.encoded] += 1
+    assert {user: Counter(values) for user, values in by_user(sim).items()} == expected
+    assert requests_of(sim) == sorted(encode("SessionLookupRequested", r) for r in want.requests)
+    assert reasons(letters_of(sim).elements()) == reasons(want.dead_letters)
+    assert sim.counts.get("looking_up", 0) == want.looking_up
+
+
 def letters_of(sim: Simulation) -> Counter[tuple[str, int, int, str]]:
     stream = sim.dead_letter_stream
     sim.outputs = [(2 if s == stream else s, k, v, h) for s, k, v, h in sim.outputs]
@@ -104,10 +130,13 @@ def letters_of(sim: Simulation) -> Counter[tuple[str, int, int, str]]:
 
 @MANY
 @given(cases(least_ms=1), any_cuts)
-def test_after_a_drain_nothing_is_left_but_users(case: Case, ends: list[int]) -> None:
-    sim = run_case(without_lookups(case), 0, ends, True)
-    left = Counter(key[:6] for state in sim.states for key in state.entries if key != clock.KEY)
-    assert set(left) <= {b"v\x04user"}
+def test_after_a_drain_nothing_is_left_but_users_and_open_lookups(case: Case, ends: list[int]) -> None:
+    case = case._replace(rules=replace(case.rules, lookup=True))
+    sim = run_case(case, 0, ends, True)
+    places = [layout.place_of(key) for state in sim.states for key in state.entries if key != clock.KEY]
+    left = Counter(place.name for place in places if place is not None)
+    assert left.pop("session_lookup", 0) == sim.counts.get("looking_up", 0)
+    assert set(left) <= {"user"}
 
 
 def test_its_records_are_those_of_the_schemas() -> None:

@@ -246,7 +246,7 @@ MISTAKES: dict[str, tuple[Declare, str]] = {
     "state of another service": (
         lambda s: s.on(well(s), basket.total)(nothing), "value 'total' belongs to the service 'basket'."
     ),
-    "on something else": (lambda s: s.on("orders")(nothing), "on('orders'): expected an input or a timer."),
+    "on something else": (lambda s: s.on("orders")(nothing), "on('orders'): expected an input, a timer or a lookup."),
     "a step that yields": (yielding, "step: a step cannot yield. Do: use ctx.emit(output, record)."),
     "a step that returns": (annotated(**{"return": Placed}), "step: expected a step that returns None. Do: use ctx"),
     "event before context": (

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from moneystate.devbroker import DevBroker
-from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge
+from services.enrichment.fake_service import FakeSessionService, Knowledge
 from tests.job.harness import ENRICHED, JobProcess, Setup
 from tests.kafka.logs import Cluster
 from tests.lookup.harness import REQUESTS, RESULTS, Lookups, check_answered_once

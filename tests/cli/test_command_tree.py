@@ -206,7 +206,7 @@ def test_a_variable_a_key_and_a_flag_are_read(
 WRITTEN = {int: 2000, float: 1.0, bool: True, list[str]: []}
 TEXTS = {"bound": "1s", "max-future": "1s", "idle-timeout": "1s", "trigger-interval": "1s", "broker-skew": "1s",
          "on-error": "fail", "timeout": "1s", "stalled-after": "1s", "openlineage-interval": "1s",
-         "log-level": "info"}  # fmt: skip
+         "log-level": "info", "lookup-deadline": "1s"}  # fmt: skip
 
 
 def test_every_option_is_a_key_of_the_file(tmp_path: Path) -> None:

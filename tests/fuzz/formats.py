@@ -14,6 +14,7 @@ from moneystate.api.decoder import ServiceDecoder
 from moneystate.api.json_topic import AVRO, DEBEZIUM, JSON, JsonTopic, heartbeat_in
 from moneystate.api.json_value import Json
 from moneystate.api.plan import Plan
+from moneystate.api.plans import plan_of
 from moneystate.engine.avro import Malformed
 from moneystate.engine.deadletter import Letter, write
 from moneystate.engine.processor import Rejected
@@ -25,9 +26,9 @@ from moneystate.kafka.formats import registry as registries
 from moneystate.kafka.formats.confluent import ConfluentFormat
 from moneystate.kafka.formats.json_format import JsonFormat
 from moneystate.kafka.formats.registry import RegisteredSchema, RegistryClient
+from moneystate.lookup.wire import Wire
 from services.enrichment import events
 from services.enrichment import fingerprints as fp
-from services.enrichment.lookup.wire import Wire
 from services.enrichment.replica.decode import lineage_origins
 from services.enrichment.replica.trace import EnrichedTrace, money_id
 from services.enrichment.source import encode_source, optional
@@ -101,14 +102,14 @@ def read_json(value: bytes) -> None:
         assert JSON_FORMAT.to_canonical(JSON_FORMAT.from_canonical(made)) == made
 
 
-WIRE = Wire()
+WIRE = Wire(next(iter(plan_of("services.enrichment.lookups:service").lookups.values())))
 
 
 @target("formats.lookup", mutated(VALUES), share=0.5)
 def read_request(value: bytes) -> None:
     for read in (WIRE.request, WIRE.answered):
-        made = result_of(lambda read=read: read(value), Undecodable)  # type: ignore[misc]
-        assert made is None or made.key
+        made = result_of(lambda read=read: read(value), Rejected)  # type: ignore[misc]
+        assert made is None or made
 
 
 # Confluent: framing and foreign writer schemas, with a registry in memory

@@ -10,7 +10,7 @@ import socket
 import tempfile
 import threading
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from io import StringIO
 from typing import Any, Final, get_args
 
@@ -22,7 +22,9 @@ import moneystate as ms
 from moneystate import log
 from moneystate.api.folders import avro_root
 from moneystate.api.job import plain_service
+from moneystate.api.lookup_plan import quoted
 from moneystate.api.message import Message
+from moneystate.api.plans import plan_of
 from moneystate.api.reference import made_at, with_rules
 from moneystate.api.rules import file_name, plain, read
 from moneystate.cli import ask, main, schemas
@@ -33,9 +35,11 @@ from moneystate.cli.settings_file import options_of
 from moneystate.engine.avro import Malformed
 from moneystate.errors import ConfigError
 from moneystate.kafka.sizes import producer_bytes
+from moneystate.lookup.http_service import MAX_BYTES, CallResult, Found, HttpService, ServiceConfig
+from moneystate.lookup.wire import Answer, Outcome, Request, Wire
 from moneystate.schemas.tree import Tree, read_folder, tree_of
 from moneystate.serving import addresses
-from services.enrichment.lookup.http import MAX_BYTES, CallResult, Found, ServiceConfig, SessionService
+from services.enrichment.lookups import SessionLookupRequested
 from services.reconciliation.config import Fields, InputConfig
 from services.reconciliation.decode import decoder_of
 from tests.fuzz.mutation import JSON, mutated
@@ -134,7 +138,7 @@ def root() -> Any:
 # A value that the command refuses once it has read all others
 REFUSED: Final[dict[str, dict[str, Any]]] = {
     "serve": {"listen": "nowhere"},
-    "lookup-worker": {"url-template": "nowhere"},
+    "lookup-worker": {"url": "nowhere"},
     "heartbeat": {"topics": ","},
 }
 NEEDED: Final = {"bootstrap-servers": "127.0.0.1:1", "data": "/nowhere", "topic-prefix": ""}
@@ -234,7 +238,7 @@ class Replies:
     def __init__(self) -> None:
         self.reply = b""
         self.socket = socket.create_server(("127.0.0.1", 0))
-        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}/{{userSessionId}}"
+        self.url = f"http://127.0.0.1:{self.socket.getsockname()[1]}"
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self) -> None:
@@ -244,10 +248,19 @@ class Replies:
                 caller.sendall(self.reply)
 
 
-async def asked(session: bytes) -> CallResult:
-    client = SessionService(ServiceConfig(service().url), 1)
+def any_request() -> Request:
+    return wire().request(wire().plan.request.encode(SessionLookupRequested("m", "u", "s", 0, "LATE")))
+
+
+@cache
+def wire() -> Wire:
+    return Wire(next(iter(plan_of("services.enrichment.lookups:service").lookups.values())))
+
+
+async def asked(path: str) -> CallResult:
+    client = HttpService(ServiceConfig(service().url), 1)
     try:
-        return await client.ask(session, 10.0)
+        return await client.ask(path, 10.0, partial(wire().problem, any_request()))
     finally:
         await client.close()
 
@@ -261,9 +274,9 @@ async def asked(session: bytes) -> CallResult:
 )  # fmt: skip
 def read_reply(given: tuple[bytes, bytes]) -> None:
     session, service().reply = given
-    result = asyncio.run(asked(session))
+    result = asyncio.run(asked("/" + quoted(session.decode("latin-1"))))
     if isinstance(result, Found):
-        assert result.country.encode()
+        assert wire().reply(any_request(), Answer(Outcome.FOUND, result.body, 1), 0)
     else:
         assert isinstance(result, get_args(CallResult))
         assert EVE not in getattr(result, "reason", "")

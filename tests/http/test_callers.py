@@ -9,7 +9,7 @@ import pytest
 
 from moneystate.http import HttpCall, HttpFailure, HttpSender, send_once
 from moneystate.kafka.formats.registry import ANSWERS, RegistryClient, RegistryUnavailable
-from services.enrichment.lookup.http import PLACE, Found, ServiceConfig, SessionService
+from moneystate.lookup.http_service import Found, HttpService, ServiceConfig
 from tests.http.contract import MOST, Caller, CallerContract
 from tests.http.server import Server
 
@@ -63,20 +63,17 @@ class _Once(Caller):
 class TestLookups(CallerContract):
     is_pooled = True
 
-    def body(self, path: str) -> bytes:
-        return b'{"clientCountryCode": %s}' % super().body(path)
-
     def caller(self, server: Server) -> Caller:
         return _Lookups(server)
 
 
 class _Lookups(Caller):
     def __init__(self, server: Server) -> None:
-        self.service = SessionService(ServiceConfig(f"{server.url}/{PLACE}"), MOST)
+        self.service = HttpService(ServiceConfig(server.url), MOST)
 
     async def call(self, name: str, timeout_s: float) -> str | None:
-        result = await self.service.ask(name.encode(), timeout_s)
-        return result.country if isinstance(result, Found) else None
+        result = await self.service.ask(f"/{name}", timeout_s, lambda _body: "")
+        return str(json.loads(result.body)) if isinstance(result, Found) else None
 
     async def close(self) -> None:
         await self.service.close()

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from moneystate.api.plans import plan_of
 from moneystate.kafka.client import is_end_of_partition, range_consumer
 from moneystate.kafka.offsets import high_watermark
-from services.enrichment.lookup.fake_service import Behaviour, FakeSessionService, HttpAnswer
-from services.enrichment.lookup.http import ServiceConfig
-from services.enrichment.lookup.metrics import Metrics
-from services.enrichment.lookup.resolver import Policy
-from services.enrichment.lookup.worker import Worker, WorkerConfig
+from moneystate.lookup.http_service import ServiceConfig
+from moneystate.lookup.metrics import Metrics
+from moneystate.lookup.resolver import Policy
+from moneystate.lookup.worker import Worker, WorkerConfig
+from services.enrichment.fake_service import Behaviour, FakeSessionService, HttpAnswer
 from tests.job.harness import JobProcess
 from tests.kafka.logs import Cluster, wait_until_stable
 from tests.reference.codec import Json, decode, encode
@@ -27,6 +28,7 @@ from tests.reference.codec import Json, decode, encode
 REQUESTS, RESULTS = "session-lookup-requests", "session-lookup-results"
 DONE_S = 90.0  # a handful of lookups takes less than a second; past this it hangs
 POLL_S = 0.02
+LOOKUP = next(iter(plan_of("services.enrichment.lookups:service").lookups.values()))
 QUICK = Policy(attempts=3, timeout_s=1.0, deadline_s=10.0, backoff_s=0.01, concurrency=100)
 # A killed worker is out of the way within seconds.
 SHORT = {"session.timeout.ms": "1500", "heartbeat.interval.ms": "300", "transaction.timeout.ms": "3000"}
@@ -129,19 +131,24 @@ class Lookups:
             "group": self.cluster.prefix + "lookup",
             "worker_id": "w0",
             "data": self.folder / "index",
-            "service": ServiceConfig(fake.url_template),
+            "service": ServiceConfig(fake.url),
             "extra": SHORT,
             **more,
         }
         prefix = self.cluster.prefix
         return WorkerConfig(
-            self.cluster.bootstrap_servers, requests=prefix + REQUESTS, results=prefix + RESULTS, policy=policy, **given
+            LOOKUP,
+            self.cluster.bootstrap_servers,
+            requests=prefix + REQUESTS,
+            results=prefix + RESULTS,
+            policy=policy,
+            **given,
         )
 
     def process(self, service: FakeSessionService, *more: str, env: dict[str, str] | None = None) -> JobProcess:
         """`moneystate lookup-worker` on these topics."""
         arguments = ["lookup-worker", "--bootstrap-servers", self.cluster.bootstrap_servers]
-        arguments += ["--topic-prefix", self.cluster.prefix, "--url-template", service.url_template]
+        arguments += ["--topic-prefix", self.cluster.prefix, "--url", service.url]
         short = [part for name, value in SHORT.items() for part in ("--kafka-config", f"{name}={value}")]
         return JobProcess([*arguments, *short, *more], self.folder, env)
 

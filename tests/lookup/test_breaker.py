@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.enrichment.lookup.breaker import Breaker, State, Tries
+from moneystate.lookup.breaker import Breaker, State, Tries
 
 Scene = Callable[[Breaker], Awaitable[None]]
 

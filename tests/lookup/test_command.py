@@ -14,7 +14,7 @@ import pytest
 
 from moneystate.cli import main
 from moneystate.kafka.formats import SchemaSet, make_format
-from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge
+from services.enrichment.fake_service import FakeSessionService, Knowledge
 from tests.log_lines import kinds
 from tests.lookup.harness import REQUESTS, RESULTS, Lookups, found, request
 from tests.ops.rules import check_healthy
@@ -23,7 +23,7 @@ from tests.reference import kafka_log
 from tests.reference.codec import encode
 from tests.scrape import Scrape, health
 
-WORKER = ("lookup-worker", "--bootstrap-servers", "127.0.0.1:1", "--url-template", "http://h/{userSessionId}")
+WORKER = ("lookup-worker", "--bootstrap-servers", "127.0.0.1:1", "--url", "http://h")
 
 
 def test_topics_in_json_metrics_and_an_end_in_good_order(lookups: Lookups, tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_the_fake_service_says_where_it_is_and_ends_when_told(tmp_path: Path) ->
     command = [sys.executable, "-m", "moneystate.cli.main", "fake-session-service", "--port", "0", "--seed", "7"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        template = process.stdout.readline().strip()
-        with urllib.request.urlopen(template.replace("{userSessionId}", "s")) as answer:
+        url = process.stdout.readline().strip()
+        with urllib.request.urlopen(f"{url}/sessions/s") as answer:
             assert json.load(answer) == {"clientCountryCode": Knowledge(7).country("s")}
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 0
@@ -76,8 +76,10 @@ def test_the_fake_service_says_where_it_is_and_ends_when_told(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "wrong",
     [
-        (*WORKER, "--url-template", "http://h/"),
-        (*WORKER, "--url-template", ""),
+        (*WORKER, "--url", "http://h/sessions/{user_session_id}"),
+        (*WORKER, "--url", "http://h/?version=1"),
+        (*WORKER, "--lookup", "prices"),
+        (*WORKER, "--url", ""),
         (*WORKER, "--bootstrap-servers", " "),
         (*WORKER, "--concurrency", "0"),
         (*WORKER, "--attempts", "0"),

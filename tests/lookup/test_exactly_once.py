@@ -7,8 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from services.enrichment.lookup.fake_service import FakeSessionService, HttpAnswer, Knowledge
-from services.enrichment.lookup.requests import Assignment, ReplyLog, RequestLog
+from moneystate.lookup.requests import Assignment, ReplyLog, RequestLog
+from services.enrichment.fake_service import FakeSessionService, HttpAnswer, Knowledge
 from tests.job.harness import JobProcess
 from tests.lookup.harness import DONE_S, REQUESTS, RESULTS, SHORT, Lookups, check_answered_once, found
 from tests.reference.codec import Json

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moneystate.devbroker import DevBroker
-from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge
+from services.enrichment.fake_service import FakeSessionService, Knowledge
 from tests.job.harness import ENRICHED, LOOKUP_RESULTS, Setup, small_workload
 from tests.log_lines import impersonal
 from tests.lookup.harness import REQUESTS, Lookups

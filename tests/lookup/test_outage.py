@@ -9,19 +9,26 @@ from collections.abc import Callable
 
 import pytest
 
-from services.enrichment.lookup.breaker import Breaker, Timer
-from services.enrichment.lookup.http import PLACE, ServiceConfig, SessionService
-from services.enrichment.lookup.limiter import Limiter
-from services.enrichment.lookup.metrics import Metrics
-from services.enrichment.lookup.resolver import Policy, SessionResolver
-from services.enrichment.lookup.wire import Outcome
+from moneystate.lookup.breaker import Breaker, Timer
+from moneystate.lookup.http_service import HttpService, ServiceConfig
+from moneystate.lookup.limiter import Limiter
+from moneystate.lookup.metrics import Metrics
+from moneystate.lookup.resolver import Policy, Resolver
+from moneystate.lookup.wire import Outcome, Request, Wire
+from services.enrichment.lookups import SessionLookupRequested
 from tests.http.server import Mode, Server
+from tests.lookup.harness import LOOKUP
 
 SESSIONS = 1_000
 FOUND = b'{"clientCountryCode": "UY"}'
 DOWN_S = 0.05  # the time of a call while the service is away
 UP_S = 60.0
 POLICY = Policy(attempts=8, timeout_s=DOWN_S, deadline_s=UP_S, backoff_s=0.0001, concurrency=100)
+
+
+def asking(session: str) -> Request:
+    record = SessionLookupRequested("m", "ann", session, 1_000, "LATE")
+    return Wire(LOOKUP).request(LOOKUP.request.encode(record))
 
 
 class Failing(Server):
@@ -60,18 +67,18 @@ async def back(server: Server, mode: Mode | None) -> None:
 def test_a_thousand_sessions_are_answered_after_an_outage(mode: Mode | None) -> None:
     async def scene() -> None:
         async with Failing() as server:
-            service = SessionService(ServiceConfig(f"{server.url}/{PLACE}"), POLICY.concurrency)
+            service = HttpService(ServiceConfig(server.url), POLICY.concurrency)
             breaker = Breaker(10, later=at_once)
-            resolver = SessionResolver(service, breaker, Limiter(None), POLICY, Metrics())
-            await resolver.ask(b"before")
+            resolver = Resolver(Wire(LOOKUP), service, breaker, Limiter(None), POLICY, Metrics())
+            await resolver.ask(asking("before"))
             await away(server, mode)
             # some are given up on the way, as when a worker loses its partitions
-            lost = [resolver.ask(b"lost%d" % n) for n in range(SESSIONS)]
+            lost = [resolver.ask(asking(f"lost{n}")) for n in range(SESSIONS)]
             while breaker.failed_probes < 2:
                 await asyncio.sleep(0.001)
             resolver.drop_all()
             await asyncio.gather(*lost, return_exceptions=True)
-            asked = [resolver.ask(b"s%d" % n) for n in range(SESSIONS)]
+            asked = [resolver.ask(asking(f"s{n}")) for n in range(SESSIONS)]
             while breaker.failed_probes < 4:
                 await asyncio.sleep(0.001)
             resolver.policy = Policy(8, UP_S, UP_S, POLICY.backoff_s)  # however busy the machine

@@ -18,19 +18,18 @@ from pathlib import Path
 import pytest
 
 from moneystate.errors import ConfigError
-from services.enrichment.lookup.fake_service import FakeSessionService, HttpAnswer, Knowledge
-from services.enrichment.lookup.http import (
+from moneystate.lookup.http_service import (
     MAX_BYTES,
-    PLACE,
     CallResult,
+    HttpService,
     ServiceConfig,
-    SessionService,
     Unavailable,
     Unusable,
     tls_context,
 )
-from services.enrichment.lookup.limiter import MAX_HOLD_S, retry_after_s
-from services.enrichment.lookup.resolver import Policy
+from moneystate.lookup.limiter import MAX_HOLD_S, retry_after_s
+from moneystate.lookup.resolver import Policy
+from services.enrichment.fake_service import FakeSessionService, HttpAnswer, Knowledge
 from tests.log_lines import parsed
 from tests.lookup.certificates import Authority
 from tests.lookup.harness import QUICK, Lookups, Running, check_answered_once, found, outcomes, request, scripted
@@ -58,7 +57,7 @@ def test_an_outage_fails_no_request_whatever_deadline_and_attempts(lookups: Look
         run.wait_for(lambda: run.worker.breaker.failed_probes >= 1, "down")
         asked += lookups.ask_many(170, first=80)
         run.wait_for(lambda: run.worker.breaker.failed_probes >= 2, "probes")
-        assert len(run.worker.resolver.sessions) <= 30  # it has stopped to take requests
+        assert len(run.worker.resolver.running) <= 30  # it has stopped to take requests
         assert run.metrics.registry.get_sample_value("moneystate_lookup_breaker_state", {"state": "closed"}) == 0
         assert run.worker.ready().text.startswith("the service is down: the breaker is ")
         service.start()
@@ -151,7 +150,7 @@ def test_a_bearer_token_is_read_again_when_it_is_renewed(lookups: Lookups, tmp_p
     token = tmp_path / "token"
     token.write_text("old\n")
     with FakeSessionService(lambda *_: found(), token="new") as service:
-        config = ServiceConfig(service.url_template, bearer_token_file=token)
+        config = ServiceConfig(service.url, bearer_token_file=token)
         with Running(lookups.config(service, service=config, breaker_threshold=2)) as run:
             lookups.ask(request())
             run.wait_for(lambda: down(run), "nobody is let in")
@@ -163,14 +162,14 @@ def test_a_client_certificate_opens_a_service_that_wants_one(lookups: Lookups, t
     authority = Authority(tmp_path / "ca")
     cert, key = authority.issue("worker")
     with FakeSessionService(lambda *_: found(), tls=authority.server_context(asks_for_client=True)) as service:
-        bare = ServiceConfig(service.url_template, ca_file=authority.cert)
-        stranger = ServiceConfig(service.url_template, client_cert=cert, client_key=key)  # it knows no such authority
+        bare = ServiceConfig(service.url, ca_file=authority.cert)
+        stranger = ServiceConfig(service.url, client_cert=cert, client_key=key)  # it knows no such authority
         for config in (bare, stranger):
             with Running(lookups.config(service, service=config, breaker_threshold=2)) as run:
                 lookups.ask(request())
                 run.wait_for(partial(down, run), "not let in")
         assert not service.calls
-        known = ServiceConfig(service.url_template, ca_file=authority.cert, client_cert=cert, client_key=key)
+        known = ServiceConfig(service.url, ca_file=authority.cert, client_cert=cert, client_key=key)
         with Running(lookups.config(service, service=known, breaker_threshold=2)) as run:
             assert outcomes(lookups.wait_for(1, run.check)) == {"m": "FOUND"}
 
@@ -180,7 +179,7 @@ def test_no_reason_repeats_what_was_sent_or_received(tmp_path: Path) -> None:
     token.write_text("half\n" + SECRET)  # which is no value of a header
     answer = f"HTTP/1.1 200 OK\r\n{SECRET}\r\n\r\n".encode()
     with socket.create_server(("127.0.0.1", 0)) as server:
-        url = f"http://127.0.0.1:{server.getsockname()[1]}/{PLACE}"
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
 
         def serve() -> None:
             with server.accept()[0] as caller:
@@ -192,7 +191,7 @@ def test_no_reason_repeats_what_was_sent_or_received(tmp_path: Path) -> None:
     invalid = "the answer is not valid HTTP (ClientResponseError)"
     assert results == [Unavailable(invalid), Unavailable("a header cannot be sent")]
     with pytest.raises(ConfigError) as refused:
-        ServiceConfig(f"http://user:{SECRET}@h/").check()
+        ServiceConfig(f"http://user:{SECRET}@h/?page=1").check()
     assert SECRET not in str(refused.value)
 
 
@@ -216,21 +215,21 @@ def test_a_body_without_end_is_not_read_for_ever(part: bytes, pause_s: float, re
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         threading.Thread(target=serve, daemon=True).start()
-        config = ServiceConfig(f"http://127.0.0.1:{server.getsockname()[1]}/{PLACE}")
+        config = ServiceConfig(f"http://127.0.0.1:{server.getsockname()[1]}")
         assert asyncio.run(asked(config, 0.3 if pause_s else 30.0)) == result
         hung_up.set()
 
 
 async def asked(config: ServiceConfig, timeout_s: float = 30.0) -> CallResult:
-    service = SessionService(config, 1)
+    service = HttpService(config, 1)
     try:
-        return await service.ask(b"s1", timeout_s)
+        return await service.ask("/s1", timeout_s, lambda _body: "")
     finally:
         await service.close()
 
 
 def test_a_worker_that_is_cut_off_says_so() -> None:
-    cut = "from moneystate import log; from services.enrichment.cli import lookup_worker; log.set_up(); "
+    cut = "from moneystate import log; from moneystate.cli import lookup_worker; log.set_up(); "
     cut += "lookup_worker._end_hard()"
     done = subprocess.run([sys.executable, "-c", cut], capture_output=True, text=True, check=False, timeout=90)
     (line,) = parsed(done.stderr)
@@ -242,21 +241,21 @@ def test_a_wrong_set_up_is_refused_at_once(tmp_path: Path) -> None:
     empty.write_text("")
     token.write_text("token")
     for config in (
-        ServiceConfig("http://host/sessions"),
-        ServiceConfig("ftp://host/{userSessionId}"),
-        ServiceConfig("http:///{userSessionId}"),
-        ServiceConfig("http://host/{userSessionId}/{userSessionId}"),
-        ServiceConfig("http://{userSessionId}:x/"),
-        ServiceConfig("http://user:secret@host/{userSessionId}", bearer_token_file=token),
-        ServiceConfig("http://host/{userSessionId}", client_cert=empty),
-        ServiceConfig("http://host/{userSessionId}", client_cert=empty, client_key=empty),
-        ServiceConfig("http://host/{userSessionId}", ca_file=empty),
-        ServiceConfig("http://host/{userSessionId}", ca_file=tmp_path / "none"),
-        ServiceConfig("http://host/{userSessionId}", bearer_token_file=empty),
-        ServiceConfig("http://host/{userSessionId}", bearer_token_file=tmp_path / "none"),
+        ServiceConfig("http://host/sessions?id="),
+        ServiceConfig("ftp://host"),
+        ServiceConfig("http://"),
+        ServiceConfig("http://host/{user_session_id}"),
+        ServiceConfig("http://host:x/"),
+        ServiceConfig("http://user:secret@host", bearer_token_file=token),
+        ServiceConfig("http://host", client_cert=empty),
+        ServiceConfig("http://host", client_cert=empty, client_key=empty),
+        ServiceConfig("http://host", ca_file=empty),
+        ServiceConfig("http://host", ca_file=tmp_path / "none"),
+        ServiceConfig("http://host", bearer_token_file=empty),
+        ServiceConfig("http://host", bearer_token_file=tmp_path / "none"),
     ):
         with pytest.raises(ConfigError):
-            SessionService(config, 1)
+            HttpService(config, 1)
 
 
 def test_the_fake_services_answers_are_a_pure_function_of_session_and_seed() -> None:
@@ -271,4 +270,4 @@ def test_the_fake_services_answers_are_a_pure_function_of_session_and_seed() -> 
 
 
 def test_the_context_of_a_service_without_tls_settings_checks_certificates() -> None:
-    assert tls_context(ServiceConfig("https://host/{userSessionId}")).verify_mode is ssl.CERT_REQUIRED
+    assert tls_context(ServiceConfig("https://host")).verify_mode is ssl.CERT_REQUIRED

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from moneystate.errors import SetupError
-from services.enrichment.lookup.fake_service import FakeSessionService, HttpAnswer, Knowledge
-from services.enrichment.lookup.resolver import Policy
+from moneystate.lookup.resolver import Policy
+from services.enrichment.fake_service import FakeSessionService, HttpAnswer, Knowledge
 from tests.lookup.harness import (
     DONE_S,
     QUICK,

@@ -15,6 +15,9 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
 
 from moneystate.engine.deadletter import COUNT_PREFIX
+from moneystate.lookup.breaker import State
+from moneystate.lookup.metrics import Metrics as LookupMetrics
+from moneystate.lookup.wire import Outcome
 from moneystate.monitoring import Labelled
 from moneystate.replica.model import Status
 from moneystate.serving import metrics as serving
@@ -24,9 +27,6 @@ from moneystate.spark.metrics import JobMetrics
 from moneystate.spark.observer import Trigger
 from moneystate.spark.progress import BatchProgress, InputProgress
 from services.enrichment.job import enrichment_job
-from services.enrichment.lookup.breaker import State
-from services.enrichment.lookup.metrics import Metrics as LookupMetrics
-from services.enrichment.lookup.wire import Outcome
 from services.enrichment.rules import Rules
 from tests.ops import rules
 

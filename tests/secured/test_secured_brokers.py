@@ -18,7 +18,7 @@ import pytest
 
 from moneystate.query.v1 import admin_pb2, status_pb2
 from moneystate.serving.client import Client, Target
-from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge
+from services.enrichment.fake_service import FakeSessionService, Knowledge
 from tests.job.harness import ENRICHED, LOOKUP_RESULTS, Finished, JobProcess, Setup, small_workload
 from tests.kafka.logs import Cluster
 from tests.log_lines import ids, impersonal, kinds
@@ -151,7 +151,7 @@ def run_job(commands: Commands, receiver: Receiver) -> None:
     with ExitStack() as running:
         service = running.enter_context(FakeSessionService(Knowledge(1)))
         debug = ("--log-level", "debug")
-        worker = commands.start("lookup-worker", *commands.topics(), *debug, "--url-template", service.url_template)
+        worker = commands.start("lookup-worker", *commands.topics(), *debug, "--url", service.url)
         running.enter_context(worker)
         watched = (*debug, "--openlineage", "--openlineage-interval", "0s", "--traces")
         job = running.enter_context(commands.start("enrich", *commands.job("--until-caught-up", "--drain"), *watched))
@@ -215,8 +215,8 @@ def test_a_command_without_permissions_says_so_in_one_line(
         "lookup-worker": (
             *commands.topics(),
             "--no-create-topics",
-            "--url-template",
-            "http://127.0.0.1:1/{userSessionId}",
+            "--url",
+            "http://127.0.0.1:1",
         ),
         "archive": (*commands.topics(), "--archive", str(tmp_path / "archive")),
         "bootstrap": (*commands.topics(), "--from", "kafka", "--out", str(tmp_path / "savepoint")),

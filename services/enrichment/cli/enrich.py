@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import Final
 
 import typer
 
 from moneystate import log
 from moneystate.cli.durations import parse_ms
 from moneystate.cli.job_flags import job_options, planned_job
-from moneystate.cli.option import DURATION, Panel, flagged, option
+from moneystate.cli.option import flagged
 from moneystate.cli.options import (
     BOUND,
     DEDUP_TTL,
+    LOOKUP_DEADLINE,
     MAX_FUTURE,
     MAX_RECORD_BYTES,
     SESSION_TTL,
@@ -23,6 +24,7 @@ from moneystate.cli.options import (
     Format,
     Json,
     Lookup,
+    LookupDeadline,
     MaxFuture,
     MaxRecordBytes,
     Quiet,
@@ -57,12 +59,7 @@ def prepared_enrichment(
     max_future: MaxFuture = MAX_FUTURE,
     max_record_bytes: MaxRecordBytes = MAX_RECORD_BYTES,
     session_lookup: Lookup = SessionLookup.none,
-    lookup_deadline: Annotated[
-        str,
-        option(
-            "lookup-deadline", "With --drain: how long to wait for the replies of open lookups.", Panel.run, DURATION
-        ),
-    ] = "10m",
+    lookup_deadline: LookupDeadline = LOOKUP_DEADLINE,
     format: Format = None,
 ) -> Prepared:
     """The job that the flags of `enrich` describe. Raises ConfigError."""

@@ -10,7 +10,7 @@ from moneystate.cli.durations import parse_ms
 from moneystate.cli.option import DURATION, Panel, option
 from moneystate.cli.options import port, seed
 from moneystate.stop_signals import stop_signals
-from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge
+from services.enrichment.fake_service import FakeSessionService, Knowledge
 
 SCOPE = "FAKE"  # in the names of its variables, because other commands also have a port and a seed
 SHARE = "0..1"
@@ -35,10 +35,10 @@ def fake_session_service(
 ) -> None:
     """A session service on loopback, for trying things out.
 
-    It prints its URL template and answers GET /sessions/{userSessionId} until SIGTERM or Ctrl-C. Its answers are a pure
+    It prints its URL and answers GET /sessions/{userSessionId} until SIGTERM or Ctrl-C. Its answers are a pure
     function of the session's id and --seed.
     """
     knowledge, latency_s = Knowledge(seed_number, not_found_rate, error_rate), parse_ms(latency, "--latency") / 1000
     with stop_signals() as stopped, FakeSessionService(knowledge, latency_s, port_number) as service:
-        typer.echo(service.url_template)
+        typer.echo(service.url)
         stopped.wait()

@@ -9,12 +9,11 @@ import typer
 
 from moneystate.cli.display import Display
 from moneystate.cli.remembered import notes_of, telling
+from moneystate.cli.running import warn_of_open_lookups
 from moneystate.cli.service_jobs import Prepared
 from moneystate.cli.watching import Watching
-from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.job import Job
 from moneystate.spark.run_folder import RunFolder
-from moneystate.spark.run_options import RunOptions
 
 
 def run_prepared(prepared: Prepared, watching: Watching, own: RunFolder, json_output: bool, quiet: bool) -> None:
@@ -35,15 +34,7 @@ def run_prepared(prepared: Prepared, watching: Watching, own: RunFolder, json_ou
             signal.signal(number, lambda *_: job.stop())
         with watching.over([job]):
             job.run()
-    _say_goodbye(display, options, Checkpoint(options.checkpoint).open_requests())
+    warn_of_open_lookups(display, options)
+    display.goodbye(options.bounded and not options.drain)
     if json_output:
         typer.echo(json.dumps(display.totals()))
-
-
-def _say_goodbye(display: Display, options: RunOptions, open_requests: int) -> None:
-    if open_requests and not display.quiet:
-        display.warning(
-            f"{open_requests:,} lookups are open: their money has not been put out. Run the same command again once "
-            "they are answered."
-        )
-    display.goodbye(options.bounded and not options.drain)

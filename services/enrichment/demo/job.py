@@ -138,10 +138,10 @@ def enrich_job(bootstrap_servers: str, folder: Path) -> ServiceProcess:
     return ServiceProcess("enrich", flags, folder)
 
 
-def lookup_worker(bootstrap_servers: str, url_template: str, folder: Path) -> ServiceProcess:
+def lookup_worker(bootstrap_servers: str, url: str, folder: Path) -> ServiceProcess:
     flags = {
         "bootstrap-servers": bootstrap_servers,
-        "url-template": url_template,
+        "url": url,
         "topic-partitions": str(PARTITIONS),
         "quiet": "",
     }

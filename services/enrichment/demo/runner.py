@@ -19,7 +19,7 @@ from services.enrichment.demo.job import PARTITIONS, ServiceProcess, address_of,
 from services.enrichment.demo.promises import ChapterVerdict, judge, stray_letter, stray_money
 from services.enrichment.demo.questions import Answer, ask
 from services.enrichment.demo.scenario import Chapter
-from services.enrichment.lookup.fake_service import FakeSessionService, Knowledge
+from services.enrichment.fake_service import FakeSessionService, Knowledge
 
 # The first chapter waits for the start of Spark (10 s on two cores). Later ones take about a second. After these
 # timeouts a promise counts as broken.
@@ -63,7 +63,7 @@ def run(chapters: list[Chapter], audience: Audience) -> Outcome:
                 closing(Exchange(servers, PARTITIONS)) as exchange,
                 FakeSessionService(KNOWLEDGE) as service,
                 enrich_job(servers, Path(folder) / "job") as job,
-                lookup_worker(servers, service.url_template, Path(folder) / "worker") as worker,
+                lookup_worker(servers, service.url, Path(folder) / "worker") as worker,
                 query_server(servers, Path(folder) / "serve") as server,
             ):
                 return _play(chapters, exchange, [job, worker, server], audience)
