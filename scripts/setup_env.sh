@@ -239,6 +239,11 @@ fetch_postgres() {
     .venv/bin/python -m moneystate.devpostgres binaries >/dev/null || exit 3
 }
 
+# What captures the changes of that server. It says itself that it fetches.
+fetch_debezium() {
+    .venv/bin/python -m moneystate.devdebezium jars >/dev/null || exit 3
+}
+
 # Whether words for pytest may take tests of one of the folders. Words without a folder of tests take all.
 take() {
     local words=$1 folder word any=
@@ -260,8 +265,9 @@ tools() {
     if take "$*" tests/ops; then fetch_promtool; fi
     if take "$*" tests/chaos; then fetch_faketime; fi
     if take "$*" tests/chaos tests/storage; then fetch_stores; fi
-    if take "$*" tests/devpostgres tests/apply; then fetch_postgres; fi
+    if take "$*" tests/devpostgres tests/apply tests/devdebezium; then fetch_postgres; fi
     if take "$*" tests/apply; then fetch_pgbouncer; fi
+    if take "$*" tests/devdebezium tests/apply; then fetch_debezium; fi
 }
 
 # --- layers -----------------------------------------------------------------------------------------------------------

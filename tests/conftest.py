@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, settings
 from moneystate import log
 from moneystate.cli.services import MODULES
 from moneystate.devbroker import DevBroker
+from moneystate.devdebezium import DevDebezium
+from moneystate.devpostgres import DevPostgres
 from tests import cost
 
 if TYPE_CHECKING:
@@ -74,6 +76,20 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> DevBroker:
 def own_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevBroker]:
     """A broker for the tests of one file, whose topics have no prefix."""
     with DevBroker(tmp_path_factory.mktemp("own-broker")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[DevPostgres]:
+    """A real PostgreSQL for the whole run. Tests have databases of their own."""
+    with DevPostgres() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def debezium(broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevDebezium]:
+    """A Kafka Connect for the tests of one file. Tests have connectors of their own."""
+    with DevDebezium(tmp_path_factory.mktemp("debezium"), broker.bootstrap_servers) as running:
         yield running
 
 

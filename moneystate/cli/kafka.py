@@ -79,12 +79,12 @@ def status(
         report = {
             "running": running is not None,
             "pid": running.pid if running else None,
-            "bootstrap_servers": running.bootstrap_servers if running else None,
+            "bootstrap_servers": running.address if running else None,
             "data_dir": str(folder),
         }
         typer.echo(json.dumps(report))
     elif running:
-        typer.echo(f"running on {running.bootstrap_servers} (process {running.pid}, data and log in {folder})")
+        typer.echo(f"running on {running.address} (process {running.pid}, data and log in {folder})")
     else:
         typer.echo(f"not running on {folder}")
     if running is None:

@@ -3,7 +3,7 @@
 `java` prints the Java that will be used. `jars` prints the folder of the broker's jars, and downloads them first if
 necessary (progress on stderr). The set-up script calls both. An error is one line on stderr and exit code 3.
 
-`watch` stops the broker on DATA_DIR when the process that started it has ended. The starter has the other end of this
+`watch` stops the server on DATA_DIR when the process that started it has ended. The starter has the other end of this
 process's standard input and never writes to it. The pipe closes however the starter ends, even by SIGKILL, so an
 aborted test run leaves no JVM behind.
 """
@@ -13,9 +13,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from moneystate.devbroker.broker import DevBroker
 from moneystate.devbroker.jars import kafka_jars
 from moneystate.devbroker.java import find_java
+from moneystate.devbroker.server_process import ServerProcess
 from moneystate.errors import SetupError
 
 
@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> int:
                 print(kafka_jars(progress=lambda line: print(line, file=sys.stderr, flush=True)))
             case ["watch", data_dir]:
                 sys.stdin.buffer.read()
-                DevBroker(Path(data_dir)).stop()
+                ServerProcess(Path(data_dir)).stop()
             case _:
                 print(__doc__, file=sys.stderr)
                 return 2

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import base64
 import fcntl
-import os
-import signal
 import socket
 import subprocess
-import sys
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -17,31 +14,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import psutil
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-import moneystate
 from moneystate.devbroker.config import server_properties
 from moneystate.devbroker.jars import Progress, kafka_jars
 from moneystate.devbroker.java import find_java
-from moneystate.devbroker.record import (
-    BrokerRecord,
-    config_file,
-    remove_record,
-    running_process,
-    write_record,
-)
+from moneystate.devbroker.record import ServerRecord, config_file
+from moneystate.devbroker.server_process import ADDRESS, ServerProcess, free_port, java_command
 from moneystate.errors import SetupError
 
 # A start takes 1.5 s on an idle machine, and longer if the log is long or the cores are busy. After this time it hangs.
 START_TIMEOUT_S = 60.0
-# A clean stop takes 0.4 s. After this time the broker is killed. Kafka recovers its log at the next start.
-STOP_TIMEOUT_S = 20.0
 POLL_S = 0.05
 # Another process may take the free port before Kafka does. Then another port is chosen, up to this often.
 PORT_ATTEMPTS = 3
-LOG_TAIL_LINES = 12
 
 
 class DevBroker:
@@ -71,8 +58,7 @@ class DevBroker:
         self._cluster_id = cluster_id or new_cluster_id()
         self._environment = dict(environment or {})
         self._progress = progress
-        self._child: subprocess.Popen[bytes] | None = None
-        self._watcher: subprocess.Popen[bytes] | None = None
+        self._process = ServerProcess(self._data_dir, "broker.log")
 
     def __enter__(self) -> Self:
         self.start()
@@ -84,14 +70,13 @@ class DevBroker:
         self.stop()
 
     @property
-    def running(self) -> BrokerRecord | None:
+    def running(self) -> ServerRecord | None:
         """The record of the broker that runs on this folder, whoever started it."""
-        live = running_process(self._data_dir)
-        return live[0] if live else None
+        return self._process.running
 
     @property
     def bootstrap_servers(self) -> str:
-        return self._record().bootstrap_servers
+        return self._record().address
 
     @property
     def pid(self) -> int:
@@ -99,7 +84,7 @@ class DevBroker:
 
     @property
     def log_file(self) -> Path:
-        return self._data_dir / "broker.log"
+        return self._process.log_file
 
     def start(self) -> None:
         """Starts the broker and waits until it answers. Raises SetupError, with the end of its log, if it does not."""
@@ -123,14 +108,13 @@ class DevBroker:
 
     def stop(self) -> None:
         """Stops the broker cleanly, or with SIGKILL if that takes too long. Does nothing if none runs."""
-        self._end(signal.SIGTERM)
-        remove_record(self._data_dir)
+        self._process.stop()
 
     def kill(self) -> None:
         """Sends SIGKILL, like a crash. The process record stays behind."""
-        self._end(signal.SIGKILL)
+        self._process.kill()
 
-    def _record(self) -> BrokerRecord:
+    def _record(self) -> ServerRecord:
         if running := self.running:
             return running
         raise SetupError(f"{self._data_dir}: expected a running broker, found none.", do="start it first.")
@@ -144,12 +128,13 @@ class DevBroker:
     def _start_once(self, java: Path, jars: Path, last: bool) -> bool:
         """Makes one attempt with one choice of ports. False: another process took a port, and the caller may try
         again."""
-        port = self._port or _free_port()
+        port = self._port or free_port()
         _refuse_taken(port)
-        config_file(self._data_dir).write_text(server_properties(self._data_dir, port, _free_port(), self._settings))
+        config_file(self._data_dir).write_text(server_properties(self._data_dir, port, free_port(), self._settings))
         self._format_if_new(java, jars)
         log_start = self.log_file.stat().st_size if self.log_file.exists() else 0
-        self._spawn(self._command(java, jars, self._heap, "kafka.Kafka", str(config_file(self._data_dir))), port)
+        command = java_command(java, jars, self._heap, "kafka.Kafka", str(config_file(self._data_dir)))
+        self._process.spawn(command, port, self._environment, detach=self._detach)
         try:
             problem = self._wait_until_up(f"127.0.0.1:{port}")
         except BaseException:
@@ -163,19 +148,9 @@ class DevBroker:
         if lost_race and not last:
             return False
         raise SetupError(
-            f"The broker on port {port} {problem}. The end of {self.log_file}: {self._log_tail()}",
+            f"The broker on port {port} {problem}. The end of {self.log_file}: {self._process.log_tail()}",
             do="fix the problem that the log names; a damaged development folder can be deleted.",
         )
-
-    def _command(self, java: Path, jars: Path, heap: str, main: str, *arguments: str) -> list[str]:
-        # Serial collector and first compiler tier: the broker shares few cores with Spark, usually for minutes. Only
-        # warnings are logged, or the log would grow for ever.
-        return [
-            *(str(java), f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"),
-            *("-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dorg.slf4j.simpleLogger.showDateTime=true"),
-            "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd'T'HH:mm:ss.SSSZ",
-            *("-cp", str(jars / "*"), main, *arguments),
-        ]
 
     def _format_if_new(self, java: Path, jars: Path) -> None:
         if (self._data_dir / "data" / "meta.properties").exists():
@@ -188,41 +163,20 @@ class DevBroker:
             f"--config={config_file(self._data_dir)}",
         ]
         with self.log_file.open("ab") as log:
-            command = self._command(java, jars, "128m", "kafka.tools.StorageTool", *arguments)
+            command = java_command(java, jars, "128m", "kafka.tools.StorageTool", *arguments)
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
         if done.returncode != 0:
             raise SetupError(
-                f"{self._data_dir / 'data'}: expected Kafka to format it, but: {self._log_tail()}",
+                f"{self._data_dir / 'data'}: expected Kafka to format it, but: {self._process.log_tail()}",
                 do="fix the problem that the message names, or delete the folder.",
-            )
-
-    def _spawn(self, command: list[str], port: int) -> None:
-        # In its own session, so that Ctrl-C in the terminal only reaches the starter, which then stops the broker
-        # cleanly.
-        with self.log_file.open("ab") as log:
-            self._child = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._data_dir, start_new_session=True,
-                env={**os.environ, **self._environment},
-            )  # fmt: skip
-        write_record(self._data_dir, self._child.pid, port)
-        if not self._detach:
-            root = str(Path(moneystate.__file__).parent.parent)
-            self._watcher = subprocess.Popen(
-                [sys.executable, "-m", "moneystate.devbroker", "watch", str(self._data_dir)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])},
             )
 
     def _wait_until_up(self, bootstrap_servers: str) -> str | None:
         """Waits until the broker answers. Returns None, or what is wrong."""
-        assert self._child is not None
         deadline = time.monotonic() + START_TIMEOUT_S
         admin: AdminClient | None = None
         while time.monotonic() < deadline:
-            if (code := self._child.poll()) is not None:
+            if (code := self._process.exit_code) is not None:
                 return f"ended at once with exit code {code}"
             if admin is None and _accepts(bootstrap_servers):
                 # Created only now, because librdkafka backs off after each refused connection and prints it.
@@ -232,52 +186,16 @@ class DevBroker:
             time.sleep(POLL_S)
         return f"did not answer within {START_TIMEOUT_S:.0f} s"
 
-    def _end(self, first_signal: signal.Signals) -> None:
-        if self._watcher is not None:
-            # Before the broker, so that it does not act when the process id may belong to another process.
-            self._watcher.kill()
-            self._watcher.communicate()
-            self._watcher = None
-        if live := running_process(self._data_dir):
-            _end_process(live[1], first_signal)
-        if self._child is not None:
-            self._child.wait()
-            self._child = None
-
-    def _log_tail(self) -> str:
-        text = self.log_file.read_text(errors="replace") if self.log_file.exists() else ""
-        # Without stack frames, which would displace the lines of the exceptions.
-        lines = [line.strip() for line in text.splitlines() if not line.startswith("\tat ")]
-        return " | ".join(lines[-LOG_TAIL_LINES:]) or "(empty)"
-
 
 def new_cluster_id() -> str:
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-
-
-def _end_process(process: psutil.Process, first_signal: signal.Signals) -> None:
-    try:
-        process.send_signal(first_signal)  # psutil checks again that the id has not been taken by another process
-        process.wait(STOP_TIMEOUT_S)
-    except psutil.TimeoutExpired:
-        process.kill()
-        process.wait(STOP_TIMEOUT_S)
-    except psutil.NoSuchProcess:
-        pass
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _refuse_taken(port: int) -> None:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java does: closed connections do not count
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((ADDRESS, port))
         except OSError as error:
             raise SetupError(
                 f"port {port} on 127.0.0.1: expected a free port for the broker, but {error.strerror}.",

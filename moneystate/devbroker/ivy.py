@@ -32,7 +32,8 @@ RESOLVE_TIMEOUT_S = 1200.0
 
 @dataclass(frozen=True)
 class Artifact:
-    """One artifact of a Maven repository, with its runtime dependencies unless it is `alone`."""
+    """One artifact of a Maven repository, with its runtime dependencies unless it is `alone`. No other artifact gets a
+    newer revision of it."""
 
     organisation: str
     name: str
@@ -86,7 +87,7 @@ def _class_path() -> str:
 def _module_xml(artifacts: list[Artifact]) -> str:
     dependencies = "".join(
         f"<dependency org={quoteattr(a.organisation)} name={quoteattr(a.name)} rev={quoteattr(a.revision)}"
-        f' transitive="{"false" if a.alone else "true"}" conf="default->default,runtime"/>'
+        f' transitive="{"false" if a.alone else "true"}" force="true" conf="default->default,runtime"/>'
         for a in artifacts
     )
     return (

@@ -1,7 +1,7 @@
-"""The record of a running broker in its data folder, with which any later process can find and stop it.
+"""The record of a running server in its data folder, with which any later process can find and stop it.
 
 A process is identified by its id *and* its start time *and* the configuration file on its command line. Process ids are
-reused, and a process that has the id of a former broker must never be signalled.
+reused, and a process that has the id of a former server must never be signalled.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ START_TIME_TOLERANCE_S = 5.0
 
 
 @dataclass(frozen=True)
-class BrokerRecord:
-    """A running broker."""
+class ServerRecord:
+    """A running server."""
 
     pid: int
     port: int
     created_s: float  # start of the process in seconds since the epoch, as psutil reports it
 
     @property
-    def bootstrap_servers(self) -> str:
+    def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
 
 def config_file(data_dir: Path) -> Path:
-    """The broker's configuration file. Its path on a command line identifies a process as the broker of this folder."""
+    """The server's configuration file. Its path on a command line identifies a process as the server of this folder."""
     return data_dir / "server.properties"
 
 
-def write_record(data_dir: Path, pid: int, port: int) -> BrokerRecord:
-    record = BrokerRecord(pid, port, psutil.Process(pid).create_time())
+def write_record(data_dir: Path, pid: int, port: int) -> ServerRecord:
+    record = ServerRecord(pid, port, psutil.Process(pid).create_time())
     temporary = data_dir / f"{RECORD_FILE}.new"
     temporary.write_text(json.dumps(asdict(record)))
     os.replace(temporary, data_dir / RECORD_FILE)
     return record
 
 
-def read_record(data_dir: Path) -> BrokerRecord | None:
-    """The last record, whose broker may have ended long ago; None: there is no readable record."""
+def read_record(data_dir: Path) -> ServerRecord | None:
+    """The last record, whose server may have ended long ago; None: there is no readable record."""
     try:
-        return BrokerRecord(**json.loads((data_dir / RECORD_FILE).read_text()))
+        return ServerRecord(**json.loads((data_dir / RECORD_FILE).read_text()))
     except (OSError, ValueError, TypeError):
         return None
 
@@ -57,8 +57,8 @@ def remove_record(data_dir: Path) -> None:
     (data_dir / RECORD_FILE).unlink(missing_ok=True)
 
 
-def running_process(data_dir: Path) -> tuple[BrokerRecord, psutil.Process] | None:
-    """The broker that runs on this folder; None: never started, stopped, crashed, or its id belongs to another
+def running_process(data_dir: Path) -> tuple[ServerRecord, psutil.Process] | None:
+    """The server that runs on this folder; None: never started, stopped, crashed, or its id belongs to another
     process."""
     record = read_record(data_dir)
     if record is None:

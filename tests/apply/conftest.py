@@ -12,12 +12,6 @@ from moneystate.devpostgres import DevPostgres
 from tests.apply.harness import Site
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[DevPostgres]:
-    with DevPostgres() as running:
-        yield running
-
-
 @pytest.fixture
 def site(broker: DevBroker, postgres: DevPostgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A database and topics of its own for each test."""
