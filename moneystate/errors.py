@@ -17,7 +17,8 @@
     │   └── SavepointError          a savepoint is incomplete or does not match
     ├── JobError               5    the running job failed
     │   ├── UnknownSchemaId         the registry does not know the schema of a record (yet)
-    │   └── StepError               a service's step failed on a record
+    │   ├── StepError               a service's step failed on a record
+    │   └── SourceError             the rows of a table's source cannot be loaded
     └── QueryError             *    a query server answered with an error; see moneystate/cli/connection.py
 
 A message is one line: where, what was expected, what was found, and after "Do:" what to do. Tests match the class or
@@ -103,6 +104,10 @@ class UnknownSchemaId(JobError):
 
 
 class StepError(JobError):
+    pass
+
+
+class SourceError(JobError):
     pass
 
 

@@ -3,6 +3,7 @@
 `--NAME` is the variable MONEYSTATE_NAME and the key NAME of the command's table in a configuration file. An option of
 one name has one meaning, one type and one help text in all commands. Options of the development broker and of the fake
 service have common names, so their variables have a prefix. So has --key of `skew`, whose variable once was another's.
+Options of `table` that have such a prefix mean something of their own.
 """
 
 from __future__ import annotations

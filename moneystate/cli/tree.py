@@ -34,6 +34,7 @@ PLACES: Final[dict[str, Place]] = {
     "doctor": Place(JOBS, "moneystate.cli.doctor:doctor", rules_take=True),
     "skew": Place(JOBS, "moneystate.cli.skew:skew"),
     "heartbeat": Place(JOBS, "moneystate.cli.heartbeat:heartbeat", logs=True),
+    "table": Place(JOBS, "moneystate.cli.table:app"),
     "apply": Place(JOBS, "moneystate.cli.apply:app"),
     "transactions": Place(JOBS, "moneystate.cli.transactions:app"),
     "dead-letters": Place(JOBS, "moneystate.cli.dead_letters:app"),

@@ -42,13 +42,15 @@ class WorkProgress:
             self.bar.stop()
 
     def show(self, phase: str, done: int, total: int) -> None:
+        """`total` 0: it is not known."""
         now = time.monotonic()
         began, before = self.phases.setdefault(phase, (now, done))
         rate = f"{(done - before) / (now - began):,.0f}/s" if done > before else ""
         if self.bar is not None:
             if phase not in self.bars:
-                self.bars[phase] = self.bar.add_task(phase, total=total, rate="")
-            self.bar.update(self.bars[phase], completed=done, total=total, rate=rate)
+                self.bars[phase] = self.bar.add_task(phase, total=total or None, rate="")
+            self.bar.update(self.bars[phase], completed=done, total=total or None, rate=rate)
         elif not self.quiet and (now - self.logged_at >= LOG_EVERY_S):
             self.logged_at = now
-            print(f"{phase}: {done:,} of {total:,} {rate}".rstrip(), file=sys.stderr, flush=True)
+            out_of = f" of {total:,}" if total else ""
+            print(f"{phase}: {done:,}{out_of} {rate}".rstrip(), file=sys.stderr, flush=True)

@@ -23,7 +23,7 @@ from tests.log_lines import shown
 
 ROOT: Any = typer.main.get_command(main.app)
 WIDTH = 80
-SCOPES = {"kafka": "KAFKA", "fake-session-service": "FAKE", "skew": "SKEW"}
+SCOPES = {"kafka": "KAFKA", "fake-session-service": "FAKE", "skew": "SKEW", "table": "TABLE"}
 
 
 class Node(NamedTuple):
@@ -85,14 +85,16 @@ def test_each_option_has_the_variable_of_its_name() -> None:
 
 
 def test_a_variable_and_a_name_mean_one_thing() -> None:
-    """The same help, type, metavar and panel wherever the name stands; a variable is of one option."""
+    """The same help, type, metavar and panel wherever the name stands, but for options of `table` with a variable of
+    their own; a variable is of one option."""
     by_variable = defaultdict(set)
     by_name = defaultdict(set)
     for _, name, p in OPTIONS:
         kind = p.type_descriptor.annotation
         limits = (p.type_descriptor.parameter_info.min, p.type_descriptor.parameter_info.max)
         by_variable[p.envvar].add(name)
-        by_name[name].add((p.help, str(kind), p.metavar, p.rich_help_panel, limits, p.multiple, tuple(p.opts)))
+        own = SCOPES["table"] if p.envvar.startswith(f"MONEYSTATE_{SCOPES['table']}_") else ""
+        by_name[name, own].add((p.help, str(kind), p.metavar, p.rich_help_panel, limits, p.multiple, tuple(p.opts)))
     assert {variable: names for variable, names in by_variable.items() if len(names) > 1} == {}
     assert {name: seen for name, seen in by_name.items() if len(seen) > 1} == {}
 

@@ -1,0 +1,327 @@
+"""`moneystate table`: the rows of tables."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import typer
+
+from moneystate import log
+from moneystate.api import iso_time
+from moneystate.cli.command import add, new_group
+from moneystate.cli.durations import parse_ms
+from moneystate.cli.option import DURATION, PATH, Panel, choice, flagged, option
+from moneystate.cli.options import (
+    BootstrapServers,
+    Json,
+    KafkaConfig,
+    KafkaConfigFile,
+    MetricsHost,
+    MetricsPort,
+    MinInsyncReplicas,
+    Quiet,
+    ReplicationFactor,
+    TopicPartitions,
+    TopicPrefix,
+    kafka_settings,
+    replication,
+)
+from moneystate.cli.work_progress import WorkProgress
+from moneystate.errors import ConfigError
+from moneystate.kafka.client import admin_client, check_reachable
+from moneystate.kafka.offsets import topic_states
+from moneystate.kafka.topics import Replication
+from moneystate.monitoring import Pulse, expose
+from moneystate.stop_signals import StopSignals, stop_signals
+from moneystate.tables.columns import Declared, Names, name_of, parsed_types
+from moneystate.tables.digests import Digests
+from moneystate.tables.files import FileFormat, FileSource
+from moneystate.tables.following import Follower
+from moneystate.tables.loading import Choices, Ended, Load, Loader, OnError, Surroundings
+from moneystate.tables.query import QuerySource
+from moneystate.tables.records import RecordMaker
+from moneystate.tables.staying import Every, Metrics, Staying, Watching, When
+from moneystate.tables.topic import check_topic, create_topic
+from moneystate.tables.writer import TableWriter
+
+_log = log.get_log(__name__)
+
+SCOPE = "TABLE"  # prefix of the variables whose names other commands have, too
+PARTITIONS = 4  # of a topic that is created
+LEAST_EVERY_MS = 1_000
+INTERRUPTED = 130  # as a shell says of SIGINT
+STATE_FOLDER = Path("~/.local/state/moneystate/tables")
+
+app = new_group("table", "Rows of tables, as services read them.")
+
+SourceFile = Annotated[
+    Path | None, typer.Argument(metavar="SOURCE", help="A file of CSV, JSON Lines or Parquet.", show_default=False)
+]
+Topic = Annotated[str, option("topic", "The table's topic, without its prefix.", Panel.topics, "TOPIC")]
+Key = Annotated[
+    str,
+    option("key", "Columns of the rows' key, separated by commas.", Panel.input, "COLUMN,...", scope=SCOPE,
+           shown="none"),
+]  # fmt: skip
+Sql = Annotated[str, option("sql", "A query whose rows are the table, instead of a file.", Panel.input, "QUERY")]
+DsnFile = Annotated[
+    Path | None,
+    option("dsn-file", "File with the connection string for --sql, as libpq or SQLAlchemy take it.", Panel.input, PATH),
+]
+Types = Annotated[
+    str,
+    option(
+        "types", "Types of a CSV file's columns: text, int, number, bool, time, date, json.", Panel.input,
+        "COLUMN=TYPE,...", shown="text",
+    ),
+]  # fmt: skip
+NamesChoice = Annotated[
+    Names, choice("names", "camel: valid_from becomes validFrom, as records are named in JSON.", Panel.input, Names)
+]
+Zone = Annotated[
+    str,
+    option(
+        "zone", "Zone of times without an offset, such as UTC.", Panel.input, "ZONE", shown="such times are refused"
+    ),
+]
+Format = Annotated[
+    FileFormat | None,
+    option("file-format", "Format of the file.", Panel.input, "|".join(FileFormat), scope=SCOPE, shown="by its name"),
+]
+Delimiter = Annotated[str, option("delimiter", "Between the cells of a CSV file.", Panel.input, "CHARACTER")]
+OnErrorChoice = Annotated[
+    OnError,
+    option(
+        "on-error", "fail: a row that cannot be loaded ends the load. skip: the topic keeps what it has of it.",
+        Panel.run, "|".join(OnError), scope=SCOPE,
+    ),
+]  # fmt: skip
+AllowDeletes = Annotated[
+    bool, option("allow-deletes", "Load also if most rows are gone, or all.", Panel.run)
+]  # fmt: skip
+EveryDuration = Annotated[str, option("every", "Stay, and load again after this time.", Panel.run, DURATION)]
+Watch = Annotated[bool, option("watch", "Stay, and load again when the file has changed.", Panel.run)]
+DryRun = Annotated[bool, option("dry-run", "Show what would change, and write nothing.", Panel.run, scope=SCOPE)]
+DigestsFolder = Annotated[
+    Path | None,
+    option(
+        "digests", "Folder of digests of the topic's rows; built from the topic where it is missing.", Panel.run, PATH,
+        shown="~/.local/state/moneystate/tables/TOPIC-ID",
+    ),
+]  # fmt: skip
+CreateTopic = Annotated[bool, option("create-topic", "Create the topic if it is missing.", Panel.topics)]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The table's topic, and where it is."""
+
+    servers: str
+    settings: dict[str, str]  # of Kafka's clients
+    topic: str  # without prefix
+    prefix: str
+    create: bool
+    partitions: int
+    replication: Replication
+
+    @property
+    def name(self) -> str:
+        return self.prefix + self.topic
+
+    def check(self) -> int:
+        """The size that a record may have. Raises SetupError and BrokerError."""
+        check_reachable(self.servers, self.settings)
+        admin = admin_client(self.servers, self.settings)
+        if self.create:
+            create_topic(admin, self.name, self.partitions, self.replication)
+        return check_topic(admin, self.name)
+
+
+def _place(
+    bootstrap_servers: BootstrapServers,
+    topic: Topic,
+    topic_prefix: TopicPrefix = "",
+    create_topic: CreateTopic = False,
+    topic_partitions: TopicPartitions = PARTITIONS,
+    replication_factor: ReplicationFactor = 0,
+    min_insync_replicas: MinInsyncReplicas = 0,
+    kafka_config: KafkaConfig = None,
+    kafka_config_file: KafkaConfigFile = None,
+) -> Place:
+    settings = kafka_settings(kafka_config_file, kafka_config)
+    copies = replication(replication_factor, min_insync_replicas)
+    return Place(bootstrap_servers, settings, topic, topic_prefix, create_topic, topic_partitions, copies)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the flags say about the source."""
+
+    file: Path | None
+    sql: str
+    dsn_file: Path | None
+    declared: Declared
+    format: FileFormat | None
+    delimiter: str
+
+    def source(self, declared: Declared, wait: Callable[[float], object]) -> FileSource | QuerySource:
+        """Raises ConfigError."""
+        if self.file is not None:
+            return FileSource(self.file, self.format, declared, self.delimiter, wait)
+        assert self.dsn_file is not None
+        return QuerySource(self.sql, self.dsn_file, declared)
+
+
+def _given(
+    file: SourceFile = None,
+    sql: Sql = "",
+    dsn_file: DsnFile = None,
+    key: Key = "",
+    types: Types = "",
+    names: NamesChoice = Names.camel,
+    zone: Zone = "",
+    file_format: Format = None,
+    delimiter: Delimiter = ",",
+) -> Given:
+    """Raises ConfigError."""
+    if (file is None) == (not sql) or bool(sql) != (dsn_file is not None):
+        raise ConfigError(
+            "table load: expected a file, or --sql with --dsn-file.", "give either SOURCE or both of these flags."
+        )
+    if len(delimiter) != 1:
+        raise ConfigError(f"--delimiter {delimiter}: expected one character.", "give for example ';'.")
+    parts = tuple(part.strip() for part in key.split(",") if part.strip())
+    declared = Declared(parts, names, parsed_types(types), None, _zone(zone))
+    return Given(file, sql, dsn_file, declared, file_format, delimiter)
+
+
+def _zone(name: str) -> ZoneInfo | None:
+    try:
+        return ZoneInfo(name) if name else None
+    except (ZoneInfoNotFoundError, ValueError):
+        raise ConfigError(f"--zone {name}: expected a time zone.", "give for example UTC or Europe/Berlin.") from None
+
+
+def _choices(
+    on_error: OnErrorChoice = OnError.fail, allow_deletes: AllowDeletes = False, dry_run: DryRun = False
+) -> Choices:
+    return Choices(on_error, allow_deletes, dry_run)
+
+
+def load(
+    place: Place,
+    given: Given,
+    choices: Choices,
+    every: EveryDuration = "",
+    watch: Watch = False,
+    digests: DigestsFolder = None,
+    metrics_port: MetricsPort = 0,
+    metrics_host: MetricsHost = "127.0.0.1",
+    quiet: Quiet = False,
+    json_output: Json = False,
+) -> None:
+    """Make a table's topic equal to a file or a query.
+
+    It writes the rows that differ and deletes those that are gone, in one transaction. A load that ends in the middle
+    leaves no trace. With --every or --watch it stays until SIGTERM, and logs.
+    """
+    every_ms = parse_ms(every, "--every", LEAST_EVERY_MS) if every else 0
+    _check_stay(bool(every), watch, choices, given)
+    stays = bool(every) or watch
+    pulse = Pulse()
+    with stop_signals() as stopped, WorkProgress(quiet or stays) as progress:
+        loader, source = _loader(place, given, choices, digests, _around(stopped, progress, pulse))
+        try:
+            if not stays:
+                _load_once(loader, place, choices, json_output)
+                return
+            when: When = Watching(source) if isinstance(source, FileSource) and watch else Every(every_ms / 1000)
+            staying = Staying(loader, when, stopped, pulse)
+            if metrics_port:
+                expose(metrics_host, metrics_port, Metrics(staying, place.name), staying.live, staying.ready)
+            staying.run()
+            _log.info("stopped", loads=staying.good)
+        finally:
+            loader.close()
+
+
+def _check_stay(every: bool, watch: bool, choices: Choices, given: Given) -> None:
+    """Raises ConfigError for flags that exclude each other."""
+    if watch and (every or given.file is None):
+        raise ConfigError("--watch: expected a file, and no --every.", "with --sql, give --every.")
+    if (watch or every) and choices.dry_run:
+        raise ConfigError("--dry-run: expected neither --every nor --watch.", "leave them out.")
+
+
+def _around(stopped: StopSignals, progress: WorkProgress, pulse: Pulse) -> Surroundings:
+    def check() -> None:
+        pulse.beat()
+        if stopped.is_set():
+            raise Ended
+
+    return Surroundings(lambda: time.time_ns() // 1_000_000, check, progress.show)
+
+
+def _loader(
+    place: Place, given: Given, choices: Choices, folder: Path | None, around: Surroundings
+) -> tuple[Loader, FileSource | QuerySource]:
+    """Raises ConfigError, SetupError, InstanceError and BrokerError."""
+    declared = given.declared
+    if not declared.key:
+        raise ConfigError("--key: expected the columns of the key, found none.", "give --key COLUMN.")
+
+    def wait(seconds: float) -> None:
+        around.check()
+        time.sleep(seconds)
+
+    source = given.source(declared, wait)
+    most_bytes = place.check()
+    states = topic_states(admin_client(place.servers, place.settings), [place.name])
+    home = folder or STATE_FOLDER.expanduser() / f"{place.name}-{states[place.name].topic_id}"
+    follower = Follower(place.servers, place.settings, place.name, Digests(home / "digests"))
+    make = RecordMaker(tuple(map(name_of(declared), declared.key)), most_bytes)
+    writer = TableWriter(place.servers, place.settings, place.name)
+    return Loader(source, make, follower, writer, home / "pending", choices, around), source
+
+
+def _load_once(loader: Loader, place: Place, choices: Choices, json_output: bool) -> None:
+    try:
+        loaded = loader.load()
+    except Ended:
+        raise typer.Exit(INTERRUPTED) from None
+    if json_output:
+        typer.echo(json.dumps(_as_json(loaded, place, choices)))
+        return
+    for line in loaded.changes:
+        typer.echo(line)
+    c = loaded.counts
+    if c.changed + c.deleted > len(loaded.changes) > 0:
+        typer.echo(f"... and {c.changed + c.deleted - len(loaded.changes):,} more")
+    left = f", {loaded.skipped:,} left out" if loaded.skipped else ""
+    done = "would change" if choices.dry_run else "changed"
+    typer.echo(f"{place.name}: {c.rows:,} rows, {c.changed:,} {done}, {c.deleted:,} deleted{left}")
+
+
+def _as_json(loaded: Load, place: Place, choices: Choices) -> dict[str, Any]:
+    c = loaded.counts
+    shown = {"changes": loaded.changes} if choices.dry_run else {}
+    return {
+        "topic": place.name,
+        "rows": c.rows,
+        "changed": c.changed,
+        "deleted": c.deleted,
+        "skipped": loaded.skipped,
+        "deletions_held_back": c.held_back,
+        "source": loaded.source,
+        "loaded_at": iso_time.from_ms(loaded.loaded_at_ms),
+        **shown,
+    }
+
+
+add(app, flagged(flagged(flagged(load, "place", _place), "given", _given), "choices", _choices), "load", logs=True)

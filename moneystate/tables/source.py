@@ -1,0 +1,44 @@
+"""What a load asks of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Final, Protocol
+
+from moneystate.tables.rows import Read
+
+CHUNK: Final = 2_000  # rows that are checked together
+
+
+class Opened(Protocol):
+    """A source while it is read, once."""
+
+    @property
+    def identity(self) -> str:
+        """Says later which rows these were."""
+        ...
+
+    def rows(self) -> Iterator[Read]:
+        """Raises SourceError."""
+        ...
+
+    def check_unchanged(self) -> None:
+        """After the last row. Raises SourceError if these are not the rows of one moment."""
+        ...
+
+
+class Source(Protocol):
+    @property
+    def where(self) -> str:
+        """As errors name it."""
+        ...
+
+    @property
+    def unit(self) -> str:
+        """How rows are numbered: `LINE` or `ROW`."""
+        ...
+
+    def open(self) -> AbstractContextManager[Opened]:
+        """Raises SourceError."""
+        ...
