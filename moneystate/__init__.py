@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from moneystate.api.rules import Rule
     from moneystate.api.salvage import salvage
     from moneystate.api.service import Service
+    from moneystate.api.table import Table
     from moneystate.api.types import (
         Decimal,
         Digits,
@@ -58,6 +59,7 @@ _HOMES = {
     "moneystate.api.rules": ("Rule",),
     "moneystate.api.salvage": ("salvage",),
     "moneystate.api.service": ("Service",),
+    "moneystate.api.table": ("Table",),
     "moneystate.api.types": (
         "Decimal",
         "Digits",
@@ -105,6 +107,7 @@ __all__ = [
     "Rule",
     "Service",
     "Source",
+    "Table",
     "Timer",
     "Unavailable",
     "Value",

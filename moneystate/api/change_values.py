@@ -65,6 +65,11 @@ def converted(record: Record, payload: Any, schema: Any) -> Any:
     return members
 
 
+def row_converted(record: Record, row: Any, schema: Any) -> Any:
+    """Like `converted`, for a row alone. `schema`: of the row."""
+    return _record(record, row, schema if isinstance(schema, dict) else {}, True)
+
+
 def _member(name: str, shape: Shape, value: Any, schema: Any, in_row: bool, unit: tuple[int, int] | None) -> Any:
     try:
         return _value(shape, value, schema if isinstance(schema, dict) else {}, in_row, unit)

@@ -19,6 +19,11 @@ from moneystate.api.map_cells import MapCells, id_bytes
 from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import TimerPlan
 from moneystate.api.step_changes import StepChanges
+from moneystate.api.table import Table
+from moneystate.api.table_copies import TableCopies
+from moneystate.api.table_plan import TablePlan
+from moneystate.api.table_rows import OwnRow
+from moneystate.api.waiting import HELD_EVENTS
 from moneystate.api.working_set import AnyKind, WorkingSet
 from moneystate.engine import deadletter
 from moneystate.engine.deadletter import COUNT_PREFIX, Letter
@@ -52,6 +57,7 @@ class CurrentStep:
         self.changes = StepChanges(largest_message(largest, in_json=False))
         self.lookups = LookupSteps(self)
         self.cells: WorkingSet  # of the batch
+        self.copies: TableCopies | None = None  # of the batch's tables, where the service reads rows of any key
         self.item: Item | None = None
         self.owner = b""  # its key
         self.now = 0  # its order time
@@ -100,6 +106,23 @@ class CurrentStep:
         if entries is None:
             entries = self.entries[kind] = Entries(MapCells(self, kind))
         return entries
+
+    def table_of(self, table: TablePlan, cell: Cell | None) -> Table[Any]:
+        """A table as of the current step. `cell`: the row of the step's key, of a local table."""
+        if cell is None:
+            assert self.copies is not None
+            return Table(self.copies.access(table, self.now))
+        self.cells.load_times(cell)
+        return Table(OwnRow(table, cell, self.now))
+
+    def row_of(self, table: TablePlan, own: bytes, key: Any, now_ms: int) -> Any:
+        """The row of a key at a time. `own`: the step's own key, which a local table has the row of."""
+        if not table.table.local:
+            assert self.copies is not None
+            return self.copies.access(table, now_ms).get(key, None)
+        cell = self.cells.cell(table.kind, own, b"")
+        self.cells.load_times(cell)
+        return OwnRow(table, cell, now_ms).get(key, None)
 
     def emit_dead_letter(self, reason: str, detail: str) -> None:
         """Writes the current record to the dead letters. Its canonical value is replaced by the original record before
@@ -206,13 +229,19 @@ class CurrentStep:
 
 def _kinds_of_keys(plan: Plan, timers: Sequence[str]) -> list[AnyKind]:
     """Returns the declared kinds and those of removed declarations: timers of these names, and the seen ids of each
-    topic that was ever read. The kinds of lookups are left out: only a reply decides what becomes of its request."""
+    topic that was ever read. Rows of tables and held events are left out, and the kinds of lookups: only a reply
+    decides what becomes of its request."""
     prefixes = [layout.prefix_of(layout.SEEN, topic) for topic in plan.codes]
     prefixes += [layout.prefix_of(layout.TIMER, name) for name in timers]
     removed = [plan.kind_at(prefix) for prefix in prefixes]
     kinds = dict.fromkeys([*plan.by_prefix.values(), *plan.every_kind(), *[k for k in removed if k is not None]])
     of_lookups = plan.lookup_kinds()
-    return [kind for kind in kinds if kind not in of_lookups]
+    of_tables = {
+        layout.prefix_of(letter, name)
+        for name in [*plan.tables, HELD_EVENTS]
+        for letter in (layout.VALUE, layout.TIMER)
+    }
+    return [kind for kind in kinds if kind not in of_lookups and kind.prefix not in of_tables]
 
 
 def _is_name(name: str) -> bool:

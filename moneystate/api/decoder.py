@@ -12,8 +12,10 @@ from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import InputPlan
 from moneystate.api.reading import NO_HEADERS, Headers, checked_time, header_time
 from moneystate.api.reject import Reject
+from moneystate.api.table_reader import TableReader, ends_load
 from moneystate.api.whole import WholeReader
 from moneystate.engine.avro import HEADER_BYTES, Malformed
+from moneystate.engine.deadletter import Letter
 from moneystate.engine.processor import Convert, Decoded, Read, ReadValue, Rejected
 
 
@@ -29,10 +31,17 @@ class ServiceDecoder:
 
     def reads(self, formats: Mapping[str, str], converts: Mapping[int, Convert]) -> dict[int, Read]:
         return {
-            code: WholeReader(self, code, formats.get(self.plan.topics[code], AVRO), converts.get(code))
+            code: self.reader(code, formats.get(self.plan.topics[code], AVRO), converts.get(code))
             for code, inputs in self.plan.inputs.items()
             if formats.get(self.plan.topics[code]) == DEBEZIUM or any(i.needs_whole_record() for i in inputs.values())
         }
+
+    def reader(self, code: int, format: str, convert: Convert | None, functions: bool = True) -> Read:
+        """Reads a topic's whole records. `functions`: as for `WholeReader`."""
+        table = self.plan.table_of.get(code)
+        if table is not None:
+            return TableReader(self, table, format, convert)
+        return WholeReader(self, code, format, convert, functions)
 
     def values(self, formats: Mapping[str, str]) -> dict[int, ReadValue]:
         return {
@@ -40,6 +49,11 @@ class ServiceDecoder:
             for code, inputs in self.plan.inputs.items()
             if formats.get(self.plan.topics[code]) == JSON and not any(i.needs_whole_record() for i in inputs.values())
         }
+
+    def ends_load(self, topic: int, record: Letter) -> int | None:
+        """See `moneystate.engine.processor.Decoder`."""
+        table = self.plan.table_of.get(topic)
+        return None if table is None else ends_load(table.table.format, record)
 
     def needs_headers(self, topic: int) -> bool:
         return any(i.needs_headers() for i in self.plan.inputs[topic].values())

@@ -11,6 +11,11 @@ from moneystate.api.cells import RecordKind, decode_entry
 from moneystate.api.handles import AnyIndex, Index, Map, MapIndex, Value
 from moneystate.api.index_order import Span
 from moneystate.api.plan import Plan
+from moneystate.api.table import Table, TableKey
+from moneystate.api.table_plan import TablePlan
+from moneystate.api.table_rows import text_of
+from moneystate.api.tables import DeclaredTable, TableIndex
+from moneystate.errors import ServiceError
 
 S = TypeVar("S")
 V = TypeVar("V")
@@ -64,6 +69,9 @@ class StateView(ABC):
             if record is not None:
                 yield id.decode(), record
 
+    def table(self, of: DeclaredTable[S]) -> Table[S]:
+        return Table(_Rows(self, self.plan.tables[of.name]))
+
     @overload
     def find(self, index: Index[S, V], by: V | tuple[Any, ...]) -> Iterator[tuple[str, S]]: ...
     @overload
@@ -95,6 +103,26 @@ class StateView(ABC):
             return None
         cell = decode_entry(kind, stored)
         return None if cell.has_expired(self.time) else cell.value
+
+
+class _Rows:
+    """`moneystate.api.table.TableAccess`, over the entries of a view."""
+
+    def __init__(self, view: StateView, planned: TablePlan) -> None:
+        self.view = view
+        self.planned = planned
+
+    def get(self, key: TableKey, at_ms: int | None) -> Any:
+        kind = self.planned.kind
+        stored = self.view.record(kind, self.view.stored(kind, text_of(key), b""))
+        version = None if stored is None else self.planned.row_at(stored.versions, self.view.time, at_ms)
+        return None if version is None else version.row
+
+    def find(self, index: TableIndex[Any, Any], by: Any) -> Iterator[tuple[str, Any]]:
+        raise ServiceError(
+            f"{index!r}: expected an index of a value or a map in a query, found one of a table.",
+            "read rows by their keys.",
+        )
 
 
 class ReadEntries(Protocol):

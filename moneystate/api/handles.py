@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from moneystate.api.entries import Entries
 from moneystate.api.message import Message
 from moneystate.api.reading import Key, Time
 from moneystate.api.types import Arrival, Unavailable
+
+if TYPE_CHECKING:
+    from moneystate.api.tables import DeclaredTable
 
 E = TypeVar("E")
 O = TypeVar("O")  # noqa: E741
@@ -42,7 +45,7 @@ class Input(Source[E]):
         unique: str | None,
         within_ms: Duration, bound_ms: Duration | None, max_future_ms: Duration | None, rank: int | None, ordered: bool,
         timed: bool, format: str, decode: Callable[[Message], Any] | None, fallback: Callable[[Message], Any] | None,
-        unavailable: Unavailable, partitions: int | None,
+        unavailable: Unavailable, partitions: int | None, table: DeclaredTable[Any] | None = None,
     ) -> None:  # fmt: skip
         super().__init__([self])
         self.service = service
@@ -64,9 +67,10 @@ class Input(Source[E]):
         self.fallback = fallback
         self.unavailable = unavailable
         self.partitions = partitions
+        self.table = table  # whose rows it has; None: it has events
 
     def __repr__(self) -> str:
-        return f"input {self.topic!r} of {self.record.__name__}"
+        return f"input {self.topic!r} of {self.record.__name__}" if self.table is None else repr(self.table)
 
 
 class Output(Generic[T]):

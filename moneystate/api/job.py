@@ -37,6 +37,7 @@ from moneystate.ports.service import (
     JSON_FIELDS,
     STATE_SCHEMAS,
     STATE_VERSIONS,
+    TABLES,
     TIMED,
     TIMER_STATE,
     TOPICS,
@@ -62,6 +63,7 @@ RESERVED: Final = (
     "max_futures",
     STATE_SCHEMAS,
     STATE_VERSIONS,
+    TABLES,
     TIMED,
     TOPICS,
 )
@@ -150,6 +152,7 @@ def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
             **state_schemas,
             **_json_fields(plan),
             **limits,
+            **_tables(plan),
         },
         bound_ms=platform_rules["bound_ms"],
         max_future_ms=platform_rules["max_future_ms"],
@@ -165,6 +168,7 @@ def plain_job(reference: str, rules: Mapping[str, Any]) -> JobSpec:
         functions=digests_of(service),
         timed=list(dict.fromkeys([o.topic for o in service.outputs if o.timed])),
         created={o.topic: Stream(o.partitions, o.compacted) for o in service.outputs},
+        copies_tables=any(not table.local for table in service.tables.values()),
         counters=_counters(service),
         topic_schemas=partial(schemas_by_topic, reference, codes),
     )
@@ -193,6 +197,15 @@ def _readable(plan: Plan) -> dict[str, list[str]]:
     return {kind.title: sorted(h.hex() for forms in kind.versions for h in forms) for kind in plan.every_kind()}
 
 
+def _tables(plan: Plan) -> dict[str, Any]:
+    """What decides since when rows of tables hold, as a rule; nothing if there are none."""
+    tables = {
+        t.topic: {"history_ms": t.history_ms, "ready": t.ready, "valid_from": t.valid_from or ""}
+        for t in plan.service.tables.values()
+    }
+    return {TABLES: tables} if tables else {}
+
+
 def _counters(service: Service[Any]) -> list[str]:
     """The platform's counters that are meaningful for this service."""
     late = ["late"] if any(i.ordered and not i.timed for i in service.inputs) else []
@@ -211,6 +224,8 @@ def functions_of(service: Service[Any]) -> list[FunctionType]:
     functions: list[Any] = [handler.function for _, handler in service.handlers]
     functions += [fn for i in service.inputs for fn in (i.key, i.time, i.decode, i.fallback)]
     functions += [output.key for output in service.outputs]
+    for table in service.tables.values():
+        functions += [table.on_change, *[index.by for index in table.indices]]
     functions += [s.ids for _, handler in service.handlers for s in handler.states if isinstance(s, MapAt)]
     return [function for function in functions if isinstance(function, FunctionType)]
 
@@ -277,7 +292,8 @@ def schemas_by_topic(reference: str, codes: tuple[tuple[str, int], ...]) -> dict
     plan = plan_of(reference, codes)
     records: dict[str, dict[str, Record]] = {}
     for planned in [i for inputs in plan.inputs.values() for i in inputs.values()]:
-        records.setdefault(planned.topic, {})[planned.codec.record.name] = planned.codec.record
+        record = planned.codec.record if planned.table is None else plan.table_of[planned.code].codec.record
+        records.setdefault(planned.topic, {})[record.name] = record
     for output in plan.outputs.values():
         records.setdefault(output.output.topic, {})[output.codec.record.name] = output.codec.record
     return {topic: [schema_of(record) for record in its.values()] for topic, its in records.items()}
@@ -287,6 +303,7 @@ def topic_records(plan: Plan) -> dict[str, Record]:
     """The records in the service's topics, by full name."""
     codecs = [*(i.codec for inputs in plan.inputs.values() for i in inputs.values())]
     codecs += [o.codec for o in plan.outputs.values()]
+    codecs += [table.codec for table in plan.tables.values()]
     return {codec.record.name: codec.record for codec in [*codecs, plan.heartbeat]}
 
 

@@ -34,10 +34,14 @@ from moneystate.api.reading import KeyReader, path_of
 from moneystate.api.schema import header_of
 from moneystate.api.service import Handler, Service
 from moneystate.api.shapes import Plain, Record, Shapes, Symbols, has_personal
+from moneystate.api.table_plan import TablePlan
+from moneystate.api.tables import TABLE_LOADED, DeclaredTable
 from moneystate.api.type_names import check_json_topic
 from moneystate.api.unavailable import KEPT_COLUMNS, KeptColumns, KeptRows, UnavailableColumns
 from moneystate.api.upgrades import Earlier, earlier_versions
+from moneystate.api.waiting import WaitPlan, WaitsFor
 from moneystate.api.wrong_values import wrong_default
+from moneystate.engine.items import TABLE_RANK
 from moneystate.engine.limits import MAX_DURATION_MS
 from moneystate.engine.processor import InputTopic
 from moneystate.errors import ServiceError
@@ -80,6 +84,11 @@ class Plan:
         self.topics = {code: topic for topic, code in self.codes.items()}
         self.released = released  # schemas of all released versions of the records
         self.kinds: dict[str, RecordKind] = {name: self._kind(state) for name, state in service.states.items()}
+        self.kinds |= {table.name: self._kind(table.state) for table in service.tables.values()}
+        if service.held is not None:
+            self.kinds[service.held.name] = self._kind(service.held)
+        self.tables = {table.name: self._table(table) for table in service.tables.values()}
+        self.table_of = {planned.code: planned for planned in self.tables.values()}
         if any(self._unavailable(declared).keeps for declared in service.inputs):
             self.kinds[KEPT_COLUMNS] = self._kind(self._kept_columns())
         if service.lookups:
@@ -233,7 +242,8 @@ class Plan:
     def input_topics(self) -> list[InputTopic]:
         """The inputs for the engine, sorted by code."""
         topics = []
-        for number, topic in enumerate(dict.fromkeys([i.topic for i in self.service.inputs])):
+        by_events = list(dict.fromkeys([i.topic for i in self.service.inputs if i.table is None]))
+        for topic in dict.fromkeys([i.topic for i in self.service.inputs]):
             declared = [i for i in self.service.inputs if i.topic == topic]
             alike = {
                 (i.rank, i.ordered, i.timed, i.arrival, i.bound_ms, i.max_future_ms, i.partitions) for i in declared
@@ -244,8 +254,14 @@ class Plan:
                     "use the same for the topic.",
                 )
             declared_rank = declared[0].rank
-            rank = min(number, MOST_RANKS - 1) if declared_rank is None else declared_rank
-            if not 0 <= rank < MOST_RANKS:
+            table = declared[0].table
+            if table is not None:
+                rank = TABLE_RANK
+            elif declared_rank is None:
+                rank = min(by_events.index(topic), MOST_RANKS - 1)
+            else:
+                rank = declared_rank
+            if table is None and not 0 <= rank < MOST_RANKS:
                 self.service.fail(f"input {topic!r}: rank={rank}.", f"use one from 0 to {MOST_RANKS - 1}.")
             input_topic = InputTopic(self.codes[topic], topic, declared[0].ordered, rank)
             topics.append(
@@ -255,6 +271,9 @@ class Plan:
                     timed=declared[0].timed,
                     arrival=declared[0].arrival,
                     partitions=declared[0].partitions or 0,
+                    table=table is not None,
+                    waits=table is not None and table.ready == TABLE_LOADED,
+                    compacted=table is not None and table.compacted,
                 )
             )
         return sorted(topics)
@@ -275,7 +294,7 @@ class Plan:
         planned = InputPlan(declared, self.codes[declared.topic], codec, keys, where)
         planned.handler = self.handlers.get(declared)
         check_input(where, planned, declared.format, [i for i in self.service.inputs if i.topic == declared.topic])
-        if planned.handler is not None and keys is None:
+        if planned.handler is not None and keys is None and declared.table is None:
             self.service.fail(
                 f"{declared!r}: without key, but {planned.handler.name} runs on it.", "name a field as key=."
             )
@@ -357,8 +376,14 @@ class Plan:
         return [s for s in self.released if f"{s.get('namespace', '')}.{s['name']}" == record.name]
 
     def _handler(self, source: Input[Any] | Timer | MapTimer[Any], handler: Handler) -> HandlerPlan:
-        states = []
+        states, waits = [], []
         for state in handler.states:
+            if isinstance(state, WaitsFor):
+                waits.append(self._wait(state, source, handler))
+                state = state.of
+            if isinstance(state, DeclaredTable):
+                states.append(StatePlan(self.kinds[state.name], not state.local, None, self.tables[state.name]))
+                continue
             ids_of = None
             if isinstance(state, MapAt):
                 if not isinstance(source, Input):
@@ -368,13 +393,28 @@ class Plan:
                     )
                 ids_of = self._ids_of(state.ids, source)
             states.append(StatePlan(self.kinds[state.name], not isinstance(state, Value), ids_of))
-        return HandlerPlan(handler.name, handler.function, states)
+        return HandlerPlan(handler.name, handler.function, states, waits)
+
+    def _wait(self, wait: WaitsFor, source: Any, handler: Handler) -> WaitPlan:
+        if not isinstance(source, Input) or not source.ordered or source.table is not None:
+            self.service.fail(
+                f"{handler.name}: wait_for({wait.of.name}, {wait.path!r}) needs events in the total order, found "
+                f"{source!r}.",
+                "pass the table itself.",
+            )
+        record = self.codec(source.record, repr(source)).record
+        key_of = path_of(record, wait.path, self._where(source), "wait_for")[0]
+        return WaitPlan(self.tables[wait.of.name], key_of, wait.wait_ms)
 
     def _ids_of(self, ids: str | Callable[[Any], list[str]], source: Input[Any]) -> Callable[[Any], Any]:
         if callable(ids):
             return ids
         record = self.codec(source.record, repr(source)).record
         return path_of(record, ids, self._where(source), "at")[0]
+
+    def _table(self, table: DeclaredTable[Any]) -> TablePlan:
+        codec, changes = self.codec(table.record, repr(table)), self.codec(table.input.record, repr(table))
+        return TablePlan(self.service, table, self.codes[table.topic], codec, changes, self.kinds[table.name])
 
     def _timer(self, timer: Timer | MapTimer[Any]) -> None:
         handler = self.handlers.get(timer)

@@ -11,24 +11,32 @@ from moneystate.api.handles import Input, Output
 from moneystate.api.lookup_plan import LookupPlan
 from moneystate.api.reading import Key, KeyReader, Time, elsewhere, time_reader
 from moneystate.api.shapes import Record
+from moneystate.api.table_plan import TablePlan
 from moneystate.api.types import Header
 from moneystate.api.unavailable import KeptRows, UnavailableColumns
+from moneystate.api.waiting import WaitPlan
 
 
 class StatePlan:
     """A state that a function receives."""
 
-    def __init__(self, kind: RecordKind, is_map: bool, ids_of: Callable[[Any], Any] | None) -> None:
+    def __init__(
+        self, kind: RecordKind, is_map: bool, ids_of: Callable[[Any], Any] | None, table: TablePlan | None = None
+    ) -> None:
         self.kind = kind
         self.is_map = is_map
+        self.table = table  # that it reads; None: it is a value or a map
         self.ids_of = ids_of  # from the event to the ids of the map entries that are read with the batch
 
 
 class HandlerPlan:
-    def __init__(self, name: str, function: Callable[..., object], states: list[StatePlan]) -> None:
+    def __init__(
+        self, name: str, function: Callable[..., object], states: list[StatePlan], waits: list[WaitPlan]
+    ) -> None:
         self.name = name
         self.function = function
         self.states = states
+        self.waits = waits  # rows of tables without which an event waits
 
 
 class InputPlan:
@@ -49,6 +57,7 @@ class InputPlan:
         self.fallback = input.fallback
         self.unavailable: UnavailableColumns | None = None
         self.rows: KeptRows | None = None  # where their columns are kept
+        self.table = input.table
         self.reads_only_fields = reads_only_fields(codec.record, input.key, input.time)
         self.from_headers = [f for f in codec.record.fields if f.header]
         # then the value is ignored
@@ -60,7 +69,8 @@ class InputPlan:
 
     def needs_whole_record(self) -> bool:
         """Whether the value alone is not enough to read a record."""
-        return self.decode is not None or self.fallback is not None or self.needs_headers()
+        is_made = self.decode is not None or self.fallback is not None
+        return is_made or self.table is not None or self.needs_headers()
 
     def needs_headers(self) -> bool:
         """Whether the platform reads a Kafka header of the record. Headers that the service's functions read do not

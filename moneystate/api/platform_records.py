@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from moneystate.api.shapes import Field, Plain, Record, Shapes
@@ -69,6 +69,29 @@ class EarlyReply:
     value: Annotated[bytes, personal]  # in canonical form
     partition: int
     offset: int
+
+
+@named("moneystate.api.HeldEvent")
+@dataclass
+class HeldEvent:
+    """An event that waits for a row of a table. It is an item of the total order."""
+
+    topic: int
+    partition: int
+    offset: int
+    rank: int
+    order_time: int
+    event_time: int
+    value: bytes
+
+
+@named("moneystate.api.HeldEvents")
+@dataclass
+class HeldEvents:
+    """Those of a key, the next one first."""
+
+    events: list[HeldEvent] = field(default_factory=list)
+    checks: int = 0  # how often the first has been looked at
 
 
 @dataclass

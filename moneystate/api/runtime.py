@@ -19,7 +19,10 @@ from moneystate.api.lookup_steps import at_request
 from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import HandlerPlan
 from moneystate.api.reject import Reject
+from moneystate.api.table_copies import TableCopies
+from moneystate.api.tables import BEGINNING_MS
 from moneystate.api.unavailable import UNAVAILABLE_VALUE, KeptRows
+from moneystate.api.waiting import HELD_EVENTS, Waiting
 from moneystate.api.work import Preparation, Work
 from moneystate.api.working_set import WorkingSet
 from moneystate.engine.avro import HEADER_BYTES, Malformed
@@ -62,10 +65,18 @@ class ServiceProcessor:
         self.lookups = self.current.lookups
         self.context: Context[Any] = Context(self.current, plan.rules)
         self.preparation = Preparation(plan)
+        self.waiting: Waiting | None = None
+        if plan.service.held is not None:
+            kind = plan.kinds[plan.service.held.name]
+            self.waiting = Waiting(kind, plan.service.held_timer, self.current, self.preparation, self._run_event)
         # of the batch
         self.cells: WorkingSet
         self.unordered: dict[UnorderedRecord, Work] = {}
         self.watermark_before = NO_TIME
+
+    def use_tables(self, copies: TableCopies) -> None:
+        """The tables that steps of any key read."""
+        self.current.copies = copies
 
     # A batch
 
@@ -74,7 +85,11 @@ class ServiceProcessor:
     ) -> list[Work | None]:
         self.cells = self.preparation.cells = WorkingSet(state)
         self.current.begin_batch(self.cells)
+        if self.waiting is not None:
+            self.waiting.cells = self.cells
         self.watermark_before = watermark_before
+        if self.current.copies is not None:
+            self.current.copies.prune(watermark_before)
         self.unordered = {}
         for record in unordered:
             topic, _, _, key, value = record
@@ -87,9 +102,9 @@ class ServiceProcessor:
 
     def process_unordered(self, record: UnorderedRecord, effects: Effects) -> None:
         """A record of an unordered input runs at the watermark before its batch; a reply of a lookup, at the time of
-        the request."""
-        now = self.watermark_before
+        the request. Rows of a table's first load hold from the beginning of time."""
         topic, partition, offset, key, value = record
+        now = BEGINNING_MS if topic in self.plan.table_of else self.watermark_before
         item: Item = (now, 0, 0, topic, partition, offset, now, key, value)
         work = self.unordered[record]
         self.lookups.may_ask = False
@@ -119,6 +134,19 @@ class ServiceProcessor:
             # a timer runs once, even if its step is rejected
             cell.value = None
             cell.dirty = True
+        if self.waiting is not None:
+            if work.timer is not None and work.timer.name == HELD_EVENTS:
+                self.waiting.release(item, effects)
+                return
+            if work.input is not None and work.input.table is None and self.waiting.holds(item, work, effects):
+                return
+        self._run_event(item, work, effects)
+
+    def _run_event(self, item: Item, work: Work, effects: Effects) -> None:
+        """Runs the step of an event or a timer. A held event may be one that the service no longer declares."""
+        if work.removed:
+            self._step_removed(item, work, effects)
+            return
         self._run(item, work, effects)
         if self.lookups.has_asked:
             self._answer_early(effects)
@@ -231,6 +259,9 @@ class ServiceProcessor:
 
     def _add_states(self, args: list[Any], handler: HandlerPlan, work: Work) -> None:
         for state, cell in zip(handler.states, work.cells, strict=True):
+            if state.table is not None:
+                args.append(self.current.table_of(state.table, cell))
+                continue
             if cell is None:
                 args.append(self.current.entries_of(state.kind))
                 continue

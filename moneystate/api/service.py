@@ -19,6 +19,7 @@ from moneystate.api.handles import (
     MapIndex,
     MapTimer,
     Output,
+    Reads,
     Source,
     Timer,
     Value,
@@ -26,11 +27,15 @@ from moneystate.api.handles import (
 from moneystate.api.lookup import DeclaresLookups, Lookup
 from moneystate.api.message import Message
 from moneystate.api.on import On
+from moneystate.api.platform_records import HeldEvents
 from moneystate.api.reading import Key, Time
 from moneystate.api.rules import problem_of
 from moneystate.api.shapes import CAMEL, STYLES
+from moneystate.api.table import Table
+from moneystate.api.tables import READY, TABLE_LOADED, DeclaredTable, KeepRow, TableChanges, TableIndex, TakeEffect
 from moneystate.api.types import Arrival, Unavailable
 from moneystate.api.view import View
+from moneystate.api.waiting import HELD_EVENTS, WaitsFor
 from moneystate.engine.inputs import is_pattern
 from moneystate.errors import ServiceError
 
@@ -45,8 +50,13 @@ P = ParamSpec("P")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 _PATTERN: Final = re.compile(r"[A-Za-z0-9._*-]{1,200}")
 _NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_NOT_OF_NAMES: Final = re.compile(r"[^A-Za-z0-9_]")
 LOGGED_COLUMNS: Final = Unavailable()
 FORMATS: Final = ("avro", "json", "confluent", "debezium")
+
+
+def _released(ctx: Any) -> None:
+    raise AssertionError("held events are released by the runtime")
 
 
 class Handler:
@@ -55,7 +65,7 @@ class Handler:
     def __init__(self, function: Callable[..., None], states: tuple[Any, ...]) -> None:
         self.function = function
         self.states = states
-        self.name = function.__name__
+        self.name: str = function.__name__
 
 
 class Service(On[R], DeclaresLookups):
@@ -75,8 +85,11 @@ class Service(On[R], DeclaresLookups):
         self.inputs: list[Input[Any]] = []
         self.outputs: list[Output[Any]] = []
         self.states: dict[str, Value[Any] | Map[Any]] = {}
+        self.tables: dict[str, DeclaredTable[Any]] = {}
         self.timers: dict[str, Timer | MapTimer[Any]] = {}
         self.lookups = {}
+        self.held: Value[HeldEvents] | None = None  # the events of a key that wait for rows; None: no function waits
+        self.held_timer = Timer(name, HELD_EVENTS)
         self.indices: dict[str, AnyIndex[Any, Any]] = {}
         self.queries: dict[str, Callable[..., Any]] = {}
         self.personal_queries: dict[str, bool | None] = {}  # by name: what `query` was given as `personal`
@@ -195,18 +208,82 @@ class Service(On[R], DeclaresLookups):
         self._check_timed(where)
         return declared
 
+    def table(
+        self, topic: str, record: type[S], *, key: str | tuple[str, ...] | None = None, valid_from: str | None = None,
+        history_ms: int = NO_LIMIT, local: bool = False, ready: str = TABLE_LOADED, compacted: bool = False,
+        bound_ms: Duration | None = None, format: str = "json", name: str = "",
+    ) -> DeclaredTable[S]:  # fmt: skip
+        """Declares reference data. A record in the topic replaces the row of its key, a tombstone removes it.
+
+        - `key`: the fields with the key. None: the record's Kafka key, as text.
+        - `valid_from`: a field with the time from which the row holds, if that is after the row was written.
+        - `history_ms`: how far back `Table.get(key, at=...)` finds rows that held.
+        - `local`: a step reads only the row of its own key. Otherwise it reads the row of any key.
+        - `ready`: `loaded`: other inputs are read once each partition of the topic has a TableLoaded, and the rows
+          before that hold from the beginning of time. `immediately`: each row holds from when it was written.
+        - `compacted`: accepts a topic with cleanup.policy=compact, from which a replay cannot read rows as they were.
+        - `bound_ms`: as for an input in arrival order.
+        - `name`: of the state with the rows. Default: the topic's name, with _ for characters that a name cannot have.
+        """
+        where = f"table {topic!r}"
+        self._check_topic(topic, where, format)
+        if ready not in READY:
+            self.fail(f"{where}: ready={ready!r}.", f"use {' or '.join(map(repr, READY))}.")
+        if compacted and ready == TABLE_LOADED:
+            self.fail(
+                f"{where}: compacted=True with ready='loaded': a compacted topic takes no record without a key, and "
+                "TableLoaded has none.",
+                "declare ready='immediately'.",
+            )
+        if type(history_ms) is not int or history_ms < 0:
+            self.fail(f"{where}: expected history_ms in ms, found {history_ms!r}.", "give a whole number.")
+        if any(i.topic == topic for i in self.inputs):
+            self.fail(f"{where}: the topic is also an input.", "declare it once.")
+        others = {**self.states, **self.timers, **self.tables}
+        name = self._new(name or _NOT_OF_NAMES.sub("_", topic).lower(), others, "table")
+        declared = DeclaredTable(
+            self.name, name, topic, record, key, valid_from, history_ms, local, ready, compacted, format, bound_ms,
+        )  # fmt: skip
+        self.tables[declared.name] = declared
+        self.inputs.append(declared.input)
+        self.handlers.append((declared.input, Handler(KeepRow(declared), (declared.state,))))
+        return declared
+
+    def wait_for(self, table: DeclaredTable[S], path: str, wait_ms: int) -> Reads[Table[S]]:
+        """A table for a function of an input: an event whose row does not hold yet is held for up to `wait_ms` by
+        event time, and then processed without it. Later events of its key wait behind it. `path`: of the event's field
+        with the row's key; an event without one does not wait."""
+        self._check_own(table, "wait_for")
+        if type(wait_ms) is not int or wait_ms <= 0:
+            self.fail(f"wait_for({table!r}): expected a number of ms, found {wait_ms!r}.", "give 1 or more.")
+        if self.held is None:
+            self.held = Value(self.name, HELD_EVENTS, HeldEvents, None)
+            self.timers[HELD_EVENTS] = self.held_timer
+            self.handlers.append((self.held_timer, Handler(_released, ())))
+        return WaitsFor(table, path, wait_ms)
+
     def value(self, name: str, record: type[S], *, ttl_ms: Duration | None = None) -> Value[S]:
         """Declares state with one record for each key. A new key has `record()`. A value that equals `record()` is not
         stored. With `ttl_ms`, a value expires this long after its last change. A function of the rules may return 0:
         then it does not expire."""
-        declared = Value(self.name, self._new(name, self.states, "value"), record, self._ttl(f"value {name!r}", ttl_ms))
+        declared = Value(
+            self.name,
+            self._new(name, {**self.states, **self.tables}, "value"),
+            record,
+            self._ttl(f"value {name!r}", ttl_ms),
+        )
         self.states[name] = declared
         return declared
 
     def map(self, name: str, record: type[S], *, ttl_ms: Duration | None = None) -> Map[S]:
         """Declares state with many records for each key, by id. With `ttl_ms`, an entry expires this long after its
         last change. A function of the rules may return 0: then it does not expire."""
-        declared = Map(self.name, self._new(name, self.states, "map"), record, self._ttl(f"map {name!r}", ttl_ms))
+        declared = Map(
+            self.name,
+            self._new(name, {**self.states, **self.tables}, "map"),
+            record,
+            self._ttl(f"map {name!r}", ttl_ms),
+        )
         self.states[name] = declared
         return declared
 
@@ -216,7 +293,7 @@ class Service(On[R], DeclaresLookups):
     def timer(self, name: str, of: Map[S]) -> MapTimer[S]: ...
     def timer(self, name: str, of: Map[Any] | None = None) -> Timer | MapTimer[Any]:
         """Declares a timer for each key, or, with `of`, for each id of a map."""
-        self._new(name, self.timers, "timer")
+        self._new(name, {**self.timers, **self.tables}, "timer")
         declared = Timer(self.name, name) if of is None else MapTimer(self.name, name, of)
         self.timers[name] = declared
         return declared
@@ -237,10 +314,20 @@ class Service(On[R], DeclaresLookups):
     def index(
         self, name: str, of: Map[S], by: Callable[[S], V | None], *, personal: bool | None = None
     ) -> MapIndex[S, V]: ...
+    @overload
+    def index(self, name: str, of: DeclaredTable[S], by: Callable[[S], list[V] | None]) -> TableIndex[S, V]: ...
+    @overload
+    def index(self, name: str, of: DeclaredTable[S], by: Callable[[S], V | None]) -> TableIndex[S, V]: ...
     def index(
-        self, name: str, of: Value[Any] | Map[Any], by: Callable[[Any], Any], *, personal: bool | None = None
+        self,
+        name: str,
+        of: Value[Any] | Map[Any] | DeclaredTable[Any],
+        by: Callable[[Any], Any],
+        *,
+        personal: bool | None = None,
     ) -> Any:
         """Declares an index for queries. It finds the keys of a value, or the entries of a map, by the result of `by`.
+        An index of a table is for steps (`Table.find`).
 
         `by` returns a string, a whole number or a tuple of these. A list of them adds the record under each. None
         leaves the record out. The index sorts by value (numbers by size, strings by code point, tuples part by part),
@@ -248,6 +335,8 @@ class Service(On[R], DeclaresLookups):
 
         `personal`: True: callers of the query server need the scope `state.read.personal`; False: they do not. By
         default they need it unless it is proven that the values have nothing of a personal field."""
+        if isinstance(of, DeclaredTable):
+            return self._table_index(name, of, by)
         self._new(name, self.indices, "index")
         if not isinstance(of, (Value, Map)):
             self.fail(
@@ -258,6 +347,15 @@ class Service(On[R], DeclaresLookups):
         declared = Index(self.name, name, of, by) if isinstance(of, Value) else MapIndex(self.name, name, of, by)
         declared.personal = personal
         self.indices[name] = declared
+        return declared
+
+    def _table_index(self, name: str, of: DeclaredTable[Any], by: Callable[[Any], Any]) -> TableIndex[Any, Any]:
+        self._check_own(of, f"index {name!r}")
+        if of.local:
+            self.fail(f"index {name!r}: {of!r} is local, so a step reads one row of it.", "read that row.")
+        name = self._new(name, {**self.indices, **{i.name: i for i in of.indices}}, "index")
+        declared: TableIndex[Any, Any] = TableIndex(self.name, name, of, by)
+        of.indices.append(declared)
         return declared
 
     @overload
@@ -322,6 +420,9 @@ class Service(On[R], DeclaresLookups):
 
     def _register(self, source: Any, states: tuple[Any, ...], function: Callable[..., None]) -> None:
         name = getattr(function, "__name__", repr(function))
+        if isinstance(source, TableChanges):
+            self._register_changes(source.of, states, function, name)
+            return
         lookup = source if isinstance(source, Lookup) else None
         source = source if lookup is None else lookup.replies
         sources = source.inputs if isinstance(source, Source) else [source]
@@ -336,14 +437,35 @@ class Service(On[R], DeclaresLookups):
             if other is not None:
                 self.fail(f"{one!r} has two functions, {other} and {name}.", "put both into one function.")
             self.handlers.append((one, Handler(function, states)))
-        for state in states:
-            if not isinstance(state, (Value, Map, MapAt)):
-                self.fail(
-                    f"{name}: expected a state, found {state!r}.", "pass an object that value() or map() returned."
-                )
-            self._check_own(state, name)
+        self._check_states(states, name)
         self._check_parameters(sources[0], states, function, name, lookup)
         self._check_types(sources, function, name)
+
+    def _register_changes(
+        self, table: DeclaredTable[Any], states: tuple[Any, ...], function: Callable[..., None], name: str
+    ) -> None:
+        self._check_own(table, name)
+        if not table.local:
+            self.fail(f"{name}: {table!r} is not local, so its rows belong to no key.", "declare it with local=True.")
+        if table.on_change is not None:
+            self.fail(f"{table._changed!r} have two functions.", "put both into one function.")
+        self._check_states(states, name)
+        self._check_signature(function, ["ctx", table.record.__name__, *[state.name for state in states]], name)
+        table.on_change, table.on_change_states = function, states
+        with_rows = (table.state, *states)
+        keeps = next(n for n, (source, _) in enumerate(self.handlers) if source is table.input)
+        self.handlers[keeps] = table.input, Handler(KeepRow(table), with_rows)
+        self.timers[table.name] = table.timer
+        self.handlers.append((table.timer, Handler(TakeEffect(table), with_rows)))
+
+    def _check_states(self, states: tuple[Any, ...], name: str) -> None:
+        for state in states:
+            if not isinstance(state, (Value, Map, MapAt, DeclaredTable, WaitsFor)):
+                self.fail(
+                    f"{name}: expected a state, found {state!r}.",
+                    "pass an object that value(), map() or table() returned.",
+                )
+            self._check_own(state, name)
 
     def _check_own(self, handle: Any, name: str) -> None:
         if handle.service != self.name:

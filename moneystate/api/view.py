@@ -11,6 +11,8 @@ from moneystate.errors import ArgumentError
 
 if TYPE_CHECKING:
     from moneystate.api.handles import Index, Map, MapIndex, Value
+    from moneystate.api.table import Table
+    from moneystate.api.tables import DeclaredTable
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -43,6 +45,10 @@ class View(Protocol):
 
     def entries(self, of: Map[S], key: str, prefix: str = "") -> Iterator[tuple[str, S]]:
         """Ids and entries, ordered by id. `prefix`: of the ids."""
+        ...
+
+    def table(self, of: DeclaredTable[S]) -> Table[S]:
+        """The rows of a table that hold at `time_ms`."""
         ...
 
     @overload

@@ -10,6 +10,7 @@ from moneystate.api.cells import Cell, Read, TimerKind
 from moneystate.api.lookup_cells import LookupCells
 from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import HandlerPlan, InputPlan, StatePlan, TimerPlan
+from moneystate.api.waiting import HELD_EVENTS
 from moneystate.api.working_set import WorkingSet
 from moneystate.engine.avro import HEADER_BYTES, Malformed
 from moneystate.engine.items import KEY, RANK, TIMER_RANK, TOPIC, VALUE, Item
@@ -71,6 +72,8 @@ class Preparation:
         record, _ = read(value, HEADER_BYTES)
         work.record = record
         assert plan.handler is not None
+        if self.plan.service.held is not None:
+            self.cells.cell(self.plan.kinds[HELD_EVENTS], key, b"")
         if plan.seen is not None and plan.seen_id is not None:
             work.cell = self.cells.cell(plan.seen, key, str(plan.seen_id(record)).encode())
         if plan.rows is not None:

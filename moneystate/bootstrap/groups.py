@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from moneystate.bootstrap.shuffle_files import read_shuffle_file, shuffle_path
+from moneystate.bootstrap.tables import Tables, with_tables
 from moneystate.bootstrap.work import write_json
 from moneystate.engine import clock as clocks
 from moneystate.engine.block import Block, merge
@@ -41,6 +42,7 @@ class GroupSpec:
     topics: dict[int, str]  # topic names by their number in items, for errors
     watermarks: Mapping[int, int]  # recorded ones, by the chunk after which they are reached
     partitions: list[Partition]  # of all ordered inputs
+    tables: Tables | None = None  # whose rows steps of any key read
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ class _Run:
         self.counts: dict[str, int] = {}
         self.buffered = 0
         self.silent: list[Partition] = []
+        self.copies = None if spec.tables is None else spec.tables.copies()
 
     def whole(self) -> GroupResult:
         folder = self.spec.work / "savepoint"
@@ -109,7 +112,9 @@ class _Run:
 
     def _run(self, block: Block) -> list[Output]:
         try:
-            result = run_batch(block, self.state, self.spec.make(), self.spec.bounds)
+            if self.copies is not None:
+                self.copies.advance(block.tables)
+            result = run_batch(block, self.state, with_tables(self.spec.make(), self.copies), self.spec.bounds)
         except StepFailed as e:
             raise step_error(e, self.spec.topics) from e
         self.watermark, self.counts, self.buffered = result.watermark, result.counts, result.buffered

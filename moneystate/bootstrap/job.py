@@ -29,6 +29,7 @@ from moneystate.bootstrap.options import BootstrapOptions
 from moneystate.bootstrap.reading import ReadUnit, read_unit
 from moneystate.bootstrap.shuffle_files import shuffle_path
 from moneystate.bootstrap.sources import Sources, initial_highs
+from moneystate.bootstrap.tables import Tables, first_loads, load_first
 from moneystate.bootstrap.tasks import SparkTasks, Tasks, own_session
 from moneystate.bootstrap.work import BootstrapPlan
 from moneystate.engine import plan as plans
@@ -126,8 +127,12 @@ class Bootstrap:
     # The phases
 
     def _start(self, history: History, cores: int) -> BootstrapPlan:
-        chunks, watermarks = cut_at(history.partitions, self.options.max_records_per_chunk, self.options.reached)
-        started = BootstrapPlan(history, chunks, _spread(history, self.options.source_tasks or cores), watermarks)
+        loaded = first_loads(self._source(), history.partitions)
+        first, rest = load_first(history.partitions, loaded)
+        chunks, reached = cut_at(rest, self.options.max_records_per_chunk, self.options.reached)
+        watermarks = {len(first) + chunk: watermark_ms for chunk, watermark_ms in reached.items()}
+        tasks = _spread(history, self.options.source_tasks or cores)
+        started = BootstrapPlan(history, [*first, *chunks], tasks, watermarks, loaded)
         works.begin(self.work, self._settings(), started)
         return started
 
@@ -139,7 +144,7 @@ class Bootstrap:
             mine = [started.history.partitions[place] for place in places]
             for numbers in _slices(len(started.chunks), slices):
                 chunks = {number: started.chunks[number] for number in numbers}
-                units.append(ReadUnit(self.work, task, n, chunks, mine))
+                units.append(ReadUnit(self.work, task, n, chunks, mine, started.loaded))
         sizes = _sizes(self.work, started)
         tasks.run(partial(read_unit, self._source()), units, partial(self._tell, READING, sizes))
         self._tell(READING, sizes)
@@ -158,6 +163,7 @@ class Bootstrap:
             {t.code: t.name for t in self.job.inputs},
             started.watermarks,
             [*Inputs(t for t in self.job.inputs if t.ordered).names(started.history.tps())],
+            Tables(self._source(), started.history.partitions) if self.job.copies_tables else None,
         )
         groups = list(range(self.options.key_groups))
         sizes = {result_path(self.work, group): 1 for group in groups}

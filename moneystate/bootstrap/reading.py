@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from moneystate.bootstrap.chunks import Chunk
@@ -14,6 +14,7 @@ from moneystate.engine.deadletter import Letter
 from moneystate.engine.inputs import Inputs
 from moneystate.engine.intake import Intake
 from moneystate.engine.items import NO_TIME
+from moneystate.engine.plan import TopicPartition
 from moneystate.kafka.ranges import discard_readers
 from moneystate.kafka.source_spec import SourceSpec
 from moneystate.spark.source import TaskPlan, open_intake, take_in
@@ -28,6 +29,7 @@ class ReadUnit:
     tasks: int
     chunks: dict[int, Chunk]  # by number
     partitions: list[PartitionHistory]
+    loaded: Mapping[TopicPartition, int] = field(default_factory=dict)  # as in `BootstrapPlan`
 
 
 def read_unit(spec: SourceSpec, unit: ReadUnit) -> None:
@@ -46,10 +48,11 @@ def _blocks(spec: SourceSpec, unit: ReadUnit, chunk: Chunk, cursors: dict[tuple[
     in_kafka, planned = [], []
     for p in unit.partitions:
         start, end = chunk[p.tp]
-        planned.append((p.topic, p.partition, start, end, 1, NO_TIME))
+        loaded = unit.loaded.get(p.tp, 0)
+        planned.append((p.topic, p.partition, start, end, 1, NO_TIME, loaded))
         kafka_from = end if p.kafka_from is None else max(start, p.kafka_from)
         if kafka_from < end:
-            in_kafka.append((p.topic, p.partition, kafka_from, end, 1, NO_TIME))
+            in_kafka.append((p.topic, p.partition, kafka_from, end, 1, NO_TIME, loaded))
     intake = open_intake(spec, TaskPlan(unit.task, unit.tasks, NO_TIME, planned, None))
     for p in unit.partitions:
         start, end = chunk[p.tp]

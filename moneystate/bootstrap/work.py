@@ -19,10 +19,11 @@ from typing import Any
 
 from moneystate.bootstrap.chunks import Chunk
 from moneystate.bootstrap.history import FileRange, History, PartitionHistory
+from moneystate.engine.plan import TopicPartition
 from moneystate.errors import SetupError
 
 NAME = "bootstrap.json"
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class BootstrapPlan:
     tasks: list[list[int]]  # for each source task: indexes in the history of the partitions that it reads
     # recorded ones, by the chunk after which they are reached
     watermarks: Mapping[int, int] = field(default_factory=dict)
+    # where the first load of each partition of a table ends, if other inputs wait for it
+    loaded: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 def settings_of(rules: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -52,7 +55,8 @@ def resume(work: Path, settings: Mapping[str, Any]) -> BootstrapPlan | None:
         saved = json.loads((work / NAME).read_text())
         chunks = [_chunk(c) for c in saved["chunks"]]
         watermarks = {int(chunk): watermark_ms for chunk, watermark_ms in saved["watermarks"].items()}
-        started = BootstrapPlan(_history(saved["history"]), chunks, saved["tasks"], watermarks)
+        loaded = {(topic, partition): offset for topic, partition, offset in saved["loaded"]}
+        started = BootstrapPlan(_history(saved["history"]), chunks, saved["tasks"], watermarks, loaded)
         before = saved["settings"]
     except (OSError, ValueError, KeyError, TypeError) as e:
         raise SetupError(f"{work / NAME}: expected the plan of a bootstrap, but {e}.", "remove the folder.") from None
@@ -71,7 +75,8 @@ def begin(work: Path, settings: Mapping[str, Any], started: BootstrapPlan) -> No
     chunks = [[[t, p, start, end] for (t, p), (start, end) in chunk.items()] for chunk in started.chunks]
     history = asdict(started.history)
     content = {"settings": settings, "history": history, "chunks": chunks, "tasks": started.tasks}
-    write_json(work / NAME, {**content, "watermarks": dict(started.watermarks)})
+    loaded = [[*tp, offset] for tp, offset in started.loaded.items()]
+    write_json(work / NAME, {**content, "watermarks": dict(started.watermarks), "loaded": loaded})
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -9,8 +9,18 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from moneystate.engine.items import EarlyEvent, Item, Mark, Output, UnorderedRecord
+
+
+class TableEnd(NamedTuple):
+    """How far a batch reads a partition of a table that all key groups read."""
+
+    topic: int
+    partition: int  # in the order
+    end: int
+    loaded: int  # as in `PlannedPartition`
 
 
 class Block:
@@ -21,6 +31,7 @@ class Block:
         self.tasks = tasks
         self.drain_to = drain_to  # as in `order.advance`
         self.marks = marks  # of all partitions of the task, the same for each key group
+        self.tables: list[TableEnd] = []  # of all partitions of the task; they come with the marks
         self.marked = True  # False: another key group's block has brought the marks (`pack`)
         self.items: list[Item] = []  # with order times as far as the task's ranges determine them
         self.sealed: list[bytes] = []
@@ -41,14 +52,15 @@ class Block:
         """`marked`: with the marks. A process that takes several key groups needs them once."""
         self.seal()
         head = (self.task, self.tasks, self.drain_to, self.version, self.rewrite)
-        marks = self.marks if marked else None
+        marks = (self.marks, [tuple(end) for end in self.tables]) if marked else None
         return marshal.dumps((head, marks, self.sealed, self.unordered, self.passed, self.counts, self.early))
 
 
 def unpack(data: bytes) -> Block:
     head, marks, sealed, unordered, passed, counts, early = marshal.loads(data)
     task, tasks, drain_to, version, rewrite = head
-    block = Block(task, tasks, drain_to, marks or [])
+    block = Block(task, tasks, drain_to, [] if marks is None else marks[0])
+    block.tables = [] if marks is None else [TableEnd(*end) for end in marks[1]]
     block.marked = marks is not None
     block.version = version
     block.rewrite = rewrite
@@ -74,6 +86,7 @@ def merge(blocks: Iterable[bytes]) -> Block:
     merged.rewrite = first.rewrite
     for part in parts:
         merged.marks.extend(part.marks)
+        merged.tables.extend(part.tables)
         merged.items.extend(part.items)
         merged.unordered.extend(part.unordered)
         merged.passed.extend(part.passed)

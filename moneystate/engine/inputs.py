@@ -26,6 +26,7 @@ from moneystate.engine.processor import InputTopic
 WILDCARD: Final = "*"
 PARTITION_BITS: Final = 20  # Kafka's limit is lower
 HASH_BYTES: Final = 5
+NOT_LOADED: Final = 1 << 62  # the first load goes on
 INTERNAL: Final = "__"  # Kafka's own topics begin with it
 
 
@@ -95,6 +96,18 @@ class Inputs:
         """The place of a partition in the order. Raises KeyError if no input reads the topic."""
         code, first = self.first(tp[0])
         return code, first + tp[1]
+
+    def is_table(self, topic: str) -> bool:
+        known = self.of(topic)
+        return known is not None and known.table
+
+    def loaded(self, topic: str, planned: int | None) -> int:
+        """The offset before which a topic's records are a table's first load, from what the plan has of a partition; 0:
+        it has no first load."""
+        known = self.of(topic)
+        if known is None or not known.waits:
+            return 0
+        return NOT_LOADED if planned is None else planned
 
     def names(self, partitions: Iterable[TopicPartition]) -> dict[Partition, TopicPartition]:
         """Returns the partitions that an input reads, by their places in the order."""

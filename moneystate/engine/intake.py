@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from moneystate.engine import deadletter
 from moneystate.engine.avro import HEARTBEAT
-from moneystate.engine.block import Block
+from moneystate.engine.block import Block, TableEnd
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.failure import StepFailed, step_error
 from moneystate.engine.inputs import partition_in
@@ -29,11 +29,15 @@ HEARTBEATS = "heartbeats"
 class PlannedPartition:
     """A partition as the plan of the batch has it."""
 
-    def __init__(self, topic: int, partition: int, holds: int, clock: int = NO_TIME) -> None:
+    def __init__(
+        self, topic: int, partition: int, holds: int, clock: int = NO_TIME, end: int = 0, loaded: int = 0
+    ) -> None:
         self.topic = topic
         self.partition = partition
         self.holds = holds  # 1: it holds the watermark back; 0: it is idle
         self.clock = clock  # as in a mark
+        self.end = end  # the first offset that the batch does not read
+        self.loaded = loaded  # offsets before it are a table's first load, which is before all time
 
 
 class Intake:
@@ -62,6 +66,7 @@ class Intake:
             for p in partitions
             if self.inputs[p.topic].ordered
         }
+        self.loaded: dict[Partition, int] = {(p.topic, p.partition): p.loaded for p in partitions if p.loaded}
         self.key_groups = key_groups
         self.max_futures = {t.code: max_future_ms if t.max_future_ms is None else t.max_future_ms for t in inputs}
         self.arrivals = {t.code for t in inputs if t.arrival}
@@ -71,6 +76,7 @@ class Intake:
         self.reads = reads or {}  # of topics whose records are taken by `add_whole`
         self.values = values or {}  # the result of `Decoder.values`
         self.marks: list[Mark] = []
+        self.tables: list[TableEnd] = []
         self.blocks: list[Block] = []
         self.unsealed = 0
         # topics that have had an event with an early time; those by the broker's clock need no warning
@@ -79,6 +85,8 @@ class Intake:
     def open(self, task: int, tasks: int, drain_to: int, rewrite: Rewrite | None = None) -> None:
         """Begins the blocks of task number `task` of `tasks` in the batch. `drain_to`: as in `order.advance`."""
         self.blocks = [Block(task, tasks, drain_to, self.marks) for _ in range(self.key_groups)]
+        for block in self.blocks:
+            block.tables = self.tables
         if rewrite is not None:
             for group, block in enumerate(self.blocks):
                 block.version = rewrite.version
@@ -163,6 +171,9 @@ class Intake:
                 return rejected
         if time < LIKELY_SINCE and key and timed and topic not in self.early:
             self._note_early(topic, partition, offset, time, key[0] if isinstance(key, list) else key)
+        if offset < self.loaded.get((topic, partition), 0):
+            self._take_first(topic, partition, offset, key, canonical)
+            return None
         order = self.orders.get((topic, partition))
         order_time = time if order is None else order.observe(time)
         if name and key:
@@ -193,6 +204,13 @@ class Intake:
         self.unsealed += 1
         if self.unsealed >= SEAL_ITEMS:
             self._seal()
+
+    def _take_first(
+        self, topic: int, partition: int, offset: int, key: bytes | list[bytes] | None, canonical: bytes
+    ) -> None:
+        """Takes a row of a table's first load. It is processed at once, and its time advances nothing."""
+        if isinstance(key, bytes):
+            self.blocks[key_group_of(key, self.key_groups)].unordered.append((topic, partition, offset, key, canonical))
 
     def _put_timed(
         self, topic: int, record: Letter, canonical: bytes, time: int, key: bytes | list[bytes] | None
@@ -234,6 +252,8 @@ class Intake:
             order = self.orders.get((p.topic, p.partition))
             if order is not None:
                 self.marks.append((p.topic, p.partition, order.high, p.holds, p.clock))
+            if self.inputs[p.topic].table:
+                self.tables.append(TableEnd(p.topic, p.partition, p.end, p.loaded))
         return [block.pack(marked is None or group in marked) for group, block in enumerate(self.blocks)]
 
     def reject(self, letter: Letter, why: Rejected) -> None:

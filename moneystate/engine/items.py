@@ -14,7 +14,9 @@ from typing import Final
 Item = tuple[int, int, int, int, int, int, int, bytes, bytes]
 
 TIME: Final = 0  # ms; an event's order time, a timer's due time (DESIGN.md section 2)
-RANK: Final = 1  # 0..7 events, as the processor ranks them; TIMER_RANK, CLEANUP_RANK: timers
+RANK: Final = (
+    1  # TABLE_RANK: rows of tables; 0..7: events, as the processor ranks them; TIMER_RANK, CLEANUP_RANK: timers
+)
 SET_AT: Final = 2  # 0 for events; for a timer the order time of the event that set it
 TOPIC: Final = 3  # topic, partition, offset of the event; for a timer, of the event that set it
 PARTITION: Final = 4
@@ -23,6 +25,7 @@ EVENT_TIME: Final = 6  # ms; for a timer 0
 KEY: Final = 7  # the entity that it belongs to, UTF-8
 VALUE: Final = 8  # an event in canonical Avro single-object encoding; for a timer, the value that its processor set
 
+TABLE_RANK: Final = -1  # rows of tables: before all events of the same time
 TIMER_RANK: Final = 8  # DESIGN.md's rank 3: after all events of the same time
 CLEANUP_RANK: Final = 9  # removals that affect no result, after all timers of the same time
 

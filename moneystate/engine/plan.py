@@ -9,14 +9,16 @@ batch runs, and compares it as text. So its keys are sorted:
 
 `end`: the first offset that the batch does not read. `state`: `empty` (never had a record), `active` or `idle` (does
 not hold the watermark back). `clock`, only of a partition in arrival order whose end the batch reads: the time (ms)
-that the partition has reached although it has no record of that time. `stateVersion`: the highest version of any state
-schema that the planning program writes. `drain`: the watermark goes to infinity; nothing follows. `drainUntil`, only
-with `--drain-until`: the drain takes the watermark to the millisecond after this time (ms), and only a drain up to a
-later time follows. `tick`: raised to make a batch without data. `rewrite`, only in plans of `upgrade` and `downgrade`:
-with `{"share": 0, "shares": 16, "version": 2}` the batch rewrites the entries of the key groups g with g mod shares =
-share in that state version.
+that the partition has reached although it has no record of that time. `loaded`, only of a partition of a table that
+other inputs wait for: offsets before it are of the first load, which has ended. `stateVersion`: the highest version of
+any state schema that the planning program writes. `drain`: the watermark goes to infinity; nothing follows.
+`drainUntil`, only with `--drain-until`: the drain takes the watermark to the millisecond after this time (ms), and only
+a drain up to a later time follows. `tick`: raised to make a batch without data. `rewrite`, only in plans of `upgrade`
+and `downgrade`: with `{"share": 0, "shares": 16, "version": 2}` the batch rewrites the entries of the key groups g with
+g mod shares = share in that state version.
 
 A plan with a clock or with `drainUntil` has version 2: a program that ignores these would take the watermark elsewhere.
+A plan with `loaded` has version 3, because the rows of a first load hold from the beginning of time.
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ from typing import Any, NamedTuple
 from moneystate.engine.items import MAX_EVENT_TIME, MIN_EVENT_TIME
 from moneystate.engine.order import drained_watermark
 
-VERSION = 2  # the highest that this program reads and writes
+VERSION = 3  # the highest that this program reads and writes
 FIRST_VERSION = 1  # of a plan without a clock and `drainUntil`
+CLOCK_VERSION = 2  # of one with these, but without `loaded`
 STATE_VERSION = 2  # the highest version of any state schema that this program writes
 EMPTY, ACTIVE, IDLE = "empty", "active", "idle"
 
@@ -61,10 +64,15 @@ class PartitionPlan:
     end: int
     state: str
     clock_ms: int | None = None  # None: the plan gives it no time
+    loaded: int | None = None  # of a table: where its first load ends; None: it has not ended, or has no meaning
 
     def to_json(self) -> dict[str, Any]:
-        entry: dict[str, Any] = {"end": self.end, "state": self.state}
-        return entry if self.clock_ms is None else {"clock": self.clock_ms, **entry}
+        entry: dict[str, Any] = {} if self.clock_ms is None else {"clock": self.clock_ms}
+        entry["end"] = self.end
+        if self.loaded is not None:
+            entry["loaded"] = self.loaded
+        entry["state"] = self.state
+        return entry
 
 
 @dataclass(frozen=True)
@@ -132,7 +140,9 @@ class Plan:
         return _without_clocks(self.partitions) == _without_clocks(other.partitions)
 
     def _version(self) -> int:
-        return FIRST_VERSION if self.clock_ms is None and self.drain_until_ms is None else VERSION
+        if any(p.loaded is not None for p in self.partitions.values()):
+            return VERSION
+        return FIRST_VERSION if self.clock_ms is None and self.drain_until_ms is None else CLOCK_VERSION
 
     def _state_version(self) -> int:
         """Lower than this program's version only once all entries are. Then an older program may start."""
@@ -189,7 +199,7 @@ def from_offset(offset: Mapping[str, Any]) -> Plan:
         for number in _object(entry, "partitions"):
             planned = _object(entry["partitions"], number)
             partitions[topic, _partition(number)] = PartitionPlan(
-                _whole(planned, "end"), _state(planned), _clock(planned)
+                _whole(planned, "end"), _state(planned), _if_given(planned, "clock"), _if_given(planned, "loaded")
             )
     drain = offset.get("drain")
     if type(drain) is not bool:
@@ -245,8 +255,8 @@ def _state(planned: Mapping[str, Any]) -> str:
     return state
 
 
-def _clock(planned: Mapping[str, Any]) -> int | None:
-    return None if planned.get("clock") is None else _whole(planned, "clock")
+def _if_given(planned: Mapping[str, Any], name: str) -> int | None:
+    return None if planned.get(name) is None else _whole(planned, name)
 
 
 def _partition(number: str) -> int:

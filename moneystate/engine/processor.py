@@ -33,6 +33,9 @@ class InputTopic(NamedTuple):
     timed: bool = False  # a timed stream: its records carry their places, and only marks move its time
     arrival: bool = False  # in arrival order: the event time of a record is its Kafka timestamp
     partitions: int = 0  # that the topic must have; 0: any number
+    table: bool = False  # its records are the rows of a table
+    waits: bool = False  # other inputs are read once the table's first load has ended
+    compacted: bool = False  # the table accepts a topic that has lost rows
 
 
 def bounds_of(inputs: Iterable[InputTopic], bound_ms: int) -> dict[int, int]:
@@ -90,6 +93,11 @@ class Decoder(Protocol):
     def values(self, formats: Mapping[str, str]) -> dict[int, ReadValue]:
         """The functions, by topic, that convert and decode a value in one pass. Other topics take two passes: a
         `Convert`, then `decode`. `formats`: by topic name."""
+        ...
+
+    def ends_load(self, topic: int, record: Letter) -> int | None:
+        """The offset before which a table's records are of a load that this record shows to have ended. None: it does
+        not show that."""
         ...
 
     def needs_headers(self, topic: int) -> bool:

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from moneystate.engine import plan as plans
-from moneystate.engine.inputs import Inputs
+from moneystate.engine.inputs import Inputs, place_text
 from moneystate.engine.plan import Backlog, PartitionPlan, Plan
 from moneystate.engine.processor import Convert, Decoder, Rejected, needs_broker_time
 from moneystate.engine.reading import EventTimes
@@ -26,6 +26,7 @@ from moneystate.kafka.client import admin_client, is_end_of_partition, letter_of
 from moneystate.kafka.input_topics import input_topics
 from moneystate.kafka.offsets import FullPartition, TopicState, high_watermarks, log_starts
 from moneystate.kafka.source_spec import SourceSpec
+from moneystate.kafka.table_loads import TableLoads, is_ready, unloaded
 from moneystate.kafka.topics import check_timestamps
 
 METADATA_EVERY_S = 5.0  # how soon a new partition is noticed
@@ -58,6 +59,7 @@ class Planner:
         self.unordered = {t.name for t in self.spec.inputs if not t.ordered}
         self.replies_until: float | None = None
         self._peeker: Consumer | None = None
+        self.loads = TableLoads(self.spec, self.decoder)
         self.times = EventTimes(self.decoder, self.spec.formats, self.converts, self.spec.inputs)
         self.sizes: dict[plans.TopicPartition, list[int]] = {}  # sizes of sampled records
         self.sizes_at = float("-inf")
@@ -128,9 +130,19 @@ class Planner:
             raise self._no_plan(e) from None
         if not following.reads_like(plan) or following.tick != plan.tick or self.arrivals.is_due(plan, following):
             return following.to_offset()
+        self._check_loaded(plan)
         if self.spec.bounded and self.spec.drain:
             return self._drained(replace(following, partitions=plan.partitions))
         return start
+
+    def _check_loaded(self, plan: Plan) -> None:
+        """A bounded run would end without its inputs. Raises SetupError."""
+        missing = [place_text(tp) for tp in unloaded(plan, self.spec.inputs)]
+        if self.spec.bounded and missing:
+            raise SetupError(
+                f"{', '.join(missing)}: expected the end of a table's first load (TableLoaded), found none.",
+                "load the table (moneystate table load), or declare it with ready='immediately'.",
+            )
 
     def _drained(self, plan: Plan) -> dict[str, Any]:
         return replace(plan, drain=True, drain_until_ms=self.spec.drain_until_ms).to_offset()
@@ -175,7 +187,11 @@ class Planner:
 
     def _following(self, plan: Plan, log: LogEnds) -> Plan:
         ends = log.ends
-        takes = self._share({tp: (p.end, ends.get(tp, p.end)) for tp, p in plan.partitions.items()})
+        self.loads.look(plan, ends)
+        spans = {tp: (p.end, ends.get(tp, p.end)) for tp, p in plan.partitions.items()}
+        if not is_ready(plan, self.spec.inputs):  # only rows of tables are read
+            spans = {tp: span if self.inputs.is_table(tp[0]) else (span[0], span[0]) for tp, span in spans.items()}
+        takes = self._share(spans)
         self.idleness.look(time.monotonic())
         news = {tp for tp, p in plan.partitions.items() if ends.get(tp, p.end) > p.end}
         news |= self._in_transaction(plan, news, ends)
@@ -185,7 +201,10 @@ class Planner:
             state = self._state(tp, p, takes[tp], tp in news)
             if tp not in ends and self.arrivals.has(tp):
                 state = plans.IDLE  # a topic that is gone has no clock
-            partitions[tp] = PartitionPlan(end, state, log.clock_of(tp, end))
+            loaded = self.loads.found.get(tp) if p.loaded is None else p.loaded
+            first_load = self.inputs.loaded(tp[0], loaded)
+            clock = None if first_load and end <= first_load else log.clock_of(tp, end)
+            partitions[tp] = PartitionPlan(end, state, clock, loaded)
         fresh = {tp: (self.spec.topic(tp[0]), tp[1]) for tp in ends.keys() - partitions.keys()}
         self._check_fresh(fresh, plan)
         if fresh:

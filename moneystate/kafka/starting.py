@@ -56,7 +56,10 @@ def resolve_start(admin: AdminClient, text: str, prefix: str, inputs: Sequence[I
     names = {(prefix + t, p): (t, p) for t, state in states.items() for p in state.partitions}
     ids = {t: state.topic_id for t, state in states.items()}
     if wanted.at_ms is not None:
-        chosen = offsets_at(admin, names, wanted.at_ms)
+        tables = {t.name for t in inputs if t.table}  # each row counts, however old
+        by_time = [full for full, (topic, _) in names.items() if topic not in tables]
+        whole = [full for full, (topic, _) in names.items() if topic in tables]
+        chosen = {**offsets_at(admin, by_time, wanted.at_ms), **log_starts(admin, whole)}
     else:
         chosen = log_starts(admin, names)
         if wanted.offsets:

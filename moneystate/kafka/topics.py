@@ -137,6 +137,17 @@ def check_not_compacted(admin: AdminClient, names: list[str]) -> None:
             )
 
 
+def check_kept_for_good(admin: AdminClient, names: list[str]) -> None:
+    """Raises RetentionError for a table's topic that loses rows: each worker reads it from its beginning."""
+    for name, settings in topic_settings(admin, names).items():
+        for setting in ("retention.ms", "retention.bytes"):
+            if int(settings.get(setting, -1)) != -1:
+                raise RetentionError(
+                    f"{name}: expected a table's topic with {setting}=-1, found {settings[setting]}: it loses rows.",
+                    f"set {setting}=-1, and load the table again if rows are gone already.",
+                )
+
+
 def _check(wanted: list[TopicSpec], there: dict[str, int], create: bool) -> list[TopicSpec]:
     missing = [t for t in wanted if t.name not in there]
     if missing and not create:

@@ -30,8 +30,10 @@ TOPICS = "topics"
 TIMED = "timed"
 # The inputs in arrival order.
 ARRIVALS = "arrivals"
+# The inputs that are tables, with what decides since when their rows hold.
+TABLES = "tables"
 # Rules with a part for each topic. A new topic has no part in the rules of earlier runs.
-_OF_TOPICS = (TOPICS, TIMED, ARRIVALS, "bounds", "max_futures")
+_OF_TOPICS = (TOPICS, TIMED, ARRIVALS, TABLES, "bounds", "max_futures")
 
 TopicSchemas = Mapping[str, Sequence[Mapping[str, Any]]]
 AskedAgain = Callable[[bytes, bytes], Output | None]
@@ -96,6 +98,7 @@ class JobSpec:
     readable: Mapping[str, Collection[str]] = field(default_factory=dict)
     code: str = ""  # digest of the functions of a plain service; empty: users write none
     functions: Mapping[str, str] = field(default_factory=dict)  # the digest of each of them, by name
+    copies_tables: bool = False  # steps read rows of any key, so each worker has copies of tables
     counters: Sequence[str] = ()  # those that the progress shows at 0, too
     # Avro schemas of the records in each topic, by topic without prefix, as far as they are declared.
     topic_schemas: Callable[[], TopicSchemas] = dict

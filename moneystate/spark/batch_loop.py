@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 
 from moneystate.api.iso_time import from_ms
 from moneystate.engine import plan as plans
-from moneystate.engine.inputs import Inputs
+from moneystate.engine.inputs import Inputs, place_text
 from moneystate.engine.items import END_OF_TIME, NO_TIME
 from moneystate.engine.plan import Plan
 from moneystate.errors import MoneystateError, StepError
@@ -22,6 +22,7 @@ from moneystate.kafka.failpoints import failpoint
 from moneystate.kafka.groups import GroupProgress
 from moneystate.kafka.markers import read_markers
 from moneystate.kafka.sink import BatchId
+from moneystate.kafka.table_loads import unloaded
 from moneystate.ports.service import JobSpec
 from moneystate.spark import startup
 from moneystate.spark.checkpoint import Checkpoint
@@ -65,7 +66,9 @@ class BatchLoop:
         self.meter = Meter(job.spec.bounds())
         o = job.options
         self.group = GroupProgress(o.bootstrap_servers, o.kafka_config, o.application(), o.topic_prefix)
-        self.group.commit(plans.from_offset(job.checkpoint.offset(job.checkpoint.last_committed())))
+        last = plans.from_offset(job.checkpoint.offset(job.checkpoint.last_committed()))
+        self.group.commit(last)
+        self._tell_loads(last)
 
     def __call__(self, results: DataFrame, number: int) -> None:
         begun_ns = time.time_ns()
@@ -111,6 +114,7 @@ class BatchLoop:
         measured = self.meter.measure(number, before, after, report, self.job.spec.inputs)
         progress = replace(measured, epoch=epoch, outputs_by_topic=by_topic)
         self.finished = number
+        self._tell_loads(after)
         self.has_decided = self.has_decided or after.decides()
         self.job.health.end(progress)
         self.job.metrics.batch(progress)
@@ -119,6 +123,9 @@ class BatchLoop:
         self.job.on_batch(progress)
         if after.drain_to() != before.drain_to():
             self._say_what_is_left(after, report)
+
+    def _tell_loads(self, plan: Plan) -> None:
+        self.job.health.loading([place_text(tp) for tp in sorted(unloaded(plan, self.job.spec.inputs))])
 
     def _say_what_is_left(self, after: Plan, report: Report) -> None:
         if after.drain_until_ms is None:

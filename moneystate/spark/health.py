@@ -38,6 +38,7 @@ class JobHealth:
         self.waits_since: float | None = None  # events are buffered, and the watermark has not moved
         self.on_waiting: Callable[[str], None] = _ignored
         self.has_told = False  # of this wait
+        self.unloaded: list[str] = []  # partitions of tables whose first load has not ended
 
     # What happens
 
@@ -54,6 +55,12 @@ class JobHealth:
 
     def begin(self, number: int) -> None:
         self.running = number, self.clock()
+
+    def loading(self, unloaded: list[str]) -> None:
+        """Tells `on_waiting` about tables without a first load, once."""
+        if unloaded and not self.unloaded:
+            self.on_waiting(_loads(unloaded))
+        self.unloaded = unloaded
 
     def beat(self) -> None:
         """The job's main loop is alive. Once for each wait, this tells `on_waiting` about events that wait long."""
@@ -106,6 +113,8 @@ class JobHealth:
     def ready(self) -> Health:
         if self.stage is not Stage.running:
             return self._of_this_job(Health(self.stage is Stage.ended, self.stage))
+        if self.unloaded:
+            return self._of_this_job(Health(False, _loads(self.unloaded)))
         return self._of_this_job(self._moving())
 
     def _moving(self) -> Health:
@@ -129,6 +138,14 @@ class JobHealth:
 
     def _of_this_job(self, health: Health) -> Health:
         return Health(health.is_good, f"{self.name}: {health.text}")
+
+
+def _loads(unloaded: list[str]) -> str:
+    more = f" and {len(unloaded) - 1} more" if len(unloaded) > 1 else ""
+    return (
+        f"{unloaded[0]}{more}: waits for the end of the table's first load (moneystate table load), and reads no other "
+        "input until then"
+    )
 
 
 def _ignored(_: str) -> None:

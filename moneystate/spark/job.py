@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from moneystate.engine.inputs import Inputs
 from moneystate.errors import MoneystateError
+from moneystate.kafka.source_spec import SourceSpec
 from moneystate.ports.service import JobSpec
 from moneystate.spark.batch_loop import BatchLoop
 from moneystate.spark.checkpoint import Checkpoint
@@ -140,7 +141,7 @@ class Job:
         blocks = session.readStream.format("moneystate").option(OPTION, source.to_json()).load()
         if o.partitions == o.source_tasks == 1:
             blocks = blocks.coalesce(1)  # one stage instead of two: Spark then knows that there is nothing to shuffle
-        results = blocks.groupBy("key").transformWithState(self._operator(), RESULT_SCHEMA, "Append", "None")
+        results = blocks.groupBy("key").transformWithState(self._operator(source), RESULT_SCHEMA, "Append", "None")
         self.loop = loop = BatchLoop(self, self.specs.sink(), Path(source.drain_complete_file), Path(source.due_file))
         writer = results.writeStream.foreachBatch(loop).option("checkpointLocation", self.checkpoint.folder.address)
         if o.bounded or o.finish_batch:
@@ -162,7 +163,7 @@ class Job:
         if folder and not is_local(folder):
             session.sparkContext.addFile(folder, recursive=True)
 
-    def _operator(self) -> KeyGroupOperator:
+    def _operator(self, source: SourceSpec) -> KeyGroupOperator:
         o = self.options
         return KeyGroupOperator(
             self.spec.processors(o.formats),
@@ -172,6 +173,7 @@ class Job:
             o.pipelined,
             self.specs.initial_folder(),
             {t.code: o.topic_prefix + t.name for t in self.spec.inputs},
+            source if self.spec.copies_tables else None,
         )
 
     def check_alone(self) -> None:

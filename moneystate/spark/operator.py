@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pyspark import SparkFiles, TaskContext
 from pyspark.sql import Row
@@ -24,6 +24,7 @@ from moneystate.engine.order import Partition
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.engine.processor import Change, Processor
 from moneystate.engine.segments import MANIFEST_KEY
+from moneystate.kafka.source_spec import SourceSpec
 from moneystate.savepoint.load import load
 from moneystate.spark.collector import no_collection
 from moneystate.spark.entry_cache import entry_cache
@@ -31,6 +32,9 @@ from moneystate.spark.figures import GroupFigures
 from moneystate.spark.local_path import is_local
 from moneystate.spark.result_files import write_results
 from moneystate.spark.state_access import stores_of
+
+if TYPE_CHECKING:
+    from moneystate.api.table_copies import TableCopies
 
 STATE_NAME = "entries"
 ORIGIN_BITS = 62
@@ -76,6 +80,7 @@ class KeyGroupOperator(StatefulProcessor):
         pipelined: bool,
         initial: str = "",
         topics: Mapping[int, str] = MappingProxyType({}),
+        tables: SourceSpec | None = None,
     ) -> None:
         self.run = uuid.uuid4().hex
         self.make = make  # builds the service's processor, once in each Python worker and batch
@@ -85,10 +90,16 @@ class KeyGroupOperator(StatefulProcessor):
         self.pipelined = pipelined
         self.initial = initial  # folder of the savepoint that key groups without state begin with; empty: none
         self.topics = dict(topics)  # topic names by their number in items, for errors
+        self.tables = tables  # where steps of any key read rows of tables; None: they read none
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.stores = stores_of(handle.getMapState(STATE_NAME, KEY_SCHEMA, VALUE_SCHEMA), self.pipelined)
         self.processor = self.make()
+        self.copies: TableCopies | None = None
+        if self.tables is not None:
+            from moneystate.spark.table_feed import give_tables  # a job without tables needs none of it
+
+            self.copies = give_tables(self.processor, self.run, self.tables)
         self.gathered: list[tuple[int, Block]] = []
         self.gathered_bytes = 0
         self.marks: list[Mark] | None = None  # the first key group's block brings them for all
@@ -113,6 +124,8 @@ class KeyGroupOperator(StatefulProcessor):
         shuffle."""
         if block.marked:
             self.marks = block.marks
+            if self.copies is not None:
+                self.copies.advance(block.tables)
         elif self.marks is None:
             raise ValueError("expected the marks with the first key group's block, found none")
         else:

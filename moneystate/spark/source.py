@@ -34,8 +34,8 @@ OPTION = "spec"
 ARROW_BYTES = 512 * 1024 * 1024  # of blocks in one Arrow batch, which holds 2 GiB at most
 
 
-# topic, partition, start, end, whether it holds the watermark (1), clock as in a mark
-PlannedRange = tuple[str, int, int, int, int, int]
+# topic, partition, start, end, whether it holds the watermark (1), clock as in a mark, loaded as in `PlannedPartition`
+PlannedRange = tuple[str, int, int, int, int, int, int]
 
 
 class TaskPlan(InputPartition):
@@ -117,6 +117,7 @@ def plan_tasks(start: plans.Plan, end: plans.Plan, spec: SourceSpec) -> list[Tas
     """Spreads the batch's partitions over a few tasks: the largest range first, to the least loaded task."""
     tasks = max(1, min(spec.source_tasks, len(end.partitions)))
     loads = [0] * tasks
+    inputs = Inputs(spec.inputs)
     ranges: list[list[PlannedRange]] = [[] for _ in range(tasks)]
 
     def begin(tp: plans.TopicPartition) -> int:
@@ -129,7 +130,7 @@ def plan_tasks(start: plans.Plan, end: plans.Plan, spec: SourceSpec) -> list[Tas
         loads[task] += planned.end - begin(tp) + 1
         holds = 0 if planned.state == plans.IDLE else 1
         clock = NO_TIME if planned.clock_ms is None else planned.clock_ms
-        ranges[task].append((*tp, begin(tp), planned.end, holds, clock))
+        ranges[task].append((*tp, begin(tp), planned.end, holds, clock, inputs.loaded(tp[0], planned.loaded)))
     r = end.rewrite
     rewrite = None if r is None else (r.share, r.shares, r.version)
     return [TaskPlan(task, tasks, end.drain_to(), mine, rewrite) for task, mine in enumerate(ranges)]
@@ -151,7 +152,7 @@ def open_intake(spec: SourceSpec, plan: TaskPlan) -> Intake:
     intake = Intake(
         decoder,
         spec.inputs,
-        [PlannedPartition(*inputs.place((r[0], r[1])), r[4], r[5]) for r in plan.ranges],
+        [PlannedPartition(*inputs.place((r[0], r[1])), r[4], r[5], r[3], r[6]) for r in plan.ranges],
         spec.key_groups,
         spec.bound_ms,
         spec.max_future_ms,

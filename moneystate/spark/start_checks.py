@@ -21,7 +21,13 @@ from moneystate.kafka.client import admin_client, check_reachable
 from moneystate.kafka.input_topics import matching
 from moneystate.kafka.markers import read_markers
 from moneystate.kafka.starting import resolve_start
-from moneystate.kafka.topics import TopicSpec, check_not_compacted, check_topics, partition_counts
+from moneystate.kafka.topics import (
+    TopicSpec,
+    check_kept_for_good,
+    check_not_compacted,
+    check_topics,
+    partition_counts,
+)
 from moneystate.ports.service import Stream
 from moneystate.savepoint.format import Savepoint
 from moneystate.spark import initial, startup
@@ -115,7 +121,11 @@ class StartChecks:
         self.missing = {t.name for t in wanted if t.name not in there}
         check_topics(self.admin, wanted, o.create_topics)
         startup.check_timed(self.admin, [o.topic_prefix + name for name in self.spec.timed], self.specs.writers())
-        check_not_compacted(self.admin, [t.name for t in self.inputs() if t.name not in self.missing])
+        existing = [t.name for t in self.inputs() if t.name not in self.missing]
+        lossy = {o.topic_prefix + t.name for t in self.spec.inputs if t.compacted}
+        check_not_compacted(self.admin, [name for name in existing if name not in lossy])
+        tables = {o.topic_prefix + t.name for t in self.spec.inputs if t.table}
+        check_kept_for_good(self.admin, [name for name in existing if name in tables - lossy])
 
     def _check_markers(self) -> None:
         if self.commits in self.missing:

@@ -38,6 +38,9 @@ from moneystate.api.query_plan import QueryPlan
 from moneystate.api.reading import NO_HEADERS
 from moneystate.api.service import Service
 from moneystate.api.shapes import Shapes
+from moneystate.api.table_plan import TablePlan
+from moneystate.api.table_rows import text_of
+from moneystate.api.tables import DeclaredTable
 from moneystate.api.view import View
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.errors import ServiceError
@@ -97,6 +100,7 @@ class Bench:
         connect(members, only_timed=replay)
         for member in members:
             member.run = Run(member.plan, self.bound_ms, member.counts(), key_groups, self.dead_letter_errors)
+            member.run.sim.loaded = member.loaded
         return members
 
     @property
@@ -182,6 +186,30 @@ class Bench:
             raise ValueError(f"{topic!r} has the format confluent, which needs a registry: send the record itself")
         for member in readers:
             self._note(member.take(topic, Whole(_bytes(key), _bytes(value), _encoded(headers), timestamp_ms, raw=True)))
+
+    def rows(
+        self, table: DeclaredTable[T], rows: Mapping[Any, T | None], *, arrival_ms: int | None = None
+    ) -> None:  # fmt: skip
+        """Writes rows of a table by key; None removes the row. `arrival_ms`: when, as for `send`."""
+        member, planned = self._table(table)
+        for key, row in rows.items():
+            self._note(member.row(planned, text_of(key), row, arrival_ms))
+
+    def load(self, table: DeclaredTable[T], rows: Mapping[Any, T]) -> None:
+        """The first load of a table: its rows hold from the beginning of time. Without it, the first load is empty."""
+        member, planned = self._table(table)
+        if member.processed or any(place[0] == planned.code for place in member.ends):
+            raise ValueError(f"expected the first load of {table!r} before its other rows, and before other results")
+        for key, row in rows.items():
+            self._note(member.row(planned, text_of(key), row, None))
+        member.end_load(planned, len(rows))
+
+    def _table(self, table: DeclaredTable[Any]) -> tuple[Member, TablePlan]:
+        for member in self.members:
+            planned = member.plan.tables.get(table.name)
+            if planned is not None and planned.table is table:
+                return member, planned
+        raise ValueError(f"expected a table of a service of this bench, found {table!r}")
 
     def _topic(self, record: Any, to: Input[Any] | None) -> str:
         """The topic that takes the record."""

@@ -14,12 +14,14 @@ from typing import Any, NamedTuple
 
 from moneystate.api.failures import EXCEPTION
 from moneystate.api.iso_time import from_ms
+from moneystate.api.json_topic import DEBEZIUM
 from moneystate.api.json_value import Json
 from moneystate.api.lookup_plan import LookupPlan
 from moneystate.api.odd_times import ADVICE
 from moneystate.api.plan_parts import InputPlan
 from moneystate.api.service import Service
 from moneystate.api.shapes import Array, Exact, Maybe, Plain, Record, Shape, Symbols, Table
+from moneystate.api.table_plan import TablePlan
 from moneystate.api.types import Header
 from moneystate.engine.items import LIKELY_SINCE
 from moneystate.testing.bench import CRASH, Bench
@@ -65,10 +67,14 @@ def run_generated(service: Service[Any], records: int, seed: int) -> Generated:
     """Like `check_batches`."""
     bench = Bench(service, seed=seed, partitions=2, dead_letter_errors=True)
     inputs = [inp for inputs_of_topic in bench.plan.inputs.values() for inp in inputs_of_topic.values()]
+    inputs = [inp for inp in inputs if inp.table is None or inp.format != DEBEZIUM]
     chance = random.Random(seed)
     declared = {(i.topic, i.record): i for i in service.inputs}
     for number in range(records):
         plan = chance.choice(inputs)
+        if plan.table is not None:
+            _write_row(bench, bench.plan.table_of[plan.code], chance, START_MS + STEP_MS * number)
+            continue
         event_time_ms = START_MS + STEP_MS * number - chance.choice((0, 0, 0, chance.randrange(LATEST_MS)))
         record = random_value(plan.codec.record, chance, event_time_ms)
         to = declared[plan.topic, plan.codec.record.cls]
@@ -97,6 +103,13 @@ def _reply(bench: Bench, plan: LookupPlan, chance: random.Random) -> None:
         reply = random_value(plan.reply.record, chance, START_MS)
         of_request = {name: getattr(request, name) for name in plan.shared}
         bench.send(dataclasses.replace(reply, **of_request), to=plan.lookup.replies)
+
+
+def _write_row(bench: Bench, planned: TablePlan, chance: random.Random, arrival_ms: int) -> None:
+    """One row in ten is removed again."""
+    row = random_value(planned.codec.record, chance, arrival_ms)
+    key = chance.choice(TEXTS) if planned.keys is None else planned.keys.keys(row)[0].decode()
+    bench.rows(planned.table, {key: None if chance.random() < 0.1 else row}, arrival_ms=arrival_ms)
 
 
 def _code_of(failure: str) -> str:

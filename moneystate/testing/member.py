@@ -8,9 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from moneystate.api.handles import Input
-from moneystate.api.json_topic import JSON
+from moneystate.api.json_topic import DEBEZIUM, JSON
 from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import InputPlan
+from moneystate.api.platform_records import TableLoaded
+from moneystate.api.table_plan import TablePlan
+from moneystate.api.table_reader import LOADED
 from moneystate.api.timed import in_order as services_in_order
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.engine.inputs import Inputs
@@ -40,6 +43,7 @@ class Member:
         self.log: list[Entry] = []
         self.processed = 0  # how many records of the log have been processed
         self.ends: dict[tuple[int, int], int] = {}  # by topic and partition: the next offset
+        self.loaded: dict[tuple[int, int], int] = {}  # as in `PlannedPartition`, of tables with a first load
         self.now_ms = 0  # the broker's clock
         # topics that it writes, with their readers and the inputs of these
         self.links: list[tuple[str, InputTopic, Member]] = []
@@ -111,6 +115,23 @@ class Member:
         self.append(known.code, sum(key) % self.count(topic), whole.value or b"", whole if needs_all else None)
         return time if known.ordered else None
 
+    def row(self, planned: TablePlan, key: bytes, row: Any, arrival_ms: int | None) -> int | None:
+        """Appends a record to the log of a table, like `send`. `row`: None: a tombstone."""
+        if planned.table.format == DEBEZIUM:
+            raise ValueError(f"{planned.table!r} has change events: send them with send_raw")
+        value = None if row is None else planned.codec.encode(row)
+        if value is not None and planned.table.format == JSON:
+            value = planned.codec.transcode(value, HEADER_BYTES)
+        return self.take(planned.table.topic, Whole(key, value, {}, -1 if arrival_ms is None else arrival_ms, raw=True))
+
+    def end_load(self, planned: TablePlan, rows: int) -> None:
+        """Appends the end of a table's first load to each partition."""
+        value = LOADED.encode(TableLoaded(rows, rows, 0, "bench", self.now_ms))
+        for partition in range(self.count(planned.table.topic)):
+            place = (planned.code, partition)
+            self.loaded[place] = self.ends.get(place, 0)
+            self.append(*place, b"", Whole(None, value, {}, self.now_ms, raw=True))
+
     def _received(self, whole: Whole) -> Whole:
         if whole.timestamp_ms < 0:
             return whole._replace(timestamp_ms=self.now_ms)
@@ -159,6 +180,7 @@ class Member:
         linked = {self.topics[topic].code for topic in self.streams}
         own = [sent for sent in live.log[: live.processed] if not isinstance(sent, Sent) or sent.topic not in linked]
         self.log = list(_merged(own, self.log, chance))
+        self.run.sim.loaded = live.loaded
         self.batches(chance, cuts)
         self.batch([], chance, True, until_ms)
         live.run.check_same(self.run)

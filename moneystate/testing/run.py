@@ -14,15 +14,15 @@ from moneystate.api.json_topic import AVRO
 from moneystate.api.plan import Plan
 from moneystate.api.platform_records import Heartbeat
 from moneystate.api.runtime import ServiceProcessor
-from moneystate.api.whole import WholeReader
+from moneystate.api.table_copies import TableCopies, TableRange
 from moneystate.api.work import Work
 from moneystate.engine.avro import HEADER_BYTES
 from moneystate.engine.deadletter import PREFIX, Letter, Place, place_of_step, restored
 from moneystate.engine.effects import Effects
-from moneystate.engine.items import CLEANUP_RANK, NO_TIME, Header, Item, UnorderedRecord
+from moneystate.engine.items import CLEANUP_RANK, NO_TIME, RANK, TABLE_RANK, TIME, Header, Item, UnorderedRecord
 from moneystate.engine.keys import is_engines
 from moneystate.engine.order import Partition
-from moneystate.engine.place import cause_of
+from moneystate.engine.place import cause_of, time_bytes
 from moneystate.engine.processor import Change, Decoded, Read
 from moneystate.engine.state import StateAccess
 from moneystate.testing.forms import difference_of_cell, difference_of_record, exact_form
@@ -160,15 +160,25 @@ class Run:
         self.order: dict[tuple[str, int, int], int] = {}  # by topic, partition, offset: the record's place in the log
         decoder = ServiceDecoder(plan, dead_letter_errors)
         formats = {declared.topic: declared.format for declared in plan.service.inputs}
-        self.raw = {code: WholeReader(decoder, code, formats[topic], None) for topic, code in read.items()}
-        self.canonical = {code: WholeReader(decoder, code, AVRO, None, functions=False) for code in read.values()}
+        self.raw = {code: decoder.reader(code, formats[topic], None) for topic, code in read.items()}
+        self.canonical = {code: decoder.reader(code, AVRO, None, functions=False) for code in read.values()}
+        self.copies = TableCopies(decoder, formats, {}, self._rows, 0)
+        self.table_log: dict[Partition, list[Letter]] = {}  # all records of tables
         self.originals: dict[Place, Whole] = {}  # those records, by topic, partition and offset
         self.sent_raw: set[tuple[int, int, int]] = set()  # topic code, partition, offset of records in their format
         self.sim = Simulation(
             decoder, topics, every, self._processor, bound_ms, key_groups=key_groups,
             dead_letter_stream=plan.dead_letter_stream, reads={code: self._read(code) for code in read.values()},
         )  # fmt: skip
+        self.sim.on_tables = self.copies.advance
         self.dead_letter_errors = dead_letter_errors
+
+    def _rows(self, ranges: Sequence[TableRange]) -> Iterator[tuple[Partition, Letter]]:
+        """`moneystate.api.table_copies.Feed`."""
+        for code, partition, start, end in ranges:
+            for letter in self.table_log.get((code, partition), []):
+                if start <= letter.offset < end:
+                    yield (code, partition), letter
 
     def _read(self, code: int) -> Read:
         def read(record: Letter) -> Decoded | None:
@@ -192,7 +202,9 @@ class Run:
         return time, first if isinstance(first, bytes) else b""
 
     def _processor(self) -> Recorder:
-        return Recorder(ServiceProcessor(self.plan, self.dead_letter_errors), self.caused, self.differences)
+        processor = ServiceProcessor(self.plan, self.dead_letter_errors)
+        processor.use_tables(self.copies)
+        return Recorder(processor, self.caused, self.differences)
 
     def heartbeat(self, time_ms: int) -> bytes:
         return self.plan.heartbeat.encode(Heartbeat(time_ms))
@@ -208,12 +220,22 @@ class Run:
                     self.sent_raw.add((sent.topic, sent.partition, sent.offset))
                     self.originals[self.plan.topics[sent.topic], sent.partition, sent.offset] = sent.whole
                 records.append(sent.record())
+                if sent.topic in self.plan.table_of:
+                    self._note_row(sent)
         if any(isinstance(sent, Crash) for sent in log):
             self._lose(records, drain, clocks, until_ms)
         written = len(self.sim.outputs)
         self.sim.batch(records, drain, clocks=clocks, drain_until_ms=until_ms)
         self._restore_letters(written)
         assert not self.differences, f"a step gets another record in other batches: {self.differences[0]}"
+
+    def _note_row(self, sent: Sent) -> None:
+        """A process that begins again reads the table from its beginning."""
+        assert sent.whole is not None
+        key, value, headers, timestamp_ms, _ = sent.whole
+        place = (self.plan.topics[sent.topic], sent.partition, sent.offset)
+        letter = Letter(*place, timestamp_ms, key, value, [*headers.items()])
+        self.table_log.setdefault((sent.topic, sent.partition), []).append(letter)
 
     def _restore_letters(self, first: int) -> None:
         """Gives the dead letters of steps their original records, as the sink does. `first`: of the outputs."""
@@ -236,6 +258,7 @@ class Run:
         caused, self.caused[:] = list(self.caused), []
         sim.batch(records, drain, clocks=clocks, drain_until_ms=until_ms)
         self.caused[:] = caused
+        self.copies.forget()
 
     # Output
 
@@ -331,8 +354,11 @@ class Run:
         return [(c.key, c.value) for c in sorted([c for c in self.caused if c.stream == stream], key=_place)]
 
 
-def _place(caused: Caused) -> tuple[bytes, int]:
-    return cause_of(caused.item), caused.number
+def _place(caused: Caused) -> tuple[bytes, bool, bytes, int]:
+    """What rows of tables cause comes before all else of the same time."""
+    item = caused.item
+    is_row = item[RANK] == TABLE_RANK
+    return time_bytes(item[TIME]), not is_row, cause_of((item[TIME], 0, *item[2:]) if is_row else item), caused.number
 
 
 def _difference(own: list[Any], others: list[Any]) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
 from moneystate.engine import slots
-from moneystate.engine.block import merge
+from moneystate.engine.block import TableEnd, merge
 from moneystate.engine.deadletter import Letter
 from moneystate.engine.intake import Intake, PlannedPartition
 from moneystate.engine.items import NO_TIME, RANK, TIME, TIMER_RANK, EarlyEvent, Header, Item, Output
@@ -66,6 +66,9 @@ class Simulation:
         self.dead_letter_stream = dead_letter_stream
         self.max_record_bytes = max_record_bytes
         self.reads = reads
+        self.ends: dict[Partition, int] = {}  # how far each partition has been read
+        self.loaded: Mapping[Partition, int] = {}  # as in `PlannedPartition`
+        self.on_tables: Callable[[list[TableEnd]], None] | None = None  # brings copies of tables to a batch's ends
         self.states = [MemoryState() for _ in range(key_groups)]
         self.outputs: list[Output] = []
         self.changes: list[Change] = []
@@ -88,7 +91,10 @@ class Simulation:
         drain_until_ms: int | None = None,
     ) -> None:
         """`clocks`: of partitions in arrival order, as in marks."""
-        packed = self._source(list(records), drained_watermark(drain, drain_until_ms), idle, rewrite, clocks)
+        records = list(records)
+        for record in records:
+            self.ends[record.topic, record.partition] = record.offset + 1
+        packed = self._source(records, drained_watermark(drain, drain_until_ms), idle, rewrite, clocks)
         self.counts = {}
         self.buffered = 0
         self.behind = 0
@@ -97,6 +103,8 @@ class Simulation:
         bounds = bounds_of(self.inputs, self.bound_ms)
         for group in range(self.key_groups):
             merged = merge([blocks[group] for blocks in packed])
+            if self.on_tables is not None:
+                self.on_tables(merged.tables)
             result = run_batch(merged, self.states[group], self.make(), bounds)
             self.outputs.extend(result.outputs)
             self.early.extend(result.early)
@@ -129,9 +137,7 @@ class Simulation:
         packed = []
         for task in range(self.tasks):
             partitions = self.partitions[task :: self.tasks]
-            planned = [
-                PlannedPartition(t, p, 0 if (t, p) in idle else 1, clocks.get((t, p), NO_TIME)) for t, p in partitions
-            ]
+            planned = [self._planned(place, place in idle, clocks) for place in partitions]
             intake = Intake(
                 self.decoder, self.inputs, planned, self.key_groups, self.bound_ms, self.max_future_ms,
                 self.dead_letter_stream, {}, self.max_record_bytes, self.reads,
@@ -142,6 +148,10 @@ class Simulation:
                     self._add(intake, record)
             packed.append(intake.close())
         return packed
+
+    def _planned(self, place: Partition, is_idle: bool, clocks: Mapping[Partition, int]) -> PlannedPartition:
+        clock, end, loaded = clocks.get(place, NO_TIME), self.ends.get(place, 0), self.loaded.get(place, 0)
+        return PlannedPartition(*place, 0 if is_idle else 1, clock, end, loaded)
 
     def _add(self, intake: Intake, r: Input) -> None:
         if r.whole:

@@ -9,6 +9,7 @@ from typing import Any
 
 from moneystate.api.folders import avro_root
 from moneystate.engine.avro import MAGIC
+from moneystate.engine.deadletter import Letter
 from moneystate.engine.processor import Convert, Decoded, Read, ReadValue, Rejected
 from moneystate.ports.service import JobSpec, ServiceSpec
 from moneystate.schemas.tree import has_further_versions, read_folder, tree_of
@@ -35,6 +36,9 @@ class EventDecoder:
 
     def needs_headers(self, topic: int) -> bool:
         return False
+
+    def ends_load(self, topic: int, record: Letter) -> int | None:
+        return None
 
     def rejected(self, cause: Exception) -> Rejected | None:
         return None

@@ -1,6 +1,6 @@
 """`python -m tests.bench KIND`, of which there are backlog, apply, services, latency, scale, steady, query, bootstrap,
 gaps, reconciliation, stock, stock-latency, large-pool, maps, together, telemetry, rescale, replicas, executors, costs,
-start and partitioning: see --help of each."""
+start, tables and partitioning: see --help of each."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ from tests.bench import (
     steady,
     stock,
     stock_latency,
+    tables,
     telemetry,
     together,
     topics,
@@ -165,6 +166,7 @@ KINDS = {
     "executors": executors.main,
     "costs": costs.main,
     "partitioning": partitioning.main,
+    "tables": tables.main,
     "topics": topics.main,
 }
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from moneystate.engine import avro
+from moneystate.engine.deadletter import Letter
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import TIMER_RANK, Item, UnorderedRecord
 from moneystate.engine.processor import Change, Convert, Decoded, InputTopic, Read, ReadValue, Rejected
@@ -51,6 +52,9 @@ class TinyDecoder:
 
     def needs_headers(self, topic: int) -> bool:
         return False
+
+    def ends_load(self, topic: int, record: Letter) -> int | None:
+        return None
 
     def rejected(self, cause: Exception) -> Rejected | None:
         return None

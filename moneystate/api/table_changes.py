@@ -1,0 +1,120 @@
+"""Rows of a table from Debezium's change events, in JSON.
+
+The key is that of the Kafka record, which has the columns of the table's key: with `key=` those, in that order.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from moneystate.api.change_values import row_converted
+from moneystate.api.codec import Codec
+from moneystate.api.json_text import MAX_RECORD_LEVELS, decoded, parse
+from moneystate.api.reading import key_bytes, key_text
+from moneystate.api.shapes import Record
+from moneystate.api.tables import DeclaredTable
+from moneystate.api.types import Unavailable
+from moneystate.api.unavailable import UNAVAILABLE_VALUE, Placeholder
+from moneystate.engine.avro import Malformed
+from moneystate.engine.deadletter import Letter
+from moneystate.engine.processor import Rejected
+
+PUTS: Final = ("c", "u", "r")
+_WRAPPER: Final = {"schema", "payload"}
+_LAST: Final = ("last", "last_in_data_collection")  # of a snapshot
+_PLACEHOLDER: Final = Placeholder(Unavailable().placeholder)
+
+
+class RowChange(NamedTuple):
+    key: bytes
+    row: Any  # None: it is removed
+
+
+class ChangeRows:
+    """Reads the change events of one table."""
+
+    def __init__(self, table: DeclaredTable[Any], codec: Codec) -> None:
+        self.codec = codec
+        self.record: Record = codec.record
+        names = (table.key,) if isinstance(table.key, str) else table.key or ()
+        self.key_columns = [f.column for f in self.record.fields if f.name in names]
+
+    def read(self, record: Letter) -> RowChange | None:
+        """None: the record has no row. Raises Malformed, and Rejected."""
+        payload, schema = (None, None) if record.value is None else _unwrapped(_parsed(record.value))
+        if payload is None:  # a tombstone
+            return RowChange(self._key(record.key), None)
+        if type(payload) is not dict:
+            raise Malformed("not an object")
+        op = payload.get("op")
+        if op in PUTS:
+            return RowChange(self._key(record.key), self._row(payload.get("after"), _part(schema, "after")))
+        if op == "d":
+            return RowChange(self._key(record.key), None)
+        if op == "t":
+            raise Malformed("the table was truncated, and its rows stay; delete them one by one, or load them again")
+        if op == "m" or payload.keys() == {"ts_ms"}:  # a message, or the connector's heartbeat
+            return None
+        raise Malformed("op: none of c, u, r, d, t, m")
+
+    def _key(self, key: bytes | None) -> bytes:
+        columns = None if key is None else _unwrapped(_parsed(key))[0]
+        if type(columns) is not dict or not columns:
+            raise Rejected("bad_key", "expected the columns of the table's key as the Kafka key")
+        missing = [name for name in self.key_columns if name not in columns]
+        if missing:
+            raise Rejected("bad_key", f"the Kafka key has no column {missing[0]}")
+        parts = [columns[name] for name in self.key_columns or columns]
+        try:
+            return key_bytes(key_text(tuple(part if type(part) is str else _whole(part) for part in parts)))
+        except Malformed as e:
+            raise Rejected("bad_key", str(e)) from None
+
+    def _row(self, after: Any, schema: Any) -> Any:
+        if type(after) is not dict:
+            raise Malformed("after: not an object")
+        for f in self.record.fields:
+            if _PLACEHOLDER.is_in(after.get(f.column)):
+                raise Rejected(UNAVAILABLE_VALUE, f"{f.column}: the database did not log it; set REPLICA IDENTITY FULL")
+        return self.codec.from_row(row_converted(self.record, after, schema))
+
+
+def ends_snapshot(offset: int, value: bytes | None) -> int | None:
+    """As `moneystate.engine.processor.Decoder.ends_load`: the last record of a snapshot is still of the first load, the
+    first one after it is not."""
+    try:
+        payload = None if value is None else _unwrapped(_parsed(value))[0]
+    except Malformed:
+        return None
+    if type(payload) is not dict:
+        return None
+    source = payload.get("source")
+    snapshot = source.get("snapshot") if type(source) is dict else None
+    if snapshot in _LAST:
+        return offset + 1
+    is_over = snapshot in (None, False, "false") and ("op" in payload or payload.keys() == {"ts_ms"})
+    return offset if is_over else None
+
+
+def _whole(part: Any) -> int:
+    try:
+        return int(part)
+    except (TypeError, ValueError):
+        raise Malformed("expected texts and whole numbers as the key") from None
+
+
+def _parsed(value: bytes) -> Any:
+    return parse(decoded(value), MAX_RECORD_LEVELS)
+
+
+def _unwrapped(document: Any) -> tuple[Any, Any]:
+    """The payload and its schema; None: it has none."""
+    if type(document) is dict and "payload" in document and document.keys() <= _WRAPPER:
+        return document["payload"], document.get("schema")
+    return document, None
+
+
+def _part(schema: Any, name: str) -> Any:
+    fields = schema.get("fields") if type(schema) is dict else None
+    parts = {f.get("field"): f for f in fields if type(f) is dict} if type(fields) is list else {}
+    return parts.get(name, {})

@@ -1,0 +1,276 @@
+"""A process's copies of its tables: all rows, for steps of any key.
+
+A copy is a function of the topic's log: of its records up to the offsets at which the batch ends. A process that begins
+reads the log from its beginning, any other goes on where it was. So nothing of a copy is in the checkpoint.
+
+A step at t gets what holds at t, however much further the copy has read. The versions of a row that a later one has
+replaced are there until the watermark has passed the time of that.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from moneystate.api import index_order
+from moneystate.api.json_topic import AVRO
+from moneystate.api.shapes import is_immutable
+from moneystate.api.table import TableKey
+from moneystate.api.table_plan import TablePlan
+from moneystate.api.table_reader import TableReader
+from moneystate.api.table_rows import text_of
+from moneystate.api.table_versions import insert, needed, since
+from moneystate.api.tables import BEGINNING_MS, TableIndex, valid_from
+from moneystate.engine.avro import HEADER_BYTES
+from moneystate.engine.block import TableEnd
+from moneystate.engine.deadletter import Letter
+from moneystate.engine.items import MAX_EVENT_TIME, NO_TIME
+from moneystate.engine.order import Partition, RangeOrder
+from moneystate.engine.processor import Convert, Rejected
+from moneystate.errors import MoneystateError, StepError
+
+if TYPE_CHECKING:
+    from moneystate.api.decoder import ServiceDecoder
+
+TIMES: Final = struct.Struct(">qq")  # written, valid_from: before the body of a row with one version
+DECODED: Final = 4_096  # rows that stay decoded
+
+# code, partition in the order, first offset, end
+TableRange = tuple[int, int, int, int]
+# The records of ranges: each partition's in the order of their offsets. With the partition in the order.
+Feed = Callable[[Sequence[TableRange]], Iterable[tuple[Partition, Letter]]]
+
+
+class CopiedVersion(NamedTuple):
+    """`moneystate.api.table_versions.AnyVersion`."""
+
+    written: int
+    valid_from: int
+    row: bytes | None  # the body of the `<Record>Change`
+
+
+class TableCopy:
+    """The rows of one table."""
+
+    def __init__(self, planned: TablePlan) -> None:
+        self.planned = planned
+        self.history_ms = planned.table.history_ms
+        # by key: times and body of a row with one version, which is the most common; else its versions
+        self.rows: dict[bytes, bytes | list[CopiedVersion]] = {}
+        self.to_prune: list[tuple[int, bytes]] = []  # a heap: when a version of a key can go
+        self.read = planned.changes.read_own_body
+        self.index_keys = [IndexKeys(index) for index in planned.table.indices]
+        self.decoded: dict[bytes, Any] | None = {} if is_immutable(planned.codec.record) else None
+
+    def put(self, key: bytes, version: CopiedVersion) -> None:
+        """Adds a version, which has a greater place than all others of its key."""
+        content = self.rows.get(key)
+        if version.row is not None:
+            for of_index in self.index_keys:
+                of_index.add(key, self._row(version.row))
+        if content is None:
+            if version.row is not None:
+                self.rows[key] = TIMES.pack(version.written, version.valid_from) + version.row
+            return
+        versions = [_unpacked(content)] if isinstance(content, bytes) else content
+        insert(versions, version)
+        self.rows[key] = versions
+        heappush(self.to_prune, (since(version) + self.history_ms, key))
+
+    def prune(self, watermark: int) -> None:
+        """Forgets the versions that no step from `watermark` on can get."""
+        waiting = self.to_prune
+        while waiting and waiting[0][0] <= watermark:
+            _, key = heappop(waiting)
+            content = self.rows.get(key)
+            if isinstance(content, list):
+                rest = needed(content, watermark, self.history_ms)
+                self._keep(key, rest)
+                for of_index in self.index_keys:
+                    of_index.keep(key, self._rows_of(content), self._rows_of(rest))
+
+    def _keep(self, key: bytes, versions: list[CopiedVersion]) -> None:
+        if not versions:
+            del self.rows[key]
+        elif len(versions) == 1 and versions[0].row is not None:
+            only = versions[0]
+            self.rows[key] = TIMES.pack(only.written, only.valid_from) + versions[0].row
+        else:
+            self.rows[key] = versions
+
+    def get(self, key: bytes, now_ms: int, at_ms: int | None) -> Any:
+        """The row that a step at `now_ms` gets; None: there is none."""
+        content = self.rows.get(key)
+        if content is None:
+            return None
+        if isinstance(content, bytes):
+            if at_ms is None:
+                written, valid = TIMES.unpack_from(content)
+                return self._row(content[TIMES.size :]) if written <= now_ms and valid <= now_ms else None
+            content = [_unpacked(content)]
+        version = self.planned.row_at(content, now_ms, at_ms)
+        return None if version is None or version.row is None else self._row(version.row)
+
+    def find(self, index: TableIndex[Any, Any], by: Any, now_ms: int) -> Iterator[tuple[str, Any]]:
+        """Keys and rows that hold, ordered by key."""
+        of_index = next((one for one in self.index_keys if one.index is index), None)
+        if of_index is None:
+            raise StepError(f"{index!r} is not an index of {self.planned.table!r}.", "use an index of the table.")
+        value = index_order.encode(by, index)
+        for key in sorted(of_index.keys.get(value, ())):
+            row = self.get(key, now_ms, None)
+            if row is not None and value in of_index.values(row):
+                yield key.decode(), row
+
+    def _rows_of(self, versions: Iterable[CopiedVersion]) -> list[Any]:
+        return [self._row(version.row) for version in versions if version.row is not None]
+
+    def _row(self, body: bytes) -> Any:
+        """Each step gets a row of its own, unless nobody can change it."""
+        decoded = self.decoded
+        if decoded is None:
+            return self.read(body, 0)[0].row
+        row = decoded.get(body)
+        if row is None:
+            if len(decoded) >= DECODED:
+                decoded.clear()
+            row = decoded[body] = self.read(body, 0)[0].row
+        return row
+
+
+class IndexKeys:
+    """The keys of a table's rows by an index, of all versions that the copy has."""
+
+    def __init__(self, index: TableIndex[Any, Any]) -> None:
+        self.index = index
+        self.keys: dict[bytes, set[bytes]] = {}
+
+    def values(self, row: Any) -> set[bytes]:
+        """Raises StepError."""
+        try:
+            return index_order.encode_all(self.index.by, row, repr(self.index))
+        except MoneystateError:
+            raise
+        except Exception as e:
+            raise StepError(
+                f"{self.index!r} of {self.index.of!r}: its function raised {type(e).__name__}: {e}.",
+                "fix the function; it may return None to leave a row out of the index.",
+            ) from e
+
+    def add(self, key: bytes, row: Any) -> None:
+        for value in self.values(row):
+            self.keys.setdefault(value, set()).add(key)
+
+    def keep(self, key: bytes, before: list[Any], after: list[Any]) -> None:
+        """Forgets the values that only versions had that the copy has no longer."""
+        rest = {value for row in after for value in self.values(row)}
+        for value in {value for row in before for value in self.values(row)} - rest:
+            keys = self.keys[value]
+            keys.discard(key)
+            if not keys:
+                del self.keys[value]
+
+
+def _unpacked(packed: bytes) -> CopiedVersion:
+    written, valid = TIMES.unpack_from(packed)
+    return CopiedVersion(written, valid, packed[TIMES.size :])
+
+
+class CopyAccess:
+    """`moneystate.api.table.TableAccess`, as of one step."""
+
+    def __init__(self, copy: TableCopy, now_ms: int) -> None:
+        self.copy = copy
+        self.now_ms = now_ms
+
+    def get(self, key: TableKey, at_ms: int | None) -> Any:
+        if at_ms is not None and not self.copy.history_ms:
+            raise StepError(
+                f"{self.copy.planned.table!r}: get(..., at=) of a table without history.", "declare history_ms=."
+            )
+        return self.copy.get(text_of(key), self.now_ms, at_ms)
+
+    def find(self, index: TableIndex[Any, Any], by: Any) -> Iterator[tuple[str, Any]]:
+        return self.copy.find(index, by, self.now_ms)
+
+
+class TableCopies:
+    """The copies of all tables of a service that are not local."""
+
+    def __init__(
+        self, decoder: ServiceDecoder, formats: Mapping[str, str], converts: Mapping[int, Convert], feed: Feed,
+        max_record_bytes: int,
+    ) -> None:  # fmt: skip
+        """`formats` by topic, the others as for `Intake`."""
+        self.decoder = decoder
+        self.readers = {
+            planned.code: TableReader(
+                decoder, planned, formats.get(planned.table.topic, AVRO), converts.get(planned.code)
+            )
+            for planned in decoder.plan.tables.values()
+            if not planned.table.local
+        }
+        self.feed = feed
+        self.max_record_bytes = max_record_bytes
+        self.bounds = {t.code: t.bound_ms or 0 for t in decoder.plan.input_topics() if t.table}
+        self.forget()
+
+    def forget(self) -> None:
+        """The next batch reads the logs from their beginning."""
+        self.copies = {code: TableCopy(reader.planned) for code, reader in self.readers.items()}
+        self.positions: dict[Partition, int] = {}
+        self.orders: dict[Partition, RangeOrder] = {}
+
+    def access(self, planned: TablePlan, now_ms: int) -> CopyAccess:
+        return CopyAccess(self.copies[planned.code], now_ms)
+
+    def prune(self, watermark: int) -> None:
+        if watermark != NO_TIME:
+            for copy in self.copies.values():
+                copy.prune(watermark)
+
+    def advance(self, ends: Iterable[TableEnd]) -> None:
+        """Brings the copies to the ends of a batch. One that is further has seen a batch that did not count."""
+        mine = [end for end in ends if end.topic in self.copies]
+        if any(self.positions.get((e.topic, e.partition), 0) > e.end for e in mine):
+            self.forget()
+        ranges = [(e.topic, e.partition, self.positions.get((e.topic, e.partition), 0), e.end) for e in mine]
+        ranges = [one for one in ranges if one[2] < one[3]]
+        if not ranges:
+            return
+        loaded = {(e.topic, e.partition): e.loaded for e in mine}
+        for place, letter in self.feed(ranges):
+            self._take(place, letter, loaded[place])
+            self.positions[place] = letter.offset + 1
+        self.positions.update({(topic, partition): end for topic, partition, _, end in ranges})
+
+    def _take(self, place: Partition, letter: Letter, loaded: int) -> None:
+        """Takes a record, unless the source makes it a dead letter (`moneystate.engine.intake`)."""
+        if not 0 <= letter.timestamp_ms <= MAX_EVENT_TIME:
+            return
+        reader = self.readers[place[0]]
+        try:
+            is_row = not reader.is_platforms(letter)
+            row = reader.read(letter) if is_row else None
+        except Rejected:
+            return
+        except Exception as e:
+            if (isinstance(e, MoneystateError) and not isinstance(e, StepError)) or self.decoder.rejected(e) is None:
+                raise
+            return
+        if is_row and (row is None or 0 < self.max_record_bytes < len(row.canonical)):
+            return
+        is_first = letter.offset < loaded
+        written = BEGINNING_MS if is_first else self._order(place).observe(letter.timestamp_ms)
+        if row is not None:
+            valid = valid_from(reader.planned.table, row.change.row, written)
+            body = None if row.change.row is None else row.canonical[HEADER_BYTES:]
+            self.copies[place[0]].put(row.key, CopiedVersion(written, valid, body))
+
+    def _order(self, place: Partition) -> RangeOrder:
+        order = self.orders.get(place)
+        if order is None:
+            order = self.orders[place] = RangeOrder(self.bounds[place[0]])
+        return order

@@ -1,0 +1,151 @@
+"""The handle of a table, and the functions with which the platform keeps its rows (docs/tables.md).
+
+In the plan a table is an input in arrival order, whose records are `<Record>Change`, and a value for each key of the
+table, with the row's versions. `KeepRow` runs on the input, `TakeEffect` when a row with `valid_from` takes effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from moneystate.api.handles import NO_LIMIT, Duration, Input, Reads, Source, Timer, Value
+from moneystate.api.table import Table
+from moneystate.api.table_records import table_records
+from moneystate.api.table_versions import holding, insert, needed, since
+from moneystate.api.types import Unavailable, arrival
+from moneystate.engine.items import MIN_EVENT_TIME
+
+if TYPE_CHECKING:
+    from moneystate.api.context import Context
+
+S = TypeVar("S")
+V = TypeVar("V")
+
+TABLE_LOADED, IMMEDIATELY = "loaded", "immediately"
+READY: Final = (TABLE_LOADED, IMMEDIATELY)
+BEGINNING_MS: Final = MIN_EVENT_TIME  # since when the rows of a table's first load hold
+
+
+class DeclaredTable(Reads[Table[S]], Generic[S]):
+    """Reference data. A function receives it as `ms.Table`."""
+
+    def __init__(
+        self, service: str, name: str, topic: str, record: type[S], key: str | tuple[str, ...] | None,
+        valid_from: str | None, history_ms: int, local: bool, ready: str, compacted: bool, format: str,
+        bound_ms: Duration | None,
+    ) -> None:  # fmt: skip
+        self.service = service
+        self.name = name
+        self.topic = topic
+        self.record = record
+        # `moneystate.api.service.Service.table` explains these
+        self.key = key
+        self.valid_from = valid_from
+        self.history_ms = history_ms
+        self.local = local
+        self.ready = ready
+        self.compacted = compacted
+        self.format = format
+        self.bound_ms = bound_ms
+        records = table_records(record)
+        self.state: Value[Any] = Value(service, name, records.versions, None)
+        self.input: Input[Any] = Input(
+            service, topic, records.change, None, arrival, None, NO_LIMIT, bound_ms, None, None, True, False, format,
+            None, None, Unavailable(), None, self,
+        )  # fmt: skip
+        self.timer = Timer(service, name)  # when the next version takes effect
+        self.on_change: Callable[..., None] | None = None
+        self.on_change_states: tuple[Any, ...] = ()
+        self.indices: list[TableIndex[S, Any]] = []
+        self._changed: TableChanges[S] = TableChanges(self)
+
+    @property
+    def changed(self) -> Source[S | None]:
+        """For `@service.on`: runs when another row holds for the key, or none. The function gets the row."""
+        return self._changed
+
+    def is_first_load(self, loaded: int, offset: int) -> bool:
+        """Whether a record was written before the first load had ended. `loaded`: the offset of the partition's first
+        TableLoaded."""
+        return self.ready == TABLE_LOADED and offset < loaded
+
+    def __repr__(self) -> str:
+        return f"table {self.name!r}"
+
+
+class TableChanges(Source["S | None"], Generic[S]):
+    """The changes of a local table."""
+
+    def __init__(self, of: DeclaredTable[S]) -> None:
+        super().__init__([])
+        self.of = of
+
+    def __repr__(self) -> str:
+        return f"changes of {self.of!r}"
+
+
+class TableIndex(Generic[S, V]):
+    """Finds the rows of a table by the result of `by`."""
+
+    def __init__(self, service: str, name: str, of: DeclaredTable[S], by: Callable[[S], Any]) -> None:
+        self.service = service
+        self.name = name
+        self.of = of
+        self.by = by
+
+    def __repr__(self) -> str:
+        return f"index {self.name!r}"
+
+
+class KeepRow:
+    """The function of a table's input: keeps the row of a record."""
+
+    def __init__(self, table: DeclaredTable[Any]) -> None:
+        self.table = table
+        self.version = table_records(table.record).version
+        self.__name__ = f"table {table.name!r}"
+
+    def __call__(self, ctx: Context[Any], change: Any, entry: Any, *states: Any) -> None:
+        table, now_ms = self.table, ctx.now
+        before = holding(entry.versions, now_ms)
+        version = self.version(now_ms, valid_from(table, change.row, now_ms), change.row)
+        insert(entry.versions, version)
+        after = holding(entry.versions, now_ms)
+        entry.versions = needed(entry.versions, now_ms, table.history_ms)
+        if table.on_change is not None:
+            set_next(ctx, table, entry.versions)
+            row = None if after is None else after.row
+            if row != (None if before is None else before.row):
+                table.on_change(ctx, row, *states)
+
+
+class TakeEffect:
+    """The function of a table's timer, which is set if the table has a function on change."""
+
+    def __init__(self, table: DeclaredTable[Any]) -> None:
+        self.table = table
+        self.__name__ = f"table {table.name!r}"
+
+    def __call__(self, ctx: Context[Any], entry: Any, *states: Any) -> None:
+        table = self.table
+        entry.versions = needed(entry.versions, ctx.now, table.history_ms)
+        set_next(ctx, table, entry.versions)
+        assert table.on_change is not None
+        version = holding(entry.versions, ctx.now)
+        table.on_change(ctx, None if version is None else version.row, *states)
+
+
+def valid_from(table: DeclaredTable[Any], row: Any, written_ms: int) -> int:
+    """Since when a row is valid: as it says, or since it was written."""
+    declared = None if row is None or table.valid_from is None else getattr(row, table.valid_from)
+    return written_ms if declared is None else int(declared)
+
+
+def set_next(ctx: Context[Any], table: DeclaredTable[Any], versions: list[Any]) -> None:
+    """Sets the timer for the next version that takes effect."""
+    later = next((since(version) for version in versions if since(version) > ctx.now), None)
+    if later is None:
+        ctx.cancel(table.timer)
+    else:
+        ctx.at(table.timer, later)

@@ -1,0 +1,224 @@
+"""A job with tables: only real workers read a table's topic again after they were lost, and only a real planner waits
+for a first load. What comes out is held to the model, by the timestamps that the broker wrote."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moneystate.api.codec import Codec
+from moneystate.api.iso_time import from_ms, to_ms
+from moneystate.api.platform_records import TABLE_LOADED_RECORD, TableLoaded
+from moneystate.devbroker import DevBroker
+from moneystate.savepoint.format import Savepoint
+from tests.api.services import pricing
+from tests.api.tables_model import BEGINNING_MS, TableModel, Wrote
+from tests.job.harness import Finished, JobProcess, finished, moneystate
+from tests.job.warm import Warm
+from tests.kafka.logs import Cluster, wait_until_stable
+from tests.ports import free_port
+from tests.reference.kafka_log import read_log
+from tests.reference.model import LogRecord
+
+PARTITIONS = 2
+TABLES = ("prices", "group-discounts", "limits")
+HOUR_MS = 3_600_000
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Pricing:
+    """The service of the model's test on one broker."""
+
+    def __init__(self, bootstrap_servers: str, prefix: str, folder: Path) -> None:
+        self.cluster = Cluster(bootstrap_servers, prefix)
+        self.folder = folder
+        self.checkpoint = folder / "checkpoint"
+        module = folder / f"pricing_{prefix.strip('-')}.py"
+        module.write_text(Path(pricing.__file__).read_text())
+        self.service = f"{module}:service"
+        self.warm = Warm()  # of its own, because the service is a file of its own
+        self.command("schemas", "release", self.service)
+        for topic in TABLES:
+            self.cluster.create(topic, PARTITIONS, message_timestamp_type="LogAppendTime")
+        for topic in ("orders", "priced"):
+            self.cluster.create(topic, PARTITIONS)
+        self.orders: dict[int, dict[str, Any]] = {}
+
+    def flags(self, checkpoint: Path, *more: str) -> list[str]:
+        return [
+            *("run", self.service, "--topic-prefix", self.cluster.prefix, "--checkpoint", str(checkpoint)),
+            *("--bootstrap-servers", self.cluster.bootstrap_servers, "--partitions", "2", "--bound", "1s"),
+            *("--format", "orders=json", "--format", "priced=json", *more),
+        ]
+
+    def start(self, *more: str) -> JobProcess:
+        return JobProcess(self.flags(self.checkpoint, "--key-groups", "4", *more), self.folder)
+
+    def command(self, *arguments: object) -> Finished:
+        return moneystate(arguments, self.folder, self.warm)
+
+    # What producers write
+
+    def rows(self, topic: str, rows: Iterable[tuple[str, Any]]) -> None:
+        """Keys and rows; None: a tombstone."""
+        producer = self.cluster.producer()
+        for key, row in rows:
+            value = None if row is None else json.dumps(row)
+            producer.produce(self.cluster.prefix + topic, value, key, partition=sum(key.encode()) % PARTITIONS)
+        assert producer.flush(30) == 0
+
+    def end_load(self, topic: str) -> None:
+        value = Codec(TABLE_LOADED_RECORD).to_json(TableLoaded(0, 0, 0, "test", 0))
+        for partition in range(PARTITIONS):
+            self.cluster.send(self.cluster.prefix + topic, [value], partition)
+
+    def order(self, number: int, event_time_ms: int, sku: str, customer: str) -> None:
+        order = {
+            "order": number,
+            "customer": customer,
+            "sku": sku,
+            "group": 1,
+            "country": "de",
+            "at": from_ms(event_time_ms),
+        }
+        self.orders[number] = order
+        self.cluster.send(self.cluster.prefix + "orders", [json.dumps(order).encode()], number % PARTITIONS)
+
+    # What came of it
+
+    def read(self, topic: str) -> list[LogRecord]:
+        wait_until_stable(self.cluster.admin, [self.cluster.prefix + topic])
+        return read_log(self.cluster.bootstrap_servers, [topic], self.cluster.prefix)[0]
+
+    def priced(self) -> list[dict[str, Any]]:
+        return [json.loads(record.value or b"") for record in self.read("priced")]
+
+    def has_priced(self, *numbers: int) -> bool:
+        return set(numbers) <= {p["order"] for p in self.priced() if not p["byTimer"]}
+
+    def model(self, topic: str) -> TableModel:
+        wrote, loaded = [], set[int]()
+        for record in self.read(topic):
+            if record.key is None:
+                loaded.add(record.partition)
+                continue
+            row = None if record.value is None else json.loads(record.value)
+            written = (record.timestamp_ms or 0) if record.partition in loaded else BEGINNING_MS
+            valid_from = None if row is None or not row.get("validFrom") else to_ms(row["validFrom"])
+            wrote.append(Wrote(record.key.decode(), row, written, valid_from))
+        return TableModel(wrote)
+
+    def check(self) -> None:
+        """Each order once, with the rows that held at its time."""
+        prices, discounts, limits = (self.model(topic) for topic in TABLES)
+        priced = self.priced()
+        assert sorted(p["order"] for p in priced if not p["byTimer"]) == sorted(self.orders)
+        for p in priced:
+            order, time_ms = self.orders[p["order"]], to_ms(p["now"])
+            row = prices.at(order["sku"], time_ms)
+            assert p["cents"] == (None if row is None else row["cents"]), p
+            if not p["byTimer"]:
+                discount, limit = discounts.at('["1","de"]', time_ms), limits.at(order["customer"], time_ms)
+                assert p["percents"] == (None if discount is None else discount["percents"]), p
+                assert p["most"] == (None if limit is None else limit["most"]), p
+
+
+@pytest.fixture
+def shop(broker: DevBroker, topic_prefix: str, tmp_path: Path) -> Iterator[Pricing]:
+    made = Pricing(broker.bootstrap_servers, topic_prefix, tmp_path)
+    yield made
+    made.warm.close()
+
+
+def load(shop: Pricing) -> None:
+    """The first loads. Two of the rows have a time from which they hold."""
+    later = from_ms(now_ms() + 1_500)
+    shop.rows("prices", [("a", {"sku": "a", "cents": 1}), ("b", {"sku": "b", "cents": 2})])
+    shop.rows("prices", [("a", {"sku": "a", "cents": 3, "validFrom": later})])
+    shop.rows("group-discounts", [('["1","de"]', {"group": 1, "country": "de", "percents": [5]})])
+    shop.rows("limits", [("eve", {"most": 10}), ("bob", {"most": 20})])
+    for topic in TABLES:
+        shop.end_load(topic)
+
+
+def ready(port: int) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as e:
+        return e.code, e.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def test_other_inputs_wait_for_the_first_load(shop: Pricing) -> None:
+    shop.order(1, now_ms() - HOUR_MS, "a", "eve")
+    port = free_port()
+    with shop.start("--metrics-port", str(port)) as job:
+        job.wait_for(lambda: ready(port)[0] == 503 and "first load" in ready(port)[1], "it waits for the loads")
+        assert "moneystate table load" in job.err()
+        load(shop)
+        for number, sku in enumerate("abab", 2):
+            shop.order(number, now_ms(), sku, "bob")
+        job.wait_for(lambda: shop.has_priced(*shop.orders), "all are priced")
+        assert ready(port)[0] == 200
+        assert job.stop().code == 0
+    shop.check()
+    first = next(p for p in shop.priced() if p["order"] == 1)
+    assert (first["cents"], first["percents"], first["most"]) == (1, [5], 10)
+
+
+@pytest.mark.long
+def test_killed_jobs_replays_and_other_key_groups_see_the_same_rows(shop: Pricing) -> None:
+    with shop.start() as job:
+        load(shop)
+        shop.order(1, now_ms(), "a", "eve")
+        shop.order(2, now_ms(), "b", "bob")
+        job.wait_for(lambda: shop.has_priced(1, 2), "orders are priced")
+        shop.rows("prices", [("b", None), ("c", {"sku": "c", "cents": 7})])
+        shop.rows("limits", [("eve", {"most": 11})])
+        job.kill()
+    shop.rows("prices", [("a", {"sku": "a", "cents": 8})])
+    for number, sku in enumerate("abc", 3):
+        shop.order(number, now_ms(), sku, "eve")
+    with shop.start() as job:
+        job.wait_for(lambda: shop.has_priced(3, 4, 5), "the orders after the kill are priced")
+        assert job.stop().code == 0
+    shop.check()
+    checkpoint = ("--checkpoint", shop.checkpoint, "--service", shop.service)
+    servers = ("--bootstrap-servers", shop.cluster.bootstrap_servers)
+    formats = ("--format", "orders=json", "--format", "priced=json")
+    assert shop.command("verify-replay", *checkpoint, *servers, *formats, "--json", "--quiet").totals["agrees"]
+    savepoint = shop.folder / "savepoint"
+    shop.command("checkpoint", "export", *checkpoint, "--out", savepoint, "--key-groups", "7", "--quiet")
+    bootstrapped = shop.command(
+        *("bootstrap", "--from", "kafka", "--out", shop.folder / "bootstrapped", "--service", shop.service, *servers),
+        *("--topic-prefix", shop.cluster.prefix, *formats, "--bound", "1s", "--like", shop.checkpoint),
+        *("--key-groups", "5", "--partitions", "2", "--json", "--quiet"),
+    ).totals  # fmt: skip
+    assert bootstrapped["fingerprint"] == Savepoint(savepoint).manifest.fingerprint
+    shop.order(6, now_ms(), "a", "bob")
+    shop.order(7, now_ms(), "c", "eve")
+    second = shop.flags(shop.folder / "second", "--key-groups", "7", "--initial-state", str(savepoint), "--quiet")
+    with JobProcess(second, shop.folder) as job:
+        job.wait_for(lambda: shop.has_priced(6, 7), "orders are priced by the rows of before")
+        assert job.stop().code == 0
+    shop.check()
+
+
+def test_a_topic_that_loses_rows_is_refused(shop: Pricing) -> None:
+    shop.cluster.delete(shop.cluster.prefix + "prices")
+    shop.cluster.create("prices", PARTITIONS, message_timestamp_type="LogAppendTime", retention_ms="1000")
+    done = finished(shop.flags(shop.checkpoint, "--until-caught-up"), shop.folder, shop.warm)
+    assert done.code != 0
+    assert "prices: expected a table's topic with retention.ms=-1, found 1000" in done.err
