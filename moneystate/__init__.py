@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from moneystate.api.context import Context
     from moneystate.api.entries import Entries
+    from moneystate.api.forgetting import Forgotten
     from moneystate.api.handles import Input, Map, Output, Source, Timer, Value
     from moneystate.api.lookup import Asked, AskedHolding, Lookup, Outcome
     from moneystate.api.message import Message
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "moneystate.api.context": ("Context",),
     "moneystate.api.entries": ("Entries",),
+    "moneystate.api.forgetting": ("Forgotten",),
     "moneystate.api.handles": ("Input", "Map", "Output", "Source", "Timer", "Value"),
     "moneystate.api.lookup": ("Asked", "AskedHolding", "Lookup", "Outcome"),
     "moneystate.api.message": ("Message",),
@@ -88,6 +90,7 @@ __all__ = [
     "Decimal",
     "Digits",
     "Entries",
+    "Forgotten",
     "Header",
     "Input",
     "Int32",

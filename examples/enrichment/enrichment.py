@@ -54,6 +54,7 @@ service = ms.Service("money", rules=Rules(), namespace="moneystate.events")
 addresses = service.input(USERS, ChangeAddressEvent, key="user_id", time="processed_at")
 birth_dates = service.input(USERS, ChangeBirthDateEvent, key="user_id", time="processed_at")
 forgets = service.input(USERS, ForgetUserRequested, key="user_id", time="processed_at")
+forgotten = service.forgetting(forgets, id="id", by="requested_by")
 created = service.input(SESSIONS, UserSessionCreatedEvent, key="user_id", time="processed_at")
 payments = service.input(WALLETS, PaymentEvent, key="user_id", time="processed_at", unique="id", within_ms=dedup)
 transactions = service.input(

@@ -12,6 +12,7 @@ from moneystate.api.context import EventSource
 from moneystate.api.emission import Emission
 from moneystate.api.entries import Entries
 from moneystate.api.failures import where_of
+from moneystate.api.forgetting import FORGOTTEN
 from moneystate.api.handles import MapTimer, Output, Timer
 from moneystate.api.lookup import Lookup
 from moneystate.api.lookup_steps import LookupSteps
@@ -222,6 +223,18 @@ class CurrentStep:
                     self.changes.begin_change(cell)
                     cell.value = None
 
+        self._prove()
+
+    def _prove(self) -> None:
+        """Keeps the proof, if the step's event is a request to forget the key."""
+        item, forgetting = self.item, self.plan.forgetting
+        if forgetting is None or item is None or item[RANK] >= TIMER_RANK:
+            return
+        proof = forgetting.proof_of(own_value(item[VALUE]), self.now, *where_of(self.plan, item))
+        if proof is not None:
+            cell = self.cells.cell(self.plan.kinds[FORGOTTEN], self.owner, b"")
+            self.changes.replace(cell, proof)
+
     def source(self) -> EventSource:
         assert self.item is not None
         return EventSource(*where_of(self.plan, self.item))
@@ -230,18 +243,18 @@ class CurrentStep:
 def _kinds_of_keys(plan: Plan, timers: Sequence[str]) -> list[AnyKind]:
     """Returns the declared kinds and those of removed declarations: timers of these names, and the seen ids of each
     topic that was ever read. Rows of tables and held events are left out, and the kinds of lookups: only a reply
-    decides what becomes of its request."""
+    decides what becomes of its request. So is the proof."""
     prefixes = [layout.prefix_of(layout.SEEN, topic) for topic in plan.codes]
     prefixes += [layout.prefix_of(layout.TIMER, name) for name in timers]
     removed = [plan.kind_at(prefix) for prefix in prefixes]
     kinds = dict.fromkeys([*plan.by_prefix.values(), *plan.every_kind(), *[k for k in removed if k is not None]])
-    of_lookups = plan.lookup_kinds()
     of_tables = {
         layout.prefix_of(letter, name)
         for name in [*plan.tables, HELD_EVENTS]
         for letter in (layout.VALUE, layout.TIMER)
     }
-    return [kind for kind in kinds if kind not in of_lookups and kind.prefix not in of_tables]
+    spared = [*plan.lookup_kinds(), *([] if plan.forgetting is None else [plan.kinds[FORGOTTEN]])]
+    return [kind for kind in kinds if kind not in spared and kind.prefix not in of_tables]
 
 
 def _is_name(name: str) -> bool:

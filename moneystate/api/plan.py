@@ -14,6 +14,7 @@ from moneystate.api import layout
 from moneystate.api.cells import NO_TTL, RecordKind, SeenKind, TimerKind
 from moneystate.api.codec import Codec
 from moneystate.api.failures import line_of
+from moneystate.api.forgetting import ForgettingPlan
 from moneystate.api.handles import AnyIndex, Input, Map, MapAt, MapTimer, Output, Timer, Value
 from moneystate.api.input_checks import check_input
 from moneystate.api.lookup_cells import EARLY_REPLIES
@@ -109,6 +110,7 @@ class Plan:
         self.earlier_inputs: dict[int, dict[bytes, EarlierInput]] = {code: {} for code in self.topics}
         for declared in service.inputs:
             self._input(declared)
+        self.forgetting = self._forgetting()
         self.timers: dict[Any, TimerPlan] = {}
         self.timer_of: dict[bytes, TimerPlan] = {}
         for timer in service.timers.values():
@@ -315,6 +317,14 @@ class Plan:
         self.inputs[planned.code][codec.header] = planned
         for header, version in self._earlier(codec.record, lossy=True).items():
             self.earlier_inputs[planned.code][header] = EarlierInput(planned, version.read)
+
+    def _forgetting(self) -> ForgettingPlan | None:
+        declared = self.service.forgetting_declared
+        if declared is None:
+            return None
+        planned = self.inputs[self.codes[declared.input.topic]]
+        codec = self.codec(declared.input.record, repr(declared.input))
+        return ForgettingPlan(declared, planned[codec.header], f"service {self.name!r}")
 
     def _unavailable(self, declared: Input[Any]) -> UnavailableColumns:
         return UnavailableColumns(self.codec(declared.record, repr(declared)).record, declared)

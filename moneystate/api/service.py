@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import is_dataclass
 from typing import Any, Concatenate, Final, NoReturn, ParamSpec, TypeVar, get_type_hints, overload
 
+from moneystate.api.forgetting import FORGOTTEN, Forgetting, Forgotten
 from moneystate.api.handles import (
     NO_LIMIT,
     AnyIndex,
@@ -90,6 +91,7 @@ class Service(On[R], DeclaresLookups):
         self.lookups = {}
         self.held: Value[HeldEvents] | None = None  # the events of a key that wait for rows; None: no function waits
         self.held_timer = Timer(name, HELD_EVENTS)
+        self.forgetting_declared: Forgetting | None = None  # see `forgetting`
         self.indices: dict[str, AnyIndex[Any, Any]] = {}
         self.queries: dict[str, Callable[..., Any]] = {}
         self.personal_queries: dict[str, bool | None] = {}  # by name: what `query` was given as `personal`
@@ -99,6 +101,18 @@ class Service(On[R], DeclaresLookups):
         if wire not in STYLES:
             self.fail(f"wire={wire!r}.", f"use one of {', '.join(STYLES)}.")
         _check_rules(self, rules)
+
+    def forgetting(self, input: Input[Any], *, id: str, by: str) -> Value[Forgotten]:
+        """Declares the input whose records ask to forget their key, so that `State.Forget` of the query server can
+        write one. Its function calls `ctx.forget()`. Returns the state with the proof, which stays.
+
+        `id`, `by`: the fields with the id of the request, and with who asks."""
+        if self.forgetting_declared is not None:
+            self.fail("forgetting: declared twice.", "declare one input for requests to forget.")
+        self._check_own(input, "forgetting")
+        proof = self.value(FORGOTTEN, Forgotten)
+        self.forgetting_declared = Forgetting(input, id, by, proof)
+        return proof
 
     def holding(self, events: int) -> None:
         """Declares that an output record or state entry may be as large as this many events together. The service's

@@ -30,7 +30,7 @@ from moneystate.state.v1 import state_pb2 as s
 
 DIGITS = 20  # of a number of 64 bits, at most, with its sign
 NUMBER = re.compile(r"-[0-9.]+([eE][+-]?[0-9]+)?")
-VERBS = ("get", "list", "entries", "watch", "explain", "diff", "schema", "call")
+VERBS = ("get", "list", "entries", "watch", "explain", "diff", "forget", "schema", "call")
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,7 @@ def ask(
     ask SERVICE explain STATE KEY [ID]   the history of a record, by version
     ask SERVICE diff --since VERSION     what has changed since then
     ask SERVICE watch [KEY]              changes as they become readable
+    ask SERVICE forget KEY [REQUEST_ID]  ask the service to forget a key
     ask SERVICE schema                   what the service declares
     ask SERVICE call QUERY [ARGUMENT...] a query with the name of a verb above
     """
@@ -335,6 +336,12 @@ def _diff(question: Question) -> None:
     )  # fmt: skip
 
 
+def _forget(question: Question) -> None:
+    key, request_id = _words(question, 1, 2, "forget KEY [REQUEST_ID]")
+    answer = question.client.call("State.Forget", s.ForgetRequest(key=key, request_id=request_id))
+    show_answer(answer, question.json, lambda: tables.forget(question.schema.service, key, answer))
+
+
 def _schema(question: Question) -> None:
     if question.json:
         typer.echo(MessageToJson(question.schema, preserving_proto_field_name=True))
@@ -344,7 +351,7 @@ def _schema(question: Question) -> None:
 
 ANSWERS = {
     "get": _get, "list": _list, "entries": _entries, "watch": _watch, "explain": _explain, "diff": _diff,
-    "schema": _schema,
+    "forget": _forget, "schema": _schema,
 }  # fmt: skip
 
 command = connected(ask)

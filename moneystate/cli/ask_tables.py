@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from moneystate.api import exact_json
+from moneystate.api.forgetting import FORGOTTEN
 from moneystate.cli import state_tables as tables
 from moneystate.query.v1 import header_pb2
 from moneystate.state.v1 import state_pb2 as s
@@ -124,6 +126,13 @@ def explained(answer: s.ExplainResponse) -> None:
     if answer.timers:
         timers = [[t.name, t.id, tables.time_of(t.due_ms), tables.place_of(t.set_by)] for t in answer.timers]
         tables.table(["timer", "id", "due", "set by"], timers)
+
+
+def forget(service: str, key: str, answer: s.ForgetResponse) -> None:
+    place = tables.place_of(answer.request)
+    tables.say(f"asked to forget {key}: request {answer.request_id} at {place}")
+    command = f"moneystate ask {service} get {shlex.quote(key)} {FORGOTTEN}"
+    tables.say(f"`{command}` shows the proof once the job has forgotten the key.")
 
 
 def schema(answer: s.GetSchemaResponse) -> None:

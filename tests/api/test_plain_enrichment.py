@@ -12,11 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from examples.enrichment import enrichment
+from examples.enrichment.records import ForgetUserRequested, PaymentEvent, SessionInfo, UserSessionCreatedEvent
 from moneystate.api import layout
 from moneystate.api.decoder import ServiceDecoder
 from moneystate.api.plan import Plan
 from moneystate.api.runtime import ServiceProcessor
 from moneystate.engine import clock
+from moneystate.testing import Bench
 from moneystate.testing.simulation import Input, Simulation
 from services.enrichment import fingerprints as fp
 from tests.budget import examples
@@ -136,7 +138,7 @@ def test_after_a_drain_nothing_is_left_but_users_and_open_lookups(case: Case, en
     places = [layout.place_of(key) for state in sim.states for key in state.entries if key != clock.KEY]
     left = Counter(place.name for place in places if place is not None)
     assert left.pop("session_lookup", 0) == sim.counts.get("looking_up", 0)
-    assert set(left) <= {"user"}
+    assert set(left) <= {"user", "forgotten"}
 
 
 def test_its_records_are_those_of_the_schemas() -> None:
@@ -145,3 +147,41 @@ def test_its_records_are_those_of_the_schemas() -> None:
     assert {fp.PAYMENT_EVENT, fp.TRANSACTION_EVENT, fp.USER_SESSION_CREATED_EVENT, fp.FORGET_USER_REQUESTED} < headers
     assert plan.outputs[enrichment.enriched].codec.header == fp.MONEY_ENRICHED
     assert plan.heartbeat.header == fp.HEARTBEAT
+
+
+def payment(user: str, at: int, session: str | None, id: str = "m1", old: bool = False) -> PaymentEvent:
+    return PaymentEvent(id, user, session, at, b"\x01", "EUR", b"", b"", "AAA", "thing", old)
+
+
+def test_money_that_waits_can_be_asked_for_oldest_first() -> None:
+    bench = Bench(enrichment.service, rules=enrichment.Rules(lookup=True), bound_ms=0)
+    bench.send(payment("bob", 1_000, "s2", old=True), payment("ann", 2_000, "s1"), payment("ann", 3_000, None, id="m2"))
+    pending = bench.ask(enrichment.pending)
+    assert [(p.user_id, p.money_id, p.since, p.requested_at, p.reason) for p in pending] == [
+        ("bob", "m1", 1_000, 1_000, "OLD"), ("ann", "m1", 2_000, None, None),
+    ]  # fmt: skip
+    assert bench.ask(enrichment.oldest_wait) == 1_000
+    assert bench.ask(enrichment.pending_of, "ann") == pending[1:]
+    bench.reply(enrichment.lookups, {"clientCountryCode": "UY"})
+    assert bench.ask(enrichment.oldest_wait) == 2_000
+    bench.send(UserSessionCreatedEvent("s1", "ann", 4_000, "FI"))
+    assert bench.ask(enrichment.pending) == []
+    assert bench.ask(enrichment.oldest_wait) is None
+    assert [(m.session_status, m.session_info) for m in bench.out(enrichment.enriched)] == [
+        ("LOOKED_UP", SessionInfo("UY")), ("NO_SESSION", None), ("JOINED", SessionInfo("FI")),
+    ]  # fmt: skip
+    bench.end()
+
+
+def test_a_forgotten_user_leaves_a_proof_and_open_lookups() -> None:
+    bench = Bench(enrichment.service, rules=enrichment.Rules(lookup=True), bound_ms=0)
+    bench.send(payment("ann", 1_000, "s1", old=True), payment("ann", 2_000, "s2", id="m2"))
+    bench.send(ForgetUserRequested("r1", "ann", 3_000, "eve"))
+    assert [m.session_status for m in bench.out(enrichment.enriched)] == ["LOOKUP_FAILED"]
+    proof = bench.state(enrichment.forgotten, "ann")
+    assert (proof.at, proof.request_id, proof.requested_by) == (3_000, "r1", "eve")
+    assert [p.money_id for p in bench.ask(enrichment.pending_of, "ann")] == ["m1"]
+    bench.reply(enrichment.lookups)
+    places = [layout.place_of(key) for key, _ in bench.entries()]
+    assert [place.name for place in places if place is not None] == ["forgotten"]
+    bench.end()

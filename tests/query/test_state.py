@@ -92,6 +92,11 @@ def pages(client: Client, call: str, request: Any, field: str = "records") -> li
         request.ClearField("at" if "at" in request.DESCRIPTOR.fields_by_name else "to")
 
 
+def test_only_an_administrator_may_ask_to_forget(client: Client) -> None:
+    request = s.ForgetRequest(key="ann")
+    assert failure(lambda: client.call("State.Forget", request)) == ("PERMISSION_DENIED", "SCOPE_MISSING")
+
+
 def test_a_record_at_any_version(client: Client) -> None:
     assert seller(client, "ann") == {"type": "Seller", "country": "PT", "score": 9}
     assert seller(client, "ann", 0) == {"type": "Seller", "country": "ES", "score": 3}

@@ -9,13 +9,15 @@ from moneystate.api.replica_model import ServiceReplica
 from moneystate.query.v1 import status_pb2
 from moneystate.replica.service_reader import FollowedServiceReads
 from moneystate.replica.service_view import ServiceSnapshot
-from moneystate.serving.callers import READ
+from moneystate.serving.callers import ADMIN, READ
 from moneystate.serving.calls import Endpoint
 from moneystate.serving.feed import Feed
 from moneystate.serving.options import ServeOptions
 from moneystate.serving.page_tokens import PageTokens
+from moneystate.serving.request_log import RequestLog
 from moneystate.serving.state.calling import QueryRunner
 from moneystate.serving.state.contract import Contract
+from moneystate.serving.state.forgetting import StateForgetting
 from moneystate.serving.state.state_service import StateService
 from moneystate.serving.state.watching import StateWatch
 from moneystate.serving.status_service import StatusService
@@ -27,6 +29,9 @@ class StateAnswers:
         self.contract = Contract(replica.plan)
         self.reads = FollowedServiceReads(replica, ServiceSnapshot, options.data)
         self.runner = QueryRunner()
+        forgetting, extra = replica.plan.forgetting, options.kafka_config
+        topic = "" if forgetting is None else options.topic_prefix + forgetting.input.topic
+        self.log = RequestLog(options.bootstrap_servers, topic, extra) if topic else None
 
     def endpoints(self, tokens: PageTokens, feed: Feed) -> dict[str, Endpoint]:
         asked = StateService(self.reads, self.contract, self.runner, tokens)
@@ -39,12 +44,15 @@ class StateAnswers:
             "State.Diff": Endpoint(READ, asked.diff),
             "State.Watch": Endpoint(READ, StateWatch(self.reads, feed).watch),
             "State.Explain": Endpoint(READ, asked.explain),
+            "State.Forget": Endpoint(ADMIN, StateForgetting(self.reads, self.contract.plan, self.log).forget),
             "State.GetSchema": Endpoint(READ, asked.get_schema),
             "Status.GetStatus": Endpoint(READ, StatusService(self.reads).get_status),
         }
 
     def close(self) -> None:
         self.runner.close()
+        if self.log is not None:
+            self.log.close()
         self.reads.close()
 
 

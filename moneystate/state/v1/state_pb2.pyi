@@ -289,6 +289,24 @@ class Timer(_message.Message):
     set_by: _header_pb2.Source
     def __init__(self, name: _Optional[str] = ..., id: _Optional[str] = ..., due_ms: _Optional[int] = ..., set_by: _Optional[_Union[_header_pb2.Source, _Mapping]] = ...) -> None: ...
 
+class ForgetRequest(_message.Message):
+    __slots__ = ("key", "request_id")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    request_id: str
+    def __init__(self, key: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class ForgetResponse(_message.Message):
+    __slots__ = ("header", "request_id", "request")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    header: _header_pb2.Header
+    request_id: str
+    request: _header_pb2.Source
+    def __init__(self, header: _Optional[_Union[_header_pb2.Header, _Mapping]] = ..., request_id: _Optional[str] = ..., request: _Optional[_Union[_header_pb2.Source, _Mapping]] = ...) -> None: ...
+
 class GetSchemaRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -74,6 +74,11 @@ class StateStub(object):
                 request_serializer=moneystate_dot_state_dot_v1_dot_state__pb2.ExplainRequest.SerializeToString,
                 response_deserializer=moneystate_dot_state_dot_v1_dot_state__pb2.ExplainResponse.FromString,
                 _registered_method=True)
+        self.Forget = channel.unary_unary(
+                '/moneystate.state.v1.State/Forget',
+                request_serializer=moneystate_dot_state_dot_v1_dot_state__pb2.ForgetRequest.SerializeToString,
+                response_deserializer=moneystate_dot_state_dot_v1_dot_state__pb2.ForgetResponse.FromString,
+                _registered_method=True)
         self.GetSchema = channel.unary_unary(
                 '/moneystate.state.v1.State/GetSchema',
                 request_serializer=moneystate_dot_state_dot_v1_dot_state__pb2.GetSchemaRequest.SerializeToString,
@@ -143,6 +148,17 @@ class StateServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Forget(self, request, context):
+        """Asks the job to forget a key. Writes the event that the service declares for it to the log, and answers once the
+        brokers have it. The job erases the key's state when it reaches the event, and keeps the proof in the state
+        `forgotten`, which Get returns. Calling it again is safe: an unknown key, or one that is already forgotten, is
+        only forgotten once more. Older versions in a replica keep the key until they are pruned. Needs the scope
+        `state.admin`.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetSchema(self, request, context):
         """Returns the service's declarations, with the Avro schemas of all records in the answers of other calls.
         """
@@ -192,6 +208,11 @@ def add_StateServicer_to_server(servicer, server):
                     servicer.Explain,
                     request_deserializer=moneystate_dot_state_dot_v1_dot_state__pb2.ExplainRequest.FromString,
                     response_serializer=moneystate_dot_state_dot_v1_dot_state__pb2.ExplainResponse.SerializeToString,
+            ),
+            'Forget': grpc.unary_unary_rpc_method_handler(
+                    servicer.Forget,
+                    request_deserializer=moneystate_dot_state_dot_v1_dot_state__pb2.ForgetRequest.FromString,
+                    response_serializer=moneystate_dot_state_dot_v1_dot_state__pb2.ForgetResponse.SerializeToString,
             ),
             'GetSchema': grpc.unary_unary_rpc_method_handler(
                     servicer.GetSchema,
@@ -415,6 +436,33 @@ class State(object):
             '/moneystate.state.v1.State/Explain',
             moneystate_dot_state_dot_v1_dot_state__pb2.ExplainRequest.SerializeToString,
             moneystate_dot_state_dot_v1_dot_state__pb2.ExplainResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Forget(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/moneystate.state.v1.State/Forget',
+            moneystate_dot_state_dot_v1_dot_state__pb2.ForgetRequest.SerializeToString,
+            moneystate_dot_state_dot_v1_dot_state__pb2.ForgetResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -3,27 +3,21 @@ replays and bootstraps apply it, too."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 import uuid
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-
 from moneystate.engine.avro import string_bytes, write_long
-from moneystate.kafka.client import base_config, new_client, place, reason
 from moneystate.query.v1 import admin_pb2 as a
 from moneystate.replica.model import Source
 from moneystate.serving import messages, requests
 from moneystate.serving.calls import Call
-from moneystate.serving.failures import Failure
+from moneystate.serving.request_log import RequestLog
 from services.enrichment import fingerprints as fp
 from services.enrichment.replica.reads import Reads
 from services.enrichment.topics import INPUTS, USER_EVENTS
 
 TOPIC: Final = next(t.name for t in INPUTS if t.code == USER_EVENTS)
-DELIVERY_S: Final = 20.0  # longer than the restart of a broker
-RETRY_S: Final = 1.0
 
 
 def forget_user_requested(request_id: str, user_id: str, processed_at_ms: int, requested_by: str) -> bytes:
@@ -33,59 +27,6 @@ def forget_user_requested(request_id: str, user_id: str, processed_at_ms: int, r
     write_long(out, processed_at_ms)
     out += string_bytes(requested_by.encode())
     return bytes(out)
-
-
-class RequestLog:
-    """Writes requests to the topic of user events. The producer is created for the first request, because most servers
-    never get one."""
-
-    def __init__(self, bootstrap_servers: str, topic_prefix: str, extra: dict[str, str]) -> None:
-        self.topic = topic_prefix + TOPIC
-        self.config = {
-            **base_config(bootstrap_servers, extra),
-            "enable.idempotence": True,  # acks=all with it
-            "partitioner": "murmur2_random",
-            "linger.ms": 0,
-            "delivery.timeout.ms": int(DELIVERY_S * 1000),
-        }
-        self.producer: Producer | None = None
-
-    async def write(self, user_id: str, event: bytes) -> tuple[int, int]:
-        """Writes the event, and waits for the brokers. Returns partition and offset. Raises Failure LOG_UNAVAILABLE."""
-        loop = asyncio.get_running_loop()
-        written: asyncio.Future[tuple[int, int]] = loop.create_future()
-
-        def delivered(error: KafkaError | None, message: Message[bytes, bytes]) -> None:
-            loop.call_soon_threadsafe(_complete, written, error, message)
-
-        if self.producer is None:
-            self.producer = new_client(Producer, self.config)
-        try:
-            self.producer.produce(self.topic, event, key=user_id.encode(), on_delivery=delivered)
-        except (BufferError, KafkaException) as e:
-            raise _unavailable(str(e)) from None
-        while not written.done():
-            await asyncio.to_thread(self.producer.poll, 0.1)
-        return written.result()
-
-    def close(self) -> None:
-        if self.producer is not None:
-            self.producer.flush(DELIVERY_S)
-
-
-def _complete(
-    written: asyncio.Future[tuple[int, int]], error: KafkaError | None, message: Message[bytes, bytes]
-) -> None:
-    if written.cancelled():
-        return
-    if error is not None:
-        written.set_exception(_unavailable(reason(KafkaException(error))))
-    else:
-        written.set_result(place(message)[1:])
-
-
-def _unavailable(why: str) -> Failure:
-    return Failure("LOG_UNAVAILABLE", f"expected to write the request to the log, but {why}", retry_s=RETRY_S)
 
 
 class AdminService:
@@ -104,7 +45,7 @@ class AdminService:
         by = call.caller.subject or call.caller.peer
         call.touched, call.changed, call.version = [user_id], True, header.version
         event = forget_user_requested(request_id, user_id, processed_at_ms, by)
-        partition, offset = await self.log.write(user_id, event)
+        partition, offset = await self.log.write(user_id.encode(), event)
         return a.ForgetUserResponse(
             header=messages.header(header),
             request_id=request_id,

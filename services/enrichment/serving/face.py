@@ -10,10 +10,11 @@ from moneystate.serving.calls import Endpoint
 from moneystate.serving.feed import Feed
 from moneystate.serving.options import ServeOptions
 from moneystate.serving.page_tokens import PageTokens
+from moneystate.serving.request_log import RequestLog
 from moneystate.serving.status_service import StatusService
 from services.enrichment.job import NAME
 from services.enrichment.replica.replica_model import REPLICA, open_reads
-from services.enrichment.serving.admin_service import AdminService, RequestLog
+from services.enrichment.serving.admin_service import TOPIC, AdminService
 from services.enrichment.serving.entries import Entries
 from services.enrichment.serving.query_service import QueryService
 from services.enrichment.serving.watch_service import WatchService
@@ -22,7 +23,7 @@ from services.enrichment.serving.watch_service import WatchService
 class Answers:
     def __init__(self, options: ServeOptions) -> None:
         self.reads = open_reads(options.data)
-        self.log = RequestLog(options.bootstrap_servers, options.topic_prefix, options.kafka_config)
+        self.log = RequestLog(options.bootstrap_servers, options.topic_prefix + TOPIC, options.kafka_config)
 
     def endpoints(self, tokens: PageTokens, feed: Feed) -> dict[str, Endpoint]:
         reads = self.reads
