@@ -31,7 +31,7 @@ TIMED = "timed"
 # The inputs in arrival order.
 ARRIVALS = "arrivals"
 # The inputs that are tables, with what decides since when their rows hold.
-TABLES = "tables"
+TABLES = "table_inputs"  # services have rules of the name `tables`
 # Rules with a part for each topic. A new topic has no part in the rules of earlier runs.
 _OF_TOPICS = (TOPICS, TIMED, ARRIVALS, TABLES, "bounds", "max_futures")
 
