@@ -59,7 +59,8 @@ class Case:
     `tables`: its part of the configuration file; `partitions`: of its input topics; `log`: in the order of writing, at
     least one record for each partition among its first two thirds; `parse`: an output's value, by topic; `beats`: of
     services that read what they cause, the heartbeats after a share of the log, by their number; `quiet_ms`: up to
-    which time `moneystate heartbeat` stands for all producers after the first two thirds; `question`: to a server of
+    which time `moneystate heartbeat` stands for all producers after the first two thirds; `broker_time`: whether its
+    input topics have the broker's timestamps; `question`: to a server of
     the first service, then; `view`: at the end."""
 
     name: str
@@ -71,6 +72,7 @@ class Case:
     parse: Callable[[str, bytes], Any] = lambda _, value: json.loads(value)
     beats: Callable[[float, int], list[Written]] | None = None
     quiet_ms: int | None = None
+    broker_time: bool = False
     question: Look | None = None
     view: Look | None = None
 

@@ -40,10 +40,12 @@ from tests.waiting import until
 
 # tests/demo runs a service of the platform on the real broker, tests/job the platform's own
 pytestmark = pytest.mark.long
-NAMES: Final = ("entities", "joining", "reconciliation", "sequencing", "stock")
+NAMES: Final = ("changes", "entities", "joining", "reconciliation", "sequencing", "stock")
 CASES: Final[list[Case]] = [import_module(f"tests.services.{name}.live").CASE for name in NAMES]
 LOOPS: Final = [case for case in CASES if case.beats]  # what they read last they have to be waited for
+BY_CLOCK: Final = [service for case in CASES if case.broker_time for service in case.services]
 SERVICES: Final = [service for case in CASES for service in case.services]
+BROKER_TIME: Final = {"message_timestamp_type": "LogAppendTime"}
 COMMAND_S: Final = 240.0
 MOST_BEATS: Final = 400
 BEFORE: Final = ("--key-groups", "4")
@@ -191,7 +193,7 @@ def live(own_broker: DevBroker, tmp_path_factory: pytest.TempPathFactory) -> Liv
     made = Live(own_broker, folder)
     for case in CASES:
         for topic, partitions in case.partitions.items():
-            made.cluster.create(topic, partitions)
+            made.cluster.create(topic, partitions, **BROKER_TIME if case.broker_time else {})
     made.send(2 / 3)
     kill(made)
     with commands(folder) as run, ExitStack() as servers:
@@ -320,6 +322,7 @@ def bootstrap(made: Live, service: str) -> list[str]:
         *("bootstrap", "--from", "kafka", "--out", str(made.place("bootstrapped", service)), "--service", service),
         *("--config", str(made.config), "--bound", f"{BOUND_MS}ms", "--bootstrap-servers", made.servers),
         *("--key-groups", "5", "--partitions", "2", "--json", "--quiet"),
+        *(("--like", str(made.place("first", service))) if service in BY_CLOCK else ()),
     ]
 
 

@@ -293,7 +293,7 @@ def arrive(chance: random.Random, written: list[Message], skew_ms: int) -> list[
     now = 1_000_000
     for number, message in enumerate(written):
         now += chance.choice([0, 0, 1, 2, 30])
-        partition = message.topic, 0 if message.topic == TRANSACTIONS else _half(message)
+        partition = message.topic, 0 if message.topic == TRANSACTIONS else half(message)
         if chance.random() < 0.2 or partition not in lateness:
             lateness[partition] = chance.randrange(skew_ms + 1)
         at = max(last.get(partition, 0), now + lateness[partition])
@@ -302,6 +302,6 @@ def arrive(chance: random.Random, written: list[Message], skew_ms: int) -> list[
     return [(at, message) for at, _, message in sorted(arrivals, key=lambda arrival: arrival[:2])]
 
 
-def _half(message: Message) -> int:
+def half(message: Message) -> int:
     """Of two partitions, by the key."""
     return len(str(message.key)) % 2 if message.key is not None else 0
