@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import moneystate as ms
 from services.changes.config import Config, Table
-from services.changes.decode import NONE, transaction_in
+from services.changes.decode import NONE
 from services.changes.effects import Effects
 from services.changes.fold import Entity, Folded, fold
 from services.changes.happened import About, Teller, happened_in
-from services.changes.records import Applied, BusinessEvent, Change, Row
+from services.changes.records import Applied, BusinessEvent, Certainty, Change, Row
 from services.changes.rows import Version, after_of, changed_columns, version_of
 from services.changes.store import Store
 
@@ -98,9 +98,9 @@ class Applying:
 
     # Late changes
 
-    def late(self, e: Change, applied: Applied) -> None:
+    def late(self, e: Change, applied: Applied, certainty: Certainty, transaction: str | None) -> None:
         """A change of a unit that was applied without it."""
-        about = About("INCOMPLETE", transaction_in(e.transaction) or None, e.committed_at)
+        about = About(certainty, transaction, e.committed_at)
         event = self._late_event(e, about)
         row = None if e.op == "t" else self.store.row(e.table, e.key)
         self.effects.tell(event)

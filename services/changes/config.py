@@ -64,9 +64,12 @@ class Config:
     root: str = ""
     tables: tuple[Table, ...] = ()
     names: Names = field(default_factory=Names)
+    transactions: bool = True
     transaction_topic: str = ""
     heartbeat_topic: str = ""
     transaction_wait_ms: int = 60_000
+    settle_ms: int = 2_000
+    wait_ms: int = 10_000
     duplicate_retention_ms: int = HOUR_MS
     snapshots: Literal["fill", "heal"] = "fill"
     placeholder: str = "__debezium_unavailable_value"
@@ -169,8 +172,9 @@ def _mistakes_of_names(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _mistakes_of_times(config: Config) -> Iterator[tuple[str, str]]:
-    if config.transaction_wait_ms <= 0:
-        yield f"transaction_wait is {config.transaction_wait_ms} ms", "give a duration above 0"
+    for name in ("transaction_wait", "settle", "wait"):
+        if getattr(config, f"{name}_ms") <= 0:
+            yield f"{name} is {getattr(config, f'{name}_ms')} ms", "give a duration above 0"
     if not 0 < config.duplicate_retention_ms <= MAX_RETENTION_MS:
         yield f"duplicate_retention is {config.duplicate_retention_ms} ms", "give a duration above 0, at most 30d"
     if config.arrival_bound_ms is not None and config.arrival_bound_ms < 0:

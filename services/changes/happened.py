@@ -28,11 +28,16 @@ class About:
 
 @dataclass
 class Told:
-    """An event, and the rows that it is about."""
+    """An event, and the rows that it is about. `own`: of its table, None of a truncation."""
 
     event: BusinessEvent
     entities: list[Entity]
     changes: list[Change]
+
+    @property
+    def own(self) -> Entity | None:
+        """The last one of a link that was removed and created again."""
+        return next((its for its in reversed(self.entities) if its.table.name == self.event.table), None)
 
 
 @dataclass

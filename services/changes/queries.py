@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 import moneystate as ms
 from moneystate.api.json_text import parse
 from services.changes.config import Config, Table
 from services.changes.decode import transaction_in
-from services.changes.records import KnownRow, Open, OpenTransaction, Queued, Row
+from services.changes.records import KnownRow, Open, OpenTransaction, Queued, Row, Turn, Waiting, WaitingEvent
 from services.changes.rows import row_id
 from services.changes.transactions import queue_id
 
@@ -16,8 +17,9 @@ LIMIT: Final = 100
 
 
 def declare_queries(
-    service: ms.Service[Config], tables: dict[str, Table], rows: ms.Map[Row], open: ms.Map[Open], queue: ms.Map[Queued]
-) -> None:
+    service: ms.Service[Config], tables: dict[str, Table], rows: ms.Map[Row], open: ms.Map[Open], queue: ms.Map[Queued],
+    waiting: ms.Map[Waiting], turns: ms.Map[Turn],
+) -> None:  # fmt: skip
     connector = service.rules.connector
     oldest = service.index("oldest", open, lambda unit: unit.since)
 
@@ -46,6 +48,17 @@ def declare_queries(
         """Those that are not applied, and what they lack, the oldest first."""
         units = ((id, unit) for _, id, unit in view.range(oldest))
         return [opened(view, id, unit) for id, unit in ms.first(units, limit)]
+
+    @service.query
+    def waiting_events(view: ms.View, limit: int = LIMIT) -> list[WaitingEvent]:
+        """Events that wait for others (wait mode), the first to end first."""
+        return ms.first(waits(view), limit)
+
+    def waits(view: ms.View) -> Iterator[WaitingEvent]:
+        for number, turn in view.entries(turns, connector):
+            its = view.entry(waiting, connector, turn.id)
+            if its is not None and queue_id(its.turn) == number:
+                yield WaitingEvent(turn.due, its.event)
 
     def opened(view: ms.View, id: str, unit: Open) -> OpenTransaction:
         ended = None if unit.end is None else view.entry(queue, connector, queue_id(unit.end))

@@ -189,6 +189,82 @@ class Connector:
     slots: list[int] = field(default_factory=list)
 
 
+# State of wait mode
+
+
+@dataclass
+class Gathered:
+    """A unit that is not closed. `last`: the id of its last change in `pending`; `since`: when the first of it arrived;
+    `commit`, `lsn`: the greatest of its changes, which are its place among the units."""
+
+    last: str = ""
+    since: ms.Millis = 0
+    commit: int = 0
+    lsn: int = 0
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """A unit in the order in which the first of each arrived."""
+
+    unit: str
+    since: ms.Millis
+
+
+@dataclass
+class Units:
+    """Units that share the commit before them."""
+
+    units: list[str]
+
+
+@dataclass
+class Waiting:
+    """An event that waits. `created`: whether its row was created, or removed; `turn`: its number among those whose
+    waits end."""
+
+    table: str
+    key: str
+    created: bool
+    row: ms.Json
+    unknown: ms.Json
+    event: BusinessEvent
+    changes: list[Change]
+    turn: int
+
+
+@dataclass(frozen=True)
+class Turn:
+    """When the wait of an event ends, by the database's time."""
+
+    id: str
+    due: ms.Millis
+
+
+@dataclass
+class Ids:
+    """Of events that wait for the same."""
+
+    ids: list[str]
+
+
+@dataclass
+class Waits:
+    """Of a connector. `arrived_head`, `arrived_tail`, `turn_head`, `turn_tail`: of its queues; `gathered`: how many
+    units are not closed; `next_close`: when many of them are looked at again; `as_of`: when the last unit was
+    applied; `last_due`: of all turns; `due`: of the timer."""
+
+    arrived_head: int = 0
+    arrived_tail: int = 0
+    turn_head: int = 0
+    turn_tail: int = 0
+    gathered: int = 0
+    next_close: ms.Millis = 0
+    as_of: ms.Millis = 0
+    last_due: ms.Millis = 0
+    due: ms.Millis | None = None
+
+
 # Answers
 
 
@@ -218,3 +294,11 @@ class OpenTransaction:
     counts: dict[str, int]
     lacks: dict[str, int] | None
     due: ms.Millis | None
+
+
+@dataclass
+class WaitingEvent:
+    """An event that waits, and until when, by the database's time."""
+
+    due: ms.Millis
+    event: BusinessEvent

@@ -39,10 +39,14 @@ def version_of(row: Row | None) -> Version | None:
     """None: it does not exist, or is not known."""
     if row is None or row.columns is None:
         return None
-    columns = member_texts(row.columns.text)
-    if row.unknown is NONE or row.unknown.text == NONE.text:
+    return version_in(row.columns, row.unknown)
+
+
+def version_in(row: ms.Json, unknown_names: ms.Json) -> Version:
+    columns = member_texts(row.text)
+    if unknown_names.text == NONE.text:
         return Version(columns)
-    unknown = frozenset(parse(row.unknown.text))
+    unknown = frozenset(parse(unknown_names.text))
     return Version({name: text for name, text in columns.items() if name not in unknown}, unknown)
 
 

@@ -13,12 +13,15 @@ from services.changes.apply import Applying
 from services.changes.config import Config, Table, check
 from services.changes.decode import ChangeDecoder, beat_decoder, boundary_decoder
 from services.changes.effects import Effects
+from services.changes.gathering import Gathering, change_id, unit_of
 from services.changes.keys import key_of
+from services.changes.matching import Matching
 from services.changes.queries import declare_queries
 from services.changes.rows import Version, referred, row_id
 from services.changes.store import Store
 from services.changes.transactions import Transactions, pending_id
 
+REMOVED: Final = "removed_table"  # counts records that were read before the configuration lost their table
 ANY: Final = (Table("any", ("id",)),)
 
 
@@ -44,6 +47,15 @@ class ChangesService:
         self.applied = service.map("applied", r.Applied)
         self.late = service.map("late", r.Forgotten)
         self.slots = service.map("slots", r.Forgotten)
+        self.gathered = service.map("gathered", r.Gathered)
+        self.waits = service.value("waits", r.Waits)
+        self.arrived = service.map("arrived", r.Arrived)
+        self.at_commit = service.map("at_commit", r.Units)
+        self.numbers = service.map("numbers", ms.Packed)
+        self.waiting = service.map("waiting", r.Waiting)
+        self.wanted = service.map("wanted", r.Ids)
+        self.gone = service.map("gone", r.Ids)
+        self.turns = service.map("turns", r.Turn)
         self.due = service.timer("due")
         self.events = service.output("business-events", r.BusinessEvent, key=key_of(config), format=config.format)
         self.row_outputs = {
@@ -54,22 +66,15 @@ class ChangesService:
             if config.rows or not config.tables
         }
         inputs = [self._input(config.topic_of(table), r.Change, ChangeDecoder(config, table)) for table in declared]
-        on: Any = service.on  # whose types end at five states
-        states = (
-            self.connector, self.rows.at(self.row_ids), self.open.at(unit_of), self.pending.at(pending_of), self.queue,
-            self.applied.at(unit_of), self.late, self.slots,
-        )  # fmt: skip
-        on(reduce(or_, inputs), *states)(self.change)
-        boundaries = self._input(config.transactions_from, r.Boundary, boundary_decoder(config), partitions=1)
-        on(boundaries, *states)(self.boundary)
+        changes = reduce(or_, inputs)
         beats = self._input(config.heartbeats_from, r.Beat, beat_decoder(config))
-        service.on(beats, self.connector)(self.beat)
-        on(
-            self.due, self.connector, self.rows, self.open, self.pending, self.queue, self.applied, self.late,
-            self.slots,
-        )(self.timer)  # fmt: skip
+        if config.transactions:
+            boundaries = self._input(config.transactions_from, r.Boundary, boundary_decoder(config), partitions=1)
+            self._transaction_mode(changes, boundaries, beats)
+        else:
+            self._wait_mode(changes, beats)
 
-        declare_queries(service, self.tables, self.rows, self.open, self.queue)
+        declare_queries(service, self.tables, self.rows, self.open, self.queue, self.waiting, self.turns)
 
     def _input(self, topic: str, record: type[Any], decode: Any, partitions: int | None = None) -> ms.Input[Any]:
         return self.service.input(
@@ -77,14 +82,30 @@ class ChangesService:
             decode=decode, partitions=partitions,
         )  # fmt: skip
 
+    # Transaction mode
+
+    def _transaction_mode(
+        self, changes: ms.Source[r.Change], boundaries: ms.Source[r.Boundary], beats: ms.Source[r.Beat]
+    ) -> None:
+        on: Any = self.service.on  # whose types end at five states
+        read_ahead = (
+            self.connector, self.rows.at(self.row_ids), self.applied.at(transaction_of), self.late, self.slots,
+            self.open.at(transaction_of), self.pending.at(pending_of), self.queue,
+        )  # fmt: skip
+        on(changes, *read_ahead)(self.change)
+        on(boundaries, *read_ahead)(self.boundary)
+        self.service.on(beats, self.connector)(self.beat)
+        states = self.connector, self.rows, self.applied, self.late, self.slots, self.open, self.pending, self.queue
+        on(self.due, *states)(self.timer)
+
     def change(self, ctx: ms.Context[Config], e: r.Change, *states: Any) -> None:
         if e.table in self.tables:
-            self._step(ctx, *states).change(e)
+            self._transactions(ctx, *states).change(e)
         else:
-            ctx.count("removed_table")  # its record was read before the configuration lost it
+            ctx.count(REMOVED)
 
     def boundary(self, ctx: ms.Context[Config], e: r.Boundary, *states: Any) -> None:
-        step = self._step(ctx, *states)
+        step = self._transactions(ctx, *states)
         if e.status == "BEGIN":
             step.begin(e)
         else:
@@ -94,16 +115,58 @@ class ChangesService:
         """Only time goes on."""
 
     def timer(self, ctx: ms.Context[Config], *states: Any) -> None:
-        self._step(ctx, *states).due()
+        self._transactions(ctx, *states).due()
 
-    def _step(
-        self, ctx: ms.Context[Config], connector: r.Connector, rows: ms.Entries[r.Row], open: ms.Entries[r.Open],
-        pending: ms.Entries[r.Pending], queue: ms.Entries[r.Queued], applied: ms.Entries[r.Applied],
-        late: ms.Entries[r.Forgotten], slots: ms.Entries[r.Forgotten],
+    def _transactions(
+        self, ctx: ms.Context[Config], connector: r.Connector, rows: ms.Entries[r.Row],
+        applied: ms.Entries[r.Applied], late: ms.Entries[r.Forgotten], slots: ms.Entries[r.Forgotten], *own: Any,
     ) -> Transactions:  # fmt: skip
-        store = Store(ctx.rules, connector, rows, applied, late, slots)
-        applying = Applying(ctx, self.tables, store, Effects(ctx, self.events, self.row_outputs))
-        return Transactions(ctx, self.due, self.collections, connector, open, pending, queue, applying)
+        applying = self._applying(ctx, connector, rows, applied, late, slots)
+        return Transactions(ctx, self.due, self.collections, connector, applying, *own)
+
+    def _applying(self, ctx: ms.Context[Config], *states: Any) -> Applying:
+        return Applying(ctx, self.tables, Store(ctx.rules, *states), Effects(ctx, self.events, self.row_outputs))
+
+    # Wait mode
+
+    def _wait_mode(self, changes: ms.Source[r.Change], beats: ms.Source[r.Beat]) -> None:
+        on: Any = self.service.on
+        own = (
+            self.waits, self.arrived, self.at_commit, self.numbers, self.waiting, self.wanted, self.gone, self.turns,
+        )  # fmt: skip
+        read_ahead = (
+            self.connector, self.rows.at(self.row_ids), self.applied.at(unit_ids), self.late.at(change_ids), self.slots,
+            self.gathered.at(unit_ids), self.pending.at(change_ids),
+        )  # fmt: skip
+        states = self.connector, self.rows, self.applied, self.late, self.slots, self.gathered, self.pending
+        on(changes, *read_ahead, *own)(self.gather)
+        on(beats, *states, *own)(self.close)
+        on(self.due, *states, *own)(self.end_waits)
+
+    def gather(self, ctx: ms.Context[Config], e: r.Change, *states: Any) -> None:
+        if e.table in self.tables:
+            self._gathering(ctx, *states).change(e)
+        else:
+            ctx.count(REMOVED)
+
+    def close(self, ctx: ms.Context[Config], e: r.Beat, *states: Any) -> None:
+        self._gathering(ctx, *states).beat()
+
+    def end_waits(self, ctx: ms.Context[Config], *states: Any) -> None:
+        self._gathering(ctx, *states).due()
+
+    def _gathering(
+        self, ctx: ms.Context[Config], connector: r.Connector, rows: ms.Entries[r.Row],
+        applied: ms.Entries[r.Applied], late: ms.Entries[r.Forgotten], slots: ms.Entries[r.Forgotten],
+        gathered: ms.Entries[r.Gathered], pending: ms.Entries[r.Pending], waits: r.Waits,
+        arrived: ms.Entries[r.Arrived], at_commit: ms.Entries[r.Units], numbers: ms.PackedEntries, *waiting: Any,
+    ) -> Gathering:  # fmt: skip
+        applying = self._applying(ctx, connector, rows, applied, late, slots)
+        matching = Matching(ctx, self.due, connector, waits, applying, *waiting)
+        commits = ms.NumberSet("commits", numbers)
+        return Gathering(ctx, waits, gathered, pending, arrived, at_commit, commits, applying, matching)
+
+    # What is read ahead
 
     def row_ids(self, e: r.Change | r.Boundary) -> list[str]:
         """The row that a change is about, and those that it refers to."""
@@ -120,9 +183,17 @@ class ChangesService:
         return [row_id(name, key) for name, key in references if key]
 
 
-def unit_of(e: r.Change | r.Boundary) -> list[str]:
+def transaction_of(e: r.Change | r.Boundary) -> list[str]:
     return [e.transaction] if e.transaction else []
 
 
 def pending_of(e: r.Change | r.Boundary) -> list[str]:
     return [pending_id(e)] if isinstance(e, r.Change) and e.transaction else []
+
+
+def unit_ids(e: r.Change) -> list[str]:
+    return [unit_of(e)]
+
+
+def change_ids(e: r.Change) -> list[str]:
+    return [change_id(e)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 import moneystate as ms
@@ -86,6 +87,12 @@ class Store:
         row = self.row(table, key)
         earlier = [] if row is None else row.events.value()
         return ms.Json.of([*[brief(event) for event in reversed(new)], *earlier][:MOST_EVENTS])
+
+    def note(self, table: str, key: str, event: BusinessEvent) -> None:
+        """An event of a row that it does not change."""
+        row = self.row(table, key)
+        if row is not None:
+            self.rows.put(row_id(table, key), replace(row, events=self._events(table, key, [event])))
 
     # What is remembered for a while
 

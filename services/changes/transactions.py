@@ -28,10 +28,10 @@ class Transactions:
     timer: ms.Timer
     collections: Mapping[str, str]
     connector: Connector
+    applying: Applying
     open: ms.Entries[Open]
     pending: ms.Entries[Pending]
     queue: ms.Entries[Queued]
-    applying: Applying
 
     # Changes
 
@@ -85,7 +85,7 @@ class Transactions:
             self.ctx.count("duplicates")
         else:
             self.applying.store.remember_change(pending_id(e), e.committed_at)
-            self.applying.late(e, applied)
+            self.applying.late(e, applied, "INCOMPLETE", transaction_in(e.transaction))
 
     # Boundaries
 

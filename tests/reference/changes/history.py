@@ -293,13 +293,17 @@ def arrive(chance: random.Random, written: list[Message], skew_ms: int) -> list[
     now = 1_000_000
     for number, message in enumerate(written):
         now += chance.choice([0, 0, 1, 2, 30])
-        partition = message.topic, 0 if message.topic == TRANSACTIONS else half(message)
+        partition = partition_of(message)
         if chance.random() < 0.2 or partition not in lateness:
             lateness[partition] = chance.randrange(skew_ms + 1)
         at = max(last.get(partition, 0), now + lateness[partition])
         last[partition] = at
         arrivals.append((at, number, message))
     return [(at, message) for at, _, message in sorted(arrivals, key=lambda arrival: arrival[:2])]
+
+
+def partition_of(message: Message) -> tuple[str, int]:
+    return message.topic, 0 if message.topic == TRANSACTIONS else half(message)
 
 
 def half(message: Message) -> int:

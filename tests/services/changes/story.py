@@ -12,6 +12,7 @@ from tests.reference.changes.database import Database, Row, Transaction
 from tests.services.changes.driver import Driver, config
 
 START: Final = 1_000_000
+SETTLE_MS: Final = 2_000
 
 
 class Story:
@@ -46,6 +47,19 @@ class Story:
             self.now += 10
             if not without(message):
                 self.driver.send([(self.now, message)])
+
+    def beat(self) -> None:
+        """A heartbeat of the connector."""
+        self.send([self.connector.heartbeat(self.db.at)])
+
+    def settled(self, messages: list[Message]) -> None:
+        """Wait mode: the unit of these is closed."""
+        self.send(messages)
+        self.now += SETTLE_MS
+        self.beat()
+
+    def ask(self, query: str, *arguments: Any) -> Any:
+        return self.driver.bench.ask(self.driver.changes.service.queries[query], *arguments)
 
     def wait(self, ms: int) -> None:
         self.driver.bench.advance(ms)

@@ -30,6 +30,8 @@ WRONG: dict[str, Config] = {
     "topic 'uni.transaction' is given twice": config(heartbeat_topic="uni.transaction"),
     "names: 'enroll' is empty or given twice": config(names=Names(withdraw="enroll")),
     "transaction_wait is 0 ms": config(transaction_wait_ms=0),
+    "settle is 0 ms": config(settle_ms=0),
+    "wait is -1 ms": config(wait_ms=-1),
     "duplicate_retention is 0 ms": config(duplicate_retention_ms=0),
     "arrival_bound is -1 ms": config(arrival_bound_ms=-1),
 }
