@@ -178,6 +178,7 @@ class Display:
             "dead_letters": None if p is None else p.dead_letters(),
             "silent_partitions": None if p is None else p.silent,
             "idle_partitions": None if p is None else p.idle,
+            "loading_partitions": None if p is None else p.loading,
             "watermark_held_by": None if p is None else p.held_by,
         }
 
@@ -200,6 +201,7 @@ def _state(p: BatchProgress) -> dict[str, Any]:
         "oldest_wait_ms": p.oldest_wait_ms,
         "held_by": p.held_by,
         "idle": p.idle,
+        "loading": p.loading,
     }
 
 

@@ -68,7 +68,7 @@ class BatchLoop:
         self.group = GroupProgress(o.bootstrap_servers, o.kafka_config, o.application(), o.topic_prefix)
         last = plans.from_offset(job.checkpoint.offset(job.checkpoint.last_committed()))
         self.group.commit(last)
-        self._tell_loads(last)
+        job.health.loading([place_text(tp) for tp in sorted(unloaded(last, job.spec.inputs))])
 
     def __call__(self, results: DataFrame, number: int) -> None:
         begun_ns = time.time_ns()
@@ -114,7 +114,7 @@ class BatchLoop:
         measured = self.meter.measure(number, before, after, report, self.job.spec.inputs)
         progress = replace(measured, epoch=epoch, outputs_by_topic=by_topic)
         self.finished = number
-        self._tell_loads(after)
+        self.job.health.loading(progress.loading)
         self.has_decided = self.has_decided or after.decides()
         self.job.health.end(progress)
         self.job.metrics.batch(progress)
@@ -123,9 +123,6 @@ class BatchLoop:
         self.job.on_batch(progress)
         if after.drain_to() != before.drain_to():
             self._say_what_is_left(after, report)
-
-    def _tell_loads(self, plan: Plan) -> None:
-        self.job.health.loading([place_text(tp) for tp in sorted(unloaded(plan, self.job.spec.inputs))])
 
     def _say_what_is_left(self, after: Plan, report: Report) -> None:
         if after.drain_until_ms is None:

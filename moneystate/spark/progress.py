@@ -13,6 +13,7 @@ from moneystate.engine.items import END_OF_TIME, NO_TIME, EarlyEvent
 from moneystate.engine.order import Partition
 from moneystate.engine.plan import IDLE, Plan, TopicPartition
 from moneystate.engine.processor import InputTopic
+from moneystate.kafka.table_loads import unloaded
 from moneystate.spark.figures import Figures
 from moneystate.spark.sink import Report
 
@@ -58,6 +59,7 @@ class BatchProgress:
     figures: Figures = field(default_factory=Figures)
     epoch: str = ""
     early: dict[str, EarlyTime] = field(default_factory=dict)  # by topic: an event whose time is too early to be true
+    loading: list[str] = field(default_factory=list)  # partitions of tables whose first load has not ended
     outputs_by_topic: dict[str, int] = field(default_factory=dict)  # of `outputs`, by topic without prefix
 
     def count(self, name: str) -> int:
@@ -107,6 +109,7 @@ class Meter:
             changes=report.changes,
             inputs=by_input,
             figures=report.figures,
+            loading=[place_text(tp) for tp in sorted(unloaded(end, inputs))],
             early={t.name: _early(report.early[t.code], names) for t in inputs if t.code in report.early},
         )
 

@@ -153,3 +153,16 @@ def test_events_do_not_wait_while_the_watermark_moves(health: JobHealth, clock: 
     after(health, clock, idle, apart_s=1.0)
     clock.now_s += WAITING_AFTER_S
     assert health.waiting().startswith("7 events have waited for 61 s: all inputs are idle.")
+
+
+def test_a_job_is_not_ready_while_a_table_waits_for_its_first_load(health: JobHealth) -> None:
+    told: list[str] = []
+    health.on_waiting = told.append
+    health.started()
+    health.loading(["prices/0", "prices/1"])
+    health.loading(["prices/1"])
+    assert health.ready().is_good is False
+    assert health.ready().text.startswith("shop: prices/1: waits for the end of the table's first load")
+    assert [line.partition(":")[0] for line in told] == ["prices/0 and 1 more"]
+    health.loading([])
+    assert health.ready().is_good
