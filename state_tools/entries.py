@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from moneystate.engine.segments import entries_of
+from moneystate.local.store import LocalStore, store_of
 from moneystate.spark.operator import STATE_NAME
 
 SCHEMA = "grp int, entry binary, content binary"
@@ -50,6 +52,9 @@ def entry_rows(
     number is its key in Spark's state modulo `key_groups` (`moneystate.spark.placement`). The entries of a key group
     must fit into memory. The checkpoint is not changed.
     """
+    local = store_of(checkpoint)
+    if local is not None:
+        return _of_local_run(session, local, group)
     # Without this access, the state data source fails in a session that has not run a stream: it does not find its
     # coordinator.
     _ = session.streams.active
@@ -62,6 +67,14 @@ def entry_rows(
     if group is not None:
         stored = stored.where(stored.grp == group)
     return stored.groupBy("grp").applyInArrow(_entries, SCHEMA)
+
+
+def _of_local_run(session: SparkSession, folder: Path, group: int | None) -> DataFrame:
+    with LocalStore(folder, read_only=True) as store:
+        rows = [(grp, key, value) for grp, key, value in store.entries() if group is None or grp == group]
+    groups, keys, values = ([row[n] for row in rows] for n in range(3))
+    columns = [pa.array(groups, pa.int32()), pa.array(keys, pa.binary()), pa.array(values, pa.binary())]
+    return session.createDataFrame(pa.Table.from_arrays(columns, names=["grp", "entry", "content"]))
 
 
 def _entries(stored: pa.Table) -> pa.Table:

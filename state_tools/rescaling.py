@@ -125,6 +125,7 @@ class Rescaling:
             key_groups=self.target.key_groups,
             partitions=self.target.partitions,
             kafka_config=self.kafka,
+            local=bool(self.settings.get("local")),
         )
         return TaskSpecs(self.job, options, self.new)
 

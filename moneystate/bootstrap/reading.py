@@ -17,7 +17,7 @@ from moneystate.engine.items import NO_TIME
 from moneystate.engine.plan import TopicPartition
 from moneystate.kafka.ranges import discard_readers
 from moneystate.kafka.source_spec import SourceSpec
-from moneystate.spark.source import TaskPlan, open_intake, take_in
+from moneystate.spark.source_reading import TaskRead, open_intake, take_in
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def _blocks(spec: SourceSpec, unit: ReadUnit, chunk: Chunk, cursors: dict[tuple[
         kafka_from = end if p.kafka_from is None else max(start, p.kafka_from)
         if kafka_from < end:
             in_kafka.append((p.topic, p.partition, kafka_from, end, 1, NO_TIME, loaded))
-    intake = open_intake(spec, TaskPlan(unit.task, unit.tasks, NO_TIME, planned, None))
+    intake = open_intake(spec, TaskRead(unit.task, unit.tasks, NO_TIME, planned, None))
     for p in unit.partitions:
         start, end = chunk[p.tp]
         _take_files(intake, spec, p, cursors[p.tp].between(start, end))

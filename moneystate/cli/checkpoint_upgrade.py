@@ -23,6 +23,7 @@ from moneystate.api.folders import avro_root, folder_of
 from moneystate.cli import registry, services
 from moneystate.cli.checkpoint_schemas import count_state
 from moneystate.cli.command import add
+from moneystate.cli.job_kinds import kind_of
 from moneystate.cli.option import NUMBER, Panel, check_given, flagged, option, pairs
 from moneystate.cli.options import (
     BootstrapServers,
@@ -43,7 +44,6 @@ from moneystate.ports.service import ServiceSpec
 from moneystate.ports.state import Versions
 from moneystate.schemas.tree import Tree, read_folder, tree_of
 from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.job import Job
 from moneystate.spark.progress import BatchProgress
 from moneystate.spark.run_options import RunOptions
 from moneystate.spark.storage import jvm_settings
@@ -155,6 +155,7 @@ def _options(existing: Checkpoint, flags: RewriteFlags, version: int) -> RunOpti
         kafka_config=kafka_config,
         spark_config=pairs(flags.spark_config or [], "--spark-config"),
         rewrite=(min(flags.batches, settings["key_groups"]), version),
+        local=bool(settings.get("local")),
     )
 
 
@@ -175,18 +176,30 @@ def _run(checkpoint: Checkpoint, given: str, options: RunOptions, title: str, js
     bar = _Bar(title, checkpoint, shares, version)
 
     def precheck(session: SparkSession) -> None:
-        if version < STATE_VERSION:
-            check_downgrade(session, service.state.versions, checkpoint, options.key_groups, version)
+        check_downgrade(session, service.state.versions, checkpoint, options.key_groups, version)
 
+    kind = kind_of(options)
     with bar.progress:
-        job = Job(service.job(kept_rules(checkpoint)), options, bar.batch, precheck)
+        job = kind.job(service.job(kept_rules(checkpoint)), options, bar.batch)
+        if version < STATE_VERSION:
+            _check_on_spark(options)
+            job.precheck = precheck
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: job.stop())
-        job.run()
+        kind.run([job])
     bar.say()
     if json_output:
         typer.echo(
             json.dumps({"done": min(bar.done, shares), "shares": shares, "entries": bar.entries, "version": version})
+        )
+
+
+def _check_on_spark(options: RunOptions) -> None:
+    """Raises CheckpointError."""
+    if options.local:
+        raise CheckpointError(
+            f"{options.checkpoint}: expected a job on Spark for a downgrade, found a local run.",
+            "bootstrap from the logs with the earlier program.",
         )
 
 

@@ -33,6 +33,7 @@ from moneystate.errors import CheckpointError, ConfigError
 from moneystate.kafka.starting import EARLIEST
 from moneystate.ports.service import JobSpec, ServiceSpec
 from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark.local_path import is_local
 from moneystate.spark.run_options import RunOptions
 from moneystate.spark.storage import jvm_settings
 
@@ -115,6 +116,9 @@ def job_options(
     replication_factor: ReplicationFactor = 0,
     min_insync_replicas: MinInsyncReplicas = 0,
     source_tasks: SourceTasks = 2,
+    local: Annotated[
+        bool, option("local", "Run in this process, without Spark: for a laptop, a test or few records.", Panel.run)
+    ] = False,
     master: Master = "",
     kafka_config: KafkaConfig = None,
     kafka_config_file: KafkaConfigFile = None,
@@ -124,6 +128,7 @@ def job_options(
     check_given(bootstrap_servers=bootstrap_servers, checkpoint=checkpoint)
     _check_together(drain, until_caught_up, drain_until)
     _check_initial(initial_state, initial_offsets, starting_offsets)
+    _check_local(local, checkpoint, master)
     of_spark = pairs(spark_config or [], "--spark-config")
     jvm_settings.configure(of_spark, master)
     jvm_settings.log_for(checkpoint)
@@ -154,6 +159,7 @@ def job_options(
         kafka_config=kafka_settings(kafka_config_file, kafka_config),
         spark_config=of_spark,
         source_tasks=source_tasks,
+        local=local,
     )
 
 
@@ -183,6 +189,16 @@ def _check_initial(initial_state: str, initial_offsets: str, starting_offsets: s
         raise ConfigError(
             "--starting-offsets: expected no value with --initial-state, which says where to continue.",
             "leave it out, or give --initial-offsets if the savepoint is of other topics.",
+        )
+
+
+def _check_local(local: bool, checkpoint: str, master: str) -> None:
+    """Raises ConfigError."""
+    if local and master:
+        raise ConfigError("--local: expected no --master, which is Spark's.", "leave one of them out.")
+    if local and not is_local(checkpoint):
+        raise ConfigError(
+            f"--local: expected a folder of this machine as --checkpoint, found {checkpoint}.", "give a path."
         )
 
 

@@ -91,7 +91,7 @@ def _planned(prepared: list[Prepared]) -> dict[str, list[Change]]:
 
 def _of_checkpoint(one: Prepared) -> list[Change]:
     o = one.options.named(one.spec)
-    settings = settings_of(one.spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix)
+    settings = settings_of(one.spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix, o.local)
     checkpoint = Checkpoint(o.checkpoint)
     begins = checkpoint.is_new() and o.initial_state
     savepoint = manifest_of(o.initial_state, "--initial-state") if begins else None

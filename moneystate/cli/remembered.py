@@ -83,7 +83,7 @@ def notes_of(spec: JobSpec, options: RunOptions, stay: Mapping[str, tuple[Any, A
     """What a start changes, and which rules stay as they are although the service declares another value now."""
     checkpoint = Checkpoint(options.checkpoint)
     o = options.named(spec)
-    settings = settings_of(spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix)
+    settings = settings_of(spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix, o.local)
     changed = [] if checkpoint.is_new() or o.finish_batch else changes(spec, settings, checkpoint)
     notes = [
         Note(f"{c.part} {c.name} changes", {"before": c.before, "after": c.after, "effect": c.effect}) for c in changed

@@ -31,11 +31,12 @@ def run_services(
     """Run plain services from Kafka to Kafka, exactly once.
 
     Records are processed in event-time order. A rule of a service is a flag: wait_ms is --wait 30m. Several services
-    run in one Spark application, with a folder of --checkpoint for each. The command ends with code 0 after
-    --until-caught-up or SIGTERM, once the current batch is finished.
+    run in one Spark application, with a folder of --checkpoint for each. With --local, they run in one process without
+    Spark and give the same records. The command ends with code 0 after --until-caught-up or SIGTERM, once the current
+    batch is finished.
     """
     log.add_fields(service=", ".join(one.spec.name for one in prepared))
-    own = begin_run(prepared[0].spec, prepared[0].options)
+    own = None if prepared[0].options.local else begin_run(prepared[0].spec, prepared[0].options)
     # here: its imports take as long as half of the JVM's start
     from moneystate.cli.running import run_prepared
 

@@ -10,32 +10,39 @@ from pathlib import Path
 import typer
 
 from moneystate.cli.display import Display
+from moneystate.cli.job_kinds import Kind, kind_of
 from moneystate.cli.plan import check_approved
 from moneystate.cli.remembered import notes_of, telling
 from moneystate.cli.service_jobs import Prepared
 from moneystate.cli.watching import Watching
+from moneystate.spark.base_job import BaseJob
 from moneystate.spark.checkpoint import Checkpoint
-from moneystate.spark.job import Job, run_together
 from moneystate.spark.run_folder import RunFolder
 from moneystate.spark.run_options import RunOptions
 
 
 def run_prepared(
-    prepared: list[Prepared], watching: Watching, own: RunFolder, approved: Path | None, json_output: bool, quiet: bool
+    prepared: list[Prepared],
+    watching: Watching,
+    own: RunFolder | None,
+    approved: Path | None,
+    json_output: bool,
+    quiet: bool,
 ) -> None:
-    """`own`: of the first job. Raises MoneystateError."""
+    """`own`: of the first job; None: a new one. Raises MoneystateError."""
     if approved is not None:
         check_approved(approved, prepared)
     displays = [Display(quiet, one.spec.name, len(prepared) == 1, one.spec.counters) for one in prepared]
     folders = [own, *[None] * (len(prepared) - 1)]
-    jobs = [_job(*each) for each in zip(prepared, displays, folders, strict=True)]
+    kind = kind_of(prepared[0].options)
+    jobs = [_job(kind, *each) for each in zip(prepared, displays, folders, strict=True)]
     with watching.over(jobs):
-        _run(jobs, displays)
+        _run(kind, jobs, displays)
     _say(displays, jobs, prepared[0].options, json_output)
 
 
-def _job(prepared: Prepared, display: Display, own: RunFolder | None) -> Job:
-    return Job(
+def _job(kind: Kind, prepared: Prepared, display: Display, own: RunFolder | None) -> BaseJob:
+    job: BaseJob = kind.job(
         prepared.spec,
         prepared.options,
         display.batch,
@@ -45,9 +52,10 @@ def _job(prepared: Prepared, display: Display, own: RunFolder | None) -> Job:
         on_start=telling(display.started, notes_of(*prepared)),
         own=own,
     )
+    return job
 
 
-def _run(jobs: list[Job], displays: list[Display]) -> None:
+def _run(kind: Kind, jobs: list[BaseJob], displays: list[Display]) -> None:
     def stop(*_: object) -> None:
         for job in jobs:
             job.stop()
@@ -57,7 +65,7 @@ def _run(jobs: list[Job], displays: list[Display]) -> None:
     with ExitStack() as stack:
         for display in displays:
             stack.enter_context(display)
-        run_together(jobs)
+        kind.run(jobs)
 
 
 def warn_of_open_lookups(display: Display, options: RunOptions) -> None:
@@ -69,7 +77,7 @@ def warn_of_open_lookups(display: Display, options: RunOptions) -> None:
         )
 
 
-def _say(displays: list[Display], jobs: list[Job], options: RunOptions, json_output: bool) -> None:
+def _say(displays: list[Display], jobs: list[BaseJob], options: RunOptions, json_output: bool) -> None:
     for display, job in zip(displays, jobs, strict=True):
         warn_of_open_lookups(display, job.options)
         display.goodbye(options.bounded and not options.drain)

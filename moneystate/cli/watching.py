@@ -13,7 +13,7 @@ from moneystate.cli.options import MetricsHost, MetricsPort, Openlineage, Openli
 if TYPE_CHECKING:
     from prometheus_client import Counter
 
-    from moneystate.spark.job import Job
+    from moneystate.spark.base_job import BaseJob
 
 
 class Watching(NamedTuple):
@@ -25,7 +25,7 @@ class Watching(NamedTuple):
     traces: bool
 
     @contextmanager
-    def over(self, jobs: Sequence[Job]) -> Iterator[None]:
+    def over(self, jobs: Sequence[BaseJob]) -> Iterator[None]:
         """While the jobs run. Raises ConfigError and SetupError before they start."""
         with ExitStack() as at_end:
             if self.openlineage:
@@ -36,7 +36,7 @@ class Watching(NamedTuple):
                 self._expose(jobs)
             yield
 
-    def _expose(self, jobs: Sequence[Job]) -> None:
+    def _expose(self, jobs: Sequence[BaseJob]) -> None:
         from moneystate.monitoring import Labelled, all_of, expose
 
         for job in jobs:
@@ -45,7 +45,7 @@ class Watching(NamedTuple):
         live, ready = all_of([job.health.live for job in jobs]), all_of([job.health.ready for job in jobs])
         expose(self.host, self.port, Labelled({job.spec.name: job.metrics for job in jobs}), live, ready)
 
-    def _send_lineage(self, jobs: Sequence[Job], at_end: ExitStack) -> None:
+    def _send_lineage(self, jobs: Sequence[BaseJob], at_end: ExitStack) -> None:
         # here: otherwise every command would need and load OpenLineage's client
         from moneystate.spark.lineage_events import LineageEvents, datasets_of
         from moneystate.telemetry.run_events import Client, RunEvents
@@ -56,7 +56,7 @@ class Watching(NamedTuple):
             events = RunEvents(datasets_of(job.spec, job.options), client, self.openlineage_interval_s)
             job.observers.append(LineageEvents(job.spec, job.options, events))
 
-    def _send_traces(self, jobs: Sequence[Job], at_end: ExitStack) -> None:
+    def _send_traces(self, jobs: Sequence[BaseJob], at_end: ExitStack) -> None:
         # here: otherwise every command would need and load OpenTelemetry's SDK
         from moneystate.spark.batch_traces import BatchTraces
         from moneystate.telemetry.traces import Traces

@@ -7,9 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
-
-from pyspark.sql import DataFrame
+from typing import Any, Protocol
 
 from moneystate.api.iso_time import from_ms
 from moneystate.engine import plan as plans
@@ -25,6 +23,7 @@ from moneystate.kafka.sink import BatchId
 from moneystate.kafka.table_loads import unloaded
 from moneystate.ports.service import JobSpec
 from moneystate.spark import startup
+from moneystate.spark.batch_writing import Report
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.failures import as_one_line, place
 from moneystate.spark.health import JobHealth
@@ -32,7 +31,6 @@ from moneystate.spark.metrics import JobMetrics
 from moneystate.spark.observer import FailedBatch, JobObserver
 from moneystate.spark.progress import BatchProgress, Meter
 from moneystate.spark.run_options import RunOptions
-from moneystate.spark.sink import Report, SinkSpec, run_sink
 
 
 class BatchJob(Protocol):
@@ -51,13 +49,16 @@ class BatchJob(Protocol):
 
 
 class BatchLoop:
-    """The function for `foreachBatch`. When Spark calls it, the batch's offsets are in the checkpoint."""
+    """The function for `foreachBatch`. When it is called, the batch's offsets are in the checkpoint."""
 
-    def __init__(self, job: BatchJob, sink: SinkSpec, drain_complete_file: Path, due_file: Path) -> None:
+    def __init__(
+        self, job: BatchJob, write: Callable[[Any, BatchId], Report], drain_complete_file: Path, due_file: Path
+    ) -> None:
+        """`write`: writes a batch's results, which the loop only passes on."""
         self.job = job
         self.drain_complete_file = drain_complete_file
         self.due_file = due_file
-        self.sink = sink
+        self.write = write
         self.last = Report()
         self.finished = -1  # the last batch of this run
         self.has_decided = False  # whether a plan of this run has advanced the watermark by more than the logs
@@ -70,7 +71,7 @@ class BatchLoop:
         self.group.commit(last)
         job.health.loading([place_text(tp) for tp in sorted(unloaded(last, job.spec.inputs))])
 
-    def __call__(self, results: DataFrame, number: int) -> None:
+    def __call__(self, results: Any, number: int) -> None:
         begun_ns = time.time_ns()
         try:
             self._batch(results, number)
@@ -93,14 +94,14 @@ class BatchLoop:
             return StepError(f"{failure} {startup.written_part(checkpoint, markers)}".rstrip())
         return failure
 
-    def _batch(self, results: DataFrame, number: int) -> None:
+    def _batch(self, results: Any, number: int) -> None:
         self.job.health.begin(number)
         checkpoint = self.job.checkpoint
         start, end = checkpoint.offset(number - 1), checkpoint.offset(number)
         epoch = checkpoint.epoch()
         assert epoch is not None
         failpoint("planned", number)
-        report = run_sink(results, self.sink, BatchId(epoch, number, plans.digest(start), plans.digest(end)))
+        report = self.write(results, BatchId(epoch, number, plans.digest(start), plans.digest(end)))
         failpoint("sunk", number)
         self.last = report
         if report.behind:

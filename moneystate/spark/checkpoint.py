@@ -1,6 +1,7 @@
 """The checkpoint folder: Spark's logs, and the job's own files in `moneystate/`.
 
 offsets/N, commits/N, metadata, state/   Spark's
+local/                                   the state of `moneystate run --local`, in place of `state/`
 moneystate/settings.json                 settings that are fixed for the life of the checkpoint
 moneystate/start.json                    the offset that batch 0 starts at, replaced epochs, the savepoint
 moneystate/rules/<hash>.json             the rules of each run, by their hash in the plans
@@ -104,6 +105,26 @@ class Checkpoint:
                 f"{self.root}/{name}: expected the plan of a batch, but {e}.", "restore the checkpoint from a copy."
             ) from None
         return dict(offset)
+
+    def plan(self, batch: int, offset: Mapping[str, Any]) -> None:
+        """Records the end offset of a batch that runs without Spark, in Spark's form."""
+        self.folder.write(f"offsets/{batch}", f"v1\n{{}}\n{json.dumps(offset)}".encode())
+
+    def finish(self, batch: int, keep: int) -> None:
+        """Records that a batch has ended that ran without Spark. Keeps the files of that many batches."""
+        self.folder.write(f"commits/{batch}", b"v1\n{}")
+        for name in ("offsets", "commits"):
+            if self.folder.exists(f"{name}/{batch - keep}"):
+                self.folder.remove(f"{name}/{batch - keep}")
+
+    def check_place(self, local: bool) -> None:
+        """Raises CheckpointError if the checkpoint's state is elsewhere: a local run has its own, Spark has another."""
+        if local != bool(self.settings().get("local")):
+            mine, other = ("a local run", "a job on Spark") if local else ("a job on Spark", "a local run")
+            raise CheckpointError(
+                f"{self.root}: expected the checkpoint of {mine}, found that of {other}.",
+                f"{'leave out' if local else 'add'} --local, or give another folder.",
+            )
 
     def check_settings(self, settings: Mapping[str, Any]) -> None:
         """Raises CheckpointError if this checkpoint was made with other settings."""

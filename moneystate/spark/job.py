@@ -10,99 +10,34 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from moneystate.engine.inputs import Inputs
-from moneystate.errors import MoneystateError
 from moneystate.kafka.source_spec import SourceSpec
-from moneystate.ports.service import JobSpec
+from moneystate.spark.base_job import BaseJob
 from moneystate.spark.batch_loop import BatchLoop
-from moneystate.spark.checkpoint import Checkpoint
+from moneystate.spark.batch_writing import Report
 from moneystate.spark.failures import as_one_line
-from moneystate.spark.health import JobHealth
 from moneystate.spark.jvm_signals import stop_with_jvm
-from moneystate.spark.jvm_start import ARROW_ROWS, begin_jvm, run_folder, under_spark_submit
+from moneystate.spark.jvm_start import ARROW_ROWS, begin_jvm, under_spark_submit
 from moneystate.spark.local_path import is_local
-from moneystate.spark.metrics import JobMetrics
-from moneystate.spark.observer import Ending, JobObserver
 from moneystate.spark.operator import RESULT_SCHEMA, KeyGroupOperator
-from moneystate.spark.preparation import Preparation
-from moneystate.spark.progress import BatchProgress
-from moneystate.spark.query_listener import OnTrigger, SparkProgress
-from moneystate.spark.run_folder import RunFolder
-from moneystate.spark.run_options import RunOptions
+from moneystate.spark.query_listener import SparkProgress
 from moneystate.spark.running import Running, await_all
 from moneystate.spark.session import begin_session, open_session, use_our_checkpoint_files
-from moneystate.spark.sink import Report
+from moneystate.spark.sink import run_sink
 from moneystate.spark.source import OPTION, MoneystateSource
-from moneystate.spark.task_specs import TaskSpecs
+from moneystate.spark.stages import stages
 
 
-class Job:
-    """One run. `stop` may be called from a signal handler."""
+class Job(BaseJob):
+    """One run on Spark."""
 
-    def __init__(
-        self,
-        spec: JobSpec,
-        options: RunOptions,
-        on_batch: Callable[[BatchProgress], None],
-        # called before the first batch, for a refusal that needs Spark
-        precheck: Callable[[SparkSession], None] = lambda _: None,
-        # called with the number of entries of the initial state that are in the changelog
-        on_publish: Callable[[int], None] = lambda _: None,
-        # called with the input topics that were missing and have been created
-        on_new_inputs: Callable[[list[str]], None] = lambda _: None,
-        # called with what a person should know
-        on_warning: Callable[[str], None] = lambda _: None,
-        # called once the query runs, with the last finished batch and the epoch
-        on_start: Callable[[int, str], None] = lambda *_: None,
-        own: RunFolder | None = None,  # of this run; None: a new one
-    ) -> None:
-        self.spec = spec
-        self.options = options = options.named(spec)
-        self.on_batch = on_batch
-        self.on_warning = on_warning
-        self.on_start = on_start
-        self.precheck = precheck
-        self.checkpoint = Checkpoint(options.checkpoint)
-        self.specs = TaskSpecs(spec, options, self.checkpoint)
-        self.preparation = Preparation(self.specs, on_publish, on_new_inputs, on_warning)
-        self.own = own or run_folder(spec, options)
-        self.stop_file = self.own.path / "stop"
-        self.stopped_file = self.own.path / "stop.seen"
-        self.failure: MoneystateError | None = None
-        self.loop: BatchLoop | None = None
-        self.health = JobHealth(spec.name)
-        self.health.on_waiting = on_warning
-        self.metrics = JobMetrics(spec, self.health)
-        self.observers: list[JobObserver] = []
-        self.on_trigger: list[OnTrigger] = []  # get Spark's durations, which cost calls to the JVM
-        self.is_stopped = False
-        self.log = None if under_spark_submit() else self.checkpoint.driver_log()  # where Spark prints
+    precheck: Callable[[SparkSession], None] | None = None  # called before the first batch, for a refusal
 
-    def stop(self) -> None:
-        """Finish the current batch and end."""
-        self.is_stopped = True
-        self.health.stopping()
-        self.stop_file.touch()
-
-    @property
-    def last(self) -> Report:
-        """The report of the last batch."""
-        return Report() if self.loop is None else self.loop.last
-
-    def keep_watermark(self) -> None:
-        """At the end of the run, for replays: it may be ahead of what the logs say."""
-        if self.loop is not None:
-            self.loop.keep_watermark()
+    def log_file(self) -> Path | None:
+        return None if under_spark_submit() else self.checkpoint.driver_log()
 
     def run(self) -> Report:
         """Run to the end, or until `stop`. Returns the last batch's report; raises MoneystateError."""
         return run_together([self])[0]
-
-    def close(self) -> None:
-        if self.loop is not None:
-            self.loop.group.close()
-        if self.preparation.watch is not None:
-            self.preparation.watch.close()
 
     def begin_spark(self, name: str) -> None:
         """The JVM, unless it has begun, and the session of this job and those that run with it."""
@@ -110,31 +45,14 @@ class Job:
         begin_jvm(o, self.own)
         begin_session(name, o.master, o.partitions, o.spark_config, self.own)
 
-    def prepare(self) -> None:
-        """Check everything, then create what is missing."""
-        for observer in self.observers:
-            observer.starting()
-        try:
-            self.preparation.run()
-        except Exception as e:
-            self.failure = as_one_line(e)
-            raise
-
-    def tell_end(self, is_whole: bool) -> None:
-        """`is_whole`: no job of the run has failed."""
-        ending = Ending.completed if is_whole and not self.is_stopped else Ending.stopped
-        if self.failure is not None:
-            ending = Ending.failed
-        for observer in self.observers:
-            observer.ended(ending, self.failure)
-
     def start(self, session: SparkSession) -> Running:
         """Begin the query, in a session of its own."""
         o = self.options
         if is_local(o.checkpoint):
             use_our_checkpoint_files(session)
         self._share_initial_state(session)
-        self.precheck(session)
+        if self.precheck is not None:
+            self.precheck(session)
         session.dataSource.register(MoneystateSource)
         session.conf.set(ARROW_ROWS, 1)  # a row of results stands for megabytes, and the sink should get it at once
         source = self.specs.source(self.stop_file)
@@ -142,7 +60,9 @@ class Job:
         if o.partitions == o.source_tasks == 1:
             blocks = blocks.coalesce(1)  # one stage instead of two: Spark then knows that there is nothing to shuffle
         results = blocks.groupBy("key").transformWithState(self._operator(source), RESULT_SCHEMA, "Append", "None")
-        self.loop = loop = BatchLoop(self, self.specs.sink(), Path(source.drain_complete_file), Path(source.due_file))
+        self.loop = loop = BatchLoop(
+            self, partial(run_sink, self.specs.sink()), Path(source.drain_complete_file), Path(source.due_file)
+        )
         writer = results.writeStream.foreachBatch(loop).option("checkpointLocation", self.checkpoint.folder.address)
         if o.bounded or o.finish_batch:
             writer = writer.trigger(availableNow=True)
@@ -175,11 +95,6 @@ class Job:
             {t.code: o.topic_prefix + t.name for t in self.spec.inputs},
             source if self.spec.copies_tables else None,
         )
-
-    def check_alone(self) -> None:
-        """Raises InstanceError."""
-        assert self.preparation.watch is not None
-        self.preparation.watch.check()
 
 
 def run_together(jobs: Sequence[Job]) -> list[Report]:
@@ -238,24 +153,6 @@ def _silence_py4j() -> None:
 
 def _nothing(_: logging.LogRecord) -> bool:
     return False
-
-
-def stages(jobs: Sequence[Job]) -> list[list[Job]]:
-    """The jobs in groups that run one after the other. A bounded run reads what is in the topics when it starts. So a
-    job that reads another job's output starts when that job has ended. All others, and loops, run at the same time."""
-    if not jobs[0].options.bounded:
-        return [list(jobs)]
-    left, grouped = list(jobs), []
-    while left:
-        ready = [job for job in left if not any(_reads(job, other) for other in left if other is not job)] or left
-        grouped.append(ready)
-        left = [job for job in left if job not in ready]
-    return grouped
-
-
-def _reads(job: Job, writer: Job) -> bool:
-    inputs = Inputs(job.spec.inputs)
-    return any(inputs.of(stream) for stream in writer.spec.streams)
 
 
 def _stop(jobs: Sequence[Job]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import marshal
 import secrets
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pyspark import SparkFiles, TaskContext
 from pyspark.sql import Row
@@ -17,10 +16,9 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from moneystate.engine.block import Block, merge
 from moneystate.engine.failure import StepFailed, step_error
-from moneystate.engine.items import EarlyEvent, Mark, Output
-from moneystate.engine.keygroup import BatchResult, run_batch
+from moneystate.engine.items import Mark
+from moneystate.engine.keygroup import run_batch
 from moneystate.engine.log_structured import LogStructuredState
-from moneystate.engine.order import Partition
 from moneystate.engine.plan import STATE_VERSION
 from moneystate.engine.processor import Change, Processor
 from moneystate.engine.segments import MANIFEST_KEY
@@ -29,6 +27,7 @@ from moneystate.savepoint.load import load
 from moneystate.spark.collector import no_collection
 from moneystate.spark.entry_cache import entry_cache
 from moneystate.spark.figures import GroupFigures
+from moneystate.spark.group_results import group_result, pack
 from moneystate.spark.local_path import is_local
 from moneystate.spark.result_files import write_results
 from moneystate.spark.state_access import stores_of
@@ -42,26 +41,6 @@ TOGETHER_BYTES = 4 * 1024 * 1024
 KEY_SCHEMA = StructType([StructField("entry", BinaryType(), False)])
 VALUE_SCHEMA = StructType([StructField("content", BinaryType(), False)])
 RESULT_SCHEMA = StructType([StructField("result", BinaryType(), False)])
-
-
-class GroupResult(NamedTuple):
-    """A key group's `BatchResult`, as it goes to the sink."""
-
-    key_group: int
-    outputs: list[Output]
-    changes: list[Change]
-    watermark: int
-    counts: dict[str, int]
-    buffered: int
-    silent: list[Partition]
-    oldest: int
-    holder: list[Partition]
-    due: int
-    before: int
-    behind: int
-    highs: dict[Partition, int]  # the same in all key groups, so only key group 0 has them
-    early: list[EarlyEvent]
-    figures: GroupFigures
 
 
 class KeyGroupOperator(StatefulProcessor):
@@ -161,7 +140,7 @@ class KeyGroupOperator(StatefulProcessor):
                 raise step_error(e, self.topics) from e
             changes.append((key, state.end(block.version or STATE_VERSION)))
             now = time.monotonic()
-            yield pack(group, result, GroupFigures(self.source_ms, now - begun, state.stored_bytes()))
+            yield pack(group_result(group, result, GroupFigures(self.source_ms, now - begun, state.stored_bytes())))
             begun = now
 
     def close(self) -> None:
@@ -171,15 +150,3 @@ class KeyGroupOperator(StatefulProcessor):
 def copy_of(savepoint: str) -> str:
     """Where a savepoint is on this machine: Spark has copied it from a store when this worker began."""
     return savepoint if is_local(savepoint) else SparkFiles.get(savepoint.rpartition("/")[2])
-
-
-def pack(key_group: int, result: BatchResult, figures: GroupFigures) -> bytes:
-    r = result
-    packed = (key_group, r.outputs, r.changes, r.watermark, r.counts, r.buffered, r.silent, r.oldest, r.holder)
-    highs = r.highs if key_group == 0 else {}
-    return marshal.dumps((*packed, r.due, r.before, r.behind, highs, r.early, tuple(figures)))
-
-
-def unpack(data: bytes) -> GroupResult:
-    packed = marshal.loads(data)
-    return GroupResult._make([*packed[:-1], GroupFigures(*packed[-1])])

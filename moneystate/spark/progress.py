@@ -14,8 +14,8 @@ from moneystate.engine.order import Partition
 from moneystate.engine.plan import IDLE, Plan, TopicPartition
 from moneystate.engine.processor import InputTopic
 from moneystate.kafka.table_loads import unloaded
+from moneystate.spark.batch_writing import Report
 from moneystate.spark.figures import Figures
-from moneystate.spark.sink import Report
 
 
 @dataclass(frozen=True)

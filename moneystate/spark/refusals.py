@@ -44,6 +44,9 @@ def of_checkpoint(
         )
         yield _of_start(job, error)
         return
+    if elsewhere := _error_of(checkpoint.check_place, bool(settings.get("local"))):
+        yield _of_start(job, elsewhere)
+        return
     for name, value in settings.items():
         if different := _error_of(checkpoint.check_settings, {name: value}):
             yield Refusal("setting", name, made_with.get(name), value, "fixed for the life of a checkpoint", different)

@@ -48,7 +48,9 @@ class StartChecks:
         o = self.options
         self.changelog = o.topic_prefix + self.spec.changelog
         self.commits = o.topic_prefix + self.spec.commits
-        self.settings = startup.settings_of(self.spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix)
+        self.settings = startup.settings_of(
+            self.spec.name, o.key_groups, o.partitions, o.application(), o.topic_prefix, o.local
+        )
         self.initial: Savepoint | None = None  # that a checkpoint before its first batch begins with
         self.changelog_partitions: int | None = None  # None: not chosen yet
         self.missing: set[str] = set()  # topics

@@ -28,7 +28,9 @@ WRITE_CHANGELOG_AGAIN = (
 )
 
 
-def settings_of(job: str, key_groups: int, partitions: int, application_id: str, topic_prefix: str) -> dict[str, Any]:
+def settings_of(
+    job: str, key_groups: int, partitions: int, application_id: str, topic_prefix: str, local: bool = False
+) -> dict[str, Any]:
     """The settings that are fixed for the life of a checkpoint."""
     return {
         "format": FORMAT,
@@ -37,6 +39,7 @@ def settings_of(job: str, key_groups: int, partitions: int, application_id: str,
         "partitions": partitions,
         "application_id": application_id,
         "topic_prefix": topic_prefix,
+        **({"local": True} if local else {}),
     }
 
 

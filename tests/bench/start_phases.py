@@ -51,15 +51,15 @@ def _watch(out: Path) -> None:
     """Called where the command itself imports these modules."""
     _note(BEGUN, out)
     from moneystate.cli import running  # noqa: F401
-    from moneystate.spark import batch_loop, job, preparation, session
+    from moneystate.spark import job, preparation, session
 
     _note(IMPORTED, out)
     _after(preparation.Preparation, "run", lambda: _note(CHECKED, out))
     _after(session, "connected", lambda: _note(JVM, out))
     _after(job, "open_session", lambda: _note(SESSION, out))
     _after(job.Job, "start", lambda: _note(STARTED, out))
-    _before(batch_loop, "run_sink", lambda: _note(PLANNED, out))
-    _after(batch_loop, "run_sink", lambda: _note(COMMITTED, out))
+    _before(job, "run_sink", lambda: _note(PLANNED, out))
+    _after(job, "run_sink", lambda: _note(COMMITTED, out))
 
 
 def main() -> None:

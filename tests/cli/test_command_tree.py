@@ -248,8 +248,6 @@ def test_plan_takes_the_table_of_run_and_its_own_goes_before(tmp_path: Path) -> 
     [
         ("[state.get]\nat-versoin = 'e/1'\n", "[state.get] at-versoin: expected a flag of state get"),
         ("[state]\nbound = '1s'\n", "[state] bound: expected a flag of state"),
-        ("[state]\nca = 'x'\n", "Do: write tls-ca."),
-        ("[lookup-worker]\ntimeout = '1s'\n", "Do: write call-timeout."),
         ("[state]\nget = 3\n", "expected a table [state.get]"),
         ("state = 3\n", "expected a table [state]"),
         ("[enrich]\nbound = ['1s', '2s']\n", "[enrich] bound: expected one value"),

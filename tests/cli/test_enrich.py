@@ -13,10 +13,11 @@ import pytest
 
 from moneystate.cli import main
 from moneystate.cli.display import Display
+from moneystate.cli.job_kinds import Kind
 from moneystate.devbroker import DevBroker
 from moneystate.ports.service import JobSpec
+from moneystate.spark.batch_writing import Report
 from moneystate.spark.run_options import RunOptions
-from moneystate.spark.sink import Report
 from services.enrichment.cli import enrich, running
 from tests.log_lines import kinds, shown
 
@@ -41,7 +42,7 @@ class Recorder:
 @pytest.fixture
 def job(monkeypatch: pytest.MonkeyPatch) -> Recorder:
     recorder = Recorder()
-    monkeypatch.setattr(running, "Job", recorder)
+    monkeypatch.setattr(running, "kind_of", lambda _: Kind(recorder, recorder))
     monkeypatch.setattr(enrich, "begin_run", lambda *_: None)
     return recorder
 

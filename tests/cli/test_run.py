@@ -12,6 +12,7 @@ import pytest
 
 from moneystate.api.plans import plan_of
 from moneystate.cli import main, run, running, service_jobs
+from moneystate.cli.job_kinds import Kind
 from moneystate.cli.rule_flags import parted, rules_by_service
 from moneystate.spark.job import Job
 from tests.log_lines import kinds
@@ -67,7 +68,7 @@ def jobs(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Sequence[Job]:
         raise Ran(made)
 
     monkeypatch.setattr(run, "begin_run", lambda *_: None)
-    monkeypatch.setattr(running, "run_together", record)
+    monkeypatch.setattr(running, "kind_of", lambda _: Kind(Job, record))
     monkeypatch.setattr("sys.argv", ["moneystate", "run", *arguments, *NEEDED])
     with pytest.raises(Ran) as ran:
         main.main()

@@ -161,10 +161,11 @@ def ready(port: int) -> tuple[int, str]:
         return 0, ""
 
 
-def test_other_inputs_wait_for_the_first_load(shop: Pricing) -> None:
+@pytest.mark.parametrize("way", [(), ("--local",)], ids=["on Spark", "local"])
+def test_other_inputs_wait_for_the_first_load(shop: Pricing, way: tuple[str, ...]) -> None:
     shop.order(1, now_ms() - HOUR_MS, "a", "eve")
     port = free_port()
-    with shop.start("--metrics-port", str(port)) as job:
+    with shop.start("--metrics-port", str(port), *way) as job:
         job.wait_for(lambda: ready(port)[0] == 503 and "first load" in ready(port)[1], "it waits for the loads")
         assert "moneystate table load" in job.err()
         load(shop)

@@ -177,6 +177,14 @@ def test_the_chain_writes_what_bench_says(chained: Chain) -> None:
     check_marks(chained)
 
 
+def test_the_chain_writes_the_same_in_one_process_without_spark(released: Chain) -> None:
+    released.send(EVENTS)
+    released.run("local", ["accounts", "branches"], *TWO, *ENDS, "--local")
+    released.run("local-book", ["book"], *TWO, "--until-caught-up", "--local")
+    check_output(released)
+    check_marks(released)
+
+
 @pytest.mark.long
 def test_a_killed_and_rescaled_chain_writes_the_same_and_so_does_its_replay(killed: Chain) -> None:
     check_output(killed)

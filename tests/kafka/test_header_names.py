@@ -13,7 +13,7 @@ from moneystate.engine.plan import Plan
 from moneystate.kafka.client import headers_of
 from moneystate.kafka.ranges import Range, RangeReader, discard_readers
 from moneystate.kafka.source_spec import SourceSpec
-from moneystate.spark.source import TaskPlan, read_blocks
+from moneystate.spark.source_reading import TaskRead, read_blocks
 from services.enrichment import topics
 from tests.kafka import raw_headers
 from tests.kafka.logs import Cluster
@@ -54,7 +54,7 @@ def test_a_dead_letter_whose_header_has_a_name_that_is_no_text_does_not_end_the_
         cluster.bootstrap_servers, {}, cluster.prefix, "group", [WALLET], "services.enrichment.job:DECODER", 8, 2, 1,
         20_000, 600_000, 2, 1_000, "rules", Plan("rules", {}, {}).to_offset(), True, False, None, "",
     )  # fmt: skip
-    blocks = read_blocks(spec, TaskPlan(0, 1, NO_TIME, [(WALLET.name, 0, 0, 1, 1, NO_TIME, 0)], None), {0})
+    blocks = read_blocks(spec, TaskRead(0, 1, NO_TIME, [(WALLET.name, 0, 0, 1, 1, NO_TIME, 0)], None), {0})
     ((_, _, value, headers),) = [passed for block in blocks for passed in unpack(block).passed]
     assert value == b"no event"
     assert LEFT_OUT in headers

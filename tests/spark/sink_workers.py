@@ -22,10 +22,11 @@ from moneystate.engine.items import Output
 from moneystate.engine.keygroup import BatchResult
 from moneystate.kafka.sink import BatchId, SinkConfig
 from moneystate.spark import sink_host
+from moneystate.spark.batch_writing import SinkSpec
 from moneystate.spark.figures import GroupFigures
-from moneystate.spark.operator import pack
+from moneystate.spark.group_results import group_result, pack
 from moneystate.spark.result_files import write_results
-from moneystate.spark.sink import SinkSpec, hand_over, write_partition
+from moneystate.spark.sink import hand_over, write_partition
 
 GO_ON = signal.SIGUSR1
 
@@ -56,7 +57,9 @@ class Outcome:
 def row(values: list[str]) -> bytes:
     """One key group's result, as the operator gives it."""
     outputs: list[Output] = [(0, b"key", value.encode(), []) for value in values]
-    return write_results([pack(0, BatchResult(outputs, [], clock.decode(None), [], [], [], 0, 0, 0), GroupFigures())])
+    return write_results(
+        [pack(group_result(0, BatchResult(outputs, [], clock.decode(None), [], [], [], 0, 0, 0), GroupFigures()))]
+    )
 
 
 def say(line: dict[str, Any]) -> None:

@@ -28,7 +28,8 @@ from moneystate.engine.marker import Decision
 from moneystate.errors import JobError, LateAttemptError, MarkerError
 from moneystate.kafka.sink import BatchId, PartitionSink, SinkConfig
 from moneystate.spark import sink_host
-from moneystate.spark.sink import SinkSpec, hand_over, write_partition
+from moneystate.spark.batch_writing import SinkSpec
+from moneystate.spark.sink import hand_over, write_partition
 from tests.kafka.logs import Cluster, producers_begun
 from tests.reference.kafka_log import read_log, read_values
 from tests.spark.sink_workers import GO_ON, Order, Outcome, row

@@ -89,7 +89,7 @@ def _enrich(prepared: Prepared, watching: Watching, json_output: Json = False, q
     --until-caught-up or SIGTERM, once the current batch is finished.
     """
     log.add_fields(service=prepared.spec.name)
-    own = begin_run(prepared.spec, prepared.options)
+    own = None if prepared.options.local else begin_run(prepared.spec, prepared.options)
     # here: its imports take as long as half of the JVM's start
     from services.enrichment.cli.running import run_prepared
 

@@ -8,19 +8,20 @@ import signal
 import typer
 
 from moneystate.cli.display import Display
+from moneystate.cli.job_kinds import kind_of
 from moneystate.cli.remembered import notes_of, telling
 from moneystate.cli.running import warn_of_open_lookups
 from moneystate.cli.service_jobs import Prepared
 from moneystate.cli.watching import Watching
-from moneystate.spark.job import Job
 from moneystate.spark.run_folder import RunFolder
 
 
-def run_prepared(prepared: Prepared, watching: Watching, own: RunFolder, json_output: bool, quiet: bool) -> None:
+def run_prepared(prepared: Prepared, watching: Watching, own: RunFolder | None, json_output: bool, quiet: bool) -> None:
     """Raises MoneystateError."""
     spec, options, _ = prepared
     with Display(quiet, spec.name, counters=spec.counters) as display:
-        job = Job(
+        kind = kind_of(options)
+        job = kind.job(
             spec,
             options,
             display.batch,
@@ -33,7 +34,7 @@ def run_prepared(prepared: Prepared, watching: Watching, own: RunFolder, json_ou
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: job.stop())
         with watching.over([job]):
-            job.run()
+            kind.run([job])
     warn_of_open_lookups(display, options)
     display.goodbye(options.bounded and not options.drain)
     if json_output:
