@@ -1,6 +1,6 @@
 """`python -m tests.bench KIND`, of which there are backlog, apply, services, latency, scale, steady, query, bootstrap,
 gaps, reconciliation, stock, stock-latency, large-pool, maps, together, telemetry, rescale, replicas, executors, costs,
-start, tables and partitioning: see --help of each."""
+start, tables, partitioning and memory: see --help of each."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from tests.bench import (
     large_pool,
     latency,
     maps,
+    memory,
     partitioning,
     query_load,
     reconciliation,
@@ -159,6 +160,7 @@ KINDS = {
     "stock-latency": stock_latency.main,
     "large-pool": large_pool.main,
     "maps": maps.main,
+    "memory": memory.main,
     "together": together.main,
     "telemetry": telemetry.main,
     "rescale": rescale.main,
