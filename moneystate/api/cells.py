@@ -5,7 +5,7 @@ Avro:
 
     value, map entry          the record; if a TTL is declared `<Record>Kept`: at, sweepAt, value
     timer                     `Timer`: due, setAt, topic, partition, offset
-    seen id                   `SeenId`: at, sweepAt
+    ids seen by `unique`      `SeenIds` (`moneystate.api.seen_page`)
 
 `at` is the order time of the last change. At `sweepAt` a timer is due that removes the entry if it has expired.
 
@@ -21,9 +21,10 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from moneystate.api.codec import Codec
-from moneystate.api.generate import runs_code
+from moneystate.api.construction import runs_code
 from moneystate.api.handles import AnyIndex
 from moneystate.api.shapes import is_immutable, is_plain
+from moneystate.api.untouched import fields_of
 from moneystate.engine.avro import HEADER_BYTES, Malformed, long_bytes, read_long
 from moneystate.engine.items import NO_TIME, OFFSET, PARTITION, SET_AT, TIME, TOPIC, Item
 
@@ -102,7 +103,7 @@ class Cell:
 
 
 class Kind(ABC):
-    """The entries of one value, map or timer, or of one topic's seen ids."""
+    """The entries of one value, map or timer, or of the ids that `unique` has seen in one topic."""
 
     def __init__(self, prefix: bytes, name: str, ttl_ms: int, keeps_times: bool) -> None:
         self.prefix = prefix  # of the entries' keys
@@ -155,8 +156,8 @@ class RecordKind(Kind):
         # a value's default record, which is not stored; None for a map
         self.default_body: bytes | None = None if make_default is None else codec.write_body(make_default())
         self.header = kept_header if keeps_times else codec.header
-        self.own = Form(codec.read_own_body, keeps_times, True)  # of new entries
-        self.earlier: dict[bytes, Form] = {}  # the other readable forms, by the header of an entry
+        # the forms that new entries do not have, by the header of an entry
+        self.earlier: dict[bytes, Form] = {}
         self.earlier_records: dict[bytes, Read] = {}  # readers of earlier versions, by the header of the record
         self.versions: list[tuple[bytes, bytes]] = []  # headers of the forms of each version; the first is the current
         self.add_version(codec.header, kept_header, codec.read_own_body)
@@ -165,6 +166,8 @@ class RecordKind(Kind):
         self.is_plain = is_plain(codec.record)  # a record in memory has no other values than one that is read again
         self.title = f"{'map' if make_default is None else 'value'} {name}"
         self.is_exact = codec.is_exact
+        # to find records that a step has only read; with times, an unchanged record may still have expired
+        self.fields = None if keeps_times else fields_of(codec.record)
         self.runs_code = runs_code(codec.record)  # to read a record runs code of the service, which may refuse it
 
     def add_version(self, header: bytes, kept_header: bytes, read: Read) -> None:
@@ -175,26 +178,27 @@ class RecordKind(Kind):
         self.versions.append((header, kept_header))
 
     def decode(self, cell: Cell, stored: bytes) -> None:
-        form = self._form_of(stored)
+        form = self._earlier_form(stored)
         changed_at = sweep_at = NEVER
         pos = HEADER_BYTES
-        if form.has_times:
+        if self.keeps_times if form is None else form.has_times:
             changed_at, pos = read_long(stored, pos)
             sweep_at, pos = read_long(stored, pos)
-        cell.value = form.read(stored, pos)[0]
+        cell.value = self.codec.read_own_body(stored, pos)[0] if form is None else form.read(stored, pos)[0]
         cell.changed_at = changed_at
         cell.sweep_at = sweep_at
 
     def times(self, stored: bytes) -> tuple[int, int]:
-        if not self._form_of(stored).has_times:
+        form = self._earlier_form(stored)
+        if not (self.keeps_times if form is None else form.has_times):
             return NEVER, NEVER
         changed_at, pos = read_long(stored, HEADER_BYTES)
         return changed_at, read_long(stored, pos)[0]
 
-    def _form_of(self, stored: bytes) -> Form:
-        """Raises Malformed for a schema that no known version has."""
+    def _earlier_form(self, stored: bytes) -> Form | None:
+        """None: the form of new entries. Raises Malformed for a schema that no known version has."""
         if stored.startswith(self.header):
-            return self.own
+            return None
         form = self.earlier.get(stored[:HEADER_BYTES])
         if form is None:
             raise self.unknown_schema()
@@ -216,12 +220,14 @@ class RecordKind(Kind):
 
     def stored_body(self, stored: bytes) -> bytes:
         """The body of an entry, in the current version of the record."""
-        form = self._form_of(stored)
+        form = self._earlier_form(stored)
         pos = HEADER_BYTES
-        if form.has_times:
+        if self.keeps_times if form is None else form.has_times:
             _, pos = read_long(stored, pos)
             _, pos = read_long(stored, pos)
-        return stored[pos:] if form.is_current else self.codec.write_body(form.read(stored, pos)[0])
+        if form is None or form.is_current:
+            return stored[pos:]
+        return self.codec.write_body(form.read(stored, pos)[0])
 
     def encode(self, cell: Cell) -> bytes | None:
         body = cell.body if cell.dirty else self.body_of(cell.value)
@@ -230,32 +236,6 @@ class RecordKind(Kind):
         if self.keeps_times:
             return self.header + long_bytes(cell.changed_at) + long_bytes(cell.sweep_at) + body
         return self.header + body
-
-
-class SeenKind(Kind):
-    """The ids seen by `unique` in one topic. Their value is True."""
-
-    def __init__(self, prefix: bytes, name: str, ttl_ms: int, header: bytes) -> None:
-        super().__init__(prefix, name, ttl_ms, True)
-        self.header = header
-
-    def expires(self) -> bool:
-        return True  # with `within_ms` 0, at once
-
-    def decode(self, cell: Cell, stored: bytes) -> None:
-        cell.changed_at, cell.sweep_at = self.times(stored)
-        cell.value = True
-
-    def times(self, stored: bytes) -> tuple[int, int]:
-        if not stored.startswith(self.header):
-            raise self.unknown_schema()
-        changed_at, pos = read_long(stored, HEADER_BYTES)
-        return changed_at, read_long(stored, pos)[0]
-
-    def encode(self, cell: Cell) -> bytes | None:
-        if cell.value is None:
-            return None
-        return self.header + long_bytes(cell.changed_at) + long_bytes(cell.sweep_at)
 
 
 def decode_entry(kind: Kind, stored: bytes, owner: bytes = b"", id: bytes = b"") -> Cell:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from moneystate.api import avro_parts
 from moneystate.api.avro_parts import Unencodable
 from moneystate.api.generate import AvroCode
 from moneystate.api.generate_json import JsonCode
 from moneystate.api.json_text import MAX_RECORD_LEVELS, parse
-from moneystate.api.misread import misread
+from moneystate.api.misread import UNREADABLE, misread
+from moneystate.api.read_parts import Part, RecordPart
 from moneystate.api.schema import header_of
 from moneystate.api.shapes import Record, is_json, paths, personal_paths
 from moneystate.api.transcoder import Transcoder
@@ -31,17 +31,13 @@ class Codec:
         code = AvroCode()
         number = code.record(record)
         functions = code.source.run(record.name)
-        self.read: Callable[[bytes, int], tuple[Any, int]] = functions[f"read_{number}"]  # a body, at a position
         self.write: Callable[[Any], bytes] = functions[f"write_{number}"]  # returns the body
         # whether a record in memory is the same as one that is read again; None: only reading it tells
         self.is_exact: Callable[[Any], bool] | None = functions.get(f"exact_{number}")
-        code.source.names["read_json"] = avro_parts.read_own_json
-        self.read_own: Callable[[bytes, int], tuple[Any, int]] = code.source.run(record.name)[f"read_{number}"]
-        self.source = code.source.text()
         self.has_json = any(paths(record, lambda field: is_json(field.shape)))
-        json_code = JsonCode(record)
-        self.json_source = json_code.source.text()
-        self._from_json, self._to_json = json_code.functions()
+        self.reader = RecordPart(record, False, {})
+        self.own_reader = RecordPart(record, True, {}) if self.has_json else self.reader
+        self._from_json, self._to_json = JsonCode(record).functions()
         self._transcoder: Transcoder | None = None  # made at the first use: only outputs need it
         self._personal: tuple[str, ...] | None = None
         self._from_row: Callable[[Any], Any] | None = None
@@ -62,21 +58,18 @@ class Codec:
         return record
 
     def read_body(self, value: bytes, pos: int) -> tuple[Any, int]:
-        return self._body(self.read, value, pos)
+        return self._read(self.reader, value, pos)
 
     def read_own_body(self, value: bytes, pos: int) -> tuple[Any, int]:
         """Like `read_body`, for values that this program wrote: their JSON fields are canonical and are not checked."""
-        return self._body(self.read_own, value, pos)
+        return self._read(self.own_reader, value, pos)
 
-    def _body(self, read: Callable[[bytes, int], tuple[Any, int]], value: bytes, pos: int) -> tuple[Any, int]:
+    def _read(self, part: Part, value: bytes, pos: int) -> tuple[Any, int]:
         try:
-            return read(value, pos)
-        except Malformed as e:
-            raise misread(self.record, value, pos, str(e)) from None
-        except IndexError:
-            raise misread(self.record, value, pos, "the record is cut off") from None
-        except UnicodeDecodeError:
-            raise misread(self.record, value, pos, "a string is not UTF-8") from None
+            record, after = part.read(value, pos)
+            return record, after
+        except UNREADABLE as e:
+            raise misread(self.record, value, pos, e) from None
 
     def encode(self, value: Any) -> bytes:
         """Encodes a record with header. Raises StepError if a field cannot hold its value."""
@@ -123,10 +116,12 @@ class Codec:
         if self._transcoder is None:
             self._transcoder = Transcoder(self.record)
         try:
-            text: str = self._body(self._transcoder.read, value, pos)[0]
+            text, _ = self._transcoder.read(value, pos)
             return text.encode()
-        except Unencodable as e:
-            raise StepError(f"{self.record.cls.__name__}: {e}.", ENCODING_ADVICE) from None
+        except UNREADABLE as e:
+            raise misread(self.record, value, pos, e) from None
+        except Unencodable as wrong:  # a compiled function has one type for a name
+            raise StepError(f"{self.record.cls.__name__}: {wrong}.", ENCODING_ADVICE) from None
 
     def to_json(self, value: Any) -> bytes:
         try:

@@ -70,6 +70,10 @@ class ServiceDecoder:
         """See `moneystate.engine.processor.Decoder`. In canonical form, JSON fields have canonical text."""
         header = value[:HEADER_BYTES]
         planned = self.plan.inputs[topic].get(header)
+        if planned is not None and planned.scan is not None:
+            scanned = planned.scan.decoded(value)
+            if scanned is not None:
+                return scanned
         try:
             if planned is not None:
                 record, end = planned.codec.read_body(value, HEADER_BYTES)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from moneystate.api import json_parts
-from moneystate.api.generate import has_dict
+from moneystate.api.construction import has_dict
 from moneystate.api.json_text import quote
 from moneystate.api.member_runs import KINDS, MAYBE, OTHER, read_members
 from moneystate.api.shapes import Array, Exact, Field, Maybe, Plain, Record, Shape, Symbols, Table

@@ -20,10 +20,12 @@ from moneystate.api.json_topic import JSON
 from moneystate.api.lookup_steps import LOOKING_UP
 from moneystate.api.plan import Plan
 from moneystate.api.plans import plan_of, released_state
+from moneystate.api.platform_records import SEEN_RECORD
 from moneystate.api.reference import service_at, with_rules
 from moneystate.api.rules import plain
 from moneystate.api.runtime import MAX_RECORD_BYTES, ServiceProcessor
-from moneystate.api.schema import schema_of
+from moneystate.api.schema import header_of, schema_of
+from moneystate.api.seen_page import SeenKind
 from moneystate.api.service import Service
 from moneystate.api.shapes import Record, is_json, paths
 from moneystate.api.state_model import ServiceState
@@ -41,6 +43,7 @@ from moneystate.ports.service import (
     TIMED,
     TIMER_STATE,
     TOPICS,
+    UNIQUE_STATE,
     JobSpec,
     ServiceSpec,
     Stream,
@@ -185,6 +188,8 @@ def _state_schemas(plan: Plan, rules: Mapping[str, Any]) -> dict[str, dict[str, 
         by_state.setdefault(kind.title, set()).add(kind.header.hex())
     for timer in plan.timers.values():
         by_state.setdefault(TIMER_STATE + timer.kind.name, set()).add(timer.kind.header.hex())
+    for topic in plan.codes:
+        by_state.setdefault(UNIQUE_STATE + topic, set()).add(header_of(SEEN_RECORD).hex())
     return {STATE_SCHEMAS: {name: sorted(schemas) for name, schemas in sorted(by_state.items())}}
 
 
@@ -194,7 +199,9 @@ def _timers(state_schemas: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _readable(plan: Plan) -> dict[str, list[str]]:
-    return {kind.title: sorted(h.hex() for forms in kind.versions for h in forms) for kind in plan.every_kind()}
+    readable = {kind.title: sorted(h.hex() for forms in kind.versions for h in forms) for kind in plan.every_kind()}
+    ids = [kind for kind in plan.by_prefix.values() if isinstance(kind, SeenKind)]
+    return readable | {UNIQUE_STATE + kind.name: [kind.header.hex()] for kind in ids}
 
 
 def _tables(plan: Plan) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """The layout of a service's entry keys, to the byte (docs/state-services.md).
 
-    kind (1 byte)  `v` value, `m` map entry, `t` timer, `u` id seen by `unique`
+    kind (1 byte)  `v` value, `m` map entry, `t` timer, `u` ids seen by `unique`
     length of the name (1 byte), name of the value, map, timer, or topic (ASCII)
     length of the key (2 bytes, big-endian), key (UTF-8)
-    id (UTF-8): of a map entry, of a timer of a map, or the seen id; empty for others
+    id (UTF-8): of a map entry, of a timer of a map, or the number of a page of seen ids; empty for others
 
 The entries of a map under one key are adjacent, in the order of their ids. The owner of an entry is the key that it
 belongs to.

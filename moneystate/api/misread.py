@@ -10,8 +10,11 @@ from moneystate.engine.avro import Malformed, read_long
 UNREADABLE = (Malformed, IndexError, UnicodeDecodeError)
 
 
-def misread(record: Record, buf: bytes, pos: int, why: str) -> Malformed:
-    """The reason, with the path of the field in front."""
+def misread(record: Record, buf: bytes, pos: int, error: Exception) -> Malformed:
+    """The reason, with the path of the field in front. `error`: one of `UNREADABLE`."""
+    why = "the record is cut off" if isinstance(error, IndexError) else str(error)
+    if isinstance(error, UnicodeDecodeError):
+        why = "a string is not UTF-8"
     path = _path(record, buf, pos)
     return Malformed(f"{path}: {why}" if path else why)
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from moneystate.api import layout
-from moneystate.api.cells import NO_TTL, RecordKind, SeenKind, TimerKind
+from moneystate.api.cells import NO_TTL, RecordKind, TimerKind
 from moneystate.api.codec import Codec
 from moneystate.api.failures import line_of
 from moneystate.api.forgetting import ForgettingPlan
@@ -32,7 +32,9 @@ from moneystate.api.platform_records import (
 )
 from moneystate.api.query_plan import QueryPlan
 from moneystate.api.reading import KeyReader, path_of
+from moneystate.api.scans import scan_of
 from moneystate.api.schema import header_of
+from moneystate.api.seen_page import SeenKind
 from moneystate.api.service import Handler, Service
 from moneystate.api.shapes import Plain, Record, Shapes, Symbols, has_personal
 from moneystate.api.table_plan import TablePlan
@@ -314,6 +316,8 @@ class Plan:
         planned.unavailable = self._unavailable(declared)
         if planned.unavailable.keeps and planned.handler is not None:
             planned.rows = KeptRows(codec.record, self.kinds[KEPT_COLUMNS], planned.unavailable, where)
+        if not planned.needs_whole_record():
+            planned.scan = scan_of(codec.record, declared.time, None if planned.handler is None else declared.key)
         self.inputs[planned.code][codec.header] = planned
         for header, version in self._earlier(codec.record, lossy=True).items():
             self.earlier_inputs[planned.code][header] = EarlierInput(planned, version.read)

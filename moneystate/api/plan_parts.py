@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from moneystate.api.cells import Read, RecordKind, SeenKind, TimerKind
+from moneystate.api.cells import Read, RecordKind, TimerKind
 from moneystate.api.codec import Codec
 from moneystate.api.handles import Input, Output
 from moneystate.api.lookup_plan import LookupPlan
 from moneystate.api.reading import Key, KeyReader, Time, elsewhere, time_reader
+from moneystate.api.scans import Scan
+from moneystate.api.seen_page import SeenKind
 from moneystate.api.shapes import Record
 from moneystate.api.table_plan import TablePlan
 from moneystate.api.types import Header
@@ -66,6 +68,7 @@ class InputPlan:
         self.seen_id: Callable[[Any], Any] | None = None
         self.handler: HandlerPlan | None = None
         self.lookup: LookupPlan | None = None  # whose replies these are
+        self.scan: Scan | None = None  # of records that need not be decoded at the source
 
     def needs_whole_record(self) -> bool:
         """Whether the value alone is not enough to read a record."""

@@ -25,8 +25,18 @@ class TimerEntry:
 @named("moneystate.api.SeenId")
 @dataclass
 class SeenId:
-    at: int
-    sweep_at: int
+    id: bytes
+    at: int  # order time of the event that had it
+
+
+@named("moneystate.api.SeenIds")
+@dataclass
+class SeenIds:
+    """Ids that `unique` has seen, by the order of their times (`moneystate.api.seen_page`)."""
+
+    sweep_at: int  # of the ids of a key in its first entry; 0 in its other pages
+    depth: int  # of the first entry: the ids are in 2^depth pages; 0: they are here
+    ids: list[SeenId]
 
 
 @named("moneystate.api.Lineage")
@@ -101,7 +111,7 @@ class _Kept:
 
 _shapes = Shapes("moneystate.api")
 TIMER_RECORD = _shapes.record(TimerEntry, "the platform")
-SEEN_RECORD = _shapes.record(SeenId, "the platform")
+SEEN_RECORD = _shapes.record(SeenIds, "the platform")
 LINEAGE_RECORD = _shapes.record(Lineage, "the platform")
 HEARTBEAT_RECORD = _shapes.record(Heartbeat, "the platform")
 TABLE_LOADED_RECORD = _shapes.record(TableLoaded, "the platform")

@@ -19,9 +19,11 @@ from moneystate.api.lookup_steps import at_request
 from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import HandlerPlan
 from moneystate.api.reject import Reject
+from moneystate.api.seen_page import SeenKind
 from moneystate.api.table_copies import TableCopies
 from moneystate.api.tables import BEGINNING_MS
 from moneystate.api.unavailable import UNAVAILABLE_VALUE, KeptRows
+from moneystate.api.unique import UniqueIds
 from moneystate.api.waiting import HELD_EVENTS, Waiting
 from moneystate.api.work import Preparation, Work
 from moneystate.api.working_set import WorkingSet
@@ -63,6 +65,7 @@ class ServiceProcessor:
         self.current = CurrentStep(plan, largest, formats, timers)
         self.changes = self.current.changes
         self.lookups = self.current.lookups
+        self.unique = UniqueIds(self.changes)
         self.context: Context[Any] = Context(self.current, plan.rules)
         self.preparation = Preparation(plan)
         self.waiting: Waiting | None = None
@@ -83,7 +86,7 @@ class ServiceProcessor:
     def begin(
         self, state: StateAccess, items: Sequence[Item], unordered: Sequence[UnorderedRecord], watermark_before: int
     ) -> list[Work | None]:
-        self.cells = self.preparation.cells = WorkingSet(state)
+        self.cells = self.preparation.cells = self.unique.cells = WorkingSet(state)
         self.current.begin_batch(self.cells)
         if self.waiting is not None:
             self.waiting.cells = self.cells
@@ -94,9 +97,10 @@ class ServiceProcessor:
         for record in unordered:
             topic, _, _, key, value = record
             self.unordered[record] = self.preparation.of_event(topic, key, value)
-        works: list[Work | None] = [self.preparation.of_item(item) for item in items]
+        works = [self.preparation.of_item(item) for item in items]
         self.cells.load_announced()
-        return works
+        self.unique.announce([*self.unordered.values(), *works])
+        return list(works)
 
     # A step
 
@@ -183,7 +187,10 @@ class ServiceProcessor:
     def _sweep(self, cell: Cell, item: Item, effects: Effects) -> None:
         """An entry that cannot be upgraded to schedule another sweep stays as it is."""
         try:
-            self.changes.sweep(cell, item, effects)
+            if isinstance(cell.kind, SeenKind):
+                self.unique.sweep(cell, item, effects)
+            else:
+                self.changes.sweep(cell, item, effects)
         except Exception as e:
             line = failure(self.plan, item, f"state {cell.kind.name!r}", e)
             if not self.dead_letter_errors:
@@ -234,14 +241,9 @@ class ServiceProcessor:
     def _is_new(self, work: Work, item: Item) -> bool:
         """False: the event repeats an id that `unique` has seen. Counts duplicates and late events."""
         cell = work.cell
-        if cell is not None:
-            self.cells.decode(cell)
-            if cell.value is not None and item[TIME] < cell.changed_at + cell.kind.ttl_ms:
-                self.current.effects.count("duplicates")
-                return False
-            self.changes.begin_change(cell)
-            cell.value = True
-            self.changes.mark_written(cell)
+        if cell is not None and not self.unique.is_new(cell, work.seen_id, item[TIME]):
+            self.current.effects.count("duplicates")
+            return False
         if item[TIME] > item[EVENT_TIME]:
             self.current.count("late", 1)
         return True

@@ -7,10 +7,11 @@ from functools import cached_property
 from typing import Any, Final
 
 from moneystate.api import exact_json, layout
-from moneystate.api.cells import DUE, NEVER, Cell, RecordKind, SeenKind, decode_entry
+from moneystate.api.cells import DUE, NEVER, NO_TTL, Cell, RecordKind, decode_entry
 from moneystate.api.layout import Place
 from moneystate.api.plan import Plan
 from moneystate.api.plans import plan_as_run, plan_of
+from moneystate.api.seen_page import SeenKind, id_text
 from moneystate.api.type_names import has_type_field
 from moneystate.engine.avro import HEADER_BYTES, MAGIC, Malformed, read_long
 from moneystate.engine.items import VALUE, Item
@@ -76,19 +77,23 @@ class ServiceState:
         return key.startswith(layout.VALUE)
 
     def facts(self, key: bytes, value: bytes, watermark: int, rules: Mapping[str, Any]) -> Iterator[Fact]:
-        """Each entry is one fact. The time of its next sweep is left out, because it does not affect results."""
+        """Each entry is one fact, and so is each id that `unique` has seen. The time of the next sweep is left out,
+        because it does not affect results."""
         place, cell = self._open(key, value, rules)
+        title = f"{_NAMES[place.kind]} {place.name}"
+        if isinstance(cell.kind, SeenKind):
+            for at, id in _seen(cell, watermark):
+                yield Fact(USERS, title, place.owner, (id.encode(),), (at,))
+            return
         if cell.has_expired(watermark):
             return
         counts = cell.kind.expires() and cell.changed_at != NEVER  # without a TTL, the time has no effect
         changed_at = cell.changed_at if counts else None
         if isinstance(cell.kind, RecordKind):
             content: tuple[bytes | int | None, ...] = (changed_at, cell.kind.codec.write_body(cell.value))
-        elif isinstance(cell.kind, SeenKind):
-            content = (changed_at,)
         else:
             content = (value[HEADER_BYTES:],)
-        yield Fact(USERS, f"{_NAMES[place.kind]} {place.name}", place.owner, (place.id,), content)
+        yield Fact(USERS, title, place.owner, (place.id,), content)
 
     def _open(self, key: bytes, value: bytes, rules: Mapping[str, Any]) -> tuple[Place, Cell]:
         place, kind = layout.place_of(key), self.plan_at(rules).kind_of(key)
@@ -120,7 +125,9 @@ class ServiceState:
                     del row["type"]
                 values[place.name].append({**id, **row})
             elif isinstance(cell.kind, SeenKind):
-                values[SEEN_IDS].append({"topic": place.name, **id, "at": cell.changed_at})
+                values[SEEN_IDS].extend(
+                    [{"topic": place.name, "id": seen, "at": at} for at, seen in _seen(cell, watermark)]
+                )
             else:
                 values[TIMERS].append({"name": place.name, **id, "due": cell.value[DUE]})
         return values
@@ -155,6 +162,13 @@ class ServiceState:
         prefix, id = layout.parts_of_timer(own_value(item[VALUE]))
         title = "timer" if prefix[:1] == layout.TIMER else "removal of"
         return " ".join([title, prefix[2:].decode(), id.decode()]).strip()
+
+
+def _seen(cell: Cell, watermark: int) -> list[tuple[int, str]]:
+    """The times and ids of an entry of `unique` that have not expired."""
+    ttl_ms = cell.kind.ttl_ms
+    items = [] if cell.value is None else cell.value.items()
+    return [(at, id_text(id)) for at, id in items if ttl_ms == NO_TTL or watermark < at + ttl_ms]
 
 
 def migration(kind: RecordKind) -> Migration:

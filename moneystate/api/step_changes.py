@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from moneystate.api import index_order, layout
 from moneystate.api.cells import NEVER, NO_TTL, Cell, RecordKind
+from moneystate.api.untouched import Noted
 from moneystate.api.working_set import WorkingSet
 from moneystate.engine.effects import Effects
 from moneystate.engine.items import CLEANUP_RANK, TIME, Item
@@ -14,8 +15,20 @@ from moneystate.engine.sweep import sweep_time
 from moneystate.errors import ServiceError, StepError
 
 ENTRY_OVERHEAD: Final = 64  # of an entry's schema and times
-# A cell as it was: the cell, its body (of another kind than a record: its value), changed_at, sweep_at, decoded, dirty
-Before = tuple[Cell, Any, int, int, bool, bool]
+
+
+class Before:
+    """A cell as the step found it."""
+
+    def __init__(self, cell: Cell) -> None:
+        self.cell = cell
+        self.content: Any = cell.body if isinstance(cell.kind, RecordKind) else cell.value
+        self.changed_at = cell.changed_at
+        self.sweep_at = cell.sweep_at
+        self.decoded = cell.decoded
+        self.dirty = cell.dirty
+        self.noted: Noted | None = None
+        self.is_untouched = False  # at its end, the step has left the cell's record as it was
 
 
 class StepChanges:
@@ -39,7 +52,11 @@ class StepChanges:
 
     def begin_change(self, cell: Cell) -> None:
         """Notes the decoded cell for `roll_back`: the step may change its value in place."""
-        self.before.append(_before(cell))
+        before = Before(cell)
+        self.before.append(before)
+        kind = cell.kind
+        if cell.settled and cell.value is not None and isinstance(kind, RecordKind) and kind.fields is not None:
+            before.noted = Noted(kind.fields, cell.value)
         cell.dirty = True
         cell.settled = False
 
@@ -48,7 +65,7 @@ class StepChanges:
         be read now. Otherwise `WorkingSet.changed` reads it at the end of the batch."""
         if cell.kind.keeps_times:
             self.cells.load_times(cell)
-        self.before.append(_before(cell))
+        self.before.append(Before(cell))
         cell.value = value
         cell.decoded = True
         cell.dirty = True
@@ -60,7 +77,7 @@ class StepChanges:
         assert self.item is not None
         cell.changed_at = self.item[TIME]
         if cell.kind.expires() and self._has_no_sweep(cell):
-            self.schedule_sweep(cell)
+            self.schedule_sweep(cell, cell.changed_at)
 
     def begin_ttl(self, cell: Cell) -> None:
         """Schedules the sweep of an entry that was stored without TTL, or removes it if it has expired. Without
@@ -77,17 +94,17 @@ class StepChanges:
             return
         if cell.changed_at == NEVER:
             cell.changed_at = self.item[TIME]
-        self.schedule_sweep(cell)
+        self.schedule_sweep(cell, cell.changed_at)
 
     def _has_no_sweep(self, cell: Cell) -> bool:
         """A sweep of the past found no TTL: otherwise it would have removed the entry, or set another one."""
         assert self.item is not None
         return cell.sweep_at < self.item[TIME]
 
-    def schedule_sweep(self, cell: Cell) -> None:
+    def schedule_sweep(self, cell: Cell, changed_at: int) -> None:
         item = self.item
         assert item is not None
-        due = sweep_time(cell.owner, cell.changed_at + cell.kind.ttl_ms, cell.kind.ttl_ms)
+        due = sweep_time(cell.owner, changed_at + cell.kind.ttl_ms, cell.kind.ttl_ms)
         cell.sweep_at = due
         self.effects.set_timer(due, CLEANUP_RANK, item, cell.owner, layout.timer_value(cell.kind.prefix, cell.id))
 
@@ -105,35 +122,45 @@ class StepChanges:
             cell.decoded = True
             cell.changed_at = cell.sweep_at = NEVER
         else:
-            if not isinstance(kind, RecordKind):
-                self.cells.decode(cell)
-            elif not cell.dirty:
+            if not cell.dirty and isinstance(kind, RecordKind):
                 assert cell.stored is not None
                 cell.body = kind.stored_body(cell.stored)
-            self.schedule_sweep(cell)
+            self.schedule_sweep(cell, cell.changed_at)
         cell.dirty = True
 
     def settle(self, begun: int = 0) -> None:
         """Encodes the records. Raises StepError, which names the entry, for a value that it cannot hold. `begun`: how
         many changes to leave out."""
-        for cell, body, changed_at, _, _, was_dirty in self.before[begun:] if begun else self.before:
+        for before in self.before[begun:] if begun else self.before:
+            cell = before.cell
             kind = cell.kind
             if isinstance(kind, RecordKind):
                 if not cell.settled:  # else the step has touched it twice
                     cell.settled = True
-                    self._settle_record(cell, kind, body, changed_at, was_dirty)
+                    if before.noted is not None and before.noted.holds(cell.value):
+                        before.is_untouched = True
+                        self._leave(cell, before)
+                    else:
+                        self._settle_record(cell, kind, before)
             elif cell.value is None:
                 cell.changed_at = cell.sweep_at = NEVER
 
     def has_changed(self) -> bool:
         """Whether the step has left any record other than it was. Timers are none."""
-        for cell, before, _, _, _, was_dirty in self.before:
-            kind = cell.kind
-            if isinstance(kind, RecordKind) and cell.body != _body_before(cell, kind, before, was_dirty):
+        for before in self.before:
+            kind = before.cell.kind
+            if not isinstance(kind, RecordKind) or before.is_untouched:
+                continue
+            if before.cell.body != _body_before(kind, before):
                 return True
         return False
 
-    def _settle_record(self, cell: Cell, kind: RecordKind, before: Any, changed_at: int, was_dirty: bool) -> None:
+    def _leave(self, cell: Cell, before: Before) -> None:
+        cell.dirty = before.dirty
+        if cell.body is None if cell.dirty else cell.stored is None:
+            cell.forget_value()  # a default record, which is not stored
+
+    def _settle_record(self, cell: Cell, kind: RecordKind, before: Before) -> None:
         try:
             body = kind.body_of(cell.value)
         except StepError as e:
@@ -144,22 +171,19 @@ class StepChanges:
             if len(body) + len(cell.key) > self.largest_entry:
                 raise self._too_large(cell, body)
             if kind.keeps_times or kind.indices:
-                self._note_change(cell, kind, body, before, changed_at, was_dirty)
+                self._note_change(cell, kind, body, before)
         cell.body = body
         if cell.is_shared or body is None or kind.is_exact is None or not kind.is_exact(cell.value):
             cell.forget_value()
         if kind.runs_code:
             cell.decode()
 
-    def _note_change(
-        self, cell: Cell, kind: RecordKind, body: bytes, before: Any, changed_at: int, was_dirty: bool
-    ) -> None:
+    def _note_change(self, cell: Cell, kind: RecordKind, body: bytes, before: Before) -> None:
         """Restarts the TTL and checks the index values of a record, if the step has changed it."""
         assert self.item is not None
-        before = _body_before(cell, kind, before, was_dirty)
-        if kind.ttl_ms != NO_TTL and changed_at != NEVER and self.item[TIME] >= changed_at + kind.ttl_ms:
-            before = None  # it had expired
-        if body == before:
+        changed_at, time_ms = before.changed_at, self.item[TIME]
+        had_expired = kind.ttl_ms != NO_TTL and changed_at != NEVER and time_ms >= changed_at + kind.ttl_ms
+        if not had_expired and body == _body_before(kind, before):
             return
         if kind.keeps_times:
             self.mark_written(cell)
@@ -190,33 +214,30 @@ class StepChanges:
 
     def _show(self, begun: int) -> None:
         if self.on_settled is not None:
-            for cell, _, _, _, _, _ in self.before[begun:]:
-                if isinstance(cell.kind, RecordKind):
-                    self.on_settled(cell)
+            for before in self.before[begun:]:
+                if isinstance(before.cell.kind, RecordKind):
+                    self.on_settled(before.cell)
 
     def roll_back(self) -> None:
         self.before.reverse()
-        for cell, before, changed_at, sweep_at, decoded, dirty in self.before:
-            cell.changed_at, cell.sweep_at, cell.dirty = changed_at, sweep_at, dirty
+        for before in self.before:
+            cell = before.cell
+            cell.changed_at, cell.sweep_at, cell.dirty = before.changed_at, before.sweep_at, before.dirty
             if isinstance(cell.kind, RecordKind):
-                cell.body = before
+                cell.body = before.content
                 cell.settled = True
                 cell.forget_value()
             else:
-                cell.value, cell.decoded = before, decoded
+                cell.value, cell.decoded = before.content, before.decoded
         self.before.clear()
 
 
-def _before(cell: Cell) -> Before:
-    value = cell.body if isinstance(cell.kind, RecordKind) else cell.value
-    return cell, value, cell.changed_at, cell.sweep_at, cell.decoded, cell.dirty
-
-
-def _body_before(cell: Cell, kind: RecordKind, body: Any, was_dirty: bool) -> Any:
-    """How the step found a record. `body`: what the cell had, if an earlier step of the batch may have changed it."""
-    if was_dirty:
-        return body
-    return None if cell.stored is None else kind.stored_body(cell.stored)
+def _body_before(kind: RecordKind, before: Before) -> Any:
+    """How the step found a record."""
+    if before.dirty:  # an earlier step of the batch may have changed it
+        return before.content
+    stored = before.cell.stored
+    return None if stored is None else kind.stored_body(stored)
 
 
 def _place(cell: Cell) -> str:

@@ -6,10 +6,11 @@ from __future__ import annotations
 from typing import Any
 
 from moneystate.api import layout
-from moneystate.api.cells import Cell, Read, TimerKind
+from moneystate.api.cells import Cell, TimerKind
 from moneystate.api.lookup_cells import LookupCells
 from moneystate.api.plan import Plan
 from moneystate.api.plan_parts import HandlerPlan, InputPlan, StatePlan, TimerPlan
+from moneystate.api.seen_page import pack_id
 from moneystate.api.waiting import HELD_EVENTS
 from moneystate.api.working_set import WorkingSet
 from moneystate.engine.avro import HEADER_BYTES, Malformed
@@ -29,7 +30,9 @@ class Work:
         self.timer: TimerPlan | None = None  # set for a timer
         self.id = ""  # of a timer: the map id that it was set for
         self.failure: Exception | None = None  # of the service's code that read the event
-        self.cell: Cell | None = None  # the seen id of an event, the timer itself, or the entry to sweep
+        # the ids that `unique` has seen under the key of an event, the timer itself, or the entry to sweep
+        self.cell: Cell | None = None
+        self.seen_id = b""  # of an event: its id for `unique`, packed
         self.cells: list[Cell | None] = []  # one for each state that the handler declares; None: a map
         self.removed = False  # the service no longer declares what it was for
 
@@ -39,6 +42,8 @@ class Preparation:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
+        self.inputs = plan.inputs
+        self.holds_events = plan.service.held is not None
         self.cells: WorkingSet  # of the batch
 
     def of_item(self, item: Item) -> Work:
@@ -48,7 +53,7 @@ class Preparation:
 
     def of_event(self, topic: int, key: bytes, value: bytes) -> Work:
         header = value[:HEADER_BYTES]
-        plan = self.plan.inputs[topic].get(header)
+        plan = self.inputs[topic].get(header)
         earlier = self.plan.earlier_inputs[topic].get(header) if plan is None else None
         if earlier is not None:
             plan = earlier.input
@@ -59,28 +64,29 @@ class Preparation:
         work = Work(key.decode(), plan.handler)
         work.input = plan
         try:
-            self._read_event(
-                work, plan, plan.codec.read_own_body if earlier is None else earlier.read, topic, key, value
-            )
+            if earlier is None:
+                work.record = plan.codec.read_own_body(value, HEADER_BYTES)[0]
+            else:
+                work.record = earlier.read(value, HEADER_BYTES)[0]
+            self._announce(work, plan, plan.handler, topic, key)
         except Malformed:
             raise
         except Exception as e:  # of a constructor, an upgrade or a function of `map.at`: the step raises it
             work.failure = e
         return work
 
-    def _read_event(self, work: Work, plan: InputPlan, read: Read, topic: int, key: bytes, value: bytes) -> None:
-        record, _ = read(value, HEADER_BYTES)
-        work.record = record
-        assert plan.handler is not None
-        if self.plan.service.held is not None:
+    def _announce(self, work: Work, plan: InputPlan, handler: HandlerPlan, topic: int, key: bytes) -> None:
+        record = work.record
+        if self.holds_events:
             self.cells.cell(self.plan.kinds[HELD_EVENTS], key, b"")
         if plan.seen is not None and plan.seen_id is not None:
-            work.cell = self.cells.cell(plan.seen, key, str(plan.seen_id(record)).encode())
+            work.cell = self.cells.cell(plan.seen, key, b"")
+            work.seen_id = pack_id(str(plan.seen_id(record)).encode())
         if plan.rows is not None:
             self.cells.cell(plan.rows.kind, key, plan.rows.id(record, self.plan.topics[topic]).encode())
         if plan.lookup is not None:
             LookupCells(self.cells, self.plan.kinds, plan.lookup, key, record).announce()
-        self._add_declared_cells(work, plan.handler.states, key)
+        self._add_declared_cells(work, handler.states, key)
 
     def _of_timer(self, item: Item) -> Work:
         key = item[KEY]

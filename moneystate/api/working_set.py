@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from moneystate.api import layout
-from moneystate.api.cells import Cell, RecordKind, SeenKind, TimerKind
+from moneystate.api.cells import Cell, RecordKind, TimerKind
+from moneystate.api.seen_page import SeenKind
 from moneystate.engine.state import StateAccess
 
 AnyKind = RecordKind | SeenKind | TimerKind
@@ -86,17 +87,26 @@ class WorkingSet:
     def cells_of(self, kind: AnyKind, owner: bytes, id_prefix: bytes = b"") -> list[Cell]:
         """The cells of a kind under a key whose ids begin with `id_prefix`, in the order of the ids."""
         self.scan(kind, owner, layout.entry_key(kind.prefix, owner, id_prefix))
-        cells = [cell for id, cell in self.by_id.get(kind, {}).get(owner, {}).items() if id.startswith(id_prefix)]
-        cells.sort(key=_id_of)
-        single = self.single.get(kind, {}).get(owner)
-        return cells if single is None or id_prefix else [single, *cells]
+        owners = self.by_id.get(kind)
+        ids = None if owners is None else owners.get(owner)
+        cells = [] if ids is None else [cell for id, cell in ids.items() if id.startswith(id_prefix)]
+        if len(cells) > 1:
+            cells.sort(key=_id_of)
+        if id_prefix:
+            return cells
+        singles = self.single.get(kind)
+        single = None if singles is None else singles.get(owner)
+        return cells if single is None else [single, *cells]
 
     def scan(self, kind: AnyKind, owner: bytes, wanted: bytes) -> None:
         """Makes a cell for each stored entry of the owner whose key begins with `wanted`."""
         base = layout.entry_key(kind.prefix, owner)
-        done = self.scanned_prefixes.setdefault(base, [])
-        if any(wanted.startswith(prefix) for prefix in done):
-            return
+        done = self.scanned_prefixes.get(base)
+        if done is None:
+            done = self.scanned_prefixes[base] = []
+        for prefix in done:
+            if wanted.startswith(prefix):
+                return
         skip = len(base)
         for key, stored in self.state.scan(wanted):
             cell = self.cell(kind, owner, key[skip:])

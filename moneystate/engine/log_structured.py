@@ -144,6 +144,11 @@ class LogStructuredState:
         self.changed.update(changes)
 
     def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        if self.plain is None and not self.changed:  # as long as steps run
+            return self.cache.items(self.group, prefix)
+        return self._scan_changed(prefix)
+
+    def _scan_changed(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         changed = {key: value for key, value in self.changed.items() if key.startswith(prefix)}
         if self.plain is None:
             for key, value in self.cache.items(self.group, prefix):

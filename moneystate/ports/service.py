@@ -23,6 +23,9 @@ JSON_FIELDS = "json_fields"
 STATE_SCHEMAS = "state_schemas"
 # In it, "timer NAME" for each timer that was ever declared: their entries can be read without the declaration.
 TIMER_STATE = "timer "
+# In it, "unique TOPIC" for each input: the form of the ids that `unique` has seen. Earlier programs had one entry for
+# each id and did not record it.
+UNIQUE_STATE = "unique "
 
 # The number of each topic in the state of a plain service.
 TOPICS = "topics"

@@ -15,7 +15,17 @@ from pathlib import Path
 from typing import Any, Final
 
 import psutil
-from rocksdict import BlockBasedOptions, Cache, DBCompressionType, Options, Rdict, ReadOptions, WriteBatch, WriteOptions
+from rocksdict import (
+    BlockBasedOptions,
+    Cache,
+    DBCompressionType,
+    Options,
+    Rdict,
+    RdictIter,
+    ReadOptions,
+    WriteBatch,
+    WriteOptions,
+)
 
 from moneystate.engine.log_structured import Pending
 from moneystate.spark.scratch import scratch_folder
@@ -41,6 +51,7 @@ class RocksEntryCache:
         self.db.set_write_options(unlogged)
         self.places: dict[int, tuple[int, int]] = {}
         self.expected: dict[int, Pending] = {}
+        self.scanner: RdictIter | None = None  # over what was there when a key group first looked for a prefix
 
     def position(self, group: int) -> tuple[int, int]:
         return self.places.get(group, (0, 0))
@@ -49,6 +60,7 @@ class RocksEntryCache:
         return self.expected.get(group)
 
     def expect(self, group: int, pending: Pending) -> None:
+        self.scanner = None  # it keeps old files and memory
         self.expected[group] = pending
 
     def get_many(self, group: int, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -59,6 +71,7 @@ class RocksEntryCache:
         return list(values)
 
     def put(self, group: int, changes: Mapping[bytes, bytes | None], origin: int, number: int) -> None:
+        self.scanner = None
         prefix = group.to_bytes(GROUP_BYTES, "big")
         batch = WriteBatch(raw_mode=True)
         for key, value in changes.items():
@@ -72,6 +85,7 @@ class RocksEntryCache:
         self.expected.pop(group, None)
 
     def clear(self, group: int) -> None:
+        self.scanner = None
         batch = WriteBatch(raw_mode=True)
         batch.delete_range(group.to_bytes(GROUP_BYTES, "big"), (group + 1).to_bytes(GROUP_BYTES, "big"))
         self.db.write(batch)
@@ -79,13 +93,29 @@ class RocksEntryCache:
         self.expected.pop(group, None)
 
     def items(self, group: int, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        return iter(self._found(group, prefix)) if prefix else self._all(group)
+
+    def _found(self, group: int, prefix: bytes) -> list[tuple[bytes, bytes]]:
+        """Steps look for many prefixes. An iterator for each would take longer than the search."""
+        if self.scanner is None:
+            self.scanner = self.db.iter()
+        rows, first = self.scanner, group.to_bytes(GROUP_BYTES, "big") + prefix
+        entries: list[tuple[bytes, bytes]] = []
+        rows.seek(first)
+        while rows.valid():
+            key = rows.key()
+            if not key.startswith(first):
+                return entries
+            entries.append((key[GROUP_BYTES:], rows.value()))
+            rows.next()
+        rows.status()  # raises the error that has ended it, if any
+        return entries
+
+    def _all(self, group: int) -> Iterator[tuple[bytes, bytes]]:
         bounds = ReadOptions()  # kept in a variable, because the iterator only has a pointer to it
         bounds.set_iterate_upper_bound((group + 1).to_bytes(GROUP_BYTES, "big"))
-        first = group.to_bytes(GROUP_BYTES, "big") + prefix
-        rows: Any = self.db.items(from_key=first, read_opt=bounds)
+        rows: Any = self.db.items(from_key=group.to_bytes(GROUP_BYTES, "big"), read_opt=bounds)
         for key, value in rows:
-            if not key.startswith(first):
-                return
             yield key[GROUP_BYTES:], value
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from moneystate.errors import CheckpointError
-from moneystate.ports.service import STATE_SCHEMAS, TIMER_STATE, JobSpec
+from moneystate.ports.service import STATE_SCHEMAS, TIMER_STATE, TOPICS, UNIQUE_STATE, JobSpec
 
 
 class Unreadable(NamedTuple):
@@ -21,10 +21,11 @@ class Unreadable(NamedTuple):
 
 
 def unreadable(spec: JobSpec, before: Mapping[str, Any]) -> list[Unreadable]:
-    """`before`: the rules of the last batch. A program of before did not record the schemas: then nothing is known."""
+    """`before`: the rules of the last batch. A program of before did not record the schemas: then nothing is known of
+    records."""
     problems = []
-    for state, schemas in sorted(before.get(STATE_SCHEMAS, {}).items()):
-        if state.startswith(TIMER_STATE):
+    for state, schemas in sorted((before.get(STATE_SCHEMAS) or {}).items()):
+        if state.startswith((TIMER_STATE, UNIQUE_STATE)):
             continue
         readable = spec.readable.get(state)
         if readable is None:
@@ -36,7 +37,20 @@ def unreadable(spec: JobSpec, before: Mapping[str, Any]) -> list[Unreadable]:
             why = f"the state may have entries of {', '.join(unknown)}, which no version of its record reads"
             do = "restore the name of the record and its @ms.upgrade functions, or start the earlier program."
             problems.append(Unreadable(state, unknown, why, do))
-    return problems
+    return [*problems, *_ids_of_before(spec, before)]
+
+
+def _ids_of_before(spec: JobSpec, before: Mapping[str, Any]) -> list[Unreadable]:
+    """Ids that `unique` has seen, in the form of earlier programs: one entry for each."""
+    known = before.get(STATE_SCHEMAS) or {}
+    why = "an earlier program stored each id by itself, so this one would take repetitions of them for new records"
+    do = "bootstrap a new checkpoint from the logs, or start the earlier program."
+    return [
+        Unreadable(state, [], why, do)
+        for state in spec.readable
+        if state.startswith(UNIQUE_STATE) and state not in known
+        and state.removeprefix(UNIQUE_STATE) in before.get(TOPICS, {})
+    ]  # fmt: skip
 
 
 def check_readable(spec: JobSpec, before: Mapping[str, Any], where: str) -> None:

@@ -18,7 +18,7 @@ from moneystate.engine import plan as plans
 from moneystate.engine.marker import Marker, marker_key
 from moneystate.engine.plan import PartitionPlan, Plan
 from moneystate.errors import CheckpointError, ConfigError, MoneystateError, RulesError
-from moneystate.ports.service import JobSpec
+from moneystate.ports.service import UNIQUE_STATE, JobSpec
 from moneystate.savepoint.manifest import FileInfo, Manifest
 from moneystate.spark.checkpoint import Checkpoint
 from moneystate.spark.deployment import Change, changes
@@ -150,10 +150,15 @@ def test_the_functions_that_changed_are_named(tmp_path: Path) -> None:
     assert change.effect.startswith("gone, take: from the next batch on")
 
 
+def ids_of(job: JobSpec) -> dict[str, list[str]]:
+    """The form of the ids of `unique`, as the rules of a checkpoint have it."""
+    return {state: its for state, its in job.rules["state_schemas"].items() if state.startswith(UNIQUE_STATE)}
+
+
 def test_the_records_that_changed_are_named(tmp_path: Path) -> None:
     job = plain_job(ORDERS, {})
     (schema,) = job.rules["state_schemas"]["value order"]
-    before = {**job.rules, "state_schemas": {"value order": []}, "state_versions": 0}
+    before = {**job.rules, "state_schemas": {**ids_of(job), "value order": []}, "state_versions": 0}
     now = replace(job, rules={**job.rules, "state_schemas": {"value order": [schema]}})
     (change,) = changes(now, SETTINGS, existing(tmp_path, before, ("orders", "payments")))
     assert (change.name, change.effect.partition(":")[0]) == ("versions", "value order")
@@ -251,8 +256,8 @@ def test_plan_and_start_refuse_state_that_the_program_cannot_read(tmp_path: Path
         ({"value order": of_order, "map lines": ["c301"]}, "map lines: .*no longer declared"),
         ({"value order": [*of_order, "c301aa"]}, "value order: .*may have entries of c301aa, which no version"),
     ):
-        before = {**spec.rules, "state_schemas": had}
-        now = plain_job(ORDERS, {"state_schemas": had})
+        before = {**spec.rules, "state_schemas": {**ids_of(spec), **had}}
+        now = plain_job(ORDERS, {"state_schemas": before["state_schemas"]})
         checkpoint = existing(tmp_path / says[:8], before, ("orders", "payments"))
         (change,) = changes(now, SETTINGS, checkpoint)
         assert (change.part, change.name, change.refused) == ("state", says.partition(":")[0], True)
