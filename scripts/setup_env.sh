@@ -244,6 +244,17 @@ fetch_debezium() {
     .venv/bin/python -m moneystate.devdebezium jars >/dev/null || exit 3
 }
 
+# ClickHouse's SQL as a library, with which the tests of rollups compare. They say so where it is missing.
+fetch_chdb() {
+    is_done chdb "$(cat tests/services/rollups/chdb.lock)" && return
+    say "fetching chdb, ClickHouse's SQL as a library, for the tests of rollups alone (150 MB, 540 MB unpacked)"
+    if pip install --no-compile --require-hashes --no-deps -r tests/services/rollups/chdb.lock; then
+        cat tests/services/rollups/chdb.lock >"$(stamp chdb)"
+    else
+        say "no chdb here: rollups are not compared with SQL"
+    fi
+}
+
 # Whether words for pytest may take tests of one of the folders. Words without a folder of tests take all.
 take() {
     local words=$1 folder word any=
@@ -265,6 +276,7 @@ tools() {
     if take "$*" tests/ops; then fetch_promtool; fi
     if take "$*" tests/chaos; then fetch_faketime; fi
     if take "$*" tests/chaos tests/storage; then fetch_stores; fi
+    if take "$*" tests/services; then fetch_chdb; fi
     if take "$*" tests/devpostgres tests/apply tests/devdebezium; then fetch_postgres; fi
     if take "$*" tests/apply; then fetch_pgbouncer; fi
     if take "$*" tests/devdebezium tests/apply; then fetch_debezium; fi

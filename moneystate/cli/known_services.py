@@ -8,6 +8,7 @@ KNOWN: Final[dict[str, tuple[str, ...]]] = {
     "changes": ("services.changes.service:changes",),
     "entities": ("services.entities.service:entities",),
     "joining": ("services.joining.service:joining",),
+    "rollups": ("services.rollups.service:rollups",),
     "stock": ("services.stock.service:stock", "services.stock.orders:orders"),
     "sequencing": ("services.sequencing.service:sequencing",),
     "reconciliation": (

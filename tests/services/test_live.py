@@ -40,7 +40,7 @@ from tests.waiting import until
 
 # tests/demo runs a service of the platform on the real broker, tests/job the platform's own
 pytestmark = pytest.mark.long
-NAMES: Final = ("changes", "entities", "joining", "reconciliation", "sequencing", "stock")
+NAMES: Final = ("changes", "entities", "joining", "reconciliation", "rollups", "sequencing", "stock")
 CASES: Final[list[Case]] = [import_module(f"tests.services.{name}.live").CASE for name in NAMES]
 LOOPS: Final = [case for case in CASES if case.beats]  # what they read last they have to be waited for
 BY_CLOCK: Final = [service for case in CASES if case.broker_time for service in case.services]

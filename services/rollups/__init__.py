@@ -1,0 +1,1 @@
+"""Rollups: tiers of aggregates of measurements (docs/rollups.md)."""

@@ -1,0 +1,80 @@
+"""Rollups of measurements. docs/rollups.md has the rules, under the same numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import moneystate as ms
+from services.rollups import queries
+from services.rollups import records as r
+from services.rollups.catalog import Catalog
+from services.rollups.closing import Wake
+from services.rollups.config import Config, check
+from services.rollups.outputs import key_of
+from services.rollups.points import States
+from services.rollups.removing import forget, remove
+from services.rollups.stepping import Outputs, StepMaps
+from services.rollups.taking import AHEAD_MS, Taking, first_tail
+from services.rollups.tiers import MINUTES, TIERS
+
+__all__ = ["Config", "rollups"]
+READINGS = "readings"
+COMMANDS = "rollups-commands"
+
+
+def rollups(config: Config) -> ms.Service[Config]:
+    service = ms.Service("rollups", rules=config)
+    check(service, config)
+    catalog = Catalog(config)
+    device, pulse, book = (
+        service.value("device", r.Device), service.value("pulse", r.Pulse), service.value("book", r.Book),
+    )  # fmt: skip
+    tails, raw, minutes = (
+        service.map("tails", r.Tail), service.map("raw", r.Raw), service.map("minutes", r.Minutes),
+    )  # fmt: skip
+    buckets, columns = service.map("buckets", r.Bucket), service.map("columns", r.Packed)
+    states: tuple[Any, ...] = (device, pulse, book, tails, raw, minutes, buckets, columns)
+    wake = service.timer("wake")
+    outputs = Outputs(
+        config,
+        {
+            tier.code: service.output(
+                f"rollups-{tier.name}", r.Rollup, key=key_of, compacted=True, format=config.format
+            )
+            for tier in TIERS
+            if tier is not MINUTES or config.put_out_1m
+        },
+    )
+    taking = Taking(catalog, wake)
+
+    by_at = config.order == "at"
+    readings = service.input(
+        READINGS, r.Reading, key="device_id", time="at" if by_at else ms.arrival, bound_ms=config.readings_bound_ms,
+        max_future_ms=AHEAD_MS if by_at else None, format=config.format,
+    )  # fmt: skip
+    on: Any = service.on  # its overloads have no function of so many states
+    service.on(readings, device, pulse, tails.at(first_tail), raw, buckets)(taking.take)
+
+    def wake_of(ctx: ms.Context[Config], device: r.Device, pulse: r.Pulse, book: r.Book, *maps: Any) -> Wake:
+        return Wake(ctx, catalog, outputs, device, pulse, book, StepMaps(*maps))
+
+    def wakes(ctx: ms.Context[Config], device: r.Device, pulse: r.Pulse, book: r.Book, *maps: Any) -> None:
+        wake_of(ctx, device, pulse, book, *maps).run(wake)
+
+    def removes(
+        ctx: ms.Context[Config], e: r.Remove, device: r.Device, pulse: r.Pulse, book: r.Book, *maps: Any
+    ) -> None:
+        remove(wake_of(ctx, device, pulse, book, *maps), e, wake)
+
+    def forgets_all(
+        ctx: ms.Context[Config], e: r.Forget, device: r.Device, pulse: r.Pulse, book: r.Book, *maps: Any
+    ) -> None:
+        forget(wake_of(ctx, device, pulse, book, *maps))
+
+    on(wake, *states)(wakes)
+    if not by_at:  # history is loaded without commands, whose times are those of today
+        for record, function in ((r.Remove, removes), (r.Forget, forgets_all)):
+            command: Any = service.input(COMMANDS, record, key="device_id", time=ms.arrival, format=config.format)
+            on(command, *states)(function)
+    queries.declare_queries(service, catalog, States(*states))
+    return service
