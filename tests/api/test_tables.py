@@ -16,6 +16,7 @@ from moneystate.engine.deadletter import Letter
 from moneystate.errors import ServiceError, StepError
 from moneystate.testing import Bench
 from moneystate.testing.bench import CRASH
+from moneystate.testing.generated import run_generated
 from moneystate.testing.run import Sent
 from tests.api.services import pricing
 from tests.api.services.pricing import Discount, Limit, Placed, Price, discounts, limits, prices
@@ -209,6 +210,8 @@ def test_outputs_are_those_of_the_model(seed: int) -> None:
         assert p.then == (None if then is None else then.cents), p
         assert p.percents == (None if discount is None else discount.percents), p
         assert p.most == (None if limit is None else limit.most), p
+        groups = [(group, event.country) for group in range(2) if discount_of.at((group, event.country), p.now)]
+        assert p.groups == [f'["{group}","{country}"]' for group, country in groups], p
         assert p.alike == sorted(key for key, other in alike.items() if row and other and other.cents == row.cents), p
     for customer in ("eve", "bob"):
         changed = [(one.now, one.most) for one in b.out(pricing.limited) if one.customer == customer]
@@ -221,6 +224,22 @@ def sent(b: Bench) -> list[Placed]:
     codec = b.plan.codecs[Placed]
     values = [entry.value for entry in b.log if isinstance(entry, Sent) and entry.value.startswith(codec.header)]
     return [codec.decode(value) for value in values]
+
+
+def test_random_records_are_rows_too() -> None:
+    """`moneystate check` does this."""
+    assert run_generated(pricing.service, 60, 1).failures == []
+
+
+def test_entries_of_rows_stay_readable_to_the_byte() -> None:
+    b = bench()
+    b.rows(limits, {"eve": Limit(1)}, arrival_ms=S)
+    b.rows(limits, {"eve": Limit(2, valid_from=9 * S)}, arrival_ms=2 * S)
+    b.count("late")
+    entries = [(key.hex(), value.hex()) for key, value in b.entries() if key.startswith(b"v")]
+    # the name of the table and the key; the schema, then written, validFrom and row of each version
+    value = "c3012630e755489b6b4b" + "04" + "d00fd00f02" + "0200" + "a01fd08c0102" + "04" + "02d08c01" + "00"
+    assert entries == [("76066c696d6974730003657665", value)]
 
 
 # Declarations

@@ -49,6 +49,7 @@ class Priced:
     percents: list[int] | None
     most: int | None
     alike: list[str]  # articles of the same price
+    groups: list[str]  # keys of the country's discounts
     by_timer: bool = False
 
 
@@ -75,6 +76,7 @@ limited = service.output("limited", Limited, key="customer")
 last = service.value("last", Last)
 reminder = service.timer("reminder")
 by_cents = service.index("by_cents", of=prices, by=lambda p: p.cents)
+by_country = service.index("by_country", of=discounts, by=lambda d: d.country)
 
 
 @service.on(placed, last, prices, discounts, limits)
@@ -90,9 +92,9 @@ def price(
     cents = None if row is None else row.cents
     most = None if limit is None else limit.most
     alike = [] if row is None else [sku for sku, _ in prices.find(by_cents, row.cents)]
-    ctx.emit(
-        priced, Priced(e.order, ctx.key, ctx.now, cents, None if then is None else then.cents, percents, most, alike)
-    )
+    groups = [key for key, _ in discounts.find(by_country, e.country)]
+    was = None if then is None else then.cents
+    ctx.emit(priced, Priced(e.order, ctx.key, ctx.now, cents, was, percents, most, alike, groups))
     if discount is not None:
         discount.percents.append(99)  # nobody else sees it
 
@@ -100,7 +102,7 @@ def price(
 @service.on(reminder, last, prices)
 def remind(ctx: ms.Context[None], last: Last, prices: ms.Table[Price]) -> None:
     cents = prices[last.sku].cents if last.sku in prices else None
-    ctx.emit(priced, Priced(last.order, ctx.key, ctx.now, cents, None, None, None, [], by_timer=True))
+    ctx.emit(priced, Priced(last.order, ctx.key, ctx.now, cents, None, None, None, [], [], by_timer=True))
 
 
 @service.on(limits.changed)
