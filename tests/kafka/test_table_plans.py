@@ -18,7 +18,7 @@ from moneystate.kafka.planner import Planner
 from moneystate.kafka.source_spec import SourceSpec, load_decoder
 from moneystate.kafka.starting import resolve_start
 from moneystate.kafka.table_loads import is_ready, unloaded
-from moneystate.spark.source import plan_tasks
+from moneystate.spark.source_reading import plan_reads
 from tests.kafka.logs import Cluster
 
 PATIENT = "tests.api.test_waiting:service"
@@ -58,7 +58,7 @@ class Planned:
 
     def first_loads(self) -> dict[plans.TopicPartition, int]:
         """As the tasks of the last batch get them."""
-        tasks = plan_tasks(self.before, self.plan, self.spec)
+        tasks = plan_reads(self.before, self.plan, self.spec)
         return {(r[0], r[1]): r[6] for task in tasks for r in task.ranges}
 
 
